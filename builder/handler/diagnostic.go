@@ -1,0 +1,99 @@
+package handler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const (
+	// maxDiagnostics bounds what a hostile source can make others store.
+	maxDiagnostics = 10
+
+	// maxMessage is in bytes. The parser quotes the source, strings of any
+	// length included.
+	maxMessage = 400
+)
+
+// Diagnostic is one mistake at one place of a source.
+type Diagnostic struct {
+	// File is the name of the file, without a directory for a single file.
+	File string `json:"file"`
+
+	// Line counts from 1.
+	Line int `json:"line"`
+
+	// Column counts from 1, in bytes as the compiler does. It is 0 when only
+	// the line is known.
+	Column int `json:"column"`
+
+	// Message is one line of printable text.
+	Message string `json:"message"`
+}
+
+// NewDiagnostic makes a Diagnostic of a message that may quote the source: what
+// a terminal or a log could take for a command is replaced, line breaks become
+// spaces, and the end of a long message is cut.
+func NewDiagnostic(file string, line, column int, message string) Diagnostic {
+	return Diagnostic{File: file, Line: line, Column: column, Message: printable(message)}
+}
+
+// String renders d as compilers do: file:line:column: message.
+func (d Diagnostic) String() string {
+	if d.Column == 0 {
+		return fmt.Sprintf("%s:%d: %s", d.File, d.Line, d.Message)
+	}
+	return fmt.Sprintf("%s:%d:%d: %s", d.File, d.Line, d.Column, d.Message)
+}
+
+// Error says that a source is not a Function, and why. Its author has to act;
+// trying again does not help.
+type Error struct {
+	// Diagnostics are sorted by place. There is at least one and at most ten.
+	Diagnostics []Diagnostic
+
+	// Omitted counts the diagnostics that were left out.
+	Omitted int
+}
+
+// Error renders one diagnostic a line.
+func (e *Error) Error() string {
+	lines := make([]string, 0, len(e.Diagnostics)+1)
+	for _, d := range e.Diagnostics {
+		lines = append(lines, d.String())
+	}
+	if e.Omitted > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", e.Omitted))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// newError returns nil, and not a nil *Error, when there is nothing to say.
+func newError(all []Diagnostic) error {
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	kept := min(len(all), maxDiagnostics)
+	return &Error{Diagnostics: slices.Clone(all[:kept]), Omitted: len(all) - kept}
+}
+
+func printable(message string) string {
+	const ellipsis = "..."
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage-len(ellipsis)], "") + ellipsis
+	}
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, message)
+}

@@ -1,0 +1,192 @@
+package handler_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/handler"
+)
+
+const hello = `package handlers
+
+import "net/http"
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	w.Write([]byte("This works!"))
+}
+`
+
+func TestParseAccepts(t *testing.T) {
+	cases := map[string]string{
+		"Hello":          hello,
+		"Unnamed":        "package p\nimport \"net/http\"\nfunc Handler(http.ResponseWriter, *http.Request) {}",
+		"Blank":          "package p\nimport \"net/http\"\nfunc Handler(_ http.ResponseWriter, _ *http.Request) {}",
+		"Alias":          "package p\nimport web \"net/http\"\nfunc Handler(w web.ResponseWriter, r *web.Request) {}",
+		"ImportedTwice":  "package p\nimport web \"net/http\"\nimport \"net/http\"\nfunc Handler(w web.ResponseWriter, r *http.Request) {}",
+		"Dot":            "package p\nimport . \"net/http\"\nfunc Handler(w ResponseWriter, r *Request) {}",
+		"Parentheses":    "package p\nimport \"net/http\"\nfunc Handler(w (http.ResponseWriter), r (*(http.Request))) () {}",
+		"ParameterNames": "package p\nimport \"net/http\"\nfunc Handler(http http.ResponseWriter, Handler *http.Request) {}",
+		"ByteOrderMark":  "\uFEFF" + hello,
+		"CRLF":           strings.ReplaceAll(hello, "\n", "\r\n"),
+		"MethodBeside":   hello + "type T struct{}\nfunc (T) Handler() {}",
+		"LocalBeside":    hello + "func f() { var Handler int; type T struct{ Handler int }; _ = Handler }",
+		"Unsafe":         strings.Replace(hello, "import", "import _ \"unsafe\"\nimport", 1),
+		"Comment":        "//line up here\n// line a:1\n //go:linknames\n" + hello + "var s = `\n//line a:1\n//go:embed x`",
+		"Longest":        hello + "//" + strings.Repeat("ü", handler.MaxCharacters-len(hello)-2),
+		"Init":           hello + "func init() {}\nfunc init() {}",
+		"Generics":       hello + "func Map[T any](s []T, f func(T) T) []T { for i := range s { s[i] = f(s[i]) }; return s }",
+	}
+	for name, src := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, err := handler.Parse("handler.go", []byte(src)); err != nil {
+				t.Errorf("Parse: %v", err)
+			}
+		})
+	}
+}
+
+func TestParseDescribes(t *testing.T) {
+	src := "package p\nimport (\n\"net/http\"\n\"fmt\"\n_ \"net/http\"\n)\nfunc Handler(http.ResponseWriter, *http.Request) { fmt.Println() }"
+	got, err := handler.Parse("handler.go", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &handler.Handler{Package: "p", Imports: []handler.Import{
+		{Path: "net/http", Line: 3, Column: 1},
+		{Path: "fmt", Line: 4, Column: 1},
+		{Path: "net/http", Line: 5, Column: 3},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Parse: -want +got\n%s", diff)
+	}
+}
+
+func TestParseRejects(t *testing.T) {
+	const header = "package p\nimport \"net/http\"\n"
+	const good = "func Handler(http.ResponseWriter, *http.Request) {}\n"
+	const wrong = "h.go:3:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)"
+
+	cases := map[string]struct{ src, want string }{
+		"Empty":        {"", "h.go:1:1: the source is empty, write a package with func Handler(http.ResponseWriter, *http.Request)"},
+		"White":        {"\uFEFF \n\t", "h.go:1:1: the source is empty, write a package with func Handler(http.ResponseWriter, *http.Request)"},
+		"TooLong":      {header + good + strings.Repeat("ü", handler.MaxCharacters), "h.go:1:1: the source has 245840 characters, at most 245760 are allowed"},
+		"NUL":          {header + good + "// \x00", "h.go:4:4: the source holds a NUL character, remove it"},
+		"InvalidUTF8":  {header + good + "// ü\xff", "h.go:4:6: the source is not valid UTF-8, save it as UTF-8"},
+		"Main":         {"package main\nimport \"net/http\"\n" + good, "h.go:1:9: package main cannot be imported, use another name: package handlers"},
+		"BlankPackage": {"package _\nimport \"net/http\"\n" + good, "h.go:1:9: package _ cannot be imported, use another name: package handlers"},
+		"Docs":         {"package documentation\nimport \"net/http\"\n" + good, "h.go:1:9: package documentation is never compiled, use another name: package handlers"},
+		"TestPackage":  {"package p_test\nimport \"net/http\"\n" + good, "h.go:1:9: package p_test is for tests, use another name: package handlers"},
+		"Missing":      {header, "h.go:1:9: there is no Handler, add: func Handler(http.ResponseWriter, *http.Request)"},
+		"Renamed":      {header + "func Hello(w http.ResponseWriter, r *http.Request) {}", "h.go:3:1: there is no Handler, rename Hello to Handler"},
+		"Method":       {header + "type T struct{}\nfunc (T) Handler(http.ResponseWriter, *http.Request) {}", "h.go:4:1: Handler is a method, must be a function: func Handler(http.ResponseWriter, *http.Request)"},
+		"Generic":      {header + "func Handler[T any](http.ResponseWriter, *http.Request) {}", "h.go:3:1: Handler must not have type parameters, must be: func Handler(http.ResponseWriter, *http.Request)"},
+		"NoBody":       {header + "func Handler(http.ResponseWriter, *http.Request)", "h.go:3:1: Handler has no body, add one in braces"},
+		"NotImported":  {"package p\n\n" + good, `h.go:3:1: Handler needs the package http, add: import "net/http"`},
+		"Var":          {header + "var Handler http.HandlerFunc", "h.go:3:5: Handler is declared with var, must be a function: func Handler(http.ResponseWriter, *http.Request)"},
+		"Type":         {header + "type (\n\tHandler int\n)", "h.go:4:2: Handler is declared with type, must be a function: func Handler(http.ResponseWriter, *http.Request)"},
+		"Const":        {header + "const a, Handler = 1, 2", "h.go:3:10: Handler is declared with const, must be a function: func Handler(http.ResponseWriter, *http.Request)"},
+		"Twice":        {header + good + good, "h.go:4:1: Handler is declared twice, the first is at h.go:3:1"},
+		"Cgo":          {header + "import \"C\"\n" + good, `h.go:3:8: cannot import "C": functions are built without cgo`},
+		"ThirdParty":   {header + "import x \"example.com/x/y\"\n" + good, `h.go:3:10: cannot import "example.com/x/y": only the standard library can be imported`},
+		"Relative":     {header + "import \"./x\"\n" + good, `h.go:3:8: cannot import "./x": only the standard library can be imported`},
+		"Internal":     {header + "import _ \"internal/abi\"\nimport _ \"net/http/internal\"\n" + good, "h.go:3:10: cannot import \"internal/abi\": it is internal to the Go distribution\nh.go:4:10: cannot import \"net/http/internal\": it is internal to the Go distribution"},
+		"Command":      {header + "import \"cmd/go\"\n" + good, `h.go:3:8: cannot import "cmd/go": it is internal to the Go distribution`},
+		"Ours":         {header + "import \"goless.io/runtime\"\n" + good, `h.go:3:8: cannot import "goless.io/runtime": it is the program around the function, only the standard library can be imported`},
+		"Line":         {header + good + "//line /etc/passwd:1", "h.go:4:1: line directives are not allowed, remove it: errors are shown where they are"},
+		"LineBlock":    {header + "var x = /*line y:1:1*/ 1\n" + good, "h.go:3:9: line directives are not allowed, remove it: errors are shown where they are"},
+		"Linkname":     {header + "//go:linkname f runtime.f\nfunc f()\n" + good, "h.go:3:1: //go:linkname is not allowed, remove it"},
+		"Embed":        {header + "//go:embed *\nvar s string\n" + good, "h.go:3:1: //go:embed has nothing to embed: the source is a single file"},
+		"Constraint":   {"//go:build linux\n\n" + header + good, "h.go:1:1: build constraints are not allowed, remove the line: functions are built for one platform"},
+		"OldStyle":     {"// +build linux\n\n" + header + good, "h.go:1:1: build constraints are not allowed, remove the line: functions are built for one platform"},
+		"Syntax":       {header + "func Handler(http.ResponseWriter, *http.Request) {\n\tif {\n}", "h.go:4:5: missing condition in if statement\nh.go:5:2: expected '}', found 'EOF'"},
+		"SyntaxForged": {header + "//line evil\rERROR:1\nfunc", "h.go:4:5: expected 'IDENT', found 'EOF'"},
+		"SyntaxQuotes": {header + "func `a\nb\x1b[31m\u202e`", "h.go:3:6: expected 'IDENT', found `a b?[31m?`\nh.go:4:11: expected '(', found newline"},
+		"Several":      {"package main\nimport \"C\"\nfunc Handler() {}", "h.go:1:9: package main cannot be imported, use another name: package handlers\nh.go:2:8: cannot import \"C\": functions are built without cgo\nh.go:3:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)"},
+		"NoParameters": {header + "func Handler() {}", wrong},
+		"OneName":      {header + "func Handler(w, r http.ResponseWriter) {}", wrong},
+		"Value":        {header + "func Handler(w http.ResponseWriter, r http.Request) {}", wrong},
+		"Pointer":      {header + "func Handler(w *http.ResponseWriter, r *http.Request) {}", wrong},
+		"Swapped":      {header + "func Handler(r *http.Request, w http.ResponseWriter) {}", wrong},
+		"Result":       {header + "func Handler(w http.ResponseWriter, r *http.Request) error { return nil }", wrong},
+		"Variadic":     {header + "func Handler(w http.ResponseWriter, r ...*http.Request) {}", wrong},
+		"OtherHTTP":    {"package p\nimport http \"html\"\nfunc Handler(w http.ResponseWriter, r *http.Request) {}", `h.go:3:1: Handler needs the package http, add: import "net/http"`},
+		"SideEffect":   {"package p\nimport _ \"net/http\"\nfunc Handler(w http.ResponseWriter, r *http.Request) {}", `h.go:3:1: Handler needs the package http, add: import "net/http"`},
+		"Undotted":     {header + "type Request int\ntype ResponseWriter int\nfunc Handler(w ResponseWriter, r *Request) {}", strings.Replace(wrong, ":3:", ":5:", 1)},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := handler.Parse("h.go", []byte(c.src))
+			if err == nil {
+				t.Fatal("Parse accepts the source")
+			}
+			if diff := cmp.Diff(c.want, err.Error()); diff != "" {
+				t.Errorf("Parse: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseBoundsDiagnostics(t *testing.T) {
+	src := hello + strings.Repeat("//go:linkname a b\n", 25) + "type T struct{ s string `" + strings.Repeat("x", 10000) + "`}"
+	_, err := handler.Parse("handler.go", []byte(src))
+	var rejected *handler.Error
+	if !errors.As(err, &rejected) {
+		t.Fatalf("Parse: %v, want a *handler.Error", err)
+	}
+	if len(rejected.Diagnostics) != 10 || rejected.Omitted != 15 {
+		t.Errorf("Parse returns %d diagnostics and omits %d, want 10 and 15", len(rejected.Diagnostics), rejected.Omitted)
+	}
+	if !strings.HasSuffix(err.Error(), "\nand 15 more") {
+		t.Errorf("Error does not say how many were omitted:\n%s", err)
+	}
+}
+
+func TestNewDiagnosticBoundsMessage(t *testing.T) {
+	d := handler.NewDiagnostic("h.go", 1, 2, strings.Repeat("ü\n", 1000))
+	if len(d.Message) > 400 || strings.ContainsAny(d.Message, "\n\uFFFD") {
+		t.Errorf("message of %d bytes: %q", len(d.Message), d.Message)
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	fill := func(unit string, size int) string {
+		return hello + strings.Repeat(unit, (size-len(hello))/len(unit))
+	}
+	sources := []struct{ name, src string }{
+		{"10KB", fill("func f(a int) string { return fmt.Sprint(a + 1) }\n", 10<<10)},
+		{"Largest", fill("func f(a int) string { return fmt.Sprint(a + 1) }\n", handler.MaxCharacters)},
+		{"Linknames", fill("//go:linkname a\n", handler.MaxCharacters)},
+		{"Parentheses", fill("(", handler.MaxCharacters)},
+		{"Nested", hello + "var x = " + strings.Repeat("[]int{", 40000)},
+		{"Names", hello + "var " + strings.Repeat("a,", 120000)},
+		{"Imports", "package p\n" + strings.Repeat("import \"a\"\n", 22000)},
+		{"DistinctImports", "package p\nimport (\n" + distinctImports(26000) + ")\n"},
+		{"Parameters", "package p\nfunc Handler(" + strings.Repeat("a,", 120000) + "b int) {}"},
+	}
+	for _, s := range sources {
+		b.Run(s.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = handler.Parse("handler.go", []byte(s.src))
+			}
+		})
+	}
+}
+
+func distinctImports(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "\"%x\"\n", i)
+	}
+	return b.String()
+}
+
+func ExampleParse() {
+	_, err := handler.Parse("handler.go", []byte("package handlers\n\nfunc Handler() {}\n"))
+	fmt.Println(err)
+	// Output: handler.go:3:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)
+}
