@@ -1,0 +1,141 @@
+package v1beta1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Types of the conditions of a Function.
+const (
+	// ConditionReady is true when the latest spec is what runs, at full
+	// strength. It follows from the other conditions.
+	ConditionReady = "Ready"
+
+	// ConditionSourceValid is true when the source parses and has the handler.
+	ConditionSourceValid = "SourceValid"
+
+	// ConditionBuilt is true when the latest revision has compiled.
+	ConditionBuilt = "Built"
+
+	// ConditionAvailable is true when some revision answers requests, whichever
+	// it is.
+	ConditionAvailable = "Available"
+
+	// ConditionReconciling is there, and true, while the operator or the
+	// cluster is working towards Ready.
+	ConditionReconciling = "Reconciling"
+
+	// ConditionStalled is there, and true, while only the user can help.
+	ConditionStalled = "Stalled"
+)
+
+// Reasons of the conditions of a Function.
+const (
+	ReasonValid         = "Valid"
+	ReasonInvalidSource = "InvalidSource"
+	ReasonInvalidSpec   = "InvalidSpec"
+
+	ReasonBuilt            = "Built"
+	ReasonBuilding         = "Building"
+	ReasonCompileFailed    = "CompileFailed"
+	ReasonBuildTimeout     = "BuildTimeout"
+	ReasonBuildOutOfMemory = "BuildOutOfMemory"
+	ReasonBuildFailed      = "BuildFailed"
+
+	ReasonServing        = "Serving"
+	ReasonNoReadyReplica = "NoReadyReplica"
+	ReasonStopped        = "Stopped"
+
+	// ReasonRollingOut is Ready's reason while pods come and go.
+	ReasonRollingOut = "RollingOut"
+
+	// ReasonCrashLooping is Ready's reason when the latest revision ends again
+	// and again after it has compiled.
+	ReasonCrashLooping = "CrashLooping"
+
+	// ReasonNotOwned is Ready's reason when an object whose name the function
+	// needs belongs to somebody else.
+	ReasonNotOwned = "NotOwned"
+
+	// ReasonServiceConflict is ReasonNotOwned for the Service.
+	ReasonServiceConflict = "ServiceConflict"
+)
+
+// FunctionStatus is what the operator last saw in the cluster.
+type FunctionStatus struct {
+	// observedGeneration is the generation of the spec that this status speaks
+	// of; -1 until the operator has seen the Function.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions say what holds: Ready, SourceValid, Built and Available, and
+	// Reconciling or Stalled while they are true.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// url is where the function answers inside the cluster.
+	// +optional
+	URL string `json:"url,omitempty"`
+
+	// replicas is how many pods of the function there are, of all revisions.
+	// +optional
+	Replicas int32 `json:"replicas"`
+
+	// readyReplicas is how many of them answer requests.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// selector selects the function's pods, for autoscalers.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// latestRevision is the revision of the latest valid source: the hash that
+	// its ConfigMap is named by.
+	// +optional
+	LatestRevision string `json:"latestRevision,omitempty"`
+
+	// readyRevision is the revision that answers requests; the newest one while
+	// two of them do.
+	// +optional
+	ReadyRevision string `json:"readyRevision,omitempty"`
+
+	// build is the outcome of the latest compile.
+	// +optional
+	Build *BuildStatus `json:"build,omitempty"`
+}
+
+// BuildStatus is the outcome of a compile.
+type BuildStatus struct {
+	// revision is what was compiled; empty when the source was refused before.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+
+	// diagnostics are the mistakes in the source, in its own lines.
+	// +optional
+	// +listType=atomic
+	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
+
+	// duration is how long the build took, for example 412ms.
+	// +optional
+	Duration string `json:"duration,omitempty"`
+
+	// toolchain is the Go release that compiled, for example go1.27.4.
+	// +optional
+	Toolchain string `json:"toolchain,omitempty"`
+}
+
+// Diagnostic is one mistake in the source and its place.
+type Diagnostic struct {
+	// file is the name of the source file; handler.go for a single one.
+	File string `json:"file"`
+
+	// line is counted from 1, in spec.function; 0 when the mistake has no place.
+	// +optional
+	Line int32 `json:"line,omitempty"`
+
+	// column is counted in bytes from 1; 0 when it is not known.
+	// +optional
+	Column int32 `json:"column,omitempty"`
+
+	// message says what is wrong.
+	Message string `json:"message"`
+}

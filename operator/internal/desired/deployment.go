@@ -1,0 +1,86 @@
+package desired
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"goless.io/builder/handler"
+	"goless.io/operator/api/v1beta1"
+)
+
+const (
+	// BuildContainer is the init container that compiles the source.
+	BuildContainer = "build"
+
+	// FunctionContainer is the container that serves.
+	FunctionContainer = "function"
+
+	portHTTP    = "http"
+	portMetrics = "metrics"
+
+	// nonroot is the user of both containers. The base images of ko have it in
+	// their /etc/passwd.
+	nonroot = 65532
+
+	// gracePeriodSeconds leaves the runtime time to let endpoints settle (5 s)
+	// and to drain (20 s) before the kubelet kills it.
+	gracePeriodSeconds = 30
+)
+
+// Deployment runs one revision of the function. The pod template names the
+// revision's ConfigMap, so a change of source is a change of template, and a
+// change of replicas alone is none. The old pods stay until the new ones are
+// ready.
+func Deployment(fn *v1beta1.Function, images Images) *appsv1ac.DeploymentApplyConfiguration {
+	revision := Revision(fn.Spec.Function)
+	return appsv1ac.Deployment(fn.Name, fn.Namespace).
+		WithLabels(labels(fn)).
+		WithOwnerReferences(owner(fn)).
+		WithSpec(appsv1ac.DeploymentSpec().
+			WithReplicas(fn.WantedReplicas()).
+			WithRevisionHistoryLimit(2).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))).
+			WithStrategy(appsv1ac.DeploymentStrategy().
+				WithType(appsv1.RollingUpdateDeploymentStrategyType).
+				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+					WithMaxUnavailable(intstr.FromInt32(0)).
+					WithMaxSurge(intstr.FromString("25%")))).
+			WithTemplate(corev1ac.PodTemplateSpec().
+				WithLabels(revisionLabels(fn, revision)).
+				WithAnnotations(map[string]string{
+					"prometheus.io/scrape": "true",
+					"prometheus.io/port":   portString(v1beta1.AdminPort),
+					"prometheus.io/path":   "/metrics",
+				}).
+				WithSpec(podSpec(fn, revision, images))))
+}
+
+func podSpec(fn *v1beta1.Function, revision string, images Images) *corev1ac.PodSpecApplyConfiguration {
+	security := corev1ac.PodSecurityContext().
+		WithRunAsNonRoot(true).
+		WithRunAsUser(nonroot).
+		WithRunAsGroup(nonroot).
+		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
+	if fn.Port() < 1024 {
+		// The safe sysctl that lets a process without capabilities bind the port.
+		security.WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))
+	}
+	return corev1ac.PodSpec().
+		WithAutomountServiceAccountToken(false).
+		WithEnableServiceLinks(false).
+		WithTerminationGracePeriodSeconds(gracePeriodSeconds).
+		WithSecurityContext(security).
+		WithInitContainers(buildContainer(images.Builder)).
+		WithContainers(functionContainer(fn, revision, images.Function)).
+		WithVolumes(
+			corev1ac.Volume().WithName(volumeSource).WithConfigMap(corev1ac.ConfigMapVolumeSource().
+				WithName(ConfigMapName(fn, revision)).
+				WithItems(corev1ac.KeyToPath().WithKey(handler.Filename).WithPath(handler.Filename))),
+			emptyDir(volumeProgram, "256Mi"),
+			emptyDir(volumeTmp, "512Mi"),
+		)
+}

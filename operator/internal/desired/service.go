@@ -1,0 +1,34 @@
+package desired
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// Service gives the function its name in the cluster: port http answers
+// requests, port metrics is the admin port. The ports are targeted by name, so
+// that pods of two revisions with different ports are both reached while they
+// are exchanged.
+func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
+	return corev1ac.Service(fn.ServiceName(), fn.Namespace).
+		WithLabels(labels(fn)).
+		WithOwnerReferences(owner(fn)).
+		WithSpec(corev1ac.ServiceSpec().
+			WithType(corev1.ServiceTypeClusterIP).
+			WithSelector(Selector(fn.Name)).
+			WithPorts(
+				servicePort(portHTTP, fn.Port()),
+				servicePort(portMetrics, v1beta1.AdminPort),
+			))
+}
+
+func servicePort(name string, port int32) *corev1ac.ServicePortApplyConfiguration {
+	return corev1ac.ServicePort().
+		WithName(name).
+		WithPort(port).
+		WithProtocol(corev1.ProtocolTCP).
+		WithTargetPort(intstr.FromString(name))
+}

@@ -1,0 +1,64 @@
+package function
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"goless.io/builder/handler"
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/status"
+)
+
+// verdict is what is wrong with a Function by itself, whatever the cluster is
+// like.
+type verdict struct {
+	// problem is in the spec, but not in the source.
+	problem *status.Problem
+
+	// diagnostics are in the source.
+	diagnostics []v1beta1.Diagnostic
+}
+
+// check repeats what the schema of the API holds already, because an object may
+// be older than the schema, and parses the source, which a schema cannot.
+func check(fn *v1beta1.Function) verdict {
+	var wrong []string
+	say := func(field string, messages []string) {
+		for _, message := range messages {
+			wrong = append(wrong, field+": "+message)
+		}
+	}
+	say("metadata.name", validation.IsDNS1123Label(fn.Name))
+	say("spec.service", validation.IsDNS1035Label(fn.ServiceName()))
+	say("spec.serverPort", validation.IsValidPortNum(int(fn.Port())))
+	if fn.Port() == v1beta1.AdminPort {
+		say("spec.serverPort", []string{fmt.Sprintf("%d is taken by metrics and health checks", v1beta1.AdminPort)})
+	}
+	if fn.WantedReplicas() < 0 {
+		say("spec.replicas", []string{"must not be negative"})
+	}
+	if len(wrong) > 0 {
+		return verdict{problem: &status.Problem{Reason: v1beta1.ReasonInvalidSpec, Message: strings.Join(wrong, "; ")}}
+	}
+	return verdict{diagnostics: diagnose(fn.Spec.Function)}
+}
+
+// diagnose parses and never compiles: there are short sources that keep a type
+// checker busy for ever.
+func diagnose(source string) []v1beta1.Diagnostic {
+	_, err := handler.Parse(handler.Filename, []byte(source))
+	refused, ok := errors.AsType[*handler.Error](err)
+	if !ok {
+		return nil
+	}
+	diagnostics := make([]v1beta1.Diagnostic, 0, len(refused.Diagnostics))
+	for _, d := range refused.Diagnostics {
+		diagnostics = append(diagnostics, v1beta1.Diagnostic{
+			File: d.File, Line: int32(d.Line), Column: int32(d.Column), Message: d.Message,
+		})
+	}
+	return diagnostics
+}

@@ -1,0 +1,95 @@
+package function
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/builder/handler"
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/status"
+)
+
+// converge makes the Function's objects what they should be, the source before
+// the pods that compile it. It goes on after an error: the objects do not need
+// each other to exist. A problem is what only the user can solve.
+//
+// While the source is refused, the rest of the spec holds for the last source
+// that was not, so that it can still be scaled, stopped and healed.
+func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict verdict) (*status.Problem, error) {
+	if verdict.problem != nil {
+		return verdict.problem, nil
+	}
+	if len(verdict.diagnostics) > 0 {
+		var err error
+		if fn, err = r.lastValid(ctx, fn); fn == nil {
+			return nil, err
+		}
+	}
+
+	return solvable(errors.Join(
+		ensure(ctx, r, fn, desired.ConfigMap(fn), &corev1.ConfigMap{}, corev1ac.ExtractConfigMap),
+		ensure(ctx, r, fn, desired.Deployment(fn, r.Images), &appsv1.Deployment{}, appsv1ac.ExtractDeployment),
+		ensure(ctx, r, fn, desired.Service(fn), &corev1.Service{}, corev1ac.ExtractService),
+	))
+}
+
+// lastValid is the Function with the last source that was not refused; nil when
+// there was none.
+func (r *Reconciler) lastValid(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Function, error) {
+	if fn.Status.LatestRevision == "" {
+		return nil, nil
+	}
+	var source corev1.ConfigMap
+	key := client.ObjectKey{Namespace: fn.Namespace, Name: desired.ConfigMapName(fn, fn.Status.LatestRevision)}
+	if err := r.Client.Get(ctx, key, &source); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if !metav1.IsControlledBy(&source, fn) {
+		return nil, nil
+	}
+	valid := fn.DeepCopy()
+	valid.Spec.Function = source.Data[handler.Filename]
+	return valid, nil
+}
+
+// solvable takes a name that belongs to somebody else out of the errors: trying
+// again at once does not help.
+func solvable(err error) (*status.Problem, error) {
+	taken, ok := errors.AsType[*notOwnedError](err)
+	if !ok {
+		return nil, err
+	}
+	reason := v1beta1.ReasonNotOwned
+	if taken.kind == "Service" {
+		reason = v1beta1.ReasonServiceConflict
+	}
+	return &status.Problem{Reason: reason, Message: taken.Error()}, nil
+}
+
+// notOwnedError says that an object has the name that a Function needs and is
+// not the Function's.
+type notOwnedError struct {
+	kind, name string
+	controller *metav1.OwnerReference
+}
+
+func (e *notOwnedError) Error() string {
+	whose := "was not made by Goless"
+	if e.controller != nil {
+		whose = fmt.Sprintf("belongs to %s %q", e.controller.Kind, e.controller.Name)
+	}
+	remedy := "rename the function, or remove the " + e.kind
+	if e.kind == "Service" {
+		remedy = "choose another spec.service, or remove the Service"
+	}
+	return fmt.Sprintf("%s %q %s and is left alone: %s", e.kind, e.name, whose, remedy)
+}

@@ -1,0 +1,94 @@
+package function
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// applyConfiguration is what the generated apply configurations have in common.
+type applyConfiguration[A any] interface {
+	runtime.ApplyConfiguration
+	GetKind() *string
+	GetName() *string
+	GetNamespace() *string
+	WithUID(types.UID) A
+}
+
+// ensure makes an object of the Function what it should be, and writes nothing
+// when it is so already: when the fields that we own have the values that we
+// want. Fields of others are left to them. live is an empty object to read into.
+//
+// An object that exists and is not the Function's is an error and never
+// written. That is why a new object is created rather than applied, and why an
+// apply names the UID: a forced apply alone takes over what it finds.
+func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Reconciler, fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) error {
+	kind, key := *want.GetKind(), client.ObjectKey{Namespace: *want.GetNamespace(), Name: *want.GetName()}
+	err := r.Client.Get(ctx, key, live)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, key, live)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return r.create(ctx, kind, want)
+	case err != nil:
+		return fmt.Errorf("reading %s %q: %w", kind, key.Name, err)
+	case !metav1.IsControlledBy(live, fn):
+		return &notOwnedError{kind: kind, name: key.Name, controller: metav1.GetControllerOf(live)}
+	case live.GetDeletionTimestamp() != nil:
+		return nil // its end is an event, and then it is created anew
+	}
+
+	if err := r.ownByApply(ctx, live); err != nil {
+		return fmt.Errorf("taking ownership of the fields of %s %q: %w", kind, key.Name, err)
+	}
+	owned, err := extract(live, FieldOwner)
+	if err != nil {
+		return fmt.Errorf("reading the managed fields of %s %q: %w", kind, key.Name, err)
+	}
+	if equality.Semantic.DeepEqual(owned, want) {
+		return nil
+	}
+	if err := r.Client.Apply(ctx, want.WithUID(live.GetUID()), client.ForceOwnership); err != nil {
+		return fmt.Errorf("applying %s %q: %w", kind, key.Name, err)
+	}
+	return nil
+}
+
+// create fails when the object exists. It sends the very fields of the apply
+// configuration; a typed object would add its zero values to them.
+func (r *Reconciler) create(ctx context.Context, kind string, want runtime.ApplyConfiguration) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return fmt.Errorf("converting %s: %w", kind, err)
+	}
+	obj := &unstructured.Unstructured{Object: content}
+	// Unstructured objects have no cache that the write could be awaited in. A
+	// look into the typed one that comes too early is made up for by r.Live.
+	if err := r.Client.Create(ctx, obj, client.DisableReadYourWritesConsistency); err != nil {
+		return fmt.Errorf("creating %s %q: %w", kind, obj.GetName(), err)
+	}
+	return nil
+}
+
+// ownByApply makes the fields that create wrote belong to our applies. They
+// would be owned twice otherwise, and an apply that leaves one out could not
+// remove it.
+func (r *Reconciler) ownByApply(ctx context.Context, live client.Object) error {
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(FieldOwner), FieldOwner)
+	if err != nil || patch == nil {
+		return err
+	}
+	return r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch))
+}

@@ -1,0 +1,70 @@
+package function
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/status"
+)
+
+// prune removes what the Function once needed: Services of a former
+// spec.service, once the new one is there, and sources that no pod can start
+// from any more.
+func (r *Reconciler) prune(ctx context.Context, fn *v1beta1.Function, seen status.Seen) error {
+	var services corev1.ServiceList
+	var sources corev1.ConfigMapList
+	if err := errors.Join(r.list(ctx, fn, &services), r.list(ctx, fn, &sources)); err != nil {
+		return err
+	}
+
+	var errs []error
+	if seen.Service != nil && seen.Service.Name == fn.ServiceName() {
+		for _, service := range owned(services.Items, fn.UID) {
+			if service.Name != fn.ServiceName() {
+				errs = append(errs, r.remove(ctx, &service))
+			}
+		}
+	}
+	needed := neededRevisions(fn, seen)
+	for _, source := range owned(sources.Items, fn.UID) {
+		if !needed[desired.RevisionOf(&source)] {
+			errs = append(errs, r.remove(ctx, &source))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// neededRevisions are the latest one, the Deployment's, and those of ReplicaSets
+// that have or want pods. Pods alone do not tell: the last pod of a revision
+// that serves may just be on its way to another node.
+func neededRevisions(fn *v1beta1.Function, seen status.Seen) map[string]bool {
+	needed := map[string]bool{
+		desired.Revision(fn.Spec.Function): true,
+		fn.Status.LatestRevision:           true,
+	}
+	if seen.Deployment != nil {
+		needed[desired.RevisionOf(&seen.Deployment.Spec.Template)] = true
+	}
+	for _, set := range seen.ReplicaSets {
+		if set.Status.Replicas > 0 || set.Spec.Replicas == nil || *set.Spec.Replicas > 0 {
+			needed[desired.RevisionOf(&set)] = true
+		}
+	}
+	return needed
+}
+
+// remove deletes the very object that was seen, not one that took its name.
+func (r *Reconciler) remove(ctx context.Context, obj client.Object) error {
+	uid := obj.GetUID()
+	err := r.Client.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("removing %T %q: %w", obj, obj.GetName(), err)
+	}
+	return nil
+}

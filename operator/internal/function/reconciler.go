@@ -1,0 +1,79 @@
+// Package function makes the cluster follow a Function: it says in which order
+// things happen and when they are tried again. What the objects look like is
+// decided in package desired, what is true of them in package status.
+package function
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// FieldOwner is the field manager of everything that the operator writes.
+const FieldOwner = "goless-operator"
+
+const (
+	// conflictRetry is how soon a name that belongs to somebody else is tried
+	// again. What is not ours is not watched.
+	conflictRetry = 5 * time.Second
+
+	// staleRetry is how soon a write is tried again that met a newer object.
+	staleRetry = 50 * time.Millisecond
+)
+
+// Reconciler makes the cluster follow Functions.
+type Reconciler struct {
+	// Client reads from the manager's cache, and finds its own writes there.
+	Client client.Client
+
+	// Live reads from the API server what the cache leaves out: objects that do
+	// not carry our label.
+	Live client.Reader
+
+	// Events tells people what happened.
+	Events events.EventRecorder
+
+	// Images are the container images of functions' pods.
+	Images desired.Images
+}
+
+// Reconcile checks the Function, makes its objects follow it, looks at what came
+// of it, and reports that in the Function's status.
+func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (reconcile.Result, error) {
+	if !fn.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil // owner references take everything along
+	}
+
+	verdict := check(fn)
+	problem, convergeErr := r.converge(ctx, fn, verdict)
+	seen, observeErr := r.observe(ctx, fn)
+	if observeErr != nil {
+		return retry(errors.Join(convergeErr, observeErr))
+	}
+	seen.Diagnostics, seen.Problem = verdict.diagnostics, problem
+
+	if err := errors.Join(convergeErr, r.report(ctx, fn, seen), r.prune(ctx, fn, seen)); err != nil {
+		return retry(err)
+	}
+	if problem != nil {
+		return reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// retry keeps conflicts out of the log: somebody else was faster, which is no
+// error, and the next look at the cache shows what they wrote.
+func retry(err error) (reconcile.Result, error) {
+	if apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	}
+	return reconcile.Result{}, err
+}

@@ -1,0 +1,103 @@
+package function
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+const (
+	// reconcileTimeout frees a worker whose request, or whose wait for the
+	// cache, hangs.
+	reconcileTimeout = 30 * time.Second
+
+	// maxBackoff keeps the end of an outage from being noticed a quarter of an
+	// hour late, as the default of 1000 s would.
+	maxBackoff = 30 * time.Second
+)
+
+// Register makes the manager run r: for changes of a Function, of its objects,
+// and of the ReplicaSets and pods that the Deployment makes. Pods are watched
+// because a Deployment does not show that an init container failed before ten
+// minutes are over.
+func (r *Reconciler) Register(mgr manager.Manager) error {
+	return builder.ControllerManagedBy(mgr).
+		Named("function").
+		For(&v1beta1.Function{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&appsv1.Deployment{}).
+		Owns(&corev1.Service{}).
+		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(labelled)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(labelled)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 4,
+			ReconciliationTimeout:   reconcileTimeout,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, maxBackoff),
+		}).
+		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// labelled maps an object to the Function that its label names.
+func labelled(_ context.Context, obj client.Object) []reconcile.Request {
+	name := obj.GetLabels()[desired.FunctionLabel]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// CacheOptions keep what does not belong to Functions out of the operator's
+// memory. Managed fields stay where ensure reads them.
+func CacheOptions() (cache.Options, error) {
+	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
+	if err != nil {
+		return cache.Options{}, err
+	}
+	ours := labels.NewSelector().Add(*label)
+	slim := cache.TransformStripManagedFields()
+	return cache.Options{
+		ByObject: map[client.Object]cache.ByObject{
+			&v1beta1.Function{}:  {Transform: slim},
+			&corev1.ConfigMap{}:  {Label: ours},
+			&appsv1.Deployment{}: {Label: ours},
+			&corev1.Service{}:    {Label: ours},
+			&appsv1.ReplicaSet{}: {Label: ours, Transform: withoutTemplate},
+			&corev1.Pod{}:        {Label: ours, Transform: withoutSpec},
+		},
+		ReaderFailOnMissingInformer: true,
+	}, nil
+}
+
+// withoutTemplate keeps of a ReplicaSet what tells whose it is and how many of
+// its pods are ready.
+func withoutTemplate(obj any) (any, error) {
+	if rs, ok := obj.(*appsv1.ReplicaSet); ok {
+		rs.ManagedFields, rs.Annotations, rs.Spec.Template = nil, nil, corev1.PodTemplateSpec{}
+	}
+	return obj, nil
+}
+
+// withoutSpec keeps of a pod what tells whose it is and how it fares.
+func withoutSpec(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{}
+	}
+	return obj, nil
+}

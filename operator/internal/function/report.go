@@ -1,0 +1,45 @@
+package function
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/status"
+)
+
+// report writes the status when it changed, and makes an event of what people
+// want to hear of.
+func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen status.Seen) error {
+	next := status.Of(fn, seen)
+	if equality.Semantic.DeepEqual(fn.Status, next) {
+		return nil
+	}
+	before := fn.DeepCopy()
+	fn.Status = next
+	if err := r.Client.Status().Patch(ctx, fn, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	r.announce(fn, before)
+	return nil
+}
+
+// announce makes an event when the Function has become ready, stopped included,
+// and when it got stuck in a new way.
+func (r *Reconciler) announce(fn, before *v1beta1.Function) {
+	is, was := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady), meta.FindStatusCondition(before.Status.Conditions, v1beta1.ConditionReady)
+	if was != nil && was.Status == is.Status && was.Message == is.Message {
+		return
+	}
+	switch {
+	case meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady):
+		r.Events.Eventf(fn, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s", is.Message)
+	case meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionStalled), is.Reason == v1beta1.ReasonBuildFailed:
+		r.Events.Eventf(fn, nil, corev1.EventTypeWarning, is.Reason, "Reconcile", "%s", is.Message)
+	}
+}

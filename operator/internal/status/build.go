@@ -1,0 +1,147 @@
+package status
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// report is what the builder leaves in its termination message. It is a wire
+// format: the builder documents it, and its golden files are tested here.
+type report struct {
+	Reason      string               `json:"reason"`
+	Message     string               `json:"message"`
+	Diagnostics []v1beta1.Diagnostic `json:"diagnostics"`
+	Duration    string               `json:"duration"`
+	Toolchain   string               `json:"toolchain"`
+}
+
+// outcome is how far the compile of the latest revision has come.
+type outcome struct {
+	reason, message string
+	report          *report
+}
+
+func (o outcome) failed() bool {
+	return o.reason != v1beta1.ReasonBuilt && o.reason != v1beta1.ReasonBuilding && o.reason != v1beta1.ReasonStopped
+}
+
+// userMustAct is false for a BuildFailed, which is nobody's fault who wrote the
+// source: the kubelet tries it again.
+func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.ReasonBuildFailed }
+
+// outcome looks at the pods of the latest revision. One success is enough:
+// equal sources compile equally. Of failures the newest pod's counts.
+func (v *view) outcome() outcome {
+	newest := outcome{reason: v1beta1.ReasonBuilding, message: "waiting for a pod to compile the source"}
+	if why := replicaFailure(v.seen.Deployment); why != "" {
+		newest.message = why
+	}
+	for i, pod := range v.latestPods() {
+		o := podOutcome(&pod)
+		if o.reason == v1beta1.ReasonBuilt {
+			return o
+		}
+		if i == 0 {
+			newest = o
+		}
+	}
+	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
+	switch {
+	case before != nil && before.Reason == v1beta1.ReasonBuilt && v.fn.Status.LatestRevision == v.revision:
+		return outcome{reason: before.Reason, message: before.Message}
+	case v.fn.WantedReplicas() == 0:
+		return outcome{reason: v1beta1.ReasonStopped, message: "spec.replicas is 0: the source is compiled when a replica starts"}
+	}
+	return newest
+}
+
+// latestPods are the pods of the latest revision, the newest first.
+func (v *view) latestPods() []corev1.Pod {
+	pods := slices.DeleteFunc(slices.Clone(v.seen.Pods), func(pod corev1.Pod) bool {
+		return desired.RevisionOf(&pod) != v.revision
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return pods
+}
+
+func podOutcome(pod *corev1.Pod) outcome {
+	for _, c := range pod.Status.InitContainerStatuses {
+		if c.Name != desired.BuildContainer {
+			continue
+		}
+		ended := c.State.Terminated
+		if ended == nil {
+			ended = c.LastTerminationState.Terminated
+		}
+		switch {
+		case ended != nil:
+			return ending(ended)
+		case c.State.Running != nil:
+			return outcome{reason: v1beta1.ReasonBuilding, message: "compiling"}
+		case c.State.Waiting != nil && c.State.Waiting.Message != "":
+			return outcome{reason: v1beta1.ReasonBuilding, message: truncate(c.State.Waiting.Reason + ": " + c.State.Waiting.Message)}
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return outcome{reason: v1beta1.ReasonBuilding, message: truncate("the pod is not scheduled: " + c.Message)}
+		}
+	}
+	return outcome{reason: v1beta1.ReasonBuilding, message: "starting the builder"}
+}
+
+// ending reads how the init container ended. Where the kernel killed all of it,
+// there is no report to read.
+func ending(ended *corev1.ContainerStateTerminated) outcome {
+	var r report
+	if err := json.Unmarshal([]byte(ended.Message), &r); err == nil && r.Reason != "" {
+		return outcome{reason: r.Reason, message: r.text(), report: &r}
+	}
+	switch {
+	case ended.ExitCode == 0:
+		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
+	case ended.Reason == "OOMKilled":
+		return outcome{reason: v1beta1.ReasonBuildOutOfMemory, message: "the compiler ran out of memory: simplify the source, large constants and deeply nested types before all"}
+	}
+	return outcome{
+		reason:  v1beta1.ReasonBuildFailed,
+		message: fmt.Sprintf("the builder ended with exit code %d (%s) and left no report: see its log", ended.ExitCode, ended.Reason),
+	}
+}
+
+func (r *report) text() string {
+	switch {
+	case len(r.Diagnostics) > 0:
+		return summary(r.Diagnostics)
+	case r.Message == "":
+		return "the builder reports no more than " + r.Reason
+	}
+	return truncate(r.Message)
+}
+
+// buildStatus tells of the latest compile; of the one before while a compile is
+// under way and has nothing to tell.
+func (v *view) buildStatus() *v1beta1.BuildStatus {
+	if d := v.seen.Diagnostics; len(d) > 0 {
+		return &v1beta1.BuildStatus{Diagnostics: d}
+	}
+	before := v.fn.Status.Build
+	if before != nil && before.Revision != v.revision {
+		before = nil
+	}
+	// Every replica compiles anew; the first success is told and stays.
+	if r := v.build.report; r != nil && (before == nil || v.build.failed() || before.Toolchain == "" || len(before.Diagnostics) > 0) {
+		return &v1beta1.BuildStatus{Revision: v.revision, Diagnostics: r.Diagnostics, Duration: r.Duration, Toolchain: r.Toolchain}
+	}
+	return before
+}

@@ -1,0 +1,207 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// view is what was seen, and what follows from it for the latest revision.
+type view struct {
+	fn       *v1beta1.Function
+	seen     Seen
+	revision string
+	build    outcome
+}
+
+func (v *view) sourceValid() metav1.Condition {
+	if d := v.seen.Diagnostics; len(d) > 0 {
+		return condition(v1beta1.ConditionSourceValid, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, summary(d))
+	}
+	return condition(v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid, "the source parses and has the handler")
+}
+
+func (v *view) built() metav1.Condition {
+	if len(v.seen.Diagnostics) > 0 {
+		return condition(v1beta1.ConditionBuilt, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, "the source was refused and is not compiled")
+	}
+	status := metav1.ConditionFalse
+	switch v.build.reason {
+	case v1beta1.ReasonBuilt:
+		status = metav1.ConditionTrue
+	case v1beta1.ReasonBuilding, v1beta1.ReasonStopped:
+		status = metav1.ConditionUnknown
+	}
+	return condition(v1beta1.ConditionBuilt, status, v.build.reason, v.build.message)
+}
+
+func (v *view) available() metav1.Condition {
+	d := v.seen.Deployment
+	switch {
+	case d != nil && d.Status.ReadyReplicas > 0:
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing,
+			fmt.Sprintf("revision %s answers requests", v.readyRevision()))
+	case v.fn.WantedReplicas() == 0:
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonStopped, "spec.replicas is 0")
+	}
+	return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica, "no replica answers requests")
+}
+
+// ready follows from everything else. The second result says that only the user
+// can help.
+func (v *view) ready() (metav1.Condition, bool) {
+	no := func(reason, message string) metav1.Condition {
+		return condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason, message+v.stillServing())
+	}
+	d := v.seen.Deployment
+	switch {
+	case v.seen.Problem != nil:
+		return no(v.seen.Problem.Reason, v.seen.Problem.Message), true
+	case len(v.seen.Diagnostics) > 0:
+		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Diagnostics)), true
+	case v.complete() && v.fn.WantedReplicas() == 0:
+		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0: nothing runs, as asked for"), false
+	case v.complete():
+		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonServing,
+			fmt.Sprintf("revision %s answers requests", v.revision)), false
+	case v.build.failed():
+		return no(v.build.reason, v.build.message), v.build.userMustAct()
+	}
+	if message := v.crash(); message != "" {
+		return no(v1beta1.ReasonCrashLooping, message), true
+	}
+	if v.build.reason == v1beta1.ReasonBuilding {
+		return no(v1beta1.ReasonBuilding, v.build.message), false
+	}
+	return no(v1beta1.ReasonRollingOut, rollout(d)), false
+}
+
+// complete tells whether the Deployment controller has seen the latest template
+// and nothing but its pods is left, all of them available.
+func (v *view) complete() bool {
+	d := v.seen.Deployment
+	if d == nil || desired.RevisionOf(&d.Spec.Template) != v.revision {
+		return false
+	}
+	s, want := d.Status, v.fn.WantedReplicas()
+	return s.ObservedGeneration >= d.Generation &&
+		d.Spec.Replicas != nil && *d.Spec.Replicas == want &&
+		s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
+}
+
+// readyRevision is the revision that has a ready replica: the latest, if it has
+// one, otherwise the newest.
+func (v *view) readyRevision() string {
+	ready, newest := "", time.Time{}
+	for _, rs := range v.seen.ReplicaSets {
+		revision := desired.RevisionOf(&rs)
+		switch {
+		case rs.Status.ReadyReplicas == 0:
+		case revision == v.revision:
+			return revision
+		case ready == "" || rs.CreationTimestamp.After(newest):
+			ready, newest = revision, rs.CreationTimestamp.Time
+		}
+	}
+	return ready
+}
+
+// stillServing ends a message about what went wrong with what goes on.
+func (v *view) stillServing() string {
+	if r := v.readyRevision(); r != "" && r != v.revision {
+		return fmt.Sprintf("; revision %s goes on serving", r)
+	}
+	return ""
+}
+
+// crash says how the latest revision ended, when it keeps ending after it has
+// compiled. One end alone may be an accident.
+func (v *view) crash() string {
+	for _, pod := range v.latestPods() {
+		for _, c := range pod.Status.ContainerStatuses {
+			ended := c.LastTerminationState.Terminated
+			looping := c.RestartCount > 1 || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
+			if c.Name != desired.FunctionContainer || ended == nil || c.Ready || !looping {
+				continue
+			}
+			return fmt.Sprintf("the function ended with exit code %d: %s", ended.ExitCode, lastWords(ended))
+		}
+	}
+	return ""
+}
+
+// rollout says what the Deployment is waiting for.
+func rollout(d *appsv1.Deployment) string {
+	if d == nil {
+		return "creating the Deployment"
+	}
+	if why := replicaFailure(d); why != "" {
+		return why
+	}
+	return fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), wanted(d))
+}
+
+// replicaFailure says why pods cannot be created, a quota for example.
+func replicaFailure(d *appsv1.Deployment) string {
+	if d == nil {
+		return ""
+	}
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			return truncate("pods cannot be created: " + c.Message)
+		}
+	}
+	return ""
+}
+
+func wanted(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+// lastWords is what a container left to say when it ended: the beginning of the
+// panic where there is one.
+func lastWords(ended *corev1.ContainerStateTerminated) string {
+	text := strings.TrimSpace(ended.Message)
+	if i := strings.Index(text, "panic: "); i >= 0 {
+		text = text[i:]
+	}
+	line, _, _ := strings.Cut(text, "\n")
+	if line == "" {
+		return ended.Reason
+	}
+	return truncate(line)
+}
+
+// summary is one line about diagnostics: the first, and how many more.
+func summary(diagnostics []v1beta1.Diagnostic) string {
+	first := diagnostics[0]
+	text := first.File
+	if first.Line > 0 {
+		text += fmt.Sprintf(":%d:%d", first.Line, first.Column)
+	}
+	text = truncate(text + ": " + first.Message)
+	if more := len(diagnostics) - 1; more > 0 {
+		text += fmt.Sprintf(" (and %d more in status.build.diagnostics)", more)
+	}
+	return text
+}
+
+// truncate keeps a text short enough for a condition, and for an event, which
+// holds 1024 bytes.
+func truncate(text string) string {
+	const limit = 512
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "..."
+}

@@ -1,0 +1,107 @@
+// Package status says what is true of a Function: one pure function from what
+// was seen in the cluster to a FunctionStatus. It reads and writes nothing.
+//
+// The conditions SourceValid, Built and Available are observed; Ready follows
+// from them, and Reconciling and Stalled, which kstatus, Argo CD and Flux read,
+// follow from Ready.
+package status
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// Problem is why the objects of a Function could not be brought about, where
+// only the user can help.
+type Problem struct {
+	// Reason is the reason of Ready: InvalidSpec, NotOwned or ServiceConflict.
+	Reason string
+
+	// Message says what to do.
+	Message string
+}
+
+// Seen is what one look at the cluster showed of a Function.
+type Seen struct {
+	// Diagnostics are the mistakes for which the source was refused.
+	Diagnostics []v1beta1.Diagnostic
+
+	// Problem is nil when every object could be applied.
+	Problem *Problem
+
+	// Deployment and Service are the Function's own; nil when not there.
+	Deployment *appsv1.Deployment
+	Service    *corev1.Service
+
+	// ReplicaSets are those of the Deployment.
+	ReplicaSets []appsv1.ReplicaSet
+
+	// Pods are those of the ReplicaSets.
+	Pods []corev1.Pod
+}
+
+// Of is the status of a Function, given what was seen. fn is not changed; its
+// present status carries over what pods that are gone can no longer tell.
+func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
+	v := view{fn: fn, seen: seen, revision: desired.Revision(fn.Spec.Function)}
+	if len(seen.Diagnostics) > 0 {
+		v.revision = fn.Status.LatestRevision
+	}
+	v.build = v.outcome()
+
+	status := *fn.Status.DeepCopy()
+	status.ObservedGeneration = fn.Generation
+	status.Selector = labels.SelectorFromSet(desired.Selector(fn.Name)).String()
+	status.URL = url(seen.Service)
+	status.LatestRevision = v.revision
+	status.ReadyRevision = v.readyRevision()
+	status.Replicas, status.ReadyReplicas = 0, 0
+	if d := seen.Deployment; d != nil {
+		status.Replicas, status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
+	}
+	status.Build = v.buildStatus()
+
+	ready, stalled := v.ready()
+	v.set(&status, ready)
+	v.set(&status, v.sourceValid())
+	v.set(&status, v.built())
+	v.set(&status, v.available())
+	v.setAbnormal(&status, v1beta1.ConditionReconciling, ready, ready.Status != metav1.ConditionTrue && !stalled)
+	v.setAbnormal(&status, v1beta1.ConditionStalled, ready, stalled)
+	return status
+}
+
+func (v *view) set(status *v1beta1.FunctionStatus, condition metav1.Condition) {
+	condition.ObservedGeneration = v.fn.Generation
+	meta.SetStatusCondition(&status.Conditions, condition)
+}
+
+// setAbnormal sets a condition that is there only while it is true.
+func (v *view) setAbnormal(status *v1beta1.FunctionStatus, kind string, ready metav1.Condition, on bool) {
+	if !on {
+		meta.RemoveStatusCondition(&status.Conditions, kind)
+		return
+	}
+	ready.Type, ready.Status = kind, metav1.ConditionTrue
+	v.set(status, ready)
+}
+
+// url is where a Service answers inside the cluster; empty when there is none.
+func url(service *corev1.Service) string {
+	if service == nil || len(service.Spec.Ports) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("http://%s.%s.svc:%d", service.Name, service.Namespace, service.Spec.Ports[0].Port)
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}

@@ -1,0 +1,267 @@
+package status_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/status"
+)
+
+const source, before = "package new\n", "package old\n"
+
+var latest, old = desired.Revision(source), desired.Revision(before)
+
+func TestOf(t *testing.T) {
+	failed := pod(latest, ended(10, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"},{"file":"handler.go","line":9,"column":1,"message":"more"}],"duration":"300ms","toolchain":"go1.27.4"}`))
+	for name, test := range map[string]struct {
+		replicas int32
+		seen     status.Seen
+		ready    string // reason of Ready
+		truth    string // which of Ready, Built, Available, Reconciling, Stalled are true
+		message  string // part of Ready's message
+		revision string // readyRevision
+	}{
+		"Nothing": {
+			replicas: 1, ready: "Building", truth: "SourceValid Reconciling",
+		},
+		"Compiling": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, running())),
+			ready: "Building", truth: "SourceValid Reconciling", message: "compiling",
+		},
+		"PullingBuilder": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, waiting("ImagePullBackOff", "no such image"))),
+			ready: "Building", truth: "SourceValid Reconciling", message: "no such image",
+		},
+		"Starting": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(0, `{"reason":"Built"}`))),
+			ready: "RollingOut", truth: "SourceValid Built Reconciling", message: "0 of 1",
+		},
+		"Serving": {
+			replicas: 1, seen: seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))),
+			ready: "Serving", truth: "SourceValid Built Available Ready", revision: latest,
+		},
+		"Update": {
+			replicas: 1, seen: seen(deployment(2, 1, latest), sets(old), pod(latest, running())),
+			ready: "Building", truth: "SourceValid Available Reconciling", message: "revision " + old + " goes on serving", revision: old,
+		},
+		"StaleDeployment": {
+			replicas: 1, seen: seen(stale(deployment(1, 1, latest)), sets(old)),
+			ready: "Building", truth: "SourceValid Available Reconciling", revision: old,
+		},
+		"CompileFailed": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, failed),
+			ready: "CompileFailed", truth: "SourceValid Stalled", message: "handler.go:7:2: undefined: x (and 1 more",
+		},
+		"FailedUpdate": {
+			replicas: 1, seen: seen(deployment(2, 1, latest), sets(old), failed, pod(old, ended(0, `{"reason":"Built"}`))),
+			ready: "CompileFailed", truth: "SourceValid Available Stalled", message: "revision " + old + " goes on serving", revision: old,
+		},
+		"OutOfMemory": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}})),
+			ready: "BuildOutOfMemory", truth: "SourceValid Stalled",
+		},
+		"BuilderBroken": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(2, "rubbish"))),
+			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "exit code 2",
+		},
+		"Crashing": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
+			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: panic: no database",
+		},
+		"Refused": {
+			replicas: 1, seen: refused(seen(deployment(1, 1, old), sets(old))),
+			ready: "InvalidSource", truth: "Available Stalled", message: "handler.go:1:1: bad", revision: old,
+		},
+		"Conflict": {
+			replicas: 1, seen: status.Seen{Problem: &status.Problem{Reason: "ServiceConflict", Message: "not ours"}},
+			ready: "ServiceConflict", truth: "SourceValid Stalled", message: "not ours",
+		},
+		"QuotaExceeded": {
+			replicas: 1, seen: seen(quota(deployment(0, 0, latest)), nil),
+			ready: "Building", truth: "SourceValid Reconciling", message: "exceeded quota",
+		},
+		"Stopped": {
+			seen:  seen(deployment(0, 0, latest), nil),
+			ready: "Stopped", truth: "SourceValid Ready",
+		},
+		"Stopping": {
+			seen:  seen(deployment(1, 1, latest), sets(latest)),
+			ready: "RollingOut", truth: "SourceValid Available Reconciling", revision: latest,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fn := function(test.replicas)
+			got := status.Of(fn, test.seen)
+			ready := meta.FindStatusCondition(got.Conditions, "Ready")
+			if ready.Reason != test.ready || !strings.Contains(ready.Message, test.message) {
+				t.Errorf("Ready is %s: %q, want %s: %q", ready.Reason, ready.Message, test.ready, test.message)
+			}
+			if truth := truth(got); truth != test.truth {
+				t.Errorf("true are %q, want %q", truth, test.truth)
+			}
+			if got.ReadyRevision != test.revision {
+				t.Errorf("readyRevision is %q, want %q", got.ReadyRevision, test.revision)
+			}
+			invariants(t, fn, got)
+		})
+	}
+}
+
+// truth lists the conditions that are true.
+func truth(got v1beta1.FunctionStatus) string {
+	var kinds []string
+	for _, kind := range []string{"SourceValid", "Built", "Available", "Ready", "Reconciling", "Stalled"} {
+		if meta.IsStatusConditionTrue(got.Conditions, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return strings.Join(kinds, " ")
+}
+
+// invariants hold in every state.
+func invariants(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) {
+	t.Helper()
+	is := func(kind string) bool { return meta.IsStatusConditionTrue(got.Conditions, kind) }
+	if is("Ready") == (is("Reconciling") || is("Stalled")) || is("Reconciling") && is("Stalled") {
+		t.Error("not exactly one of Ready, Reconciling and Stalled is true")
+	}
+	for _, c := range got.Conditions {
+		if c.ObservedGeneration != fn.Generation || strings.ContainsAny(c.Message, "\n\r") || c.Message == "" || c.Reason == "" {
+			t.Errorf("condition %+v", c)
+		}
+		if c.Status != metav1.ConditionTrue && (c.Type == "Reconciling" || c.Type == "Stalled") {
+			t.Errorf("%s is there and %s", c.Type, c.Status)
+		}
+	}
+	if got.ObservedGeneration != fn.Generation {
+		t.Errorf("observedGeneration is %d", got.ObservedGeneration)
+	}
+}
+
+// Every replica compiles for itself; what is told of the build stays the same.
+func TestBuildIsToldOnce(t *testing.T) {
+	fn := function(2)
+	first := pod(latest, ended(0, `{"reason":"Built","duration":"300ms","toolchain":"go1.27.4"}`))
+	fn.Status = status.Of(fn, seen(deployment(1, 1, latest), sets(latest), first))
+	second := pod(latest, ended(0, `{"reason":"Built","duration":"400ms","toolchain":"go1.27.4"}`))
+	second.CreationTimestamp.Time = time.Now()
+	got := status.Of(fn, seen(deployment(2, 2, latest), sets(latest), first, second))
+	if got.Build == nil || got.Build.Duration != "300ms" {
+		t.Errorf("build is %+v", got.Build)
+	}
+	// When the pods are gone, what was built is still built.
+	fn.Status, fn.Spec.Replicas = got, new(int32(0))
+	got = status.Of(fn, seen(deployment(0, 0, latest), nil))
+	if !meta.IsStatusConditionTrue(got.Conditions, "Built") || got.Build == nil {
+		t.Errorf("after a stop: %+v", got)
+	}
+}
+
+// A new source is not built because the one before was.
+func TestBuiltIsOfTheLatestRevision(t *testing.T) {
+	fn := function(1)
+	fn.Spec.Function = before
+	fn.Status = status.Of(fn, seen(deployment(1, 1, old), sets(old), pod(old, ended(0, `{"reason":"Built"}`))))
+	fn.Spec.Function = source
+	got := status.Of(fn, seen(deployment(1, 1, latest), sets(old)))
+	if c := meta.FindStatusCondition(got.Conditions, "Built"); c.Status != metav1.ConditionUnknown || got.Build != nil {
+		t.Errorf("Built is %+v, build %+v", c, got.Build)
+	}
+}
+
+func function(replicas int32) *v1beta1.Function {
+	fn := &v1beta1.Function{}
+	fn.Name, fn.Namespace, fn.Generation = "f", "default", 3
+	fn.Spec = v1beta1.FunctionSpec{Function: source, Replicas: &replicas}
+	return fn
+}
+
+func seen(d *appsv1.Deployment, sets []appsv1.ReplicaSet, pods ...corev1.Pod) status.Seen {
+	return status.Seen{Deployment: d, ReplicaSets: sets, Pods: pods}
+}
+
+func refused(s status.Seen) status.Seen {
+	s.Diagnostics = []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 1, Message: "bad"}}
+	return s
+}
+
+// deployment has the latest template and a status of total pods, some ready.
+// Those that are not of the latest revision show in no updatedReplicas.
+func deployment(total, ready int32, revision string) *appsv1.Deployment {
+	d := &appsv1.Deployment{}
+	d.Generation = 2
+	d.Spec.Replicas = &total
+	d.Spec.Template.Labels = map[string]string{desired.RevisionLabel: revision}
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: 2, Replicas: total, UpdatedReplicas: total, ReadyReplicas: ready, AvailableReplicas: ready,
+	}
+	return d
+}
+
+func stale(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Generation++
+	return d
+}
+
+func quota(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Status.Conditions = []appsv1.DeploymentCondition{{
+		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota",
+	}}
+	return d
+}
+
+func sets(ready ...string) []appsv1.ReplicaSet {
+	all := []appsv1.ReplicaSet{set(old, 0), set(latest, 0)}
+	for i := range all {
+		if slices.Contains(ready, desired.RevisionOf(&all[i])) {
+			all[i].Status.ReadyReplicas = 1
+		}
+	}
+	return all
+}
+
+func set(revision string, ready int32) appsv1.ReplicaSet {
+	var rs appsv1.ReplicaSet
+	rs.Labels = map[string]string{desired.RevisionLabel: revision}
+	rs.Status.ReadyReplicas = ready
+	return rs
+}
+
+func pod(revision string, build corev1.ContainerState) corev1.Pod {
+	var p corev1.Pod
+	p.Labels = map[string]string{desired.RevisionLabel: revision}
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: desired.BuildContainer, State: build}}
+	return p
+}
+
+func crashing(p corev1.Pod) corev1.Pod {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name:  desired.FunctionContainer,
+		State: waiting("CrashLoopBackOff", "back-off 10s"),
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: 2, Message: "{\"level\":\"info\"}\npanic: no database\n\ngoroutine 1 [running]:\n",
+		}},
+	}}
+	return p
+}
+
+func running() corev1.ContainerState {
+	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+}
+
+func waiting(reason, message string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+}
+
+func ended(code int32, message string) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}}
+}
