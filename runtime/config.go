@@ -1,0 +1,144 @@
+package runtime
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+)
+
+// Config says how a function is served. [ConfigFromEnv] fills it from the
+// environment, which is the contract with whoever starts the program:
+//
+//	SERVER_PORT         8080   port of the function
+//	ADMIN_PORT          9090   port of /metrics, /healthz and /readyz
+//	FUNCTION_NAME              label of logs and metrics
+//	FUNCTION_NAMESPACE         label of logs and metrics
+//	FUNCTION_REVISION          label of logs and metrics
+//	LOG_LEVEL           info   debug, info, warn or error
+//	DRAIN_DELAY         5s     time to keep serving after SIGTERM
+//	DRAIN_TIMEOUT       20s    time for running requests to end after that
+//
+// An empty variable counts as unset. The variables of the Go runtime, as
+// GOMEMLIMIT, keep their meaning.
+type Config struct {
+	// ServerPort is where the function is served, HTTP/1.1 and HTTP/2 without
+	// TLS (h2c) alike. AdminPort is where the program itself is observed.
+	ServerPort, AdminPort int
+
+	// Name, Namespace and Revision label every line of the log and the metric
+	// goless_build_info. Empty ones are left out of the log.
+	Name, Namespace, Revision string
+
+	// LogLevel is the lowest level that is logged.
+	LogLevel zapcore.Level
+
+	// DrainDelay is for how long requests are served as before when the end
+	// has been asked for, while /readyz already says no: clients learn of it
+	// with a delay. DrainTimeout is for how long running requests may go on
+	// after that, until they are cut off.
+	DrainDelay, DrainTimeout time.Duration
+
+	// ReadHeaderTimeout is for how long a client may take to send a header.
+	// A connection without requests is closed after IdleTimeout.
+	ReadHeaderTimeout, IdleTimeout time.Duration
+
+	// MaxHeaderBytes is the longest header of a request; a longer one is
+	// answered 431.
+	MaxHeaderBytes int
+
+	// Listener and AdminListener, if not nil, are served in place of the
+	// ports. Serve closes them.
+	Listener, AdminListener net.Listener
+
+	// Log is where the log goes, standard error if nil.
+	Log zapcore.WriteSyncer
+}
+
+// DefaultConfig returns the configuration of an empty environment.
+func DefaultConfig() Config {
+	return Config{
+		ServerPort:        8080,
+		AdminPort:         9090,
+		LogLevel:          zapcore.InfoLevel,
+		DrainDelay:        5 * time.Second,
+		DrainTimeout:      20 * time.Second,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+	}
+}
+
+// ConfigFromEnv returns the configuration that the environment asks for. An
+// error names the variable that is wrong and what it should be.
+func ConfigFromEnv() (Config, error) {
+	return configFrom(os.Getenv)
+}
+
+func configFrom(getenv func(string) string) (Config, error) {
+	c := DefaultConfig()
+	c.Name = getenv("FUNCTION_NAME")
+	c.Namespace = getenv("FUNCTION_NAMESPACE")
+	c.Revision = getenv("FUNCTION_REVISION")
+	err := firstError(
+		set(&c.ServerPort, "SERVER_PORT", getenv, parsePort),
+		set(&c.AdminPort, "ADMIN_PORT", getenv, parsePort),
+		set(&c.LogLevel, "LOG_LEVEL", getenv, parseLevel),
+		set(&c.DrainDelay, "DRAIN_DELAY", getenv, parseDuration),
+		set(&c.DrainTimeout, "DRAIN_TIMEOUT", getenv, parseDuration),
+	)
+	if err == nil && c.ServerPort == c.AdminPort {
+		err = fmt.Errorf("SERVER_PORT and ADMIN_PORT are both %d: choose another ADMIN_PORT", c.ServerPort)
+	}
+	return c, err
+}
+
+// set puts the parsed value of a variable into field, if there is one.
+func set[T any](field *T, name string, getenv func(string) string, parse func(string) (T, error)) error {
+	text := getenv(name)
+	if text == "" {
+		return nil
+	}
+	value, err := parse(text)
+	if err != nil {
+		return fmt.Errorf("%s is %q: %w", name, text, err)
+	}
+	*field = value
+	return nil
+}
+
+func parsePort(s string) (int, error) {
+	port, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || port == 0 {
+		return 0, fmt.Errorf("want a port, 1 to 65535")
+	}
+	return int(port), nil
+}
+
+func parseLevel(s string) (zapcore.Level, error) {
+	level, err := zapcore.ParseLevel(s)
+	if err != nil || level > zapcore.ErrorLevel {
+		return 0, fmt.Errorf("want debug, info, warn or error")
+	}
+	return level, nil
+}
+
+func parseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, fmt.Errorf("want a duration of 0 or more, as 5s")
+	}
+	return d, nil
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package runtime
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/zap/zapcore"
+)
+
+func TestConfig(t *testing.T) {
+	tests := map[string]struct {
+		env  map[string]string
+		want func(*Config)
+	}{
+		"Empty": {want: func(*Config) {}},
+		"Everything": {
+			env: map[string]string{
+				"SERVER_PORT": "80", "ADMIN_PORT": "65535",
+				"FUNCTION_NAME": "hello", "FUNCTION_NAMESPACE": "default", "FUNCTION_REVISION": "0123abc",
+				"LOG_LEVEL": "warn", "DRAIN_DELAY": "0s", "DRAIN_TIMEOUT": "1m",
+			},
+			want: func(c *Config) {
+				c.ServerPort, c.AdminPort = 80, 65535
+				c.Name, c.Namespace, c.Revision = "hello", "default", "0123abc"
+				c.LogLevel = zapcore.WarnLevel
+				c.DrainDelay, c.DrainTimeout = 0, time.Minute
+			},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			want := DefaultConfig()
+			test.want(&want)
+			got, err := configFrom(func(name string) string { return test.env[name] })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConfigErrors(t *testing.T) {
+	tests := map[string]struct {
+		name, value, want string
+	}{
+		"PortText":       {"SERVER_PORT", "http", `SERVER_PORT is "http": want a port, 1 to 65535`},
+		"PortZero":       {"SERVER_PORT", "0", `SERVER_PORT is "0": want a port, 1 to 65535`},
+		"PortNegative":   {"SERVER_PORT", "-1", `SERVER_PORT is "-1": want a port, 1 to 65535`},
+		"PortTooHigh":    {"ADMIN_PORT", "65536", `ADMIN_PORT is "65536": want a port, 1 to 65535`},
+		"SamePort":       {"ADMIN_PORT", "8080", "SERVER_PORT and ADMIN_PORT are both 8080: choose another ADMIN_PORT"},
+		"Level":          {"LOG_LEVEL", "loud", `LOG_LEVEL is "loud": want debug, info, warn or error`},
+		"LevelFatal":     {"LOG_LEVEL", "fatal", `LOG_LEVEL is "fatal": want debug, info, warn or error`},
+		"DelayNoUnit":    {"DRAIN_DELAY", "5", `DRAIN_DELAY is "5": want a duration of 0 or more, as 5s`},
+		"DelayNegative":  {"DRAIN_DELAY", "-5s", `DRAIN_DELAY is "-5s": want a duration of 0 or more, as 5s`},
+		"TimeoutNoValue": {"DRAIN_TIMEOUT", " ", `DRAIN_TIMEOUT is " ": want a duration of 0 or more, as 5s`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := configFrom(func(name string) string { return map[string]string{test.name: test.value}[name] })
+			if err == nil || err.Error() != test.want {
+				t.Errorf("got error %v, want %s", err, test.want)
+			}
+		})
+	}
+}

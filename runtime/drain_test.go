@@ -1,0 +1,240 @@
+package runtime_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"goless.io/runtime"
+)
+
+func TestDrainFinishesRequests(t *testing.T) {
+	for name, client := range map[string]*http.Client{"HTTP1": http.DefaultClient, "H2C": h2c(t)} {
+		t.Run(name, func(t *testing.T) { testDrainFinishesRequests(t, client) })
+	}
+}
+
+func testDrainFinishesRequests(t *testing.T, client *http.Client) {
+	const n = 20
+	var running, clients sync.WaitGroup
+	finish := make(chan struct{})
+	running.Add(n)
+	f := start(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		running.Done()
+		<-finish
+		answer(w, r)
+	})
+	for range n {
+		clients.Go(func() {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
+			if _, body, err := fetch(client, req); err != nil || body != "hello" {
+				t.Errorf("a request got %q, %v", body, err)
+			}
+		})
+	}
+	running.Wait()
+	f.stop()
+	waitFor(t, "readiness to go", func() bool { return f.ready() == http.StatusServiceUnavailable })
+	close(finish)
+	clients.Wait()
+	if err := f.ended(); err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+}
+
+// While the delay lasts, readiness is gone and requests are served as before,
+// on connections old and new; each answer asks for a new connection.
+func TestDrainDelay(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *runtime.Config) { c.DrainDelay = 3 * time.Second }, answer)
+	old := dial(t, f.addr)
+	reader := bufio.NewReader(old)
+	if closing := ask(t, old, reader); closing {
+		t.Error("the connection is to be closed before the drain")
+	}
+
+	f.stop()
+	waitFor(t, "readiness to go", func() bool { return f.ready() == http.StatusServiceUnavailable })
+	if status, _ := get(t, f.admin+"/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz: got %d while draining, want 200", status)
+	}
+	if closing := ask(t, old, reader); !closing {
+		t.Error("the old connection, idle when the drain began, was not asked to close")
+	}
+	fresh := dial(t, f.addr)
+	if closing := ask(t, fresh, bufio.NewReader(fresh)); !closing {
+		t.Error("the new connection was not asked to close")
+	}
+	if isClosed(f.done) {
+		t.Error("Serve returned before the delay was over")
+	}
+	if err := f.ended(); err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+	if conn, err := net.Dial("tcp", f.addr); err == nil {
+		shut(conn)
+		t.Error("the port is still open after the drain")
+	}
+}
+
+// ask sends a request over conn, wants the answer, and reports whether the
+// server will close the connection.
+func ask(t *testing.T, conn net.Conn, r *bufio.Reader) (closing bool) {
+	t.Helper()
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "hello" {
+		t.Fatalf("got %q, %v, want hello", body, err)
+	}
+	return resp.Close
+}
+
+// Clients that reuse connections, one request after the other without a pause
+// and without a retry, lose none of them when the server drains.
+func TestDrainUnderLoad(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *runtime.Config) { c.DrainDelay = time.Second }, answer)
+	next := start(t, nil, answer) // the replica that takes over
+	var target atomic.Pointer[function]
+	target.Store(f)
+
+	var sent atomic.Int64
+	var clients sync.WaitGroup
+	stop := make(chan struct{})
+	for range 8 {
+		clients.Go(func() {
+			client := &http.Client{Transport: new(http.Transport)}
+			defer client.CloseIdleConnections()
+			for !isClosed(stop) {
+				// A POST with a body that cannot be read again is not retried.
+				body := io.MultiReader(strings.NewReader("body"))
+				req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+target.Load().addr, body)
+				if _, _, err := fetch(client, req); err != nil {
+					t.Errorf("a request failed after %d: %v", sent.Load(), err)
+					return
+				}
+				sent.Add(1)
+			}
+		})
+	}
+	waitFor(t, "some load", func() bool { return sent.Load() > 200 })
+	f.stop()
+	waitFor(t, "readiness to go", func() bool { return f.ready() == http.StatusServiceUnavailable })
+	target.Store(next) // as the endpoints of a Service would
+	err := f.ended()
+	close(stop)
+	clients.Wait()
+	if err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+}
+
+func isClosed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// net/http's Shutdown never ends while there is an HTTP/2 connection that was
+// not known as one when it began.
+func TestDrainLateHTTP2Connection(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *runtime.Config) { c.DrainTimeout = time.Hour }, answer)
+	conn := dial(t, f.addr)
+	_, _ = io.WriteString(conn, "PRI * HTTP/2.0")
+	get(t, "http://"+f.addr) // accepted after the connection above
+	f.stop()
+	waitFor(t, "the port to close", func() bool {
+		c, err := net.Dial("tcp", f.addr)
+		if err == nil {
+			shut(c)
+		}
+		return err != nil
+	})
+	_, _ = io.WriteString(conn, "\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // and empty SETTINGS
+	if err := f.ended(); err != nil {
+		t.Errorf("Serve returned %v", err)
+	}
+}
+
+// A handler that took over its connection is waited for like any other, and
+// no longer.
+func TestDrainHijacked(t *testing.T) {
+	tests := map[string]struct {
+		timeout time.Duration
+		hangUp  bool
+	}{
+		"Ends":  {timeout: 30 * time.Second, hangUp: true},
+		"Hangs": {timeout: 20 * time.Millisecond},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			begun := make(chan struct{})
+			f := start(t, func(c *runtime.Config) { c.DrainTimeout = test.timeout }, func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer shut(conn)
+				close(begun)
+				_, _ = io.Copy(io.Discard, conn)
+			})
+			conn := dial(t, f.addr)
+			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
+			<-begun
+			f.stop()
+			waitFor(t, "the drain", func() bool { return strings.Contains(f.log.String(), `"msg":"draining"`) })
+			if test.hangUp {
+				shut(conn)
+			}
+			if err := f.ended(); (err == nil) != test.hangUp {
+				t.Errorf("Serve returned %v", err)
+			}
+		})
+	}
+}
+
+func TestServeCannotListen(t *testing.T) {
+	taken := loopback(t)
+	defer shut(taken)
+	port := taken.Addr().(*net.TCPAddr).Port
+	for _, variable := range []string{"SERVER_PORT", "ADMIN_PORT"} {
+		c := runtime.DefaultConfig()
+		c.Log = new(lockedBuffer)
+		if variable == "SERVER_PORT" {
+			c.ServerPort, c.AdminListener = port, loopback(t)
+		} else {
+			c.AdminPort, c.Listener = port, loopback(t)
+		}
+		err := runtime.Serve(t.Context(), c, http.HandlerFunc(answer))
+		if err == nil || !strings.Contains(err.Error(), variable) || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("%s is in use: got error %v", variable, err)
+		}
+	}
+}
+
+// A listener that fails for good ends the process, so that it is restarted.
+func TestServeListenerFails(t *testing.T) {
+	var listener net.Listener
+	f := start(t, func(c *runtime.Config) { listener = c.Listener }, answer)
+	shut(listener)
+	if err := f.ended(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve returned %v, want that the listener is closed", err)
+	}
+}

@@ -1,0 +1,83 @@
+package exchange_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"goless.io/runtime/internal/exchange"
+)
+
+func TestOf(t *testing.T) {
+	if x := exchange.Of(t.Context()); x != nil {
+		t.Errorf("a context without a request has an exchange: %v", x)
+	}
+	server := &exchange.Server{Logger: zap.NewNop()}
+	type key struct{}
+	outer := context.WithValue(t.Context(), key{}, "outer")
+	server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x := exchange.Of(r.Context())
+		child, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		if x == nil || exchange.Of(child) != x {
+			t.Error("the exchange is not found in a context derived from the request's")
+		}
+		if child.Value(key{}) != "outer" {
+			t.Error("a value of the server's context is lost")
+		}
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(outer, http.MethodGet, "/", nil))
+}
+
+// What is remembered is what arrived, whatever the handler does to its request.
+func TestExchangeRemembersTheRequest(t *testing.T) {
+	server := &exchange.Server{Logger: zap.NewNop()}
+	var x *exchange.Exchange
+	r := httptest.NewRequestWithContext(t.Context(), strings.Repeat("M", 100), "/"+strings.Repeat("p", 2000)+"?secret", nil)
+	r.RemoteAddr = "[2001:db8::1]:4711"
+	server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x = exchange.Of(r.Context())
+		r.Method, r.URL.Path, r.RemoteAddr = "", "", ""
+	})).ServeHTTP(httptest.NewRecorder(), r)
+	if want := strings.Repeat("M", 32); x.Method != want {
+		t.Errorf("method is %q, want %q", x.Method, want)
+	}
+	if want := "/" + strings.Repeat("p", 1023); x.Path != want {
+		t.Errorf("path is %q, want %q", x.Path, want)
+	}
+	if want := "[2001:db8::1]"; x.Peer != want {
+		t.Errorf("peer is %q, want %q", x.Peer, want)
+	}
+	if first := x.Duration(); first <= 0 || x.Duration() != first {
+		t.Errorf("the duration is %s and then %s, want one figure", first, x.Duration())
+	}
+}
+
+func TestLoggerIsMadeOnce(t *testing.T) {
+	core, logs := observer.New(zap.InfoLevel)
+	server := &exchange.Server{Logger: zap.New(core)}
+	server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x := exchange.Of(r.Context())
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { x.Logger().Info("line") })
+		}
+		all.Wait()
+		if first := x.Logger(); x.Logger() != first {
+			t.Error("the request has two loggers")
+		}
+		for _, line := range logs.All() {
+			if fields := line.ContextMap(); fields["request_id"] != x.RequestID || fields["trace_id"] != x.TraceID() {
+				t.Errorf("a line lacks the ids: %v", fields)
+			}
+		}
+	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	if logs.Len() != 10 {
+		t.Errorf("%d lines are logged, want 10", logs.Len())
+	}
+}

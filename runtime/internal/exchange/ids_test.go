@@ -1,0 +1,142 @@
+package exchange_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"goless.io/runtime/internal/exchange"
+)
+
+const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+var (
+	wellFormedParent = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+	wellFormedID     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+)
+
+// serve passes a request with the given headers through an exchange and
+// returns the exchange and the response's headers.
+func serve(t testing.TB, header http.Header) (*exchange.Exchange, http.Header) {
+	t.Helper()
+	var x *exchange.Exchange
+	server := &exchange.Server{Logger: zap.NewNop()}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	r.Header = header
+	w := httptest.NewRecorder()
+	server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x = exchange.Of(r.Context())
+	})).ServeHTTP(w, r)
+	return x, w.Header()
+}
+
+func TestRequestID(t *testing.T) {
+	tests := map[string]struct {
+		in   []string
+		kept bool
+	}{
+		"Missing":    {nil, false},
+		"Empty":      {[]string{""}, false},
+		"Simple":     {[]string{"order-66"}, true},
+		"AllKinds":   {[]string{"aZ09._-"}, true},
+		"Longest":    {[]string{strings.Repeat("a", 128)}, true},
+		"TooLong":    {[]string{strings.Repeat("a", 129)}, false},
+		"Space":      {[]string{"a b"}, false},
+		"LineBreak":  {[]string{"a\nb"}, false},
+		"Quote":      {[]string{`a"b`}, false},
+		"NotASCII":   {[]string{"ä"}, false},
+		"TwoHeaders": {[]string{"a", "b"}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			x, out := serve(t, http.Header{"X-Request-Id": test.in})
+			if kept := len(test.in) == 1 && x.RequestID == test.in[0]; kept != test.kept {
+				t.Errorf("the id is %q, taken from the client: %v, want %v", x.RequestID, kept, test.kept)
+			}
+			if !test.kept && x.RequestID != x.TraceID() {
+				t.Errorf("the new id is %q, want the trace id %q", x.RequestID, x.TraceID())
+			}
+			if got := out.Get("X-Request-Id"); got != x.RequestID {
+				t.Errorf("%q is sent back, want %q", got, x.RequestID)
+			}
+		})
+	}
+}
+
+func TestTraceParent(t *testing.T) {
+	tests := map[string]struct {
+		in   []string
+		kept bool
+	}{
+		"Missing":        {nil, false},
+		"Sampled":        {[]string{parent}, true},
+		"NotSampled":     {[]string{parent[:53] + "00"}, true},
+		"UnknownFlags":   {[]string{parent[:53] + "ff"}, true},
+		"OtherVersion":   {[]string{"01" + parent[2:]}, false},
+		"InvalidVersion": {[]string{"ff" + parent[2:]}, false},
+		"UpperCase":      {[]string{strings.ToUpper(parent)}, false},
+		"ZeroTrace":      {[]string{"00-" + strings.Repeat("0", 32) + parent[35:]}, false},
+		"ZeroParent":     {[]string{parent[:36] + strings.Repeat("0", 16) + "-01"}, false},
+		"TooShort":       {[]string{parent[:54]}, false},
+		"TooLong":        {[]string{parent + "-00"}, false},
+		"NotHexTrace":    {[]string{strings.Replace(parent, "4bf", "4bg", 1)}, false},
+		"NotHexFlags":    {[]string{parent[:53] + "0x"}, false},
+		"OtherDashes":    {[]string{strings.ReplaceAll(parent, "-", "_")}, false},
+		"TwoHeaders":     {[]string{parent, parent}, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			x, out := serve(t, http.Header{"Traceparent": test.in})
+			if kept := len(test.in) == 1 && x.TraceParent == test.in[0]; kept != test.kept {
+				t.Errorf("the traceparent is %q, taken from the client: %v, want %v", x.TraceParent, kept, test.kept)
+			}
+			if !wellFormedParent.MatchString(x.TraceParent) {
+				t.Errorf("the traceparent %q is not well formed", x.TraceParent)
+			}
+			if got := out.Get("Traceparent"); got != x.TraceParent {
+				t.Errorf("%q is sent back, want %q", got, x.TraceParent)
+			}
+		})
+	}
+}
+
+func TestNewIDsAreUnique(t *testing.T) {
+	var server exchange.Server
+	server.Logger = zap.NewNop()
+	seen := make(map[string]bool)
+	handler := server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x := exchange.Of(r.Context())
+		if seen[x.TraceID()] || !wellFormedParent.MatchString(x.TraceParent) {
+			t.Errorf("%q was seen before or is not well formed", x.TraceParent)
+		}
+		seen[x.TraceID()] = true
+	}))
+	for range 10_000 {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	}
+}
+
+func FuzzIDs(f *testing.F) {
+	f.Add("", "")
+	f.Add("order-66", parent)
+	f.Add("a\nb", strings.ToUpper(parent))
+	f.Fuzz(func(t *testing.T, id, traceParent string) {
+		x, out := serve(t, http.Header{"X-Request-Id": {id}, "Traceparent": {traceParent}})
+		if !wellFormedID.MatchString(x.RequestID) {
+			t.Errorf("request id %q is not well formed", x.RequestID)
+		}
+		if wellFormedID.MatchString(id) && x.RequestID != id {
+			t.Errorf("request id %q was replaced by %q", id, x.RequestID)
+		}
+		if !wellFormedParent.MatchString(x.TraceParent) {
+			t.Errorf("traceparent %q is not well formed", x.TraceParent)
+		}
+		if out.Get("X-Request-Id") != x.RequestID || out.Get("Traceparent") != x.TraceParent {
+			t.Errorf("other ids are sent back: %v", out)
+		}
+	})
+}

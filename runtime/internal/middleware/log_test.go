@@ -1,0 +1,101 @@
+package middleware_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"goless.io/runtime/internal/exchange"
+	"goless.io/runtime/internal/middleware"
+)
+
+// logged serves one request and returns what the log got.
+func logged(t testing.TB, level zapcore.Level, r *http.Request, handler http.HandlerFunc) string {
+	t.Helper()
+	var out bytes.Buffer
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&out), level)
+	server := &exchange.Server{Logger: zap.New(core)}
+	server.Begin(middleware.Log(core)(handler)).ServeHTTP(httptest.NewRecorder(), r)
+	return out.String()
+}
+
+func TestLogLine(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/a/b?token=secret", nil)
+	r.Header.Set("Authorization", "secret")
+	r.Header.Set("X-Request-Id", "id")
+	var line map[string]any
+	text := logged(t, zap.InfoLevel, r, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		_, _ = w.Write([]byte("secret"))
+	})
+	if strings.Contains(text, "secret") {
+		t.Errorf("query, header or body is in the log: %s", text)
+	}
+	if err := json.Unmarshal([]byte(text), &line); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]any{
+		"level": "info", "msg": "request", "http.request.method": "PUT", "url.path": "/a/b",
+		"http.response.status_code": 201.0, "http.response.body.size": 6.0,
+		"network.peer.address": "192.0.2.1", "request_id": "id",
+	} {
+		if line[key] != want {
+			t.Errorf("%s is %v, want %v", key, line[key], want)
+		}
+	}
+	if d, ok := line["duration"].(float64); !ok || d <= 0 || line["trace_id"] == nil {
+		t.Errorf("duration or trace_id is missing: %s", text)
+	}
+}
+
+func TestLogLevel(t *testing.T) {
+	tests := map[string]struct {
+		level  zapcore.Level
+		status int
+		want   string
+	}{
+		"Info":            {zap.InfoLevel, 404, `"level":"info"`},
+		"ServerError":     {zap.InfoLevel, 500, `"level":"error"`},
+		"BelowLevel":      {zap.ErrorLevel, 404, ""},
+		"ErrorsOnlyFails": {zap.ErrorLevel, 503, `"level":"error"`},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			got := logged(t, test.level, r, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(test.status) })
+			if test.want == "" && got != "" || !strings.Contains(got, test.want) {
+				t.Errorf("got %q, want %q in it", got, test.want)
+			}
+		})
+	}
+}
+
+// Whatever a client sends, a request is one line and one JSON object.
+func FuzzLogIsOneLine(f *testing.F) {
+	f.Add("GET", "/", "192.0.2.1:1", "id")
+	f.Add("G\nET", "/\n{\"level\":\"error\"}\r\n", ":", "a\"b")
+	f.Add("\x00", "\xff\u2028\u2029\x1b[31m", "", strings.Repeat("x", 5000))
+	f.Fuzz(func(t *testing.T, method, path, peer, id string) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.Method, r.URL, r.RemoteAddr = method, &url.URL{Path: path}, peer
+		r.Header.Set("X-Request-Id", id)
+		text := logged(t, zap.InfoLevel, r, func(http.ResponseWriter, *http.Request) {})
+		if strings.Count(text, "\n") != 1 || !strings.HasSuffix(text, "\n") {
+			t.Errorf("not one line: %q", text)
+		}
+		var line map[string]any
+		if err := json.Unmarshal([]byte(text), &line); err != nil || line["msg"] != "request" {
+			t.Errorf("not the JSON of a request: %v: %q", err, text)
+		}
+		if strings.ContainsFunc(strings.TrimSuffix(text, "\n"), func(c rune) bool { return c < ' ' }) {
+			t.Errorf("a control character got through: %q", text)
+		}
+	})
+}

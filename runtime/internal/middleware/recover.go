@@ -1,0 +1,49 @@
+package middleware
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"goless.io/runtime/internal/exchange"
+)
+
+// Recover turns a panic of the handler into a line of the log, a count, and
+// the answer 500. If some of an answer was written already, the connection is
+// aborted instead: the client must not take half an answer for a whole one.
+// [http.ErrAbortHandler] is not a fault, it passes.
+//
+// A panic in a goroutine that the handler started cannot be recovered; it ends
+// the process, as in every Go program.
+func Recover(panics prometheus.Counter) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			x := exchange.Of(r.Context())
+			defer func() {
+				switch v := recover(); v {
+				case nil:
+				case http.ErrAbortHandler:
+					x.Abort()
+				default:
+					panics.Inc()
+					answerPanic(w, x, v)
+				}
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+func answerPanic(w http.ResponseWriter, x *exchange.Exchange, v any) {
+	x.Logger().Error("panic in the handler",
+		zap.String("exception.type", fmt.Sprintf("%T", v)),
+		zap.String("exception.message", fmt.Sprint(v)),
+		zap.ByteString("exception.stacktrace", debug.Stack()))
+	if x.Begun() {
+		x.Abort()
+	}
+	http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+}

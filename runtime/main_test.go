@@ -1,0 +1,278 @@
+package runtime_test
+
+import (
+	"fmt"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	goruntime "runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"goless.io/runtime"
+)
+
+// asProgram makes the test binary a program that calls runtime.Main.
+const asProgram = "GOLESS_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		promauto.NewCounter(prometheus.CounterOpts{Name: "orders_total", Help: "The user's own."}).Inc()
+		promauto.NewGauge(prometheus.GaugeOpts{Name: "goless_panics_total", Help: "Contradicts ours."})
+		runtime.Main(userHandler)
+	}
+	os.Exit(m.Run())
+}
+
+// userHandler does what users do to the process that they share with us.
+func userHandler(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/print":
+		log.Print("printed\nin two lines")
+		slog.Warn("structured", "n", 1)
+	case "/ignore":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
+	case "/ignored":
+		_, _ = fmt.Fprint(w, signal.Ignored(syscall.SIGTERM))
+	case "/hang":
+		_, _ = fmt.Fprintln(w, "hanging")
+		w.(http.Flusher).Flush()
+		select {}
+	case "/exit":
+		os.Exit(3)
+	case "/goroutine":
+		go panic("in a goroutine")
+		select {}
+	}
+}
+
+// program is a process that runs runtime.Main.
+type program struct {
+	t          *testing.T
+	cmd        *exec.Cmd
+	log        *lockedBuffer
+	url, admin string
+}
+
+// launch starts a program on free ports with more environment, and waits until
+// it is ready.
+func launch(t *testing.T, env ...string) *program {
+	t.Helper()
+	port, admin := freePort(t), freePort(t)
+	p := newProgram(t, append([]string{"SERVER_PORT=" + port, "ADMIN_PORT=" + admin}, env...)...)
+	p.url, p.admin = "http://127.0.0.1:"+port, "http://127.0.0.1:"+admin
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	waitFor(t, "the program to be ready", func() bool {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/readyz", nil)
+		status, _, err := fetch(http.DefaultClient, req)
+		return err == nil && status == http.StatusOK
+	})
+	return p
+}
+
+func newProgram(t *testing.T, env ...string) *program {
+	t.Helper()
+	p := &program{t: t, cmd: exec.Command(os.Args[0]), log: new(lockedBuffer)}
+	p.cmd.Env = append(env, asProgram+"=1")
+	p.cmd.Stderr = p.log
+	return p
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l := loopback(t)
+	defer shut(l)
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+func (p *program) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// exits waits for the end and wants the exit code.
+func (p *program) exits(want int) {
+	p.t.Helper()
+	_ = p.cmd.Wait()
+	if got := p.cmd.ProcessState.ExitCode(); got != want {
+		p.t.Errorf("exit code %d, want %d; the log:\n%s", got, want, p.log)
+	}
+}
+
+// logs wants a line with the message and the level in the log.
+func (p *program) logs(level, msg string) map[string]any {
+	p.t.Helper()
+	for _, line := range parseLog(p.t, p.log.String()) {
+		if line["msg"] == msg && line["level"] == level {
+			return line
+		}
+	}
+	p.t.Errorf("the log lacks %q at level %s:\n%s", msg, level, p.log)
+	return nil
+}
+
+func TestMainDrainsOnSIGTERM(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "DRAIN_DELAY=10ms", "FUNCTION_NAME=hello", "FUNCTION_NAMESPACE=default", "FUNCTION_REVISION=abc")
+	get(t, p.url+"/")
+	p.signal(syscall.SIGTERM)
+	p.exits(0)
+	line := p.logs("info", "drained")
+	if line["faas.name"] != "hello" || line["faas.version"] != "abc" || line["service.namespace"] != "default" {
+		t.Errorf("the line lacks the function's labels: %v", line)
+	}
+	p.logs("info", "request")
+}
+
+func TestMainSkipsDelayOnSIGINT(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "DRAIN_DELAY=1h")
+	p.signal(syscall.SIGINT)
+	p.exits(0)
+}
+
+func TestMainEndsOnSecondSignal(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "DRAIN_DELAY=1h")
+	p.signal(syscall.SIGTERM)
+	waitFor(t, "the drain", func() bool { return strings.Contains(p.log.String(), `"msg":"draining"`) })
+	p.signal(syscall.SIGTERM)
+	p.exits(1)
+	p.logs("warn", "second signal, ending at once")
+}
+
+func TestMainCutsOff(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "DRAIN_DELAY=0s", "DRAIN_TIMEOUT=10ms")
+	resp, err := http.Get(p.url + "/hang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	p.signal(syscall.SIGTERM)
+	p.exits(1)
+	p.logs("error", "served no longer")
+}
+
+func TestMainTakesSignalsBack(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "DRAIN_DELAY=0s")
+	get(t, p.url+"/ignore")
+	waitFor(t, "SIGTERM to be heard again", func() bool {
+		_, ignored := get(t, p.url+"/ignored")
+		return ignored == "false"
+	})
+	p.signal(syscall.SIGTERM)
+	p.exits(0)
+}
+
+func TestMainBadEnvironment(t *testing.T) {
+	t.Parallel()
+	p := newProgram(t, "DRAIN_DELAY=soon")
+	_ = p.cmd.Start()
+	p.exits(2)
+	line := p.logs("error", "the environment is wrong")
+	if err, _ := line["error"].(string); !strings.Contains(err, `DRAIN_DELAY is "soon"`) {
+		t.Errorf("the line does not name the variable: %v", line)
+	}
+}
+
+func TestMainPortInUse(t *testing.T) {
+	t.Parallel()
+	taken := loopback(t)
+	defer shut(taken)
+	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
+	p := newProgram(t, "SERVER_PORT="+port, "ADMIN_PORT="+freePort(t))
+	_ = p.cmd.Start()
+	p.exits(1)
+	line := p.logs("error", "served no longer")
+	if err, _ := line["error"].(string); !strings.Contains(err, "SERVER_PORT") || !strings.Contains(err, "in use") {
+		t.Errorf("the line does not say what is in use: %v", line)
+	}
+}
+
+// Prints of the standard library come with level and time, one JSON object each.
+func TestMainStandardLog(t *testing.T) {
+	t.Parallel()
+	p := launch(t)
+	get(t, p.url+"/print")
+	p.signal(syscall.SIGINT)
+	p.exits(0) // the whole log has arrived
+	line := p.logs("info", "printed\nin two lines")
+	if line["time"] == nil {
+		t.Errorf("the line has no time: %v", line)
+	}
+	p.logs("info", "WARN structured n=1")
+}
+
+// No line is lost when user code ends the process.
+func TestMainLogSurvivesTheProcess(t *testing.T) {
+	for path, code := range map[string]int{"/exit": 3, "/goroutine": 2} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			p := launch(t)
+			for range 10 {
+				get(t, p.url+"/")
+			}
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path, nil)
+			if status, _, err := fetch(http.DefaultClient, req); err == nil {
+				t.Errorf("got an answer with status %d", status)
+			}
+			p.exits(code)
+			if got := strings.Count(p.log.String(), `"msg":"request"`); got != 10 {
+				t.Errorf("%d requests are logged, want 10", got)
+			}
+		})
+	}
+}
+
+// What the user registered is served beside ours, nothing twice, and what
+// contradicts ours is left out.
+func TestMainMetrics(t *testing.T) {
+	t.Parallel()
+	p := launch(t, "FUNCTION_NAME=hello", "FUNCTION_NAMESPACE=default", "FUNCTION_REVISION=abc")
+	get(t, p.url+"/")
+	get(t, p.admin+"/metrics")
+	status, body := get(t, p.admin+"/metrics")
+	if status != http.StatusOK {
+		t.Fatalf("/metrics answers %d:\n%s", status, body)
+	}
+	info := `goless_build_info{function="hello",go_version="` + goruntime.Version() + `",namespace="default",revision="abc"} 1`
+	for _, line := range []string{"orders_total 1", "goless_panics_total 0", "total_invocations 1", info} {
+		if strings.Count(body, "\n"+line+"\n") != 1 {
+			t.Errorf("/metrics has not exactly one line %q:\n%s", line, body)
+		}
+	}
+	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
+		if strings.Count(body, "\n"+name+" ") != 1 {
+			t.Errorf("/metrics has not exactly one %s", name)
+		}
+	}
+	p.signal(syscall.SIGINT)
+	p.exits(0) // the whole log has arrived
+	for _, line := range parseLog(t, p.log.String()) {
+		if msg, _ := line["msg"].(string); line["level"] == "warn" && !strings.Contains(msg, "goless_panics_total") {
+			t.Errorf("the scrape complains about more than the user's contradiction: %s", msg)
+		}
+	}
+	if !strings.Contains(p.log.String(), "goless_panics_total") {
+		t.Error("the user's contradiction is not in the log")
+	}
+}

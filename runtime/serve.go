@@ -1,0 +1,201 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"goless.io/runtime/internal/exchange"
+	"goless.io/runtime/internal/middleware"
+)
+
+// errInterrupted as the cause of the context's end skips the drain delay: a
+// person waits, and no cluster.
+var errInterrupted = errors.New("interrupted")
+
+// Serve serves handler as c says until ctx ends, then drains: readiness is
+// withdrawn at once, requests are served for c.DrainDelay as before, and those
+// still running then have c.DrainTimeout to end.
+//
+// It returns nil after a clean drain, and an error if it cannot listen, if a
+// server fails, or if requests had to be cut off. It leaves the process alone:
+// signals, the standard logger and the default registry are Main's business.
+func Serve(ctx context.Context, c Config, handler http.Handler) error {
+	return serve(ctx, c, handler, newLogger(c))
+}
+
+func serve(ctx context.Context, c Config, handler http.Handler, logger *zap.Logger) error {
+	function, admin, err := listen(ctx, c)
+	if err != nil {
+		return err
+	}
+	registry := newRegistry(c)
+	requests := &exchange.Server{Logger: logger}
+	f := &server{
+		config:    c,
+		logger:    logger,
+		requests:  requests,
+		readiness: newReadiness(),
+		function:  newHTTPServer(c, observed(requests, handler, registry), logger),
+	}
+	f.admin = newHTTPServer(c, adminHandler(f.readiness, metricsHandler(registry, logger)), logger)
+	f.admin.WriteTimeout = 30 * time.Second
+	return f.run(ctx, function, admin)
+}
+
+// observed puts the middlewares around the handler. A limit of concurrency and
+// a timeout belong between Metrics and Recover: what they refuse is counted,
+// what panics below them is recovered first.
+func observed(requests *exchange.Server, handler http.Handler, registry prometheus.Registerer) http.Handler {
+	metrics := middleware.NewHTTPMetrics(registry, requests.Running)
+	handler = middleware.Recover(metrics.Panics)(handler)
+	handler = middleware.Metrics(metrics)(handler)
+	handler = middleware.Log(requests.Logger.Core())(handler)
+	return requests.Begin(handler)
+}
+
+func newHTTPServer(c Config, handler http.Handler, logger *zap.Logger) *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Server{
+		Handler:           handler,
+		Protocols:         protocols,
+		ReadHeaderTimeout: c.ReadHeaderTimeout,
+		IdleTimeout:       c.IdleTimeout,
+		MaxHeaderBytes:    c.MaxHeaderBytes,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 250,
+			SendPingTimeout:      15 * time.Second,
+			WriteByteTimeout:     30 * time.Second,
+		},
+		ErrorLog: serverLog(logger),
+		// Neither ReadTimeout nor WriteTimeout: a stream may last for ever.
+	}
+}
+
+// listen returns the two listeners, those of the configuration if it has any.
+func listen(ctx context.Context, c Config) (function, admin net.Listener, err error) {
+	function, err = listenOn(ctx, c.Listener, "SERVER_PORT", c.ServerPort)
+	if err != nil {
+		return nil, nil, err
+	}
+	admin, err = listenOn(ctx, c.AdminListener, "ADMIN_PORT", c.AdminPort)
+	if err != nil {
+		return nil, nil, errors.Join(err, function.Close())
+	}
+	return function, admin, nil
+}
+
+func listenOn(ctx context.Context, inherited net.Listener, variable string, port int) (net.Listener, error) {
+	if inherited != nil {
+		return inherited, nil
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
+	if err != nil {
+		return nil, fmt.Errorf("cannot listen on the port that %s names: %w", variable, err)
+	}
+	return l, nil
+}
+
+// server is one function that is served.
+type server struct {
+	config          Config
+	logger          *zap.Logger
+	requests        *exchange.Server
+	readiness       *readiness
+	function, admin *http.Server
+}
+
+// run serves until ctx ends or a server fails, and returns after the drain.
+func (s *server) run(ctx context.Context, function, admin net.Listener) error {
+	failed := make(chan error, 2)
+	go func() { failed <- s.admin.Serve(admin) }()
+	go func() { failed <- s.function.Serve(function) }()
+	defer func() { _ = s.admin.Close() }() // to the end: it answers the probes
+
+	s.readiness.set(ready)
+	s.logger.Info("serving", zap.Stringer("address", function.Addr()), zap.Stringer("admin_address", admin.Addr()))
+	select {
+	case err := <-failed:
+		return errors.Join(fmt.Errorf("cannot go on serving: %w", err), s.function.Close())
+	case <-ctx.Done():
+		return s.drain(context.Cause(ctx))
+	}
+}
+
+// drain ends the server without failing a request.
+//
+// While the delay lasts, every answer asks its client to leave (see
+// [exchange.Server]). Idle connections are left open: to close one is to race
+// with the request that its client may be sending. http.Server's own
+// SetKeepAlivesEnabled(false) would close them.
+func (s *server) drain(cause error) error {
+	s.requests.Draining.Store(true)
+	s.readiness.set("draining")
+	delay := s.config.DrainDelay
+	if errors.Is(cause, errInterrupted) {
+		delay = 0
+	}
+	s.logger.Info("draining", zap.Duration("delay", delay), zap.Duration("timeout", s.config.DrainTimeout))
+	time.Sleep(delay)
+
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
+	defer cancel()
+	cutOff := s.settle(ctx)
+	_ = s.function.Close() // what is left is idle, or to be cut off
+	if cutOff > 0 {
+		return fmt.Errorf("%d requests were cut off: they still ran %s after the drain began", cutOff, delay+s.config.DrainTimeout)
+	}
+	s.logger.Info("drained")
+	return nil
+}
+
+// quiet is how long no request runs before the connections that are left are
+// taken for idle. net/http waits as long for the first request of a new one.
+const quiet = 5 * time.Second
+
+// settle closes the listener and then the connections as they become idle. It
+// returns how many requests still run when ctx ends, and 0 as soon as none is
+// left.
+//
+// Shutdown alone is not enough: it forgets the handlers that took over their
+// connection, and it waits without end for an HTTP/2 connection that is made
+// just when it begins and is never used.
+func (s *server) settle(ctx context.Context) (cutOff int64) {
+	shut := make(chan struct{})
+	go func() {
+		_ = s.function.Shutdown(ctx) // fails only as ctx does
+		close(shut)
+	}()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for busy := time.Now(); ; <-poll.C {
+		running := s.requests.Running()
+		switch {
+		case ctx.Err() != nil:
+			return running
+		case running > 0:
+			busy = time.Now()
+		case closed(shut) || time.Since(busy) > quiet:
+			return 0
+		}
+	}
+}
+
+func closed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}

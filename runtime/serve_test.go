@@ -1,0 +1,343 @@
+package runtime_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+
+	"goless.io/runtime"
+)
+
+func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
+
+func TestServeBothProtocols(t *testing.T) {
+	f := start(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, "%s %s", r.Proto, r.URL.Path)
+	})
+	if status, body := f.get("/a"); status != 200 || body != "HTTP/1.1 /a" {
+		t.Errorf("HTTP/1.1: got %d %q", status, body)
+	}
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr+"/b", nil)
+	if status, body := do(t, h2c(t), req); status != 200 || body != "HTTP/2.0 /b" {
+		t.Errorf("h2c: got %d %q", status, body)
+	}
+	if got := f.requests(2)[1]["url.path"]; got != "/b" {
+		t.Errorf("the second line of the log has path %v, want /b", got)
+	}
+}
+
+func TestAdminPort(t *testing.T) {
+	http.HandleFunc("/from-an-import", answer) // as net/http/pprof does
+	f := start(t, nil, http.NotFound)
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/from-an-import": 404, "/": 404} {
+		if status, _ := get(t, f.admin+path); status != want {
+			t.Errorf("%s on the admin port: got %d, want %d", path, status, want)
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/from-an-import"} {
+		if status, _ := f.get(path); status != 404 {
+			t.Errorf("%s on the function's port: got %d, want the handler's 404", path, status)
+		}
+	}
+}
+
+func TestRequestLogger(t *testing.T) {
+	f := start(t, func(c *runtime.Config) { c.Name, c.Revision = "hello", "abc" }, func(_ http.ResponseWriter, r *http.Request) {
+		type key struct{}
+		ctx := context.WithValue(r.Context(), key{}, true)
+		runtime.Logger(ctx).Info("mine", zap.Int("n", 7))
+	})
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
+	req.Header.Set("X-Request-Id", "order-66")
+	do(t, http.DefaultClient, req)
+	f.requests(1)
+	for _, line := range f.lines() {
+		if line["msg"] != "mine" {
+			continue
+		}
+		if line["request_id"] != "order-66" || line["faas.name"] != "hello" || line["faas.version"] != "abc" || line["n"] != 7.0 {
+			t.Errorf("the line lacks what it should carry: %v", line)
+		}
+		return
+	}
+	t.Errorf("the handler's line is missing:\n%s", f.log)
+}
+
+func TestStreaming(t *testing.T) {
+	for name, client := range map[string]*http.Client{"HTTP1": http.DefaultClient, "H2C": h2c(t)} {
+		t.Run(name, func(t *testing.T) { testStreaming(t, client) })
+	}
+}
+
+func testStreaming(t *testing.T, client *http.Client) {
+	received := make(chan struct{})
+	f := start(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			_, _ = fmt.Fprintf(w, "data: %d\n", i)
+			w.(http.Flusher).Flush()
+			<-received // nothing more is sent until the client has this
+		}
+	})
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	events := bufio.NewReader(resp.Body)
+	for i := range 3 {
+		line, err := events.ReadString('\n')
+		if want := fmt.Sprintf("data: %d\n", i); err != nil || line != want {
+			t.Fatalf("got %q, %v, want %q", line, err, want)
+		}
+		received <- struct{}{}
+	}
+	if got := f.requests(1)[0]["http.response.body.size"]; got != 24.0 {
+		t.Errorf("%v bytes are logged, want 24", got)
+	}
+}
+
+func TestHijack(t *testing.T) {
+	f := start(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		defer shut(conn)
+		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_ = rw.Flush()
+		_, _ = io.Copy(conn, rw)
+	})
+	conn := dial(t, f.addr)
+	_, _ = fmt.Fprintf(conn, "GET /echo HTTP/1.1\r\nHost: f\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	r := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Errorf("got status %d, want 101", resp.StatusCode)
+	}
+	_, _ = fmt.Fprintln(conn, "ping")
+	if line, err := r.ReadString('\n'); line != "ping\n" {
+		t.Errorf("got %q, %v through the hijacked connection", line, err)
+	}
+	shut(conn)
+	if got := f.requests(1)[0]["http.response.status_code"]; got != 101.0 {
+		t.Errorf("status %v is logged, want 101", got)
+	}
+
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
+	if status, body := do(t, h2c(t), req); status != 500 || !strings.Contains(body, "not supported") {
+		t.Errorf("HTTP/2 cannot be hijacked, got %d %q", status, body)
+	}
+}
+
+// The interfaces that handlers look for, by assertion and by ResponseController,
+// and the bytes on the wire are those of a server without our middlewares.
+func TestWriterParity(t *testing.T) {
+	handler := http.HandlerFunc(probe)
+	bare := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
+	bare.Protocols.SetHTTP1(true)
+	bare.Protocols.SetUnencryptedHTTP2(true)
+	l := loopback(t)
+	go func() { _ = bare.Serve(l) }()
+	defer shut(bare)
+	f := start(t, nil, probe)
+
+	for name, client := range map[string]*http.Client{"HTTP1": http.DefaultClient, "H2C": h2c(t)} {
+		for _, path := range []string{"/interfaces", "/early", "/string", "/copy", "/empty", "/nocontent", "/twice", "/badstatus"} {
+			t.Run(name+path, func(t *testing.T) {
+				want := dump(t, client, "http://"+l.Addr().String()+path)
+				if path == "/badstatus" { // a panic; the bare server hangs up
+					want = "500"
+				}
+				got := dump(t, client, "http://"+f.addr+path)
+				if !strings.HasPrefix(got, want) {
+					t.Errorf("the bare server gives\n%s\nours gives\n%s", want, got)
+				}
+			})
+		}
+	}
+}
+
+func probe(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/interfaces":
+		_, flusher := w.(http.Flusher)
+		_, flushError := w.(interface{ FlushError() error })
+		_, hijacker := w.(http.Hijacker)
+		_, readerFrom := w.(io.ReaderFrom)
+		_, stringWriter := w.(io.StringWriter)
+		_, pusher := w.(http.Pusher)
+		_, notifier := w.(interface{ CloseNotify() <-chan bool })
+		rc := http.NewResponseController(w)
+		_, _ = fmt.Fprintln(w, flusher, flushError, hijacker, readerFrom, stringWriter, pusher, notifier,
+			rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}), rc.EnableFullDuplex(), rc.Flush())
+	case "/early":
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusCreated)
+	case "/string":
+		_, _ = io.WriteString(w, "<html>")
+	case "/copy":
+		n, err := io.Copy(w, io.LimitReader(strings.NewReader(strings.Repeat("x", 10_000)), 5000))
+		_, _ = fmt.Fprint(w, n, err)
+	case "/empty":
+		_, _ = io.Copy(w, strings.NewReader(""))
+		w.WriteHeader(http.StatusTeapot)
+	case "/nocontent":
+		w.WriteHeader(http.StatusNoContent)
+		_, err := io.WriteString(w, "no body allowed")
+		if !errors.Is(err, http.ErrBodyNotAllowed) {
+			panic(err)
+		}
+	case "/twice":
+		w.WriteHeader(http.StatusAccepted)
+		w.WriteHeader(http.StatusTeapot)
+	case "/badstatus":
+		w.WriteHeader(99)
+	}
+}
+
+// dump returns a response without what must differ: the date and the ids.
+func dump(t *testing.T, client *http.Client, url string) string {
+	t.Helper()
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	resp, err := client.Do(req)
+	if err != nil {
+		return err.Error()
+	}
+	defer shut(resp.Body)
+	for _, name := range []string{"Date", "X-Request-Id", "Traceparent"} {
+		resp.Header.Del(name)
+	}
+	body, err := io.ReadAll(resp.Body)
+	return fmt.Sprintf("%d %v %d %v\n%s%v", resp.StatusCode, resp.Header, resp.ContentLength, resp.TransferEncoding, body, err)
+}
+
+func TestLoggedStatus(t *testing.T) {
+	f := start(t, nil, probe)
+	want := map[string]float64{"/early": 201, "/copy": 200, "/empty": 418, "/nocontent": 204, "/twice": 202, "/nothing": 200}
+	for path := range want {
+		f.get(path)
+	}
+	for _, line := range f.requests(len(want)) {
+		path := line["url.path"].(string)
+		if got := line["http.response.status_code"]; got != want[path] {
+			t.Errorf("%s: status %v is logged, want %v", path, got, want[path])
+		}
+		if path == "/copy" && line["http.response.body.size"] != 5010.0 {
+			t.Errorf("/copy: %v bytes are logged, want 5010", line["http.response.body.size"])
+		}
+	}
+}
+
+// A form's temporary files are removed by the server, which has to find them
+// in the request that it knows.
+func TestMultipartFilesAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	seen := make(chan int, 1)
+	f := start(t, nil, func(_ http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(0); err != nil {
+			t.Error(err)
+		}
+		files, _ := filepath.Glob(filepath.Join(dir, "*"))
+		seen <- len(files)
+	})
+	var form bytes.Buffer
+	m := multipart.NewWriter(&form)
+	part, _ := m.CreateFormFile("file", "f")
+	_, _ = part.Write(make([]byte, 11<<20)) // 10 MiB beyond the limit stay in memory
+	_ = m.Close()
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, &form)
+	req.Header.Set("Content-Type", m.FormDataContentType())
+	do(t, http.DefaultClient, req)
+	if n := <-seen; n != 1 {
+		t.Fatalf("the handler saw %d temporary files, want 1", n)
+	}
+	waitFor(t, "the temporary file to go", func() bool {
+		entries, err := os.ReadDir(dir)
+		return err == nil && len(entries) == 0
+	})
+}
+
+func TestSlowHeaderIsClosed(t *testing.T) {
+	f := start(t, func(c *runtime.Config) { c.ReadHeaderTimeout = 50 * time.Millisecond }, answer)
+	for _, begin := range []string{"", "G", "GET / HTTP/1.1\r\nHost: f\r\n", "PRI", "PRI * HTTP/2.0\r\n"} {
+		t.Run(fmt.Sprintf("%q", begin), func(t *testing.T) {
+			conn := dial(t, f.addr)
+			_, _ = io.WriteString(conn, begin)
+			// The read ends when the server hangs up, and else with the test.
+			if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the connection was still open after 30s")
+			}
+		})
+	}
+}
+
+func TestIdleConnectionIsClosed(t *testing.T) {
+	f := start(t, func(c *runtime.Config) { c.IdleTimeout = 50 * time.Millisecond }, answer)
+	conn := dial(t, f.addr)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
+	body, err := io.ReadAll(conn)
+	if err != nil || !bytes.HasSuffix(body, []byte("hello")) {
+		t.Errorf("got %q, %v, want an answer and the end of the connection", body, err)
+	}
+}
+
+func TestHugeHeader(t *testing.T) {
+	f := start(t, nil, answer)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
+	req.Header.Set("Cookie", strings.Repeat("x", 80<<10))
+	if status, _ := do(t, http.DefaultClient, req); status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("got %d, want 431", status)
+	}
+}
+
+func TestBodyOfAnyLength(t *testing.T) {
+	f := start(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, n, err)
+	})
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr,
+		io.LimitReader(zeros{}, 100<<20))
+	if _, body := do(t, http.DefaultClient, req); body != "104857600 <nil>" {
+		t.Errorf("the handler read %s, want 104857600 <nil>", body)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
+// dial returns a connection whose reads end after 30 seconds at the latest.
+func dial(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { shut(conn) })
+	if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
