@@ -1,0 +1,160 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder"
+	"goless.io/builder/internal/format"
+	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/input"
+)
+
+const buildExample = `  # writes the program hello-world
+  builder build hello-world.yaml
+
+  # and serves it
+  builder build --output-binary /tmp/server handler.go && SERVER_PORT=8080 /tmp/server
+
+  # what the init container of a function does
+  builder build --output-binary /function/server --report /dev/termination-log /source/handler.go`
+
+func newBuild(s streams, environ []string) *cobra.Command {
+	b := &build{diagnostics: diagnostics{streams: s}, environ: environ}
+	cmd := &cobra.Command{
+		Use:   "build FILE",
+		Short: "Compile Functions into static binaries",
+		Long: `Compile Functions into static binaries.
+
+FILE is Go source or YAML with Functions, and - is standard input. The compiler
+is the one of the image, or else the go command in PATH.
+
+The exit code is 0 when all was built, 1 when a source is at fault and 2 when
+something else went wrong. With --report it is 0, 10 for a compile error, 11 for
+a timeout, 12 when memory ran out, 13 for a source that is not a Function, 14
+when the program is too large, and 20 when the builder is at fault.`,
+		Example: buildExample,
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return b.run(cmd.Context(), args[0]) },
+	}
+	b.addFlag(cmd)
+	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file` (default the name of the Function)")
+	cmd.Flags().StringVar(&b.report, "report", "", "write how the build ended to `file` as JSON, and repeat it as long as nothing changes")
+	cmd.Flags().DurationVar(&b.timeout, "timeout", builder.DefaultTimeout, "stop the compiler after this time")
+	cmd.Flags().BoolVarP(&b.trace, "print-commands", "x", false, "print the commands that the go command executes")
+	return cmd
+}
+
+type build struct {
+	diagnostics
+	environ        []string
+	binary, report string
+	timeout        time.Duration
+	trace          bool
+}
+
+func (b *build) run(ctx context.Context, path string) error {
+	if err := format.Valid(b.notation); err != nil {
+		return err
+	}
+	functions, err := b.read(path)
+	if err != nil {
+		b.addError(err)
+		return b.end(newRecord(nil, "", 0, err))
+	}
+	var worst record
+	for _, function := range functions {
+		r := b.function(ctx, function)
+		for _, d := range r.Report.Diagnostics {
+			b.all = append(b.all, function.Locate(d))
+		}
+		b.omitted += r.Report.Omitted
+		if r.ExitCode >= worst.ExitCode {
+			worst = r
+		}
+	}
+	return b.end(worst)
+}
+
+// read returns the Functions of the input, of which there must be only one when
+// there is only one place for what they become.
+func (b *build) read(path string) ([]*input.Function, error) {
+	functions, notes, err := input.Read(path, b.in)
+	for _, note := range notes {
+		fmt.Fprintln(b.err, note)
+	}
+	if err == nil && len(functions) > 1 && (b.binary != "" || b.report != "") {
+		err = fmt.Errorf("%s holds %d Functions, --output-binary and --report are for one", path, len(functions))
+	}
+	return functions, err
+}
+
+// function builds one Function, unless it is known how that ends.
+func (b *build) function(ctx context.Context, function *input.Function) record {
+	started := time.Now()
+	binary, err := filepath.Abs(cmp.Or(b.binary, filepath.Base(function.Name)))
+	if err != nil {
+		return newRecord(nil, "", time.Since(started), err)
+	}
+	toolchain, err := gotool.Find(ctx, b.environ)
+	if err != nil {
+		return newRecord(nil, "", time.Since(started), err)
+	}
+	maker := &builder.Builder{Toolchain: toolchain, Timeout: b.timeout}
+	if b.trace {
+		maker.Trace = b.err
+	}
+	key := recordKey(maker, function.Source)
+	if r, ok := recall(binary, key); ok && b.report != "" {
+		fmt.Fprintf(b.err, "%s: nothing has changed since the last build\n", function.Name)
+		return r
+	}
+	for _, note := range toolchain.Notes() {
+		fmt.Fprintln(b.err, note)
+	}
+	result, err := maker.Build(ctx, function.Source, binary)
+	r := newRecord(maker, key, time.Since(started), err)
+	if err == nil {
+		fmt.Fprintf(b.out, "%s: built %s in %s, the compiler took %d MiB\n", function.Name, cmp.Or(b.binary, binary), r.Report.Duration, result.PeakMemory>>20)
+	}
+	if b.report != "" {
+		if err := r.remember(binary); err != nil {
+			fmt.Fprintf(b.err, "builder: the next build cannot profit from this one: %v\n", err)
+		}
+	}
+	return r
+}
+
+// end tells how the build ended: the diagnostics, or the message where there are
+// none, the report, and the exit code.
+func (b *build) end(r record) error {
+	err := b.print()
+	if r.Report.Reason != builder.Built && len(r.Report.Diagnostics) == 0 {
+		fmt.Fprintf(b.err, "builder: %s\n", r.Report.Message)
+	}
+	if b.report == "" {
+		switch r.ExitCode {
+		case 0:
+			return err
+		case exitBuilder:
+			return exit(exitUsage)
+		default:
+			return exit(exitSource)
+		}
+	}
+	data, err := r.Report.Marshal()
+	if err == nil {
+		err = os.WriteFile(b.report, data, 0o644)
+	}
+	if err != nil {
+		fmt.Fprintf(b.err, "builder: writing the report: %v\n", err)
+		return exit(exitBuilder)
+	}
+	return exit(r.ExitCode)
+}

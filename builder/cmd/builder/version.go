@@ -1,0 +1,41 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/internal/gotool"
+)
+
+func newVersion(environ []string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of the builder and of the Go that compiles functions",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			toolchain := "no Go toolchain"
+			if t, err := gotool.Find(cmd.Context(), environ); err == nil {
+				toolchain = t.Version
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "builder %s, functions are compiled with %s\n", version(), toolchain)
+			return err
+		},
+	}
+}
+
+// version is the one of the module, or the revision of the repository.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" {
+			return setting.Value
+		}
+	}
+	return cmp.Or(info.Main.Version, "(devel)")
+}

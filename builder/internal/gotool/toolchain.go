@@ -1,0 +1,154 @@
+// Package gotool owns how the go command is found, confined, called and
+// understood; nothing else in the builder executes it. It refuses to know what a
+// handler must look like and what happens to a binary.
+//
+// Compiling what a stranger wrote is safe as long as nothing around it can be
+// reached, so the environment of the go command is assembled from nothing, and
+// every build has limits on time, file size and, where the kernel has Landlock,
+// on the files and the network. Memory is limited by the container.
+package gotool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Pinned is the toolchain that compiles functions in a cluster. It is the only
+// place that says so; the Go that compiles Goless itself may be another.
+const Pinned = "go1.27.4"
+
+// ErrNoToolchain says that there is no go command to be found.
+var ErrNoToolchain = errors.New("there is no Go toolchain")
+
+// Toolchain says which go command compiles and where it finds and keeps things.
+type Toolchain struct {
+	// Version is what the go command calls itself, such as "go1.27.4".
+	Version string
+
+	// Root is GOROOT, Cache is GOCACHE and Modules is GOMODCACHE, as absolute
+	// paths.
+	Root, Cache, Modules string
+
+	// Network are the environment variables, as name=value, by which modules
+	// that are missing are fetched. Without any the build has no network.
+	Network []string
+
+	// Sealed means that the three directories hold all that a build needs. They
+	// are only read then, and the compiler is kept from everything else.
+	Sealed bool
+
+	// Slow says in a sentence why builds take long here. It is empty where
+	// they do not.
+	Slow string
+}
+
+// Find returns the toolchain that the builder's image carries, or else the one of
+// the machine. The environment is in the form of os.Environ. The error is
+// ErrNoToolchain when there is neither.
+func Find(ctx context.Context, environ []string) (*Toolchain, error) {
+	data := lookup(environ, "KO_DATA_PATH")
+	if data != "" {
+		t, err := fromImage(data)
+		if !errors.Is(err, os.ErrNotExist) {
+			return t, err
+		}
+	}
+	command, err := exec.LookPath("go")
+	switch {
+	case err == nil:
+		return fromMachine(ctx, command, environ)
+	case data != "":
+		return nil, fmt.Errorf("%w in this image, publish it with: make images", ErrNoToolchain)
+	default:
+		return nil, fmt.Errorf("%w on this machine, install Go 1.26 or newer and add it to PATH", ErrNoToolchain)
+	}
+}
+
+// fromImage returns the toolchain in what ko calls the data of an image. Its
+// parts may be missing: without the cache the standard library is compiled into
+// a temporary one, without the modules they are fetched.
+func fromImage(data string) (*Toolchain, error) {
+	t := &Toolchain{
+		Root:    filepath.Join(data, "go"),
+		Cache:   filepath.Join(data, "cache"),
+		Modules: filepath.Join(data, "mod"),
+		Sealed:  true,
+	}
+	version, err := os.ReadFile(filepath.Join(t.Root, "VERSION"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for the toolchain of the image: %w", err)
+	}
+	t.Version, _, _ = strings.Cut(string(version), "\n")
+	if !isDir(t.Cache) || !isDir(t.Modules) {
+		t.unseal("this image was published without a build cache, so the standard library is compiled first; publish it with: make images")
+	}
+	return t, nil
+}
+
+// Notes says, in sentences for the log of a build, what is not as good here as it
+// could be.
+func (t *Toolchain) Notes() []string {
+	var notes []string
+	if t.Slow != "" {
+		notes = append(notes, "this build takes long: "+t.Slow)
+	}
+	if t.Sealed && !Confines() {
+		notes = append(notes, "the kernel has no Landlock, so nothing but the container confines the compiler")
+	}
+	return notes
+}
+
+// unseal gives t directories that can be written, and the network.
+func (t *Toolchain) unseal(why string) {
+	t.Sealed = false
+	t.Slow = why
+	t.Cache = filepath.Join(os.TempDir(), "goless", "cache")
+	t.Modules = filepath.Join(os.TempDir(), "goless", "mod")
+	t.Network = []string{"HOME=" + os.TempDir()}
+}
+
+// fromMachine asks the go command for its own directories and for the way by
+// which its user reaches modules.
+func fromMachine(ctx context.Context, command string, environ []string) (*Toolchain, error) {
+	names := []string{"GOVERSION", "GOROOT", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB"}
+	cmd := exec.CommandContext(ctx, command, append([]string{"env", "-json"}, names...)...)
+	cmd.Env = append(environ, "GOTOOLCHAIN=local")
+	cmd.Dir = os.TempDir()
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for its environment: %w", command, detailed(err))
+	}
+	var env map[string]string
+	if err := json.Unmarshal(out, &env); err != nil {
+		return nil, fmt.Errorf("asking %s for its environment: %w", command, err)
+	}
+	t := &Toolchain{Version: env["GOVERSION"], Root: env["GOROOT"], Cache: env["GOCACHE"], Modules: env["GOMODCACHE"]}
+	if !filepath.IsAbs(t.Cache) || !filepath.IsAbs(t.Modules) {
+		t.unseal("the go command has no cache of its own here, so the standard library is compiled first; set HOME to a directory that can be written")
+	}
+	t.Network = network(environ)
+	for _, name := range names[4:] {
+		t.Network = append(t.Network, name+"="+env[name])
+	}
+	return t, nil
+}
+
+// detailed adds to the error of a command what it wrote before it failed.
+func detailed(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return err
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
