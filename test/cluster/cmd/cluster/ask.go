@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"goless.io/test/cluster/internal/node"
+)
+
+// condition is what the probes read of a condition of a node.
+type condition struct{ Type, Status, Message string }
+
+// nodeReady is nil when the node is ready for pods.
+func nodeReady(ctx context.Context, n node.Node) error {
+	var answer struct {
+		Status struct{ Conditions []condition }
+	}
+	if err := askAPI(ctx, n, "/api/v1/nodes/"+node.Name, &answer); err != nil {
+		return err
+	}
+	conditions := answer.Status.Conditions
+	i := slices.IndexFunc(conditions, func(c condition) bool { return c.Type == "Ready" })
+	switch {
+	case i < 0:
+		return fmt.Errorf("node %s has no condition Ready", node.Name)
+	case conditions[i].Status != "True":
+		return fmt.Errorf("node %s: %s", node.Name, conditions[i].Message)
+	}
+	return nil
+}
+
+// askAPI asks the API server on the machine's loopback, as a user would.
+func askAPI(ctx context.Context, n node.Node, path string, answer any) error {
+	config, err := n.TLSConfig()
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	return get(ctx, client, n.APIServer()+path, answer)
+}
+
+// get decodes a JSON answer, or ignores it where answer is nil.
+func get(ctx context.Context, client *http.Client, url string, answer any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, response.Status)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(response.Body).Decode(answer)
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"time"
+
+	"goless.io/test/cluster/internal/cell"
+	"goless.io/test/cluster/internal/checkout"
+	"goless.io/test/cluster/internal/node"
+	"goless.io/test/cluster/internal/parts"
+	"goless.io/test/cluster/internal/progress"
+)
+
+// cluster is the cluster of one checkout, whether it runs or not.
+type cluster struct {
+	checkout checkout.Checkout
+	cell     cell.Cell
+	say      *progress.Printer
+}
+
+func newCluster(c checkout.Checkout) cluster {
+	return cluster{
+		checkout: c,
+		cell:     cell.Cell{Name: c.Name(), Addr: node.IP},
+		say:      progress.New(os.Stdout),
+	}
+}
+
+// node is the cluster's node. It exists once ports are chosen and all packages
+// are there.
+func (c cluster) node() (node.Node, error) {
+	ports, err := c.checkout.Ports()
+	if err != nil {
+		return node.Node{}, err
+	}
+	runc, err := exec.LookPath("runc")
+	if err != nil {
+		return node.Node{}, err
+	}
+	cni, ok := parts.CNI()
+	if !ok {
+		return node.Node{}, errors.New("the CNI plugins are gone: cluster up installs them")
+	}
+	return node.Node{Checkout: c.checkout, Ports: ports, CNI: cni, Runc: runc}, nil
+}
+
+// clean removes what a cluster that no longer runs has left, be it ended by
+// down, killed, or lost with the processes of an earlier job of this machine.
+func (c cluster) clean() error {
+	// The kernel may still be ending processes; cgroups tell when it is done.
+	if err := c.cell.RemoveCgroup(); err != nil {
+		return err
+	}
+	if err := c.cell.RemoveNet(); err != nil {
+		return err
+	}
+	if err := cell.UnmountUnder(c.checkout.State()); err != nil {
+		return err
+	}
+	return removeAll(c.checkout.State())
+}
+
+// removeAll tries again while a process that is about to end still writes.
+func removeAll(dir string) (err error) {
+	for range 20 {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+
+	"goless.io/test/cluster/internal/checkout"
+	"goless.io/test/cluster/internal/node"
+)
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{nil, {"upp"}, {"-nosuchflag", "up"}} {
+		if err := run(t.Context(), args); !errors.Is(err, errUsage) {
+			t.Errorf("cluster %q: %v, want the usage", args, err)
+		}
+	}
+}
+
+// TestEnvironment reads the file as users do, from a path that needs quoting.
+func TestEnvironment(t *testing.T) {
+	c := newCluster(checkout.Checkout{Root: "/tmp/it's here $HOME"})
+	n := node.Node{Checkout: c.checkout, Ports: checkout.Ports{API: 20001, Registry: 20002}}
+	script := c.environment(n) + `printf '%s\n' "$KUBECONFIG" "$KO_DOCKER_REPO" "$KO_DEFAULTBASEIMAGE" "$PATH"`
+	shell := exec.Command("/bin/sh", "-eu", "-c", script)
+	shell.Env = []string{"PATH=/bin"}
+	got, err := shell.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `/tmp/it's here $HOME/.cache/cluster/kubeconfig
+127.0.0.1:20002
+127.0.0.1:20002/base/static:latest
+/tmp/it's here $HOME/.cache/bin:/bin
+`
+	if string(got) != want {
+		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+}
+
+func TestRunningIsWhoHoldsTheLock(t *testing.T) {
+	c := newCluster(checkout.Checkout{Root: t.TempDir()})
+	wantPID(t, c, 0)
+	if err := os.MkdirAll(c.checkout.Cache(), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := c.lockPID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lock.WriteString("4711\n"); err != nil {
+		t.Fatal(err)
+	}
+	wantPID(t, c, 4711)
+	// The process ends: its number stays in the file, and means nothing.
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantPID(t, c, 0)
+}
+
+func wantPID(t *testing.T, c cluster, want int) {
+	t.Helper()
+	if pid, err := c.running(); err != nil || pid != want {
+		t.Errorf("running = %d, %v, want %d", pid, err, want)
+	}
+}
+
+func TestWaitGone(t *testing.T) {
+	sleeper := exec.Command("sleep", "60")
+	var out bytes.Buffer
+	sleeper.Stdout = &out
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := sleeper.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	// Nobody has waited for it yet: it is a zombie, and that is gone enough.
+	if err := waitGone(sleeper.Process.Pid); err != nil {
+		t.Error(err)
+	}
+	_ = sleeper.Wait()
+	if err := waitGone(sleeper.Process.Pid); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// down ends the cluster, and removes what is left of one that ended otherwise.
+func (c cluster) down() error {
+	release, err := c.exclusive()
+	if err != nil {
+		return err
+	}
+	defer release()
+	pid, err := c.running()
+	if err != nil {
+		return err
+	}
+	if pid != 0 {
+		// All others end with the first process of their namespace, at once and
+		// without a word: nothing of their state is kept.
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			return fmt.Errorf("end the supervisor: %w", err)
+		}
+		if err := waitGone(pid); err != nil {
+			return err
+		}
+	}
+	if err := c.clean(); err != nil {
+		return err
+	}
+	for _, file := range []string{c.pidFile(), c.checkout.Kubeconfig(), c.checkout.Env()} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if pid != 0 {
+		c.say.Say("the cluster is gone; what was built stays in %s", c.checkout.Bin())
+	} else {
+		c.say.Say("no cluster runs")
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"goless.io/test/cluster/internal/node"
+)
+
+// probe is one thing that has to be true of a cluster that is ready.
+type probe struct {
+	name string
+	ask  func(context.Context) error
+}
+
+// startLimit is long enough for a loaded machine with slow disks.
+const startLimit = 3 * time.Minute
+
+// waitReady waits until all probes are content, and says which ones are.
+func (c cluster) waitReady(ctx context.Context, n node.Node, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for _, p := range c.probes(n) {
+		if err := c.await(ctx, p, ended); err != nil {
+			return fmt.Errorf("%s: %w\nsee the logs in %s, and try again after cluster down", p.name, err, c.checkout.Logs())
+		}
+	}
+	return nil
+}
+
+// await asks one probe until it is content.
+func (c cluster) await(ctx context.Context, p probe, ended <-chan struct{}) error {
+	const pause, patience = 100 * time.Millisecond, 10 * time.Second
+	var last atomic.Value
+	stop := c.say.Every(patience, func() string { return fmt.Sprintf("not yet: %s: %v", p.name, last.Load()) })
+	defer stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := p.ask(asking)
+		cancel()
+		last.Store(fmt.Sprint(err))
+		if err == nil {
+			c.say.Say("%s", p.name)
+			return nil
+		}
+		select {
+		case <-ended:
+			log, _ := os.ReadFile(c.supervisorLog())
+			return fmt.Errorf("the supervisor ended: %s", log)
+		case <-ctx.Done():
+			return fmt.Errorf("gave up: %w", err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// probes are in the order in which they usually come true.
+func (c cluster) probes(n node.Node) []probe {
+	return []probe{
+		{"the registry has the base images", func(ctx context.Context) error {
+			// Pushed last of them, and needed by every pod.
+			return get(ctx, http.DefaultClient, "http://"+n.Registry()+"/v2/base/pause/manifests/latest", nil)
+		}},
+		{"the API server answers", func(ctx context.Context) error { return askAPI(ctx, n, "/readyz", nil) }},
+		{"the default service account exists", func(ctx context.Context) error {
+			return askAPI(ctx, n, "/api/v1/namespaces/default/serviceaccounts/default", nil)
+		}},
+		{"the name server answers", c.resolve},
+		{"the node is ready", func(ctx context.Context) error { return nodeReady(ctx, n) }},
+	}
+}
+
+// resolve asks the cluster's name server for the one name that always exists.
+func (c cluster) resolve(ctx context.Context) error {
+	inside, err := c.cell.OpenNet()
+	if err != nil {
+		return err
+	}
+	defer inside.Close()
+	resolver := net.Resolver{PreferGo: true, Dial: func(_ context.Context, network, _ string) (net.Conn, error) {
+		return inside.Dial(network, net.JoinHostPort(node.IP, "53"))
+	}}
+	_, err = resolver.LookupHost(ctx, "kubernetes.default.svc.cluster.local.")
+	return err
+}

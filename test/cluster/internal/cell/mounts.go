@@ -1,0 +1,56 @@
+package cell
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// UnmountUnder unmounts everything that is mounted below dir, the last mount
+// first. A cell's own mounts end with it; but a folder is only safe to remove
+// when nothing is mounted there, so that is made sure of.
+func UnmountUnder(dir string) error {
+	file, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	points, err := mountsUnder(file, dir)
+	if err != nil {
+		return err
+	}
+	for _, point := range slices.Backward(points) {
+		if err := unix.Unmount(point, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err != nil {
+			return fmt.Errorf("unmount %s: %w", point, err)
+		}
+	}
+	return nil
+}
+
+// octal undoes the escapes of mountinfo, see proc_pid_mountinfo(5).
+var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// mountsUnder reads a mountinfo and returns the mount points below dir in the
+// order of the file, which is the order in which they were mounted.
+func mountsUnder(mountinfo io.Reader, dir string) ([]string, error) {
+	const mountPoint = 4
+	var points []string
+	below := strings.TrimSuffix(filepath.Clean(dir), "/") + "/"
+	lines := bufio.NewScanner(mountinfo)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) <= mountPoint {
+			return nil, fmt.Errorf("not a line of mountinfo: %q", lines.Text())
+		}
+		if point := octal.Replace(fields[mountPoint]); strings.HasPrefix(point, below) {
+			points = append(points, point)
+		}
+	}
+	return points, lines.Err()
+}

@@ -1,0 +1,91 @@
+package cell
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Private gives the calling process, the first of a new PID and mount
+// namespace, folders of its own where the programs of a node expect to be alone
+// on a machine: /run in memory, /var/lib and /var/log under state. The folder
+// keep stays visible under its path wherever it lies.
+func Private(state, keep string) error {
+	kept, err := unix.Open(keep, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", keep, err)
+	}
+	defer unix.Close(kept)
+	// Away from the machine's mounts first, then shared among the cell's own
+	// processes: containers may ask for volumes whose mounts propagate.
+	for _, propagation := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {
+		if err := unix.Mount("", "/", "", unix.MS_REC|propagation, ""); err != nil {
+			return fmt.Errorf("set mount propagation: %w", err)
+		}
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+		return fmt.Errorf("mount /run: %w", err)
+	}
+	for _, dir := range []string{"/var/lib", "/var/log"} {
+		own := filepath.Join(state, filepath.Base(dir))
+		if err := os.MkdirAll(own, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(own, dir, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("mount %s on %s: %w", own, dir, err)
+		}
+	}
+	return reveal(kept, keep)
+}
+
+// reveal mounts the folder behind the descriptor on its own path again if a
+// mount has hidden it there.
+func reveal(kept int, path string) error {
+	var want, got unix.Stat_t
+	if err := unix.Fstat(kept, &want); err != nil {
+		return err
+	}
+	err := unix.Stat(path, &got)
+	if err == nil && got.Dev == want.Dev && got.Ino == want.Ino {
+		return nil
+	}
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return err
+	}
+	return unix.Mount(fmt.Sprintf("/proc/self/fd/%d", kept), path, "", unix.MS_BIND, "")
+}
+
+// FakeSysctls shows files in dir in place of kernel settings, so that a program
+// which insists on a value finds it, and the machine keeps its own. A setting
+// that the kernel lacks, or has at that value, stays as it is.
+func FakeSysctls(dir string, values map[string]string) error {
+	for name, value := range values {
+		path := filepath.Join("/proc/sys", name)
+		real, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && strings.TrimSpace(string(real)) == value {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		fake := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(fake), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(fake, []byte(value+"\n"), 0o644); err != nil {
+			return err
+		}
+		if err := unix.Mount(fake, path, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("hide %s: %w", path, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+// Package images owns the cluster's image registry and the images that have to
+// be in one before anything else can be: the base of static programs and the
+// pause image of pods. It refuses to know where the registry listens.
+package images
+
+import (
+	"fmt"
+	"io/fs"
+	"log"
+	"net/http"
+	"os"
+	"path/filepath"
+
+	"github.com/google/go-containerregistry/pkg/registry"
+)
+
+// keepBytes is how much of earlier clusters' layers a new registry takes over.
+const keepBytes = 2 << 30
+
+// NewRegistry returns a registry that keeps layers in dir and names in memory:
+// a push to a new cluster sends only what has changed since the last one. It
+// begins with an empty dir where the layers have grown over 2 GiB.
+func NewRegistry(dir string, logger *log.Logger) (http.Handler, error) {
+	size, err := treeSize(dir)
+	if err != nil {
+		return nil, err
+	}
+	if size > keepBytes {
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	return registry.New(
+		registry.WithBlobHandler(registry.NewDiskBlobHandler(dir)),
+		registry.Logger(logger),
+	), nil
+}
+
+func treeSize(dir string) (total int64, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return 0, err
+	}
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		total += info.Size()
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("size of %s: %w", dir, err)
+	}
+	return total, nil
+}

@@ -1,0 +1,105 @@
+package node
+
+import (
+	"fmt"
+
+	"goless.io/test/cluster/internal/cell"
+	"goless.io/test/cluster/internal/supervise"
+)
+
+// Daemons are the programs of the control plane and the node, with what each of
+// them waits for. Prepare comes first.
+func (n Node) Daemons(inside *cell.Net) ([]supervise.Daemon, error) {
+	client, err := n.insideClient(inside)
+	if err != nil {
+		return nil, err
+	}
+	etcd := answers(client, "http://127.0.0.1:2379/health")
+	apiserver := answers(client, n.APIServer()+"/readyz")
+	daemons := []supervise.Daemon{
+		{Name: "etcd", Argv: n.etcd(), Ready: etcd},
+		{Name: "kube-apiserver", Argv: n.apiserver(), Needs: []string{"etcd"}, Ready: apiserver},
+		{Name: "kube-controller-manager", Argv: n.manager(), Needs: []string{"kube-apiserver"}},
+		{Name: "kube-scheduler", Argv: n.scheduler(), Needs: []string{"kube-apiserver"}},
+		{Name: "containerd", Argv: []string{n.bin("containerd"), "--config", n.etc("containerd.toml")}, Ready: containerdListens},
+		{Name: "kubelet", Argv: n.kubelet(), Needs: []string{"kube-apiserver", "containerd"}},
+		{Name: "kube-proxy", Argv: n.proxy(), Needs: []string{"kube-apiserver"}},
+		{Name: "coredns", Argv: []string{n.bin("coredns"), "-conf", n.etc("Corefile")}, Needs: []string{"kube-apiserver"}},
+	}
+	for i := range daemons {
+		daemons[i].Env = n.environment()
+	}
+	return daemons, nil
+}
+
+// environment leads containerd to its shim, and everyone to nft and the like.
+func (n Node) environment() []string {
+	return []string{"HOME=/root", "PATH=" + n.Checkout.Bin() + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+}
+
+func (n Node) etcd() []string {
+	return []string{
+		n.bin("kubernetes"), "etcd",
+		"--data-dir=/var/lib/etcd", "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls=http://127.0.0.1:2379", "--advertise-client-urls=http://127.0.0.1:2379",
+		"--listen-peer-urls=http://127.0.0.1:2380", "--initial-advertise-peer-urls=http://127.0.0.1:2380",
+		"--initial-cluster=default=http://127.0.0.1:2380",
+	}
+}
+
+func (n Node) apiserver() []string {
+	return []string{
+		n.bin("kubernetes"), "kube-apiserver",
+		"--etcd-servers=http://127.0.0.1:2379",
+		fmt.Sprintf("--secure-port=%d", n.Ports.API), "--advertise-address=" + IP,
+		"--service-cluster-ip-range=" + serviceCIDR,
+		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true",
+		"--client-ca-file=" + n.etc("ca.crt"),
+		"--tls-cert-file=" + n.etc("kube-apiserver.crt"), "--tls-private-key-file=" + n.etc("kube-apiserver.key"),
+		"--kubelet-certificate-authority=" + n.etc("ca.crt"),
+		"--kubelet-client-certificate=" + n.etc("kube-apiserver.crt"), "--kubelet-client-key=" + n.etc("kube-apiserver.key"),
+		// kubectl logs would look up the node's name otherwise.
+		"--kubelet-preferred-address-types=InternalIP",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file=" + n.etc("service-account.key"),
+		"--service-account-signing-key-file=" + n.etc("service-account.key"),
+		"--audit-policy-file=" + n.etc("audit.yaml"), "--audit-log-path=" + n.AuditLog(),
+		"--audit-log-maxsize=500", "--audit-log-maxbackup=1",
+	}
+}
+
+func (n Node) manager() []string {
+	return []string{
+		n.bin("kubernetes"), "kube-controller-manager",
+		"--kubeconfig=" + n.Kubeconfig("kube-controller-manager"), "--leader-elect=false",
+		"--use-service-account-credentials", "--root-ca-file=" + n.etc("ca.crt"),
+		"--service-account-private-key-file=" + n.etc("service-account.key"),
+		// Created even where no such plugin is, and outside of the cell by default.
+		"--flex-volume-plugin-dir=" + flexVolumes,
+	}
+}
+
+func (n Node) scheduler() []string {
+	return []string{
+		n.bin("kubernetes"), "kube-scheduler",
+		"--kubeconfig=" + n.Kubeconfig("kube-scheduler"), "--leader-elect=false",
+	}
+}
+
+func (n Node) kubelet() []string {
+	return []string{
+		n.bin("kubernetes"), "kubelet",
+		"--kubeconfig=" + n.Kubeconfig("kubelet"), "--config=" + n.etc("kubelet.yaml"),
+		"--hostname-override=" + Name, "--node-ip=" + IP,
+	}
+}
+
+func (n Node) proxy() []string {
+	return []string{
+		n.bin("kubernetes"), "kube-proxy",
+		"--kubeconfig=" + n.Kubeconfig("kube-proxy"), "--hostname-override=" + Name,
+		"--proxy-mode=nftables", "--cluster-cidr=" + podCIDR,
+		// The kernel lets nobody set this in a network namespace of its own.
+		"--conntrack-max-per-core=0",
+	}
+}

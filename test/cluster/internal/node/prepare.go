@@ -1,0 +1,116 @@
+package node
+
+import (
+	"bytes"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"text/template"
+
+	"goless.io/test/cluster/internal/pki"
+)
+
+//go:embed config
+var config embed.FS
+
+var templates = template.Must(template.ParseFS(config, "config/*"))
+
+// Modes of files that anyone may read, and of those that hold a private key.
+const public, secret fs.FileMode = 0o644, 0o600
+
+// files are the configuration files, by the place below Etc where they go.
+var files = map[string]string{
+	"containerd.toml":   "containerd.toml",
+	"kubelet.yaml":      "kubelet.yaml",
+	"audit.yaml":        "audit.yaml",
+	"Corefile":          "Corefile",
+	"resolv.conf":       "resolv.conf",
+	"cni/pods.conflist": "pods.conflist",
+}
+
+// identity is a certificate and the kubeconfig that goes with it. Each program
+// has its own, so that the audit log tells who did what.
+type identity struct {
+	name        string
+	user, group string
+	hosts       []string
+}
+
+var identities = []identity{
+	{name: Admin, user: "admin", group: "system:masters"},
+	{name: "kube-apiserver", user: "kube-apiserver", group: "system:masters", hosts: []string{
+		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
+		"localhost", loopback, IP, apiService,
+	}},
+	{name: "kube-controller-manager", user: "system:kube-controller-manager"},
+	{name: "kube-scheduler", user: "system:kube-scheduler"},
+	{name: "kubelet", user: "system:node:" + Name, group: "system:nodes", hosts: []string{Name, IP}},
+	{name: "kube-proxy", user: "system:kube-proxy"},
+	{name: "coredns", user: "coredns", group: "system:masters"},
+	// Signs tokens; its certificate is of no use.
+	{name: "service-account", user: "service-account"},
+}
+
+// Admin is the user who may do everything.
+const Admin = "admin"
+
+// Prepare writes everything that the programs read: new certificates, and the
+// configuration files.
+func (n Node) Prepare() error {
+	authority, err := pki.New("goless-cluster")
+	if err != nil {
+		return err
+	}
+	if err := write(n.etc("ca.crt"), public, authority.PEM); err != nil {
+		return err
+	}
+	for _, id := range identities {
+		if err := n.identify(authority, id); err != nil {
+			return fmt.Errorf("certificate of %s: %w", id.name, err)
+		}
+	}
+	for place, source := range files {
+		if err := render(n.etc(place), source, public, n.values()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n Node) identify(authority *pki.Authority, id identity) error {
+	pair, err := authority.Issue(id.user, id.group, id.hosts...)
+	if err != nil {
+		return err
+	}
+	if err := write(n.etc(id.name+".crt"), public, pair.Cert); err != nil {
+		return err
+	}
+	if err := write(n.etc(id.name+".key"), secret, pair.Key); err != nil {
+		return err
+	}
+	return render(n.Kubeconfig(id.name), "kubeconfig.yaml", secret, map[string]string{
+		"Server": n.APIServer(),
+		"User":   id.name,
+		"CA":     base64.StdEncoding.EncodeToString(authority.PEM),
+		"Cert":   base64.StdEncoding.EncodeToString(pair.Cert),
+		"Key":    base64.StdEncoding.EncodeToString(pair.Key),
+	})
+}
+
+func render(path, source string, mode fs.FileMode, data any) error {
+	var text bytes.Buffer
+	if err := templates.ExecuteTemplate(&text, source, data); err != nil {
+		return err
+	}
+	return write(path, mode, text.Bytes())
+}
+
+func write(path string, mode fs.FileMode, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, mode)
+}

@@ -1,0 +1,164 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"goless.io/test/cluster/internal/checkout"
+	"goless.io/test/cluster/internal/progress"
+)
+
+// heartbeat is how often a long build says that it is alive.
+const heartbeat = 20 * time.Second
+
+// Build brings the programs of all parts up to date. It needs go on PATH.
+func Build(ctx context.Context, c checkout.Checkout, say *progress.Printer) error {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOVERSION").Output()
+	if err != nil {
+		return fmt.Errorf("run go: %w: install Go, see go.mod for the version", err)
+	}
+	goVersion := strings.TrimSpace(string(out))
+	for _, p := range all {
+		key, err := p.key(c.Source(), goVersion)
+		if err != nil {
+			return err
+		}
+		if p.isCurrent(c.Bin(), key) {
+			continue
+		}
+		if err := p.build(ctx, c, say); err != nil {
+			return fmt.Errorf("build %s: %w", p.name, err)
+		}
+		if err := os.WriteFile(keyFile(c.Bin(), p.name), []byte(key), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isCurrent tells whether the part was built from exactly what key stands for.
+func (p part) isCurrent(bin, key string) bool {
+	built, err := os.ReadFile(keyFile(bin, p.name))
+	if err != nil || string(built) != key {
+		return false
+	}
+	for _, program := range p.programs() {
+		if _, err := os.Stat(filepath.Join(bin, program)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func keyFile(bin, part string) string { return filepath.Join(bin, "."+part+".key") }
+
+// build builds into a folder of its own first: programs of a running cluster
+// are replaced, never written to.
+func (p part) build(ctx context.Context, c checkout.Checkout, say *progress.Printer) error {
+	fresh := filepath.Join(c.Bin(), "new")
+	if err := os.RemoveAll(fresh); err != nil {
+		return err
+	}
+	defer os.RemoveAll(fresh)
+	if err := os.MkdirAll(fresh, 0o755); err != nil {
+		return err
+	}
+	version, err := p.version(ctx, c)
+	if err != nil {
+		return err
+	}
+	label := strings.TrimSpace(p.name + " " + version)
+	say.Say("building %s (%s the first time) ...", label, p.cost)
+	stop := say.Every(heartbeat, func() string { return "still building " + label })
+	err = run(p.command(ctx, c, version, fresh))
+	stop()
+	if err != nil {
+		return err
+	}
+	for _, program := range p.programs() {
+		if err := os.Rename(filepath.Join(fresh, program), filepath.Join(c.Bin(), program)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// command is the go command that builds the part into the folder out.
+func (p part) command(ctx context.Context, c checkout.Checkout, version, out string) *exec.Cmd {
+	args := []string{"-trimpath", "-ldflags=" + p.ldflags(version)}
+	var command *exec.Cmd
+	if p.published != nil {
+		command = exec.CommandContext(ctx, "go", append(append([]string{"install"}, args...), p.published...)...)
+	} else {
+		command = exec.CommandContext(ctx, "go", append(append([]string{"build"}, args...), "-o", out+"/", ".")...)
+		command.Dir = filepath.Join(c.Source(), p.dir)
+	}
+	command.Env = append(os.Environ(), "GOBIN="+out, "GOWORK=off", "CGO_ENABLED=0")
+	return command
+}
+
+// ldflags leaves out what only debuggers read. Kubernetes does not know its own
+// version, and kubectl refuses a server that has none.
+func (p part) ldflags(version string) string {
+	flags := []string{"-s", "-w"}
+	if p.main == "k8s.io/kubernetes" {
+		number := strings.Split(strings.TrimPrefix(version, "v"), ".")
+		const variable = "-X k8s.io/component-base/version."
+		flags = append(flags, variable+"gitVersion="+version, variable+"gitMajor="+number[0], variable+"gitMinor="+number[1])
+	}
+	return strings.Join(flags, " ")
+}
+
+// version is what the part's go.mod, or its published packages, pin.
+func (p part) version(ctx context.Context, c checkout.Checkout) (string, error) {
+	switch {
+	case p.published != nil:
+		_, version, _ := strings.Cut(p.published[0], "@")
+		return version, nil
+	case p.main == "":
+		return "", nil
+	}
+	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", p.main)
+	command.Dir = filepath.Join(c.Source(), p.dir)
+	command.Env = append(os.Environ(), "GOWORK=off")
+	out, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("version of %s: %w", p.main, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// run runs the command and fails with what it wrote.
+func run(command *exec.Cmd) error {
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return errors.Join(err, errors.New(strings.TrimSpace(string(out))))
+	}
+	return nil
+}
+
+// LinkKubectl makes kubectl a link to the program that is also kubectl.
+func LinkKubectl(c checkout.Checkout) error {
+	link := filepath.Join(c.Tools(), "kubectl")
+	target, err := filepath.Rel(c.Tools(), filepath.Join(c.Bin(), "kubernetes"))
+	if err != nil {
+		return err
+	}
+	if now, err := os.Readlink(link); err == nil && now == target {
+		return nil
+	}
+	if err := os.MkdirAll(c.Tools(), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(target, link)
+}
