@@ -37,30 +37,33 @@ func (o outcome) failed() bool {
 // source: the kubelet tries it again.
 func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.ReasonBuildFailed }
 
-// outcome looks at the pods of the latest revision. One success is enough:
-// equal sources compile equally. Of failures the newest pod's counts.
-func (v *view) outcome() outcome {
-	newest := outcome{reason: v1beta1.ReasonBuilding, message: "waiting for a pod to compile the source"}
-	if why := replicaFailure(v.seen.Deployment); why != "" {
-		newest.message = why
+// builtOutcome is for the Built condition. One success is enough, and stays as
+// it was first told: every replica compiles, and equal sources compile equally.
+func (v *view) builtOutcome() outcome {
+	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
+	if before != nil && before.Reason == v1beta1.ReasonBuilt && v.fn.Status.LatestRevision == v.revision {
+		return outcome{reason: before.Reason, message: before.Message}
 	}
-	for i, pod := range v.latestPods() {
-		o := podOutcome(&pod)
-		if o.reason == v1beta1.ReasonBuilt {
+	for _, pod := range v.latestPods() {
+		if o := podOutcome(&pod); o.reason == v1beta1.ReasonBuilt {
 			return o
 		}
-		if i == 0 {
-			newest = o
-		}
 	}
-	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
-	switch {
-	case before != nil && before.Reason == v1beta1.ReasonBuilt && v.fn.Status.LatestRevision == v.revision:
-		return outcome{reason: before.Reason, message: before.Message}
-	case v.fn.WantedReplicas() == 0:
+	return v.newestOutcome()
+}
+
+// newestOutcome is how far the newest pod of the latest revision has come.
+func (v *view) newestOutcome() outcome {
+	if pods := v.latestPods(); len(pods) > 0 {
+		return podOutcome(&pods[0])
+	}
+	if v.fn.WantedReplicas() == 0 {
 		return outcome{reason: v1beta1.ReasonStopped, message: "spec.replicas is 0: the source is compiled when a replica starts"}
 	}
-	return newest
+	if why := replicaFailure(v.seen.Deployment); why != "" {
+		return outcome{reason: v1beta1.ReasonBuilding, message: why}
+	}
+	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for a pod to compile the source"}
 }
 
 // latestPods are the pods of the latest revision, the newest first.
@@ -140,7 +143,7 @@ func (v *view) buildStatus() *v1beta1.BuildStatus {
 		before = nil
 	}
 	// Every replica compiles anew; the first success is told and stays.
-	if r := v.build.report; r != nil && (before == nil || v.build.failed() || before.Toolchain == "" || len(before.Diagnostics) > 0) {
+	if r := v.build.report; r != nil && (before == nil || v.build.failed() || len(before.Diagnostics) > 0) {
 		return &v1beta1.BuildStatus{Revision: v.revision, Diagnostics: r.Diagnostics, Duration: r.Duration, Toolchain: r.Toolchain}
 	}
 	return before

@@ -18,7 +18,9 @@ type view struct {
 	fn       *v1beta1.Function
 	seen     Seen
 	revision string
-	build    outcome
+
+	// build is how the compile went, newest how it goes in the newest pod.
+	build, newest outcome
 }
 
 func (v *view) sourceValid() metav1.Condition {
@@ -71,14 +73,14 @@ func (v *view) ready() (metav1.Condition, bool) {
 	case v.complete():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonServing,
 			fmt.Sprintf("revision %s answers requests", v.revision)), false
-	case v.build.failed():
-		return no(v.build.reason, v.build.message), v.build.userMustAct()
+	case v.newest.failed():
+		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
 	if message := v.crash(); message != "" {
 		return no(v1beta1.ReasonCrashLooping, message), true
 	}
-	if v.build.reason == v1beta1.ReasonBuilding {
-		return no(v1beta1.ReasonBuilding, v.build.message), false
+	if v.newest.reason == v1beta1.ReasonBuilding {
+		return no(v1beta1.ReasonBuilding, v.newest.message), false
 	}
 	return no(v1beta1.ReasonRollingOut, rollout(d)), false
 }

@@ -55,7 +55,7 @@ func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	if len(seen.Diagnostics) > 0 {
 		v.revision = fn.Status.LatestRevision
 	}
-	v.build = v.outcome()
+	v.build, v.newest = v.builtOutcome(), v.newestOutcome()
 
 	status := *fn.Status.DeepCopy()
 	status.ObservedGeneration = fn.Generation
