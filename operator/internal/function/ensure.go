@@ -44,10 +44,10 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 		return r.create(ctx, kind, want)
 	case err != nil:
 		return fmt.Errorf("reading %s %q: %w", kind, key.Name, err)
+	case live.GetDeletionTimestamp() != nil, ofPredecessor(live, fn):
+		return nil // its end is an event, and then it is created anew
 	case !metav1.IsControlledBy(live, fn):
 		return &notOwnedError{kind: kind, name: key.Name, controller: metav1.GetControllerOf(live)}
-	case live.GetDeletionTimestamp() != nil:
-		return nil // its end is an event, and then it is created anew
 	}
 
 	if err := r.ownByApply(ctx, live); err != nil {
@@ -64,6 +64,14 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 		return fmt.Errorf("applying %s %q: %w", kind, key.Name, err)
 	}
 	return nil
+}
+
+// ofPredecessor tells whether an object belongs to a deleted Function that had
+// the same name. The garbage collector is about to remove it.
+func ofPredecessor(obj client.Object, fn *v1beta1.Function) bool {
+	ref := metav1.GetControllerOf(obj)
+	return ref != nil && ref.APIVersion == v1beta1.GroupVersion.String() && ref.Kind == "Function" &&
+		ref.Name == fn.Name && ref.UID != fn.UID
 }
 
 // create fails when the object exists. It sends the very fields of the apply

@@ -199,6 +199,26 @@ func TestWhatIsNotOursIsNotTouched(t *testing.T) {
 	awaitReady(t, fn, v1beta1.ReasonBuilding)
 }
 
+// No garbage collector runs here, so what a deleted Function leaves behind stays
+// until the test removes it.
+func TestRecreatedFunctionWaitsForItsPredecessorsObjects(t *testing.T) {
+	fn := create(t, "again", func(*v1beta1.Function) {})
+	old := await(t, fn, "svc", &corev1.Service{}, ownedByApply)
+	if err := cluster.Delete(t.Context(), fn); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the Function is gone", func() bool { return !exists(t, fn, fn.Name, &v1beta1.Function{}) })
+	again := create(t, "again", func(next *v1beta1.Function) { next.Namespace = fn.Namespace })
+	awaitReady(t, again, v1beta1.ReasonBuilding)
+	if now := await(t, again, "svc", &corev1.Service{}, nil); now.UID != old.UID || now.ResourceVersion != old.ResourceVersion {
+		t.Errorf("the Service of the deleted Function was written: %v", now)
+	}
+	if err := cluster.Delete(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	await(t, again, "svc", &corev1.Service{}, func(s *corev1.Service) bool { return metav1.IsControlledBy(s, again) })
+}
+
 func TestServiceMoves(t *testing.T) {
 	fn := create(t, "moves", func(*v1beta1.Function) {})
 	await(t, fn, "svc", &corev1.Service{}, nil)

@@ -48,8 +48,7 @@ func (v *view) available() metav1.Condition {
 	d := v.seen.Deployment
 	switch {
 	case d != nil && d.Status.ReadyReplicas > 0:
-		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing,
-			fmt.Sprintf("revision %s answers requests", v.readyRevision()))
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing, serving(v.readyRevision()))
 	case v.fn.WantedReplicas() == 0:
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonStopped, "spec.replicas is 0")
 	}
@@ -71,8 +70,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 	case v.complete() && v.fn.WantedReplicas() == 0:
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0: nothing runs, as asked for"), false
 	case v.complete():
-		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonServing,
-			fmt.Sprintf("revision %s answers requests", v.revision)), false
+		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonServing, serving(v.revision)), false
 	case v.newest.failed():
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
@@ -121,6 +119,14 @@ func (v *view) stillServing() string {
 		return fmt.Sprintf("; revision %s goes on serving", r)
 	}
 	return ""
+}
+
+// serving leaves the revision out where the cache has not seen its ReplicaSet.
+func serving(revision string) string {
+	if revision == "" {
+		return "a replica answers requests"
+	}
+	return fmt.Sprintf("revision %s answers requests", revision)
 }
 
 // crash says how the latest revision ended, when it keeps ending after it has
