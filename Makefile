@@ -61,22 +61,25 @@ cluster-down: ## stop that Kubernetes and leave nothing of it behind
 ##@ Test
 
 .PHONY: unit
-unit: kodata $(CLUSTER) ## run the tests of all modules, some against etcd and kube-apiserver
+unit: kodata ## run the tests of all modules, some against etcd and kube-apiserver
 	$(call say,testing the modules)
+	@cd test/cluster && GOWORK=off go run ./cmd/cluster build
 	@mkdir -p .cache/assets && for name in etcd kube-apiserver kubectl; do ln -sfn ../cluster/bin/kubernetes .cache/assets/$$name; done
 	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets go test $(MODULES:%=./%/...)
+	@cd test/cluster && GOWORK=off go test ./...
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, the import arrows between the modules included
 	$(call say,running the linter)
 	@golangci-lint run $(MODULES:%=./%/...)
+	@for module in test test/cluster; do (cd $$module && GOWORK=off golangci-lint run ./...); done
 
 .PHONY: verify
 verify: $(BIN)/controller-gen ## prove that generated files are current and that each module builds alone
 	$(call say,verifying generated files and modules)
 	@before=$$(sha256sum $(GENERATED)); $(MAKE) generate; \
 	test "$$before" = "$$(sha256sum $(GENERATED))" || { echo "generated files were stale and are written anew: look at git diff and commit them"; exit 1; }
-	@for module in $(MODULES) test test/cluster; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
+	@for module in $(MODULES) test test/cluster test/cluster/kubernetes test/cluster/coredns; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
 
 .PHONY: e2e
 e2e: install ## run the end-to-end tests on the real cluster

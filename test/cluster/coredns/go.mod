@@ -1,4 +1,4 @@
-// Kept apart from the cluster command: CoreDNS fixes versions of its own.
+// A module of its own: CoreDNS fixes the versions of all that it needs.
 module goless.io/test/cluster/coredns
 
 go 1.26.0

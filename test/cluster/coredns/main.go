@@ -7,15 +7,12 @@ package main
 import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/coremain"
-	_ "github.com/coredns/coredns/plugin/cache"
 	_ "github.com/coredns/coredns/plugin/errors"
-	_ "github.com/coredns/coredns/plugin/health"
 	_ "github.com/coredns/coredns/plugin/kubernetes"
-	_ "github.com/coredns/coredns/plugin/ready"
 	_ "github.com/coredns/coredns/plugin/template"
 )
 
 func main() {
-	dnsserver.Directives = []string{"errors", "health", "ready", "template", "cache", "kubernetes"}
+	dnsserver.Directives = []string{"errors", "template", "kubernetes"}
 	coremain.Run()
 }

@@ -1,5 +1,4 @@
-// Kept apart from the cluster command: these are the only modules that see
-// Kubernetes' own dependency versions.
+// A module of its own: Kubernetes fixes the versions of all that it needs.
 module goless.io/test/cluster/kubernetes
 
 go 1.26.0

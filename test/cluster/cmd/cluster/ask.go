@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -39,25 +38,5 @@ func askAPI(ctx context.Context, n node.Node, path string, answer any) error {
 		return err
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	return get(ctx, client, n.APIServer()+path, answer)
-}
-
-// get decodes a JSON answer, or ignores it where answer is nil.
-func get(ctx context.Context, client *http.Client, url string, answer any) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, response.Status)
-	}
-	if answer == nil {
-		return nil
-	}
-	return json.NewDecoder(response.Body).Decode(answer)
+	return node.Get(ctx, client, n.APIServer()+path, answer)
 }

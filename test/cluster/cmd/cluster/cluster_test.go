@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"os/exec"
@@ -70,8 +69,6 @@ func wantPID(t *testing.T, c cluster, want int) {
 
 func TestWaitGone(t *testing.T) {
 	sleeper := exec.Command("sleep", "60")
-	var out bytes.Buffer
-	sleeper.Stdout = &out
 	if err := sleeper.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func (c cluster) running() (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer file.Close()
+	defer file.Close() //nolint:errcheck // it was only read
 	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
 	if err == nil {
 		return 0, nil
@@ -77,7 +77,7 @@ func (c cluster) exclusive() (release func(), err error) {
 			return nil, errors.Join(err, file.Close())
 		}
 	}
-	return func() { file.Close() }, nil
+	return func() { _ = file.Close() }, nil
 }
 
 // waitGone waits until a process that was killed is no more, or no more than a
@@ -87,7 +87,7 @@ func waitGone(pid int) error {
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil {
-			return nil // gone
+			return nil //nolint:nilerr // no such process: gone
 		}
 		_, state, _ := strings.Cut(string(stat), ") ")
 		if strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X") {

@@ -15,10 +15,12 @@ import (
 	"syscall"
 
 	"goless.io/test/cluster/internal/checkout"
+	"goless.io/test/cluster/internal/parts"
 )
 
-const usage = `usage: cluster up|down|status|exec
+const usage = `usage: cluster build|up|down|status|exec
 
+  build           build what the cluster is made of, which up does as well
   up              start the cluster, or check that it is well, and write
                   .cache/cluster/kubeconfig and .cache/cluster/env
   down            end the cluster and remove all of it but what was built
@@ -31,6 +33,7 @@ var errUsage = errors.New("usage")
 
 // commands are what users call, and at last what the cluster calls itself.
 var commands = map[string]func(ctx context.Context, c cluster, args []string) error{
+	"build":  func(ctx context.Context, c cluster, _ []string) error { return parts.Build(ctx, c.checkout, c.say) },
 	"up":     func(ctx context.Context, c cluster, _ []string) error { return c.up(ctx) },
 	"down":   func(_ context.Context, c cluster, _ []string) error { return c.down() },
 	"status": func(ctx context.Context, c cluster, _ []string) error { return c.status(ctx) },
@@ -42,8 +45,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	// Where ip, nft and runc are; not every root's shell looks there.
-	os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
-	err := run(ctx, os.Args[1:])
+	err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
+	if err == nil {
+		err = run(ctx, os.Args[1:])
+	}
 	switch {
 	case err == nil:
 	case errors.Is(err, errUsage):
@@ -70,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if os.Geteuid() != 0 {
+	if os.Geteuid() != 0 && flags.Arg(0) != "build" {
 		return errors.New("namespaces, mounts and cgroups need root: run it as root")
 	}
 	return command(ctx, newCluster(found), flags.Args()[1:])

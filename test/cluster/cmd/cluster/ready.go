@@ -64,7 +64,7 @@ func (c cluster) probes(n node.Node) []probe {
 	return []probe{
 		{"the registry has the base images", func(ctx context.Context) error {
 			// Pushed last of them, and needed by every pod.
-			return get(ctx, http.DefaultClient, "http://"+n.Registry()+"/v2/base/pause/manifests/latest", nil)
+			return node.Get(ctx, http.DefaultClient, "http://"+n.Registry()+"/v2/base/pause/manifests/latest", nil)
 		}},
 		{"the API server answers", func(ctx context.Context) error { return askAPI(ctx, n, "/readyz", nil) }},
 		{"the default service account exists", func(ctx context.Context) error {
@@ -81,7 +81,7 @@ func (c cluster) resolve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer inside.Close()
+	defer inside.Close() //nolint:errcheck // it was only entered
 	resolver := net.Resolver{PreferGo: true, Dial: func(_ context.Context, network, _ string) (net.Conn, error) {
 		return inside.Dial(network, net.JoinHostPort(node.IP, "53"))
 	}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -20,11 +21,16 @@ func (c cluster) status(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("supervisor  process %d, logs in %s\n", pid, c.checkout.Logs())
-	fmt.Printf("API server  %s\n", n.APIServer())
-	fmt.Printf("registry    %s\n", n.Registry())
-	fmt.Printf("network     %s\n", c.cell.NetPath())
-	fmt.Printf("shell       . %s\n", c.checkout.Env())
+	const report = `supervisor  process %d, logs in %s
+API server  %s
+registry    %s
+network     %s
+shell       . %s
+`
+	_, err = fmt.Fprintf(os.Stdout, report, pid, c.checkout.Logs(), n.APIServer(), n.Registry(), c.cell.NetPath(), c.checkout.Env())
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var failed []error

@@ -97,12 +97,12 @@ func (c cluster) launch() (ended <-chan struct{}, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer output.Close()
+	defer output.Close() //nolint:errcheck // the supervisor has it now
 	lock, err := c.lockPID()
 	if err != nil {
 		return nil, err
 	}
-	defer lock.Close()
+	defer lock.Close() //nolint:errcheck // the supervisor has it now
 	command := exec.Command(self, "-root", c.checkout.Root, hidden)
 	command.Dir = "/"
 	command.Stdout, command.Stderr = output, output

@@ -30,22 +30,30 @@ func (c Cell) CreateCgroup() error {
 		return c.createUnified()
 	}
 	for _, hierarchy := range c.hierarchies() {
-		dir := filepath.Join(hierarchy, c.Name)
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := c.createIn(hierarchy); err != nil {
 			return err
 		}
-		// A new cpuset is empty, and no process may enter an empty one.
-		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
-			value, err := os.ReadFile(filepath.Join(hierarchy, file))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			if err := os.WriteFile(filepath.Join(dir, file), value, 0o644); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// createIn makes the cgroup in one hierarchy of v1. A new cpuset is empty, and
+// no process may enter an empty one.
+func (c Cell) createIn(hierarchy string) error {
+	dir := filepath.Join(hierarchy, c.Name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		value, err := os.ReadFile(filepath.Join(hierarchy, file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, file), value, 0o644); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -58,7 +66,7 @@ func (c Cell) createUnified() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range strings.Fields(string(available)) {
+	for name := range strings.FieldsSeq(string(available)) {
 		if !slices.Contains(kubeletControllers, name) {
 			continue
 		}
@@ -125,7 +133,7 @@ func removeCgroup(dir string) error {
 		if ignoreGone(readErr) != nil {
 			return readErr
 		}
-		for _, field := range strings.Fields(string(procs)) {
+		for field := range strings.FieldsSeq(string(procs)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
 				_ = unix.Kill(pid, unix.SIGKILL) // it may have ended by itself
 			}

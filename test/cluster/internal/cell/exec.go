@@ -20,7 +20,7 @@ func (c Cell) Exec(argv []string, resolvConf string) error {
 	if err != nil {
 		return err
 	}
-	defer ns.Close()
+	defer ns.Close() //nolint:errcheck // it was only entered
 	runtime.LockOSThread()
 	if err := ns.enter(); err != nil {
 		return err

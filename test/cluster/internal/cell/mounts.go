@@ -1,9 +1,7 @@
 package cell
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,12 +14,11 @@ import (
 // first. A cell's own mounts end with it; but a folder is only safe to remove
 // when nothing is mounted there, so that is made sure of.
 func UnmountUnder(dir string) error {
-	file, err := os.Open("/proc/self/mountinfo")
+	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	points, err := mountsUnder(file, dir)
+	points, err := mountsUnder(string(mountinfo), dir)
 	if err != nil {
 		return err
 	}
@@ -38,19 +35,18 @@ var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`,
 
 // mountsUnder reads a mountinfo and returns the mount points below dir in the
 // order of the file, which is the order in which they were mounted.
-func mountsUnder(mountinfo io.Reader, dir string) ([]string, error) {
+func mountsUnder(mountinfo, dir string) ([]string, error) {
 	const mountPoint = 4
 	var points []string
 	below := strings.TrimSuffix(filepath.Clean(dir), "/") + "/"
-	lines := bufio.NewScanner(mountinfo)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
+	for line := range strings.Lines(mountinfo) {
+		fields := strings.Fields(line)
 		if len(fields) <= mountPoint {
-			return nil, fmt.Errorf("not a line of mountinfo: %q", lines.Text())
+			return nil, fmt.Errorf("not a line of mountinfo: %q", line)
 		}
 		if point := octal.Replace(fields[mountPoint]); strings.HasPrefix(point, below) {
 			points = append(points, point)
 		}
 	}
-	return points, lines.Err()
+	return points, nil
 }

@@ -2,7 +2,6 @@ package cell
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -14,7 +13,7 @@ const mountinfo = `21 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard
 `
 
 func TestMountsUnder(t *testing.T) {
-	got, err := mountsUnder(strings.NewReader(mountinfo), "/home/a/.cache/state")
+	got, err := mountsUnder(mountinfo, "/home/a/.cache/state")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +28,7 @@ func TestMountsUnder(t *testing.T) {
 }
 
 func TestMountsUnderRefusesOtherText(t *testing.T) {
-	if got, err := mountsUnder(strings.NewReader("36 35 98:0\n"), "/"); err == nil {
+	if got, err := mountsUnder("36 35 98:0\n", "/"); err == nil {
 		t.Errorf("mountsUnder = %q, want an error", got)
 	}
 }

@@ -20,7 +20,7 @@ func Private(state, keep string) error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", keep, err)
 	}
-	defer unix.Close(kept)
+	defer unix.Close(kept) //nolint:errcheck // it is only a path
 	// Away from the machine's mounts first, then shared among the cell's own
 	// processes: containers may ask for volumes whose mounts propagate.
 	for _, propagation := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {

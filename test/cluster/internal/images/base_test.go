@@ -93,7 +93,7 @@ func pull(t *testing.T, reference string) v1.Image {
 func modes(t *testing.T, image v1.Image) map[string]int64 {
 	t.Helper()
 	content := mutate.Extract(image)
-	defer content.Close()
+	defer content.Close() //nolint:errcheck // it was only read
 	modes := make(map[string]int64)
 	for files := tar.NewReader(content); ; {
 		header, err := files.Next()

@@ -86,7 +86,7 @@ func TestPodNetworkIsJSON(t *testing.T) {
 
 func TestKeysAreSecret(t *testing.T) {
 	n := prepare(t)
-	keys, err := filepath.Glob(filepath.Join(n.Etc(), "*.k*")) // .key and .kubeconfig
+	keys, err := filepath.Glob(filepath.Join(n.Etc(), "*.k[eu]*")) // .key and .kubeconfig
 	if err != nil || len(keys) == 0 {
 		t.Fatalf("no keys: %v", err)
 	}
@@ -96,9 +96,7 @@ func TestKeysAreSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		if info.Mode().Perm() != 0o600 {
-			if !strings.HasSuffix(file, ".yaml") {
-				t.Errorf("%s has mode %v", file, info.Mode().Perm())
-			}
+			t.Errorf("%s has mode %v", file, info.Mode().Perm())
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -44,21 +45,28 @@ func (n Node) insideClient(inside *cell.Net) (*http.Client, error) {
 
 // answers makes a probe that is content with status 200.
 func answers(client *http.Client, url string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s: %s", url, response.Status)
-		}
+	return func(ctx context.Context) error { return Get(ctx, client, url, nil) }
+}
+
+// Get fails with any status but 200. It decodes the answer, JSON, into answer
+// unless that is nil.
+func Get(ctx context.Context, client *http.Client, url string, answer any) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, response.Status)
+	}
+	if answer == nil {
 		return nil
 	}
+	return json.NewDecoder(response.Body).Decode(answer)
 }
 
 // containerdListens is a probe from within the supervisor's mounts.

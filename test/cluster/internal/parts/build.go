@@ -66,7 +66,7 @@ func (p part) build(ctx context.Context, c checkout.Checkout, say *progress.Prin
 	if err := os.RemoveAll(fresh); err != nil {
 		return err
 	}
-	defer os.RemoveAll(fresh)
+	defer os.RemoveAll(fresh) //nolint:errcheck // the next build removes it
 	if err := os.MkdirAll(fresh, 0o755); err != nil {
 		return err
 	}

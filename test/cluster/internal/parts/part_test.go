@@ -1,11 +1,14 @@
 package parts
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"goless.io/test/cluster/internal/progress"
 )
 
 func TestPrograms(t *testing.T) {
@@ -79,6 +82,14 @@ func TestExists(t *testing.T) {
 		if got := exists(need); got != want {
 			t.Errorf("exists(%q) = %v", need, got)
 		}
+	}
+}
+
+func TestOtherSystemsAreToldWhatToInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no command at all, no apt-get
+	err := InstallPackages(progress.New(io.Discard))
+	if err == nil || !strings.Contains(err.Error(), "runc nftables iptables iproute2") {
+		t.Errorf("error = %v, want the packages in it", err)
 	}
 }
 

@@ -27,7 +27,7 @@ func (p *Printer) Say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	elapsed := time.Since(p.begin).Round(100 * time.Millisecond)
-	fmt.Fprintf(p.out, "%7.1fs  %s\n", elapsed.Seconds(), fmt.Sprintf(format, args...))
+	_, _ = fmt.Fprintf(p.out, "%7.1fs  %s\n", elapsed.Seconds(), fmt.Sprintf(format, args...)) // nobody reads: no reason to stop
 }
 
 // Every says what still() returns at each interval, until the returned function

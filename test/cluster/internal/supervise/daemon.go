@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -43,15 +44,16 @@ const (
 )
 
 // Run starts the daemons, each as soon as the ones that it needs are ready, and
-// keeps them running until ctx ends. It does not end them: the kernel does when
-// the first process of their PID namespace ends.
+// keeps them running until ctx ends. Then it kills them, for nothing that they
+// know is to outlive them, and returns.
 func (s *Supervisor) Run(ctx context.Context, daemons []Daemon) {
 	ready := make(map[string]chan struct{})
 	for _, d := range daemons {
 		ready[d.Name] = make(chan struct{})
 	}
+	var group sync.WaitGroup
 	for _, d := range daemons {
-		go func() {
+		group.Go(func() {
 			for _, name := range d.Needs {
 				select {
 				case <-ready[name]:
@@ -59,14 +61,14 @@ func (s *Supervisor) Run(ctx context.Context, daemons []Daemon) {
 					return
 				}
 			}
-			go s.keep(ctx, d)
+			group.Go(func() { s.keep(ctx, d) })
 			if waitReady(ctx, d) {
 				slog.Info("ready", "daemon", d.Name)
 				close(ready[d.Name])
 			}
-		}()
+		})
 	}
-	<-ctx.Done()
+	group.Wait()
 }
 
 // waitReady reports whether the daemon became ready before ctx ended.
@@ -84,8 +86,8 @@ func waitReady(ctx context.Context, d Daemon) bool {
 // keep starts the daemon again whenever it ends.
 func (s *Supervisor) keep(ctx context.Context, d Daemon) {
 	for ctx.Err() == nil {
-		status, err := s.once(d)
-		slog.Error("daemon ended, starts again", "daemon", d.Name, "status", status, "error", err, "pause", restartPause)
+		status, err := s.once(ctx, d)
+		slog.Error("daemon ended", "daemon", d.Name, "status", status, "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(restartPause):
@@ -93,39 +95,42 @@ func (s *Supervisor) keep(ctx context.Context, d Daemon) {
 	}
 }
 
-// once runs the daemon until it ends.
-func (s *Supervisor) once(d Daemon) (status string, err error) {
+// once runs the daemon until it ends, by itself or with ctx.
+func (s *Supervisor) once(ctx context.Context, d Daemon) (status string, err error) {
 	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	output, err := os.OpenFile(filepath.Join(s.Logs, d.Name+".log"), flags, 0o644)
 	if err != nil {
 		return "", err
 	}
-	defer output.Close()
+	defer output.Close() //nolint:errcheck // the daemon writes to it
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return "", err
 	}
-	defer null.Close()
+	defer null.Close() //nolint:errcheck // it was only read
 	attr := &os.ProcAttr{Dir: "/", Env: d.Env, Files: []*os.File{null, output, output}}
+	var pid int
 	var ended <-chan syscall.WaitStatus
 	err = s.Inside(func() error {
-		pid, done, err := s.Init.Start(d.Argv, attr)
-		if err != nil {
-			return err
-		}
-		slog.Info("started", "daemon", d.Name, "pid", pid)
-		ended = done
-		return nil
+		pid, ended, err = s.Init.Start(d.Argv, attr)
+		return err
 	})
 	if err != nil {
 		return "", fmt.Errorf("start %s: %w", d.Name, err)
 	}
-	return describe(<-ended), nil
+	slog.Info("started", "daemon", d.Name, "pid", pid)
+	select {
+	case status := <-ended:
+		return describe(status), nil
+	case <-ctx.Done():
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+		return describe(<-ended), nil
+	}
 }
 
 func describe(status syscall.WaitStatus) string {
 	if status.Signaled() {
-		return "killed by " + status.Signal().String()
+		return "signal: " + status.Signal().String()
 	}
 	return fmt.Sprintf("exit status %d", status.ExitStatus())
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"sync"
 )
 
 // Forward joins every connection that arrives at the listener to one that dial
@@ -14,35 +15,34 @@ func Forward(listener net.Listener, dial func() (net.Conn, error)) error {
 		if err != nil {
 			return err
 		}
-		go func() {
-			defer near.Close()
-			far, err := dial()
-			if err != nil {
-				slog.Debug("forward", "error", err) // the caller sees a closed connection
-				return
-			}
-			defer far.Close()
-			done := make(chan struct{})
-			go func() {
-				pour(near, far)
-				close(done)
-			}()
-			pour(far, near)
-			<-done
-		}()
+		go join(near, dial)
 	}
+}
+
+// join copies both directions until both have ended. A caller whom nobody
+// answers sees a closed connection.
+func join(near net.Conn, dial func() (net.Conn, error)) {
+	defer near.Close() //nolint:errcheck // all of it was handed on
+	far, err := dial()
+	if err != nil {
+		slog.Debug("forward", "error", err)
+		return
+	}
+	defer far.Close() //nolint:errcheck // all of it was handed on
+	var back sync.WaitGroup
+	back.Go(func() { pour(near, far) })
+	pour(far, near)
+	back.Wait()
 }
 
 // pour copies one direction and hands on its end, while the other direction
 // may still flow: kubectl exec with a closed stdin is such a connection.
 func pour(to, from net.Conn) {
 	_, err := io.Copy(to, from)
-	half, ok := to.(interface{ CloseWrite() error })
-	if err != nil || !ok {
-		to.Close()
-		return
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		err = half.CloseWrite()
 	}
-	if err := half.CloseWrite(); err != nil {
-		to.Close()
+	if err != nil {
+		_ = to.Close() // ends the other direction too
 	}
 }

@@ -27,7 +27,7 @@ func newPipe(t *testing.T) *pipe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { file.Close() })
+	t.Cleanup(func() { _ = file.Close() })
 	return &pipe{t: t, path: path, lines: bufio.NewReader(file)}
 }
 

@@ -7,27 +7,28 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"goless.io/test/cluster/internal/supervise"
 )
+
+// one is the only Init of this process, as there should be.
+var one = sync.OnceValue(supervise.NewInit)
 
 // start runs daemons until the test ends.
 func start(t *testing.T, daemons ...supervise.Daemon) (logs string) {
 	t.Helper()
 	logs = t.TempDir()
 	s := supervise.Supervisor{
-		Init:   supervise.NewInit(),
+		Init:   one(),
 		Inside: func(f func() error) error { return f() },
 		Logs:   logs,
 	}
-	done := make(chan struct{})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	go func() {
-		s.Run(ctx, daemons)
-		close(done)
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx, daemons) })
+	t.Cleanup(func() { cancel(); running.Wait() })
 	return logs
 }
 
@@ -100,7 +101,7 @@ func TestForwardHandsOnTheEndOfOneDirection(t *testing.T) {
 		if err != nil {
 			return
 		}
-		defer conn.Close()
+		defer conn.Close() //nolint:errcheck // the test is over
 		request, _ := io.ReadAll(conn)
 		_, _ = io.WriteString(conn, strings.ToUpper(string(request)))
 	}()
@@ -108,7 +109,7 @@ func TestForwardHandsOnTheEndOfOneDirection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer conn.Close() //nolint:errcheck // the test is over
 	if _, err := io.WriteString(conn, "hello"); err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +127,6 @@ func listen(t *testing.T) net.Listener {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
+	t.Cleanup(func() { _ = listener.Close() })
 	return listener
 }
