@@ -9,6 +9,13 @@ GENERATED := deploy/10-crd.yaml operator/api/v1beta1/zz_generated.deepcopy.go bu
 BIN       := .cache/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+# The end-to-end tests let a real Prometheus scrape. Debian's is unpacked and not
+# installed, so that no service of it starts.
+PROMETHEUS := $(or $(shell command -v prometheus),.cache/prometheus/usr/bin/prometheus)
+
+# The race detector needs a C compiler.
+RACE := $(if $(shell command -v gcc),-race)
+
 say = @printf '\n==> %s\n' "$(1)"
 
 # demo, e2e and bench use the cluster that KUBECONFIG and KO_DOCKER_REPO name, if
@@ -65,7 +72,8 @@ unit: kodata ## run the tests of all modules, some against etcd and kube-apiserv
 	$(call say,testing the modules)
 	@cd test/cluster && GOWORK=off go run ./cmd/cluster build
 	@mkdir -p .cache/assets && for name in etcd kube-apiserver kubectl; do ln -sfn ../cluster/bin/kubernetes .cache/assets/$$name; done
-	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets go test $(MODULES:%=./%/...)
+	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets go test ./operator/... ./builder/...
+	@go test $(RACE) ./runtime/...
 	@cd test/cluster && GOWORK=off go test ./...
 
 .PHONY: lint
@@ -82,9 +90,9 @@ verify: $(BIN)/controller-gen ## prove that generated files are current and that
 	@for module in $(MODULES) test test/cluster; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
 
 .PHONY: e2e
-e2e: install ## run the end-to-end tests on the real cluster
+e2e: install $(PROMETHEUS) ## run the end-to-end tests on the real cluster
 	$(call say,testing on the real cluster)
-	@$(ENV) && cd test && GOWORK=off go test -count=1 -timeout 30m ./e2e/...
+	@$(ENV) && export PROMETHEUS=$(abspath $(PROMETHEUS)) && cd test && GOWORK=off go test -count=1 -timeout 30m ./e2e/...
 
 .PHONY: bench
 bench: install ## measure on the real cluster; prints a table and writes .cache/bench.json
@@ -104,6 +112,13 @@ generate: $(BIN)/controller-gen ## write generated files anew
 .PHONY: help
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+
+.cache/prometheus/usr/bin/prometheus:
+	$(call say,fetching Prometheus from Debian)
+	@mkdir -p .cache/prometheus && cd .cache/prometheus && \
+	{ command -v apt-get >/dev/null || { echo "install prometheus, then try again"; exit 1; }; } && \
+	{ apt-get download -q prometheus 2>/dev/null || { apt-get update -q && apt-get download -q prometheus; }; } && \
+	dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb
 
 $(BIN)/%: tools/go.mod tools/go.sum
 	$(call say,building $* (some minutes the first time))
