@@ -74,7 +74,6 @@ func (b *bench) plainObjects(name string) (*appsv1.Deployment, *corev1.Service) 
 					{Name: "http", ContainerPort: v1beta1.DefaultServerPort},
 					{Name: "metrics", ContainerPort: v1beta1.AdminPort},
 				},
-				StartupProbe:   probe("/readyz", 1),
 				ReadinessProbe: probe("/readyz", 1),
 				LivenessProbe:  probe("/healthz", 10),
 			}}},
