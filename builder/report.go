@@ -63,9 +63,10 @@ func NewReport(b *Builder, took time.Duration, err error) Report {
 	if b != nil {
 		r.Toolchain = b.Toolchain.Version
 	}
-	var source *SourceError
-	switch err = sourceError(err); {
-	case errors.As(err, &source):
+	err = sourceError(err)
+	source, isSource := errors.AsType[*SourceError](err)
+	switch {
+	case isSource:
 		r.Reason, r.Message = source.Reason, line(err.Error())
 		r.Diagnostics, r.Omitted = source.Diagnostics, source.Omitted
 	case err != nil:

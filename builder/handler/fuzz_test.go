@@ -20,8 +20,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("\uFEFFpackage p; func `\n\x1b")
 	f.Fuzz(func(t *testing.T, src string) {
 		h, err := handler.Parse("handler.go", []byte(src))
-		var rejected *handler.Error
-		if errors.As(err, &rejected) {
+		if rejected, ok := errors.AsType[*handler.Error](err); ok {
 			checkDiagnostics(t, rejected)
 			return
 		}

@@ -133,8 +133,8 @@ func TestParseRejects(t *testing.T) {
 func TestParseBoundsDiagnostics(t *testing.T) {
 	src := hello + strings.Repeat("//go:linkname a b\n", 25) + "type T struct{ s string `" + strings.Repeat("x", 10000) + "`}"
 	_, err := handler.Parse("handler.go", []byte(src))
-	var rejected *handler.Error
-	if !errors.As(err, &rejected) {
+	rejected, ok := errors.AsType[*handler.Error](err)
+	if !ok {
 		t.Fatalf("Parse: %v, want a *handler.Error", err)
 	}
 	if len(rejected.Diagnostics) != 10 || rejected.Omitted != 15 {

@@ -87,7 +87,7 @@ func (b *build) run(ctx context.Context, path string) error {
 func (b *build) read(path string) ([]*input.Function, error) {
 	functions, notes, err := input.Read(path, b.in)
 	for _, note := range notes {
-		fmt.Fprintln(b.err, note)
+		b.notef("%s", note)
 	}
 	if err == nil && len(functions) > 1 && (b.binary != "" || b.report != "") {
 		err = fmt.Errorf("%s holds %d Functions, --output-binary and --report are for one", path, len(functions))
@@ -112,20 +112,20 @@ func (b *build) function(ctx context.Context, function *input.Function) record {
 	}
 	key := recordKey(maker, function.Source)
 	if r, ok := recall(binary, key); ok && b.report != "" {
-		fmt.Fprintf(b.err, "%s: nothing has changed since the last build\n", function.Name)
+		b.notef("%s: nothing has changed since the last build", function.Name)
 		return r
 	}
 	for _, note := range toolchain.Notes() {
-		fmt.Fprintln(b.err, note)
+		b.notef("%s", note)
 	}
 	result, err := maker.Build(ctx, function.Source, binary)
 	r := newRecord(maker, key, time.Since(started), err)
 	if err == nil {
-		fmt.Fprintf(b.out, "%s: built %s in %s, the compiler took %d MiB\n", function.Name, cmp.Or(b.binary, binary), r.Report.Duration, result.PeakMemory>>20)
+		b.resultf("%s: built %s in %s, the compiler took %d MiB", function.Name, cmp.Or(b.binary, binary), r.Report.Duration, result.PeakMemory>>20)
 	}
 	if b.report != "" {
 		if err := r.remember(binary); err != nil {
-			fmt.Fprintf(b.err, "builder: the next build cannot profit from this one: %v\n", err)
+			b.notef("builder: the next build cannot profit from this one: %v", err)
 		}
 	}
 	return r
@@ -134,26 +134,28 @@ func (b *build) function(ctx context.Context, function *input.Function) record {
 // end tells how the build ended: the diagnostics, or the message where there are
 // none, the report, and the exit code.
 func (b *build) end(r record) error {
-	err := b.print()
+	printed := b.print()
 	if r.Report.Reason != builder.Built && len(r.Report.Diagnostics) == 0 {
-		fmt.Fprintf(b.err, "builder: %s\n", r.Report.Message)
+		b.notef("builder: %s", r.Report.Message)
 	}
-	if b.report == "" {
-		switch r.ExitCode {
-		case 0:
-			return err
-		case exitBuilder:
-			return exit(exitUsage)
-		default:
-			return exit(exitSource)
-		}
+	switch {
+	case b.report != "":
+		return b.writeReport(r)
+	case r.ExitCode == exitBuilder:
+		return exit(exitUsage)
+	case r.ExitCode != 0:
+		return exit(exitSource)
 	}
+	return printed
+}
+
+func (b *build) writeReport(r record) error {
 	data, err := r.Report.Marshal()
 	if err == nil {
 		err = os.WriteFile(b.report, data, 0o644)
 	}
 	if err != nil {
-		fmt.Fprintf(b.err, "builder: writing the report: %v\n", err)
+		b.notef("builder: writing the report: %v", err)
 		return exit(exitBuilder)
 	}
 	return exit(r.ExitCode)

@@ -27,8 +27,8 @@ func (d *diagnostics) addFlag(cmd *cobra.Command) {
 // addError takes over the diagnostics of an input that cannot be read, and
 // reports whether err has any.
 func (d *diagnostics) addError(err error) bool {
-	var invalid *handler.Error
-	if !errors.As(err, &invalid) {
+	invalid, ok := errors.AsType[*handler.Error](err)
+	if !ok {
 		return false
 	}
 	d.all = append(d.all, invalid.Diagnostics...)
@@ -46,7 +46,7 @@ func (d *diagnostics) print() error {
 		return fmt.Errorf("writing diagnostics: %w", err)
 	}
 	if d.omitted > 0 {
-		fmt.Fprintf(d.err, "and %d more\n", d.omitted)
+		d.notef("and %d more", d.omitted)
 	}
 	if len(d.all) > 0 {
 		return exit(exitSource)

@@ -46,6 +46,16 @@ type streams struct {
 	out, err io.Writer
 }
 
+// resultf writes a line of the result, and notef one about how it came to be.
+// There is nobody to tell when that fails.
+func (s streams) resultf(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.out, format+"\n", args...)
+}
+
+func (s streams) notef(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.err, format+"\n", args...)
+}
+
 // run executes the command that args name and returns the exit code.
 func run(ctx context.Context, s streams, environ, args []string) int {
 	root := &cobra.Command{
@@ -61,14 +71,12 @@ func run(ctx context.Context, s streams, environ, args []string) int {
 	root.SetErr(s.err)
 
 	err := root.ExecuteContext(ctx)
-	var code exit
-	switch {
-	case err == nil:
+	if err == nil {
 		return 0
-	case errors.As(err, &code): // 0 too
-		return int(code)
-	default:
-		fmt.Fprintf(s.err, "builder: %v\n", err)
-		return exitUsage
 	}
+	if code, ok := errors.AsType[exit](err); ok {
+		return int(code) // 0 too
+	}
+	s.notef("builder: %v", err)
+	return exitUsage
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"time"
@@ -30,12 +29,11 @@ const exitBuilder = 20
 // newRecord describes how a build ended, see builder.NewReport.
 func newRecord(b *builder.Builder, key string, took time.Duration, err error) record {
 	r := record{Key: key, Report: builder.NewReport(b, took, err)}
-	var source *builder.SourceError
 	switch r.Report.Reason {
 	case builder.Built:
 	case builder.CompileFailed:
 		r.ExitCode = 10
-		if errors.As(err, &source) && source.TooLarge() {
+		if source, ok := errors.AsType[*builder.SourceError](err); ok && source.TooLarge() {
 			r.ExitCode = 14
 		}
 	case builder.BuildTimeout:
@@ -51,10 +49,8 @@ func newRecord(b *builder.Builder, key string, took time.Duration, err error) re
 }
 
 func recordKey(b *builder.Builder, source []byte) string {
-	h := sha256.New()
-	fmt.Fprintln(h, b.Fingerprint())
-	h.Write(source)
-	return hex.EncodeToString(h.Sum(nil))
+	key := sha256.Sum256(append([]byte(b.Fingerprint()+"\n"), source...))
+	return hex.EncodeToString(key[:])
 }
 
 func recordFile(binary string) string { return binary + ".json" }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/handler"
@@ -65,11 +63,11 @@ func (v *validate) run(paths []string) error {
 func (v *validate) file(path string) {
 	functions, notes, err := input.Read(path, v.in)
 	for _, note := range notes {
-		fmt.Fprintln(v.err, note)
+		v.notef("%s", note)
 	}
 	if err != nil && !v.addError(err) {
 		v.unreadable = true
-		fmt.Fprintf(v.err, "builder: %v\n", err)
+		v.notef("builder: %v", err)
 	}
 	for _, function := range functions {
 		v.function(path, function)
@@ -84,6 +82,6 @@ func (v *validate) function(path string, function *input.Function) {
 		v.all[before+i] = function.Locate(v.all[before+i])
 	}
 	if err == nil && v.notation == "text" {
-		fmt.Fprintf(v.out, "%s: %s: ok\n", path, function.Name)
+		v.resultf("%s: %s: ok", path, function.Name)
 	}
 }

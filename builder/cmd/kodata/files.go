@@ -96,6 +96,8 @@ func keeps(name string) bool {
 		return true
 	case strings.HasSuffix(name, ".mod"), strings.HasSuffix(name, ".ziphash"):
 		return true
+	case strings.HasSuffix(name, ".h"): // assembly includes those of other packages
+		return true
 	}
 	return slices.ContainsFunc([]string{"LICENSE", "NOTICE", "PATENTS"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

@@ -89,6 +89,9 @@ func warm(ctx context.Context, toolchain *gotool.Toolchain) error {
 		return fmt.Errorf("compiling everything: %w", err)
 	}
 	log.Printf("compiled %d packages of the standard library, and what they need, in %s", len(packages), time.Since(started).Round(time.Second))
+	if err := toolchain.FetchGraph(ctx, dir); err != nil {
+		return err
+	}
 	inputs, err := toolchain.Inputs(ctx, dir)
 	if err != nil {
 		return err

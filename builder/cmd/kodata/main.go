@@ -22,7 +22,7 @@ import (
 )
 
 // layout changes whenever this command puts other things into the directory.
-const layout = "1"
+const layout = "4"
 
 func main() {
 	gotool.EnterSandbox()
@@ -56,6 +56,9 @@ func run(ctx context.Context, dir string) error {
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
+	if err := begin(unfinished); err != nil {
+		return err
+	}
 	if err := fill(ctx, unfinished); err != nil {
 		return fmt.Errorf("filling %s: %w", dir, err)
 	}
@@ -66,4 +69,13 @@ func run(ctx context.Context, dir string) error {
 		return err
 	}
 	return os.Rename(unfinished, dir)
+}
+
+// begin makes dir a module of its own: patterns like ./... would otherwise find
+// the Go files that will be in it.
+func begin(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module kodata\n"), 0o444)
 }

@@ -2,7 +2,6 @@ package gotool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -81,12 +80,14 @@ func (t *Toolchain) Build(ctx context.Context, b Build) (*Result, error) {
 	r, err := t.run(ctx, box, b.Dir, work, t.args(b)...)
 	took := time.Since(started)
 	if b.Trace != nil && r != nil {
-		trace(b.Trace, r)
+		if err := trace(b.Trace, r); err != nil {
+			return nil, fmt.Errorf("writing the commands: %w", err)
+		}
 	}
 	switch {
 	case err == nil:
 		return &Result{Duration: took, PeakMemory: r.peakMemory()}, nil
-	case r == nil || r.state == nil || errors.Is(err, context.Cause(ctx)):
+	case r == nil || r.state == nil || ctx.Err() != nil:
 		return nil, err
 	default:
 		return nil, t.explain(b, r)

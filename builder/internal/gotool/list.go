@@ -55,25 +55,33 @@ func (t *Toolchain) Importable(ctx context.Context) ([]string, error) {
 // Inputs returns the absolute paths of all files that the compiler reads to build
 // the program in dir from nothing.
 func (t *Toolchain) Inputs(ctx context.Context, dir string) ([]string, error) {
-	out, err := t.list(ctx, dir, "-deps", "-json=Dir,GoFiles,SFiles,HFiles,EmbedFiles", ".")
+	out, err := t.list(ctx, dir, "-deps", "-json=Dir,GoFiles,SFiles,HFiles,SysoFiles,EmbedFiles", ".")
 	if err != nil {
 		return nil, err
 	}
 	var files []string
 	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var pkg struct {
-			Dir                                 string
-			GoFiles, SFiles, HFiles, EmbedFiles []string
+			Dir                                            string
+			GoFiles, SFiles, HFiles, SysoFiles, EmbedFiles []string
 		}
 		if err := decoder.Decode(&pkg); errors.Is(err, io.EOF) {
 			return files, nil
 		} else if err != nil {
 			return nil, fmt.Errorf("reading the list of packages: %w", err)
 		}
-		for _, name := range slices.Concat(pkg.GoFiles, pkg.SFiles, pkg.HFiles, pkg.EmbedFiles) {
+		for _, name := range slices.Concat(pkg.GoFiles, pkg.SFiles, pkg.HFiles, pkg.SysoFiles, pkg.EmbedFiles) {
 			files = append(files, filepath.Join(pkg.Dir, name))
 		}
 	}
+}
+
+// FetchGraph fetches the go.mod files of all modules that the program in dir could
+// depend on. A build needs them when a package does not exist, to be sure that
+// no module has it.
+func (t *Toolchain) FetchGraph(ctx context.Context, dir string) error {
+	_, err := t.list(ctx, dir, "-m", "all")
+	return err
 }
 
 // list calls go list in dir with the environment of a build.

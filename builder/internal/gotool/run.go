@@ -3,7 +3,6 @@ package gotool
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -49,8 +48,7 @@ func (t *Toolchain) run(ctx context.Context, box sandbox, dir, work string, args
 	if cause := context.Cause(ctx); cause != nil {
 		return &r, cause
 	}
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
+	if r.state == nil {
 		return &r, fmt.Errorf("starting the go command: %w", err)
 	}
 	return &r, err

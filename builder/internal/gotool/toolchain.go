@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -85,6 +86,9 @@ func fromImage(data string) (*Toolchain, error) {
 		return nil, fmt.Errorf("looking for the toolchain of the image: %w", err)
 	}
 	t.Version, _, _ = strings.Cut(string(version), "\n")
+	if !isDir(filepath.Join(t.Root, "pkg", "tool", runtime.GOOS+"_"+runtime.GOARCH)) {
+		return nil, fmt.Errorf("%w for %s in this image, publish it on such a machine with: make images", ErrNoToolchain, runtime.GOARCH)
+	}
 	if !isDir(t.Cache) || !isDir(t.Modules) {
 		t.unseal("this image was published without a build cache, so the standard library is compiled first; publish it with: make images")
 	}
@@ -141,8 +145,7 @@ func fromMachine(ctx context.Context, command string, environ []string) (*Toolch
 
 // detailed adds to the error of a command what it wrote before it failed.
 func detailed(err error) error {
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
 	}
 	return err

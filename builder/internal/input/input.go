@@ -11,7 +11,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"goless.io/builder/handler"
@@ -35,14 +37,32 @@ type Function struct {
 	block *block // nil for a Go file
 }
 
+// mention matches a place that the message of a diagnostic names.
+var mention = regexp.MustCompile(`\b` + regexp.QuoteMeta(handler.Filename) + `:(\d+):(\d+)`)
+
 // Locate returns d, which is in the lines of the source, in the lines of the
-// input.
+// input. So are the places that its message names.
 func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
-	d.File = f.file
-	if f.block != nil {
-		d = f.block.locate(d)
+	d.Message = mention.ReplaceAllStringFunc(d.Message, func(place string) string {
+		match := mention.FindStringSubmatch(place)
+		line, _ := strconv.Atoi(match[1]) // digits
+		column, _ := strconv.Atoi(match[2])
+		at := f.locate(line, column)
+		return fmt.Sprintf("%s:%d:%d", f.file, at.line, at.column)
+	})
+	at := f.locate(d.Line, d.Column)
+	d.File, d.Line, d.Column = f.file, at.line, at.column
+	if at.inside != "" {
+		d.Message = at.inside + ": " + d.Message
 	}
 	return d
+}
+
+func (f *Function) locate(line, column int) place {
+	if f.block == nil {
+		return place{line: line, column: column}
+	}
+	return f.block.locate(line, column)
 }
 
 // Read returns the Functions in the file path, or in stdin when path is Stdin,

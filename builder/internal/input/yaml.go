@@ -113,28 +113,32 @@ type block struct {
 	source []string // lines of the source
 }
 
-// locate moves d to the line of the file that holds the line of the source, and
-// to the right by its indentation. Where the scalar is not a literal block, the
-// best place is where it begins.
-func (b *block) locate(d handler.Diagnostic) handler.Diagnostic {
-	// The indicator is alone on its line, the source begins on the next one.
-	if line := b.scalar.Line + d.Line; b.scalar.Style&yaml.LiteralStyle != 0 && line <= len(b.lines) {
-		d.Column = b.column(d)
-		d.Line = line
-		return d
-	}
-	d.Message = fmt.Sprintf("line %d of the source: %s", d.Line, d.Message)
-	d.Line, d.Column = b.scalar.Line, b.scalar.Column
-	return d
+// A place is where something is in a file. Where the lines of a source are not
+// lines of the file, inside says which one is meant.
+type place struct {
+	line, column int
+	inside       string
 }
 
-func (b *block) column(d handler.Diagnostic) int {
-	if d.Column == 0 || d.Line > len(b.source) {
-		return d.Column
+// locate returns the line of the file that holds a line of the source, and the
+// column with the indentation added. Where the scalar is not a literal block,
+// the best place is where it begins.
+func (b *block) locate(line, column int) place {
+	// The indicator ends its line, so the source begins on the next one.
+	inFile := b.scalar.Line + line
+	if b.scalar.Style&yaml.LiteralStyle == 0 || inFile > len(b.lines) {
+		return place{line: b.scalar.Line, column: b.scalar.Column, inside: fmt.Sprintf("line %d of the source", line)}
 	}
-	inFile := strings.TrimSuffix(b.lines[b.scalar.Line+d.Line-1], "\r")
-	if indentation, ok := strings.CutSuffix(inFile, b.source[d.Line-1]); ok {
-		return d.Column + len(indentation)
+	return place{line: inFile, column: b.column(line, column)}
+}
+
+func (b *block) column(line, column int) int {
+	if column == 0 || line > len(b.source) {
+		return column
 	}
-	return d.Column
+	text := strings.TrimSuffix(b.lines[b.scalar.Line+line-1], "\r")
+	if indentation, ok := strings.CutSuffix(text, b.source[line-1]); ok {
+		return column + len(indentation)
+	}
+	return column
 }

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log"
 	"os"
-	"path"
 	"strings"
 
 	"golang.org/x/tools/txtar"
@@ -54,12 +53,11 @@ func pack(module fs.FS) ([]byte, error) {
 }
 
 func needed(name string) bool {
-	switch base := path.Base(name); {
-	case name == "go.mod", name == "go.sum":
+	switch name {
+	case "go.mod", "go.sum":
 		return true
-	default:
-		return strings.HasSuffix(base, ".go") && !strings.HasSuffix(base, "_test.go")
 	}
+	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go")
 }
 
 // faithful reports an error when the format cannot give data back as it is.

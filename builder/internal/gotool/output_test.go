@@ -1,0 +1,99 @@
+package gotool
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"goless.io/builder/handler"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// TestExplain reads recorded output of go build -json. The expected part of each
+// file is the error that it is made into.
+func TestExplain(t *testing.T) {
+	files, err := filepath.Glob("testdata/output/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded output: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := explainRecorded(t, archive)
+			if *update {
+				record(t, file, archive, got)
+			}
+			if diff := cmp.Diff(string(archive.Files[2].Data), got); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func record(t *testing.T, file string, archive *txtar.Archive, want string) {
+	t.Helper()
+	archive.Files[2].Data = []byte(want)
+	if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// explainRecorded renders the error that is made of the output in archive.
+func explainRecorded(t *testing.T, archive *txtar.Archive) string {
+	t.Helper()
+	failed := exec.CommandContext(t.Context(), "false")
+	_ = failed.Run() // it does nothing else
+	r := &result{state: failed.ProcessState}
+	r.stdout.Write(archive.Files[0].Data)
+	r.stderr.Write(archive.Files[1].Data)
+
+	toolchain := &Toolchain{Root: "/var/run/ko/go", Cache: "/var/run/ko/cache", Modules: "/var/run/ko/mod"}
+	err := toolchain.explain(Build{
+		Dir:     "/tmp/goless-program-1",
+		Module:  "goless.io/function",
+		Package: "handler",
+		Imports: []handler.Import{{Path: "net/http", Line: 3, Column: 9}, {Path: "net/htt", Line: 3, Column: 21}, {Path: "syscall/js", Line: 4, Column: 2}},
+	}, r)
+	return render(err)
+}
+
+func render(err error) string {
+	compile, ok := errors.AsType[*CompileError](err)
+	if !ok {
+		return fmt.Sprintf("not a CompileError: %v\n", err)
+	}
+	var b strings.Builder
+	for _, d := range compile.Diagnostics {
+		fmt.Fprintln(&b, d)
+	}
+	if compile.Internal {
+		b.WriteString("the compiler's fault\n")
+	}
+	return b.String()
+}
+
+func TestExplainBoundsDiagnostics(t *testing.T) {
+	d := diagnosis{build: Build{Module: "m", Package: "p"}}
+	for i := range 250 {
+		d.read("m/p", []string{fmt.Sprintf("p/x.go:%d:1: undefined: x", i+1)})
+	}
+	compile, ok := errors.AsType[*CompileError](d.err())
+	if !ok || len(compile.Diagnostics) != 100 || compile.Omitted != 150 {
+		t.Errorf("err = %+v, want 100 diagnostics and 150 omitted", compile)
+	}
+	if want := "x.go:1:1: undefined: x (and 249 more)"; compile.Error() != want {
+		t.Errorf("Error = %q, want %q", compile.Error(), want)
+	}
+}

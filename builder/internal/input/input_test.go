@@ -1,0 +1,175 @@
+package input_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/input"
+)
+
+const goSource = "package handlers\n\nfunc Handler() {}\n"
+
+// function returns the YAML of a Function whose source is the scalar.
+func function(name, scalar string) string {
+	return "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: " + name + "\nspec:\n  function: " + scalar + "\n"
+}
+
+// literal is goSource as a literal block.
+var literal = "|\n    " + strings.ReplaceAll(strings.TrimSuffix(goSource, "\n"), "\n", "\n    ")
+
+func read(t *testing.T, name, data string) ([]*input.Function, []string, error) {
+	t.Helper()
+	if name == input.Stdin {
+		return input.Read(name, strings.NewReader(data))
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile(name, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return input.Read(name, nil)
+}
+
+func TestReadTellsFormsApart(t *testing.T) {
+	cases := map[string]struct{ name, data, want string }{
+		"Go":           {"hello.go", goSource, "hello"},
+		"GoUnnamed":    {"hello", goSource, "hello"},
+		"GoStdin":      {"-", goSource, "function"},
+		"GoBroken":     {"hello.go", "kind: Function", "hello"},
+		"NeitherOne":   {"hello", "func Handler() {}", "hello"},
+		"YAML":         {"hello.yaml", function("one", literal), "one"},
+		"YAMLUnnamed":  {"hello", function("one", literal), "one"},
+		"YAMLStdin":    {"-", function("one", literal), "one"},
+		"YAMLSeveral":  {"-", "---\n" + function("one", literal) + "---\n# nothing\n---\n" + function("two", "|\n    "), "one two"},
+		"YAMLList":     {"-", "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(function("one", `"package p"`), "\n", "\n  "), "one"},
+		"JSON":         {"-", `{"apiVersion":"goless.io/v1beta1","kind":"Function","metadata":{"name":"one"},"spec":{"function":"package p\n"}}`, "one"},
+		"WindowsLines": {"-", strings.ReplaceAll(function("one", literal), "\n", "\r\n"), "one"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			functions, _, err := read(t, c.name, c.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names []string
+			for _, f := range functions {
+				names = append(names, f.Name)
+			}
+			if got := strings.Join(names, " "); got != c.want {
+				t.Errorf("Read returns the Functions %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestReadKeepsTheSource(t *testing.T) {
+	for name, data := range map[string]string{"Go": goSource, "YAML": function("one", literal)} {
+		t.Run(name, func(t *testing.T) {
+			functions, _, err := read(t, input.Stdin, data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(goSource, string(functions[0].Source)); diff != "" {
+				t.Errorf("Source: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadNotesWhatItLeavesOut(t *testing.T) {
+	data := "apiVersion: v1\nkind: Namespace\n---\n" + function("one", literal) + "---\napiVersion: example.com/v1\nkind: Function\n---\nplain text\n"
+	_, notes, err := read(t, "all.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"all.yaml:1: Namespace is not a Function of goless.io, left out",
+		"all.yaml:14: Function is not a Function of goless.io, left out",
+		"all.yaml:17: the document is not a Function of goless.io, left out",
+	}
+	if diff := cmp.Diff(want, notes); diff != "" {
+		t.Errorf("notes: -want +got\n%s", diff)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	cases := map[string]struct {
+		name, data, want string
+		authors          bool
+	}{
+		"NoFunction": {"x.yaml", "kind: Namespace\n", "x.yaml holds no Function of goless.io", false},
+		"Empty":      {"x.yaml", "", "x.yaml holds no Function of goless.io", false},
+		"Syntax":     {"x.yaml", "a: b\nc: d: e\n", "x.yaml:2: mapping values are not allowed in this context", true},
+		"NoName":     {"x.yaml", strings.Replace(function("one", "|"), "name: one", "namespace: x", 1), "x.yaml:1:1: metadata.name is missing", true},
+		"NoSource":   {"x.yaml", strings.Replace(function("one", "|"), "function: |", "service: x", 1), "x.yaml:1:1: spec.function of one is missing", true},
+		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:1:1: spec.function of one is missing", true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := read(t, c.name, c.data)
+			if err == nil || err.Error() != c.want {
+				t.Errorf("Read: %v, want %s", err, c.want)
+			}
+			if _, ok := errors.AsType[*handler.Error](err); ok != c.authors {
+				t.Errorf("Read: %T, the author's fault: %t", err, c.authors)
+			}
+		})
+	}
+}
+
+func TestReadReportsMissingFiles(t *testing.T) {
+	if _, _, err := input.Read(filepath.Join(t.TempDir(), "none.go"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("Read: %v, want os.ErrNotExist", err)
+	}
+}
+
+func TestLocate(t *testing.T) {
+	at := handler.Diagnostic{File: "handler.go", Line: 3, Column: 6, Message: "declared twice, the first is at handler.go:1:9"}
+	cases := map[string]struct {
+		name, data string
+		want       string
+	}{
+		"Go":        {"dir.go", goSource, "dir.go:3:6: declared twice, the first is at dir.go:1:9"},
+		"Literal":   {"x.yaml", function("one", literal), "x.yaml:9:10: declared twice, the first is at x.yaml:7:13"},
+		"Second":    {"x.yaml", "a: b\n---\n" + function("one", literal), "x.yaml:11:10: declared twice, the first is at x.yaml:9:13"},
+		"Indented":  {"x.yaml", function("one", "|1-  # kept\n    package handlers\n\n    func Handler() {}"), "x.yaml:9:9: declared twice, the first is at x.yaml:7:12"},
+		"Windows":   {"x.yaml", strings.ReplaceAll(function("one", literal), "\n", "\r\n"), "x.yaml:9:10: declared twice, the first is at x.yaml:7:13"},
+		"NextLine":  {"x.yaml", function("one", "\n    "+literal), "x.yaml:10:10: declared twice, the first is at x.yaml:8:13"},
+		"Quoted":    {"x.yaml", function("one", `"package p\n\nfunc Handler() {}"`), "x.yaml:6:13: line 3 of the source: declared twice, the first is at x.yaml:6:13"},
+		"Truncated": {"x.yaml", function("one", "|\n    package p"), "x.yaml:6:13: line 3 of the source: declared twice, the first is at x.yaml:7:13"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			functions, _, err := read(t, c.name, c.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, functions[len(functions)-1].Locate(at).String()); diff != "" {
+				t.Errorf("Locate: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(goSource)
+	f.Add(function("one", literal))
+	f.Add("--- \n...\n--- &a\nkind: List\nitems: *a\n")
+	f.Fuzz(func(t *testing.T, data string) {
+		functions, _, err := input.Read(input.Stdin, strings.NewReader(data))
+		if err != nil {
+			return
+		}
+		for _, function := range functions {
+			at := function.Locate(handler.Diagnostic{File: "handler.go", Line: 2, Column: 1, Message: "m"})
+			if at.Line < 1 || at.Line > 2+strings.Count(data, "\n") {
+				t.Errorf("%+v is not in the input", at)
+			}
+		}
+	})
+}

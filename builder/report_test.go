@@ -1,0 +1,78 @@
+package builder_test
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder"
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/gotool"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func diagnostics(n int, message string) []handler.Diagnostic {
+	all := make([]handler.Diagnostic, 0, n)
+	for i := range n {
+		all = append(all, handler.NewDiagnostic(handler.Filename, 7+i, 4, message))
+	}
+	return all
+}
+
+// TestReport keeps the reports that the operator's tests read.
+func TestReport(t *testing.T) {
+	pinned := &builder.Builder{Toolchain: &gotool.Toolchain{Version: "go1.27.4"}}
+	slow := &builder.Builder{Toolchain: &gotool.Toolchain{Version: "go1.27.4", Slow: "there is no build cache"}}
+	_, invalid := handler.Parse(handler.Filename, []byte("package main\n\nimport \"github.com/go-chi/chi/v5\"\n\nfunc Handler() {}\n"))
+	cases := map[string]struct {
+		builder *builder.Builder
+		err     error
+	}{
+		"built":          {pinned, nil},
+		"built_slow":     {slow, nil},
+		"compile_failed": {pinned, &gotool.CompileError{Diagnostics: append(diagnostics(1, "w.Writ undefined (type http.ResponseWriter has no field or method Writ)"), diagnostics(1, `declared and not used: <a> & "b"`)...)}},
+		"invalid_source": {pinned, invalid},
+		"truncated":      {pinned, &gotool.CompileError{Diagnostics: diagnostics(100, strings.Repeat(`"ü" `, 40)), Omitted: 23}},
+		"too_large":      {pinned, gotool.ErrTooLarge},
+		"timeout":        {pinned, gotool.ErrTimeout},
+		"out_of_memory":  {pinned, gotool.ErrOutOfMemory},
+		"failed":         {nil, errors.New("reading /source/handler.go:\n\x1b[31m" + strings.Repeat(`"`, 3000))},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			report := builder.NewReport(c.builder, 412345*time.Microsecond, c.err)
+			got, err := report.Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(got) > 4096 || !json.Valid(got) {
+				t.Errorf("a report of %d bytes, valid JSON: %t", len(got), json.Valid(got))
+			}
+			checkGolden(t, filepath.Join("testdata", "report", name+".json"), got)
+		})
+	}
+}
+
+func checkGolden(t *testing.T, golden string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s: -want +got\n%s", golden, diff)
+	}
+}
