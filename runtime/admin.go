@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	goruntime "runtime"
@@ -65,14 +66,29 @@ func newRegistry(c Config) *prometheus.Registry {
 // in the default registry. Ours come first and win: a user's metric that
 // contradicts one is left out and named in the log, the rest is served.
 func metricsHandler(own prometheus.Gatherer, logger *zap.Logger) http.Handler {
-	user := prometheus.GathererFunc(prometheus.DefaultGatherer.Gather)
+	user := prometheus.GathererFunc(guarded(prometheus.DefaultGatherer.Gather))
 	return promhttp.HandlerFor(prometheus.Gatherers{own, user}, promhttp.HandlerOpts{
-		ErrorLog:            serverLog(logger),
-		ErrorHandling:       promhttp.ContinueOnError,
-		EnableOpenMetrics:   true,
+		ErrorLog:      serverLog(logger),
+		ErrorHandling: promhttp.ContinueOnError,
+		// Not OpenMetrics: its text renames the counters that lack _total, and
+		// total_invocations is a promise.
+		EnableOpenMetrics:   false,
 		MaxRequestsInFlight: 4,
 		Timeout:             10 * time.Second,
 	})
+}
+
+// guarded turns a panic of gather into an error: the function behind a user's
+// gauge must not cost us our own metrics.
+func guarded[F any](gather func() (families []F, err error)) func() ([]F, error) {
+	return func() (families []F, err error) {
+		defer func() {
+			if v := recover(); v != nil {
+				families, err = nil, fmt.Errorf("a collector of the default registry panicked: %v", v)
+			}
+		}()
+		return gather()
+	}
 }
 
 // adminHandler is all that the admin port serves, on a mux of its own: what an

@@ -2,7 +2,6 @@ package runtime_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -101,11 +100,24 @@ func ask(t *testing.T, conn net.Conn, r *bufio.Reader) (closing bool) {
 	return resp.Close
 }
 
-// Clients that reuse connections, one request after the other without a pause
-// and without a retry, lose none of them when the server drains.
+// Clients that reuse connections, one request after the other without a pause,
+// lose none of them when the server drains. Over HTTP/1.1 this must hold without
+// a retry: a POST with a body that cannot be read again is never retried. With
+// GOAWAY, HTTP/2 tells the client which streams it has to send again.
 func TestDrainUnderLoad(t *testing.T) {
+	t.Run("HTTP1", func(t *testing.T) {
+		testDrainUnderLoad(t, func() *http.Client { return &http.Client{Transport: new(http.Transport)} },
+			func() io.Reader { return io.MultiReader(strings.NewReader("body")) })
+	})
+	t.Run("H2C", func(t *testing.T) {
+		testDrainUnderLoad(t, func() *http.Client { return h2c(t) },
+			func() io.Reader { return strings.NewReader("body") })
+	})
+}
+
+func testDrainUnderLoad(t *testing.T, newClient func() *http.Client, newBody func() io.Reader) {
 	t.Parallel()
-	f := start(t, func(c *runtime.Config) { c.DrainDelay = time.Second }, answer)
+	f := start(t, func(c *runtime.Config) { c.DrainDelay = 3 * time.Second }, answer)
 	next := start(t, nil, answer) // the replica that takes over
 	var target atomic.Pointer[function]
 	target.Store(f)
@@ -115,12 +127,10 @@ func TestDrainUnderLoad(t *testing.T) {
 	stop := make(chan struct{})
 	for range 8 {
 		clients.Go(func() {
-			client := &http.Client{Transport: new(http.Transport)}
+			client := newClient()
 			defer client.CloseIdleConnections()
 			for !isClosed(stop) {
-				// A POST with a body that cannot be read again is not retried.
-				body := io.MultiReader(strings.NewReader("body"))
-				req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://"+target.Load().addr, body)
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+target.Load().addr, newBody())
 				if _, _, err := fetch(client, req); err != nil {
 					t.Errorf("a request failed after %d: %v", sent.Load(), err)
 					return

@@ -31,14 +31,14 @@ func Logger(ctx context.Context) *zap.Logger {
 func newLogger(c Config) *zap.Logger {
 	sink := c.Log
 	if sink == nil {
-		sink = zapcore.Lock(os.Stderr)
+		sink = os.Stderr
 	}
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.TimeKey = "time"
 	encoding.EncodeTime = func(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
 		zapcore.RFC3339NanoTimeEncoder(t.UTC(), enc)
 	}
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), sink, c.LogLevel)
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(sink), c.LogLevel)
 	return zap.New(core).With(labels(c)...)
 }
 

@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -21,13 +23,20 @@ import (
 	"goless.io/runtime"
 )
 
-// asProgram makes the test binary a program that calls runtime.Main.
-const asProgram = "GOLESS_TEST_PROGRAM"
+// asProgram makes the test binary a program that calls runtime.Main. With
+// panickingGauge it has a gauge that panics when it is read.
+const (
+	asProgram      = "GOLESS_TEST_PROGRAM"
+	panickingGauge = "GOLESS_TEST_PANICKING_GAUGE"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		promauto.NewCounter(prometheus.CounterOpts{Name: "orders_total", Help: "The user's own."}).Inc()
 		promauto.NewGauge(prometheus.GaugeOpts{Name: "goless_panics_total", Help: "Contradicts ours."})
+		if os.Getenv(panickingGauge) != "" {
+			promauto.NewGaugeFunc(prometheus.GaugeOpts{Name: "stock"}, func() float64 { panic("no stock") })
+		}
 		runtime.Main(userHandler)
 	}
 	os.Exit(m.Run())
@@ -42,7 +51,9 @@ func userHandler(w http.ResponseWriter, r *http.Request) {
 	case "/ignore":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 	case "/ignored":
-		_, _ = fmt.Fprint(w, signal.Ignored(syscall.SIGTERM))
+		ignored := signal.Ignored(syscall.SIGTERM)
+		signal.Stop(make(chan os.Signal)) // waits for a Notify that is under way
+		_, _ = fmt.Fprint(w, ignored)
 	case "/hang":
 		_, _ = fmt.Fprintln(w, "hanging")
 		w.(http.Flusher).Flush()
@@ -87,7 +98,9 @@ func launch(t *testing.T, env ...string) *program {
 
 func newProgram(t *testing.T, env ...string) *program {
 	t.Helper()
-	p := &program{t: t, cmd: exec.Command(os.Args[0]), log: new(lockedBuffer)}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // no program outlives its test
+	t.Cleanup(cancel)
+	p := &program{t: t, cmd: exec.CommandContext(ctx, os.Args[0]), log: new(lockedBuffer)}
 	p.cmd.Env = append(env, asProgram+"=1")
 	p.cmd.Stderr = p.log
 	return p
@@ -244,13 +257,16 @@ func TestMainLogSurvivesTheProcess(t *testing.T) {
 }
 
 // What the user registered is served beside ours, nothing twice, and what
-// contradicts ours is left out.
+// contradicts ours is left out. The names are the same for a scraper
+// that prefers OpenMetrics.
 func TestMainMetrics(t *testing.T) {
 	t.Parallel()
 	p := launch(t, "FUNCTION_NAME=hello", "FUNCTION_NAMESPACE=default", "FUNCTION_REVISION=abc")
 	get(t, p.url+"/")
 	get(t, p.admin+"/metrics")
-	status, body := get(t, p.admin+"/metrics")
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/metrics", nil)
+	req.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
+	status, body := do(t, http.DefaultClient, req)
 	if status != http.StatusOK {
 		t.Fatalf("/metrics answers %d:\n%s", status, body)
 	}
@@ -268,11 +284,26 @@ func TestMainMetrics(t *testing.T) {
 	p.signal(syscall.SIGINT)
 	p.exits(0) // the whole log has arrived
 	for _, line := range parseLog(t, p.log.String()) {
-		if msg, _ := line["msg"].(string); line["level"] == "warn" && !strings.Contains(msg, "goless_panics_total") {
-			t.Errorf("the scrape complains about more than the user's contradiction: %s", msg)
+		if msg, _ := line["msg"].(string); strings.Contains(msg, "go_") || strings.Contains(msg, "process_") {
+			t.Errorf("the scrape complains about what is not the user's: %s", msg)
 		}
 	}
 	if !strings.Contains(p.log.String(), "goless_panics_total") {
 		t.Error("the user's contradiction is not in the log")
+	}
+}
+
+// Ours are served even if reading the user's fails.
+func TestMainMetricsBesideAPanic(t *testing.T) {
+	t.Parallel()
+	p := launch(t, panickingGauge+"=1")
+	status, body := get(t, p.admin+"/metrics")
+	if status != http.StatusOK || !strings.Contains(body, "\ntotal_invocations 0\n") {
+		t.Errorf("/metrics answers %d:\n%s", status, body)
+	}
+	p.signal(syscall.SIGINT)
+	p.exits(0) // the whole log has arrived
+	if !strings.Contains(p.log.String(), "panicked: no stock") {
+		t.Errorf("the panic is not in the log:\n%s", p.log)
 	}
 }

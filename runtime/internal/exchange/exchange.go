@@ -36,7 +36,6 @@ type Exchange struct {
 	Start time.Time
 
 	ctx      requestContext
-	arrived, served *http.Request
 	server   *Server
 	logger   atomic.Pointer[zap.Logger]
 	duration time.Duration
@@ -65,32 +64,37 @@ func (s *Server) Running() int64 { return s.running.Load() }
 // request's context, sends its ids back, and calls next with a writer that
 // offers what the server's own writer offers.
 func (s *Server) Begin(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x, xw := newExchange(w)
-		s.running.Add(1)
-		defer x.end()
-		x.server = s
-		x.draining = &s.Draining
-		x.Start = time.Now()
-		x.Method = cut(r.Method, maxMethod)
-		x.Path = cut(r.URL.Path, maxPath)
-		x.Peer = host(r.RemoteAddr)
-		x.identify(r.Header, w.Header())
-		x.ctx = requestContext{r.Context(), x}
+	return &outermost{s, next}
+}
 
-		x.arrived, x.served = r, r.WithContext(&x.ctx)
-		next.ServeHTTP(xw, x.served)
-	})
+type outermost struct {
+	server *Server
+	next   http.Handler
+}
+
+func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x, xw := newExchange(w)
+	x.server = h.server
+	x.draining = &h.server.Draining
+	h.server.running.Add(1)
+	defer x.end()
+	x.Start = time.Now()
+	x.Method = cut(r.Method, maxMethod)
+	x.Path = cut(r.URL.Path, maxPath)
+	x.Peer = host(r.RemoteAddr)
+	x.identify(r.Header, w.Header())
+	x.ctx = requestContext{r.Context(), x}
+
+	// In place, so that the copy stays on the stack, and so that the server
+	// still finds what the handler leaves in the request (the temporary files
+	// of a multipart form) and removes it. Nobody else has the request yet.
+	*r = *r.WithContext(&x.ctx)
+	h.next.ServeHTTP(xw, r)
 }
 
 // end is called when the handlers have returned or panicked.
 func (x *Exchange) end() {
 	x.closeIfDraining() // the server writes the header now, if nobody did
-	if x.served != nil {
-		// The server removes a form's temporary files, if it finds them in
-		// the request that it knows.
-		x.arrived.MultipartForm = x.served.MultipartForm
-	}
 	x.server.running.Add(-1)
 }
 
@@ -144,11 +148,11 @@ func cut(s string, limit int) string {
 	return s[:min(len(s), limit)]
 }
 
-// host cuts the port off an address; the address is the kernel's, not the
-// client's, so there is nothing to validate.
+// host cuts port and brackets off an address; the address is the kernel's, not
+// the client's, so there is nothing to validate.
 func host(addr string) string {
 	if i := strings.LastIndexByte(addr, ':'); i >= 0 {
-		return addr[:i]
+		addr = addr[:i]
 	}
-	return addr
+	return strings.Trim(addr, "[]")
 }

@@ -50,7 +50,7 @@ func TestExchangeRemembersTheRequest(t *testing.T) {
 	if want := "/" + strings.Repeat("p", 1023); x.Path != want {
 		t.Errorf("path is %q, want %q", x.Path, want)
 	}
-	if want := "[2001:db8::1]"; x.Peer != want {
+	if want := "2001:db8::1"; x.Peer != want {
 		t.Errorf("peer is %q, want %q", x.Peer, want)
 	}
 	if first := x.Duration(); first <= 0 || x.Duration() != first {

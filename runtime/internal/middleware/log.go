@@ -18,8 +18,20 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// Log writes one line for each request when it is over: at level error from
-// status 500 on, else at info. Headers, query and bodies are never logged.
+// Log writes one line for each request when it is over, with the message
+// "request", at level error from status 500 on, else at info. The fields have
+// OpenTelemetry's names where it has one:
+//
+//	http.request.method        cut to 32 bytes
+//	url.path                   without query, cut to 1 KiB
+//	http.response.status_code  0 if the connection was aborted without an answer
+//	http.response.body.size    bytes that the handler wrote
+//	duration                   seconds
+//	network.peer.address       without port
+//	request_id, trace_id
+//	aborted                    true if the connection was aborted, else missing
+//
+// Headers, query and bodies are never logged.
 func Log(core zapcore.Core) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
