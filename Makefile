@@ -21,18 +21,20 @@ say = @printf '\n==> %s\n' "$(1)"
 # demo, e2e and bench use the cluster that KUBECONFIG and KO_DOCKER_REPO name, if
 # both are set, and one of their own otherwise.
 ifneq ($(and $(KUBECONFIG),$(KO_DOCKER_REPO)),)
-CLUSTER :=
-ENV     := :
+CLUSTER  :=
+ENV_FILE :=
+ENV      := :
 else
-CLUSTER := cluster-up
-ENV     := . $(CURDIR)/.cache/cluster/env
+CLUSTER  := cluster-up
+ENV_FILE := .cache/cluster/env
+ENV      := . $(CURDIR)/$(ENV_FILE)
 endif
 
 ##@ Two commands
 
 .PHONY: demo
 demo: install ## set up whatever is missing, run examples/hello.yaml on a real cluster, call it
-	@$(ENV) && test/demo.sh
+	@$(ENV) && ENV_FILE=$(ENV_FILE) test/demo.sh
 
 .PHONY: test
 test: unit lint verify e2e ## run every test: units, linter, generated files, API server, real cluster
