@@ -228,6 +228,23 @@ func checkStatic(t *testing.T, binary string) {
 	}
 }
 
+// TestImageWithoutCache compiles the standard library, which takes half a minute,
+// without a network all the same.
+func TestImageWithoutCache(t *testing.T) {
+	i := newImage(t)
+	if err := errors.Join(os.Chmod(i.path("ko"), 0o755), os.Rename(i.path("ko/cache"), i.path("taken-away"))); err != nil {
+		t.Fatal(err)
+	}
+	code, stderr := i.build(t, "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n")
+	if code != 0 || !strings.Contains(stderr, "this build takes long: this image was published without a build cache") {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	if len(compiled(stderr)) < 50 {
+		t.Errorf("compiled no more than %q, so the cache was there", compiled(stderr))
+	}
+	checkStatic(t, i.path("function/server"))
+}
+
 // TestImageReportsErrors needs files of the image that a good build does not.
 func TestImageReportsErrors(t *testing.T) {
 	i := newImage(t)

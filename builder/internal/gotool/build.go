@@ -76,6 +76,12 @@ func (t *Toolchain) Build(ctx context.Context, b Build) (*Result, error) {
 		Write: []string{work, filepath.Dir(b.Output)},
 		Open:  !t.Sealed,
 	}
+	if t.Slow != "" {
+		if err := os.MkdirAll(t.Cache, 0o755); err != nil {
+			return nil, fmt.Errorf("making a temporary cache: %w", err)
+		}
+		box.Write = append(box.Write, t.Cache)
+	}
 	started := time.Now()
 	r, err := t.run(ctx, box, b.Dir, work, t.args(b)...)
 	took := time.Since(started)

@@ -40,8 +40,9 @@ type Toolchain struct {
 	// that are missing are fetched. Without any the build has no network.
 	Network []string
 
-	// Sealed means that the three directories hold all that a build needs. They
-	// are only read then, and the compiler is kept from everything else.
+	// Sealed means that the three directories hold all that a build needs, but
+	// for the time that a slow one takes. The compiler is kept from everything
+	// else, and only writes to the Cache if it is Slow.
 	Sealed bool
 
 	// Slow says in a sentence why builds take long here. It is empty where
@@ -73,7 +74,7 @@ func Find(ctx context.Context, environ []string) (*Toolchain, error) {
 
 // fromImage returns the toolchain in what ko calls the data of an image. Its
 // parts may be missing: without the cache the standard library is compiled into
-// a temporary one, without the modules they are fetched.
+// a temporary one, without the modules they are fetched as well.
 func fromImage(data string) (*Toolchain, error) {
 	t := &Toolchain{
 		Root:    filepath.Join(data, "go"),
@@ -89,11 +90,18 @@ func fromImage(data string) (*Toolchain, error) {
 	if !isDir(filepath.Join(t.Root, "pkg", "tool", runtime.GOOS+"_"+runtime.GOARCH)) {
 		return nil, fmt.Errorf("%w for %s in this image, publish it on such a machine with: make images", ErrNoToolchain, runtime.GOARCH)
 	}
-	if !isDir(t.Cache) || !isDir(t.Modules) {
-		t.unseal("this image was published without a build cache, so the standard library is compiled first; publish it with: make images")
+	const why = "this image was published without a build cache, so the standard library is compiled first; publish it with: make images"
+	switch {
+	case !isDir(t.Modules):
+		t.unseal(why)
+	case !isDir(t.Cache):
+		t.Slow, t.Cache = why, temporaryCache()
 	}
 	return t, nil
 }
+
+// temporaryCache is where a build without a cache of its own makes one.
+func temporaryCache() string { return filepath.Join(os.TempDir(), "goless", "cache") }
 
 // Notes says, in sentences for the log of a build, what is not as good here as it
 // could be.
@@ -112,7 +120,7 @@ func (t *Toolchain) Notes() []string {
 func (t *Toolchain) unseal(why string) {
 	t.Sealed = false
 	t.Slow = why
-	t.Cache = filepath.Join(os.TempDir(), "goless", "cache")
+	t.Cache = temporaryCache()
 	t.Modules = filepath.Join(os.TempDir(), "goless", "mod")
 	t.Network = []string{"HOME=" + os.TempDir()}
 }

@@ -47,7 +47,7 @@ func TestFindInImageWithoutCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Root != filepath.Join(data, "go") || got.Sealed || strings.HasPrefix(got.Cache, data) {
+	if got.Root != filepath.Join(data, "go") || !got.Sealed || len(got.Network) > 0 || strings.HasPrefix(got.Cache, data) {
 		t.Errorf("Find = %+v, want the toolchain of the image with a cache of its own", got)
 	}
 	if notes := got.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "make images") {
