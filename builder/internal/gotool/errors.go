@@ -15,7 +15,7 @@ var (
 
 	// ErrOutOfMemory says that the compiler was killed, which the kernel does
 	// when a container is out of memory.
-	ErrOutOfMemory = errors.New("the compiler ran out of memory: make the source simpler, or the memory limit of the build higher")
+	ErrOutOfMemory = errors.New("the compiler ran out of memory: make the source simpler, large constants and deeply nested types before all")
 
 	// ErrTooLarge says that a file of the build grew beyond MaxFileSize.
 	ErrTooLarge = fmt.Errorf("the program is larger than %d MiB", MaxFileSize>>20)

@@ -1,0 +1,47 @@
+package status_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"goless.io/operator/internal/status"
+)
+
+// What the builder writes is understood here: these are its own golden files.
+func TestReportsOfTheBuilder(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", "builder", "testdata", "report", "*.json"))
+	if err != nil || len(files) < 8 {
+		t.Fatalf("found %d golden reports of the builder, %v", len(files), err)
+	}
+	reasons := map[string]string{
+		"built": "Built", "built_slow": "Built", "compile_failed": "CompileFailed", "truncated": "CompileFailed",
+		"too_large": "CompileFailed", "invalid_source": "InvalidSource", "timeout": "BuildTimeout",
+		"out_of_memory": "BuildOutOfMemory", "failed": "BuildFailed",
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		t.Run(name, func(t *testing.T) {
+			message, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(message) > 4096 {
+				t.Errorf("%d bytes are more than the kubelet keeps", len(message))
+			}
+			fn := function(1)
+			got := status.Of(fn, seen(deployment(1, 0, latest), nil, pod(latest, ended(1, string(message)))))
+			built := meta.FindStatusCondition(got.Conditions, "Built")
+			if built.Reason != reasons[name] {
+				t.Errorf("Built is %+v, want the reason %q", built, reasons[name])
+			}
+			if got.Build == nil || got.Build.Revision != latest {
+				t.Errorf("build is %+v", got.Build)
+			}
+			invariants(t, fn, got)
+		})
+	}
+}
