@@ -124,6 +124,9 @@ func (b *bench) measure(ctx context.Context, n int) error {
 	fmt.Fprintln(os.Stderr)
 	b.results.compare("deploy.function", b.samples["deploy.function"], b.samples["deploy.plain"], "s")
 	b.results.compare("update.function", b.samples["update.function"], b.samples["update.plain"], "s")
+	for _, phase := range phases {
+		b.results.compare("phase."+phase.name, b.samples["phase."+phase.name], nil, "s")
+	}
 	b.results.compare("compile.wall", b.samples["compile.wall"], nil, "s")
 	b.results.compare("compile.memory", b.samples["compile.memory"], nil, "MiB")
 	return nil

@@ -25,23 +25,27 @@ func TestReportsOfTheBuilder(t *testing.T) {
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		t.Run(name, func(t *testing.T) {
-			message, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(message) > 4096 {
-				t.Errorf("%d bytes are more than the kubelet keeps", len(message))
-			}
-			fn := function(1)
-			got := status.Of(fn, seen(deployment(1, 0, latest), nil, pod(latest, ended(1, string(message)))))
-			built := meta.FindStatusCondition(got.Conditions, "Built")
-			if built.Reason != reasons[name] {
-				t.Errorf("Built is %+v, want the reason %q", built, reasons[name])
-			}
-			if got.Build == nil || got.Build.Revision != latest {
-				t.Errorf("build is %+v", got.Build)
-			}
-			invariants(t, fn, got)
+			checkReport(t, file, reasons[name])
 		})
 	}
+}
+
+func checkReport(t *testing.T, file, reason string) {
+	t.Helper()
+	message, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(message) > 4096 {
+		t.Errorf("%d bytes are more than the kubelet keeps", len(message))
+	}
+	fn := function(1)
+	got := status.Of(fn, seen(deployment(1, 0, latest), nil, pod(latest, ended(1, string(message)))))
+	if built := meta.FindStatusCondition(got.Conditions, "Built"); built.Reason != reason {
+		t.Errorf("Built is %+v, want the reason %q", built, reason)
+	}
+	if got.Build == nil || got.Build.Revision != latest {
+		t.Errorf("build is %+v", got.Build)
+	}
+	invariants(t, fn, got)
 }
