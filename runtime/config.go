@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -15,6 +16,8 @@ import (
 //
 //	SERVER_PORT         8080   port of the function
 //	ADMIN_PORT          9090   port of /metrics, /healthz and /readyz
+//	SERVER_LISTENER            file descriptor that listens in place of SERVER_PORT
+//	ADMIN_LISTENER             file descriptor that listens in place of ADMIN_PORT
 //	FUNCTION_NAME              label of logs and metrics
 //	FUNCTION_NAMESPACE         label of logs and metrics
 //	FUNCTION_REVISION          label of logs and metrics
@@ -86,6 +89,8 @@ func configFrom(getenv func(string) string) (Config, error) {
 	err := firstError(
 		set(&c.ServerPort, "SERVER_PORT", getenv, parsePort),
 		set(&c.AdminPort, "ADMIN_PORT", getenv, parsePort),
+		set(&c.Listener, "SERVER_LISTENER", getenv, inherit),
+		set(&c.AdminListener, "ADMIN_LISTENER", getenv, inherit),
 		set(&c.LogLevel, "LOG_LEVEL", getenv, parseLevel),
 		set(&c.DrainDelay, "DRAIN_DELAY", getenv, parseDuration),
 		set(&c.DrainTimeout, "DRAIN_TIMEOUT", getenv, parseDuration),
@@ -116,6 +121,18 @@ func parsePort(s string) (int, error) {
 		return 0, fmt.Errorf("want a port, 1 to 65535")
 	}
 	return int(port), nil
+}
+
+// inherit takes over a listener that was opened before this program was
+// executed.
+func inherit(s string) (net.Listener, error) {
+	fd, err := strconv.ParseUint(s, 10, 16)
+	if err != nil {
+		return nil, errors.New("want the number of a file descriptor")
+	}
+	file := os.NewFile(uintptr(fd), "listener")
+	defer file.Close() //nolint:errcheck // net.FileListener has made a copy
+	return net.FileListener(file)
 }
 
 func parseLevel(s string) (zapcore.Level, error) {

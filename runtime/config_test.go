@@ -1,6 +1,10 @@
 package runtime
 
 import (
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,6 +44,38 @@ func TestConfig(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// A listener that was opened before the program is served under its number.
+func TestConfigInheritsListeners(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	file, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Dup(int(file.Fd())) // configFrom closes what it takes over
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"ADMIN_LISTENER": strconv.Itoa(fd)}
+	c, err := configFrom(func(name string) string { return env[name] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.AdminListener.Close() }()
+	if got, want := c.AdminListener.Addr().String(), listener.Addr().String(); got != want || c.Listener != nil {
+		t.Errorf("listens on %s and %v, want %s and nothing", got, c.Listener, want)
+	}
+	for _, wrong := range []string{"http", "65000", "-1"} {
+		env["ADMIN_LISTENER"] = wrong
+		if _, err := configFrom(func(name string) string { return env[name] }); err == nil || !strings.HasPrefix(err.Error(), "ADMIN_LISTENER is") {
+			t.Errorf("ADMIN_LISTENER %q: %v", wrong, err)
+		}
 	}
 }
 

@@ -1,6 +1,9 @@
-// Command launch is the entry point of the image that functions run in: it
-// replaces itself with the function's program. It owns the words for when that
-// program is missing, and refuses to know what the program does.
+// Command launch is the entry point of the image that functions run in: it opens
+// the function's ports and replaces itself with the function's program. A
+// connection that comes while the program starts waits for it then, and is not
+// refused; the kubelet's first question for readiness is one, and it asks again
+// only a second later. It owns the words for when the program is missing, and
+// refuses to know what the program does.
 //
 //	launch [program [argument...]]
 //
@@ -12,7 +15,9 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"os"
+	"strconv"
 	"syscall"
 )
 
@@ -21,10 +26,33 @@ func main() {
 	if len(os.Args) > 1 {
 		program = os.Args[1:]
 	}
-	err := syscall.Exec(program[0], program, os.Environ())
+	environ := os.Environ()
+	for _, name := range []string{"SERVER", "ADMIN"} {
+		if fd, err := listen(os.Getenv(name + "_PORT")); err == nil {
+			environ = append(environ, name+"_LISTENER="+strconv.Itoa(fd))
+		}
+	}
+	err := syscall.Exec(program[0], program, environ)
 	message, code := explain(program[0], err)
 	_, _ = os.Stderr.WriteString("launch: " + message + "\n")
 	os.Exit(code)
+}
+
+// listen opens a port and returns a file descriptor of it that outlives an exec.
+// What it cannot open is left to the program, which says why it cannot either.
+func listen(port string) (fd int, err error) {
+	if port == "" {
+		return 0, errors.New("no port")
+	}
+	listener, err := net.Listen("tcp", ":"+port)
+	if err != nil {
+		return 0, err
+	}
+	file, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		return 0, err
+	}
+	return syscall.Dup(int(file.Fd())) // the copy has no close-on-exec
 }
 
 // explain returns what to tell and the exit code, given why the program could

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,6 +54,51 @@ func TestLaunch(t *testing.T) {
 				t.Errorf("the program runs as another process than %s: %q", pid(cmd), out)
 			}
 		})
+	}
+}
+
+// A connection that comes before the program serves is not refused.
+func TestLaunchOpensThePorts(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	write(t, script, "#!/bin/sh\necho $SERVER_LISTENER $ADMIN_LISTENER; cat\n", 0o755)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	if err := errors.Join(err, free.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	cmd := exec.CommandContext(t.Context(), os.Args[0], script)
+	cmd.Env = append(os.Environ(), asLaunch+"=1", "SERVER_PORT="+port, "ADMIN_PORT=no port")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One number: what could not be opened is left to the program.
+	if _, err := strconv.Atoi(strings.TrimSpace(line)); err != nil {
+		t.Errorf("the program got the listeners %q", line)
+	}
+	connection, err := net.Dial("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		t.Errorf("the port is not open while the program starts: %v", err)
+	} else if err := connection.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(stdin.Close(), cmd.Wait()); err != nil {
+		t.Error(err)
 	}
 }
 
