@@ -39,7 +39,7 @@ type Function struct {
 
 	// status is what the operator last saw in the cluster.
 	// +optional
-	// +kubebuilder:default={"observedGeneration":-1}
+	// +kubebuilder:default={"observedGeneration":-1,"replicas":0,"readyReplicas":0}
 	Status FunctionStatus `json:"status,omitzero"`
 }
 

@@ -50,6 +50,10 @@ const (
 	// and again after it has compiled.
 	ReasonCrashLooping = "CrashLooping"
 
+	// ReasonApplyFailed is Ready's reason when the API server refuses what the
+	// function needs, for a quota or a policy for example.
+	ReasonApplyFailed = "ApplyFailed"
+
 	// ReasonNotOwned is Ready's reason when an object whose name the function
 	// needs belongs to somebody else.
 	ReasonNotOwned = "NotOwned"

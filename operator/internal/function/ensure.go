@@ -2,6 +2,7 @@ package function
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -60,10 +61,31 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 	if equality.Semantic.DeepEqual(owned, want) {
 		return nil
 	}
-	if err := r.Client.Apply(ctx, want.WithUID(live.GetUID()), client.ForceOwnership); err != nil {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return fmt.Errorf("converting %s: %w", kind, err)
+	}
+	err = r.Client.Apply(ctx, want.WithUID(live.GetUID()), client.ForceOwnership)
+	if apierrors.IsInvalid(err) {
+		err = r.replaceSpec(ctx, live, content["spec"])
+	}
+	if err != nil {
 		return fmt.Errorf("applying %s %q: %w", kind, key.Name, err)
 	}
 	return nil
+}
+
+// replaceSpec is for what an apply cannot mend: it leaves entries of others in
+// lists, and with somebody's port beside ours, say, a Service is invalid.
+func (r *Reconciler) replaceSpec(ctx context.Context, live client.Object, spec any) error {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": live.GetUID()},
+		{"op": "replace", "path": "/spec", "value": spec},
+	})
+	if err != nil {
+		return err
+	}
+	return r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch))
 }
 
 // ofPredecessor tells whether an object belongs to a deleted Function that had

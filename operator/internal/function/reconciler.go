@@ -54,11 +54,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 
 	verdict := check(fn)
 	problem, convergeErr := r.converge(ctx, fn, verdict)
-	seen, observeErr := r.observe(ctx, fn)
-	if observeErr != nil {
-		return retry(errors.Join(convergeErr, observeErr))
+	if apierrors.IsConflict(convergeErr) {
+		return retry(convergeErr)
+	}
+	seen, err := r.observe(ctx, fn)
+	if err != nil {
+		return retry(errors.Join(convergeErr, err))
 	}
 	seen.Diagnostics, seen.Problem = verdict.diagnostics, problem
+	if convergeErr != nil {
+		seen.Failure = convergeErr.Error()
+	}
 
 	if err := errors.Join(convergeErr, r.report(ctx, fn, seen), r.prune(ctx, fn, seen)); err != nil {
 		return retry(err)

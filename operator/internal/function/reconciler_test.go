@@ -149,6 +149,14 @@ func TestDriftIsUndone(t *testing.T) {
 			return s.Labels[desired.FunctionLabel] == fn.Name && s.Spec.Ports[0].TargetPort == intstr.FromString("http")
 		})
 	})
+	t.Run("port exchanged", func(t *testing.T) {
+		// The entry with another port is another entry, and not ours.
+		await(t, fn, "svc", service, ownedByApply)
+		service.Spec.Ports[0].Port = 81
+		overwrite(t, service)
+		await(t, fn, "svc", service, func(s *corev1.Service) bool { return len(s.Spec.Ports) == 2 && s.Spec.Ports[0].Port == 9000 })
+		await(t, fn, "svc", service, ownedByApply)
+	})
 	t.Run("deleted", func(t *testing.T) {
 		for _, child := range []client.Object{
 			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: fn.Name, Namespace: fn.Namespace}},

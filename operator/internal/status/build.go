@@ -49,6 +49,9 @@ func (v *view) builtOutcome() outcome {
 			return o
 		}
 	}
+	if v.complete() && v.fn.WantedReplicas() > 0 {
+		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
+	}
 	return v.newestOutcome()
 }
 

@@ -61,12 +61,13 @@ func (v *view) ready() (metav1.Condition, bool) {
 	no := func(reason, message string) metav1.Condition {
 		return condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason, message+v.stillServing())
 	}
-	d := v.seen.Deployment
 	switch {
 	case v.seen.Problem != nil:
 		return no(v.seen.Problem.Reason, v.seen.Problem.Message), true
 	case len(v.seen.Diagnostics) > 0:
 		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Diagnostics)), true
+	case v.seen.Failure != "":
+		return no(v1beta1.ReasonApplyFailed, truncate(v.seen.Failure)), false
 	case v.complete() && v.fn.WantedReplicas() == 0:
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0: nothing runs, as asked for"), false
 	case v.complete():
@@ -80,25 +81,33 @@ func (v *view) ready() (metav1.Condition, bool) {
 	if v.newest.reason == v1beta1.ReasonBuilding {
 		return no(v1beta1.ReasonBuilding, v.newest.message), false
 	}
-	return no(v1beta1.ReasonRollingOut, rollout(d)), false
+	return no(v1beta1.ReasonRollingOut, v.rollout()), false
 }
 
 // complete tells whether the Deployment controller has seen the latest template
-// and nothing but its pods is left, all of them available.
+// and nothing but its pods is left, all of them available, and whether the
+// Service is the one that the spec names.
 func (v *view) complete() bool {
-	d := v.seen.Deployment
-	if d == nil || desired.RevisionOf(&d.Spec.Template) != v.revision {
+	d, service := v.seen.Deployment, v.seen.Service
+	if d == nil || desired.RevisionOf(&d.Spec.Template) != v.revision || service == nil || service.Name != v.fn.ServiceName() {
 		return false
 	}
 	s, want := d.Status, v.fn.WantedReplicas()
-	return s.ObservedGeneration >= d.Generation &&
-		d.Spec.Replicas != nil && *d.Spec.Replicas == want &&
+	return s.ObservedGeneration >= d.Generation && wanted(d) == want &&
 		s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
 }
 
 // readyRevision is the revision that has a ready replica: the latest, if it has
-// one, otherwise the newest.
+// one, otherwise the newest. The ReplicaSets may be older than the Deployment;
+// what they do not show yet is as it was.
 func (v *view) readyRevision() string {
+	d := v.seen.Deployment
+	switch {
+	case d == nil || d.Status.ReadyReplicas == 0:
+		return ""
+	case v.complete():
+		return v.revision
+	}
 	ready, newest := "", time.Time{}
 	for _, rs := range v.seen.ReplicaSets {
 		revision := desired.RevisionOf(&rs)
@@ -109,6 +118,9 @@ func (v *view) readyRevision() string {
 		case ready == "" || rs.CreationTimestamp.After(newest):
 			ready, newest = revision, rs.CreationTimestamp.Time
 		}
+	}
+	if ready == "" {
+		return v.fn.Status.ReadyRevision
 	}
 	return ready
 }
@@ -145,10 +157,14 @@ func (v *view) crash() string {
 	return ""
 }
 
-// rollout says what the Deployment is waiting for.
-func rollout(d *appsv1.Deployment) string {
-	if d == nil {
+// rollout says what the function is waiting for.
+func (v *view) rollout() string {
+	d, service := v.seen.Deployment, v.seen.Service
+	switch {
+	case d == nil:
 		return "creating the Deployment"
+	case service == nil || service.Name != v.fn.ServiceName():
+		return "creating the Service"
 	}
 	if why := replicaFailure(d); why != "" {
 		return why

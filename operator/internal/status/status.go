@@ -37,6 +37,10 @@ type Seen struct {
 	// Problem is nil when every object could be applied.
 	Problem *Problem
 
+	// Failure is why the objects could not be brought about this time; empty when
+	// they could. It is tried again.
+	Failure string
+
 	// Deployment and Service are the Function's own; nil when not there.
 	Deployment *appsv1.Deployment
 	Service    *corev1.Service

@@ -89,6 +89,18 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(quota(deployment(0, 0, latest)), nil),
 			ready: "Building", truth: "SourceValid Reconciling", message: "exceeded quota",
 		},
+		"Failure": {
+			replicas: 1, seen: failure(seen(deployment(1, 1, latest), sets(latest))),
+			ready: "ApplyFailed", truth: "SourceValid Built Available Reconciling", message: "quota", revision: latest,
+		},
+		"ServiceMoves": {
+			replicas: 1, seen: moving(seen(deployment(1, 1, latest), sets(latest))),
+			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", revision: latest,
+		},
+		"StaleReplicaSets": {
+			replicas: 1, seen: seen(deployment(1, 1, latest), nil),
+			ready: "Serving", truth: "SourceValid Built Available Ready", revision: latest,
+		},
 		"Stopped": {
 			seen:  seen(deployment(0, 0, latest), nil),
 			ready: "Stopped", truth: "SourceValid Ready",
@@ -134,6 +146,10 @@ func invariants(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) 
 	if is("Ready") == (is("Reconciling") || is("Stalled")) || is("Reconciling") && is("Stalled") {
 		t.Error("not exactly one of Ready, Reconciling and Stalled is true")
 	}
+	serves := is("Built") && is("Available") && got.ReadyRevision == got.LatestRevision
+	if is("Ready") && *fn.Spec.Replicas > 0 && !serves {
+		t.Error("Ready, but not built, available, and of the latest revision")
+	}
 	for _, c := range got.Conditions {
 		if c.ObservedGeneration != fn.Generation || strings.ContainsAny(c.Message, "\n\r") || c.Message == "" || c.Reason == "" {
 			t.Errorf("condition %+v", c)
@@ -172,7 +188,7 @@ func TestBuiltIsOfTheLatestRevision(t *testing.T) {
 	fn.Spec.Function = before
 	fn.Status = status.Of(fn, seen(deployment(1, 1, old), sets(old), pod(old, ended(0, `{"reason":"Built"}`))))
 	fn.Spec.Function = source
-	got := status.Of(fn, seen(deployment(1, 1, latest), sets(old)))
+	got := status.Of(fn, seen(deployment(2, 1, latest), sets(old)))
 	if c := meta.FindStatusCondition(got.Conditions, "Built"); c.Status != metav1.ConditionUnknown || got.Build != nil {
 		t.Errorf("Built is %+v, build %+v", c, got.Build)
 	}
@@ -186,11 +202,24 @@ func function(replicas int32) *v1beta1.Function {
 }
 
 func seen(d *appsv1.Deployment, sets []appsv1.ReplicaSet, pods ...corev1.Pod) status.Seen {
-	return status.Seen{Deployment: d, ReplicaSets: sets, Pods: pods}
+	service := &corev1.Service{}
+	service.Name = "f"
+	return status.Seen{Deployment: d, Service: service, ReplicaSets: sets, Pods: pods}
 }
 
 func refused(s status.Seen) status.Seen {
 	s.Diagnostics = []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 1, Message: "bad"}}
+	return s
+}
+
+func failure(s status.Seen) status.Seen {
+	s.Failure = "creating: exceeded quota"
+	return s
+}
+
+func moving(s status.Seen) status.Seen {
+	s.Service.Name = "former"
+	s.Pods = []corev1.Pod{pod(latest, ended(0, `{"reason":"Built"}`))}
 	return s
 }
 
