@@ -16,9 +16,15 @@ import (
 	"goless.io/builder/internal/program"
 )
 
-// DefaultTimeout is the time in which any reasonable source compiles, with a
-// cold cache on a slow machine too.
-const DefaultTimeout = 60 * time.Second
+const (
+	// DefaultTimeout is the time in which any reasonable source compiles, on a
+	// slow machine too.
+	DefaultTimeout = 60 * time.Second
+
+	// SlowTimeout takes its place where the standard library has to be compiled
+	// first.
+	SlowTimeout = 5 * time.Minute
+)
 
 // Builder builds Functions.
 type Builder struct {
@@ -26,7 +32,7 @@ type Builder struct {
 	Toolchain *gotool.Toolchain
 
 	// Timeout is the longest time that the compiler may take. 0 means
-	// DefaultTimeout.
+	// DefaultTimeout, or SlowTimeout with a toolchain that is slow.
 	Timeout time.Duration
 
 	// Trace receives the commands that are executed, unless it is nil.
@@ -91,10 +97,13 @@ func (b *Builder) compile(ctx context.Context, dir string, parsed *handler.Handl
 }
 
 func (b *Builder) timeout() time.Duration {
-	if b.Timeout == 0 {
-		return DefaultTimeout
+	switch {
+	case b.Timeout != 0:
+		return b.Timeout
+	case b.Toolchain.Slow != "":
+		return SlowTimeout
 	}
-	return b.Timeout
+	return DefaultTimeout
 }
 
 // Fingerprint identifies everything that decides how a source becomes a binary.

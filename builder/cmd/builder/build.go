@@ -46,7 +46,7 @@ when the program is too large, and 20 when the builder is at fault.`,
 	b.addFlag(cmd)
 	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file` (default the name of the Function)")
 	cmd.Flags().StringVar(&b.report, "report", "", "write how the build ended to `file` as JSON, and repeat it as long as nothing changes")
-	cmd.Flags().DurationVar(&b.timeout, "timeout", builder.DefaultTimeout, "stop the compiler after this time")
+	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m, or 5m where there is no build cache)")
 	cmd.Flags().BoolVarP(&b.trace, "print-commands", "x", false, "print the commands that the go command executes")
 	return cmd
 }
