@@ -118,6 +118,10 @@ type BuildStatus struct {
 	// +listType=atomic
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
 
+	// omitted counts the diagnostics that were left out.
+	// +optional
+	Omitted int32 `json:"omitted,omitempty"`
+
 	// duration is how long the build took, for example 412ms.
 	// +optional
 	Duration string `json:"duration,omitempty"`

@@ -18,8 +18,9 @@ type verdict struct {
 	// problem is in the spec, but not in the source.
 	problem *status.Problem
 
-	// diagnostics are in the source.
+	// diagnostics are in the source. omitted counts those that were left out.
 	diagnostics []v1beta1.Diagnostic
+	omitted     int32
 }
 
 // check repeats what the schema of the API holds already, because an object may
@@ -43,22 +44,22 @@ func check(fn *v1beta1.Function) verdict {
 	if len(wrong) > 0 {
 		return verdict{problem: &status.Problem{Reason: v1beta1.ReasonInvalidSpec, Message: strings.Join(wrong, "; ")}}
 	}
-	return verdict{diagnostics: diagnose(fn.Spec.Function)}
+	diagnostics, omitted := diagnose(fn.Spec.Function)
+	return verdict{diagnostics: diagnostics, omitted: omitted}
 }
 
 // diagnose parses and never compiles: there are short sources that keep a type
 // checker busy for ever.
-func diagnose(source string) []v1beta1.Diagnostic {
+func diagnose(source string) (diagnostics []v1beta1.Diagnostic, omitted int32) {
 	_, err := handler.Parse(handler.Filename, []byte(source))
 	refused, ok := errors.AsType[*handler.Error](err)
 	if !ok {
-		return nil
+		return nil, 0
 	}
-	diagnostics := make([]v1beta1.Diagnostic, 0, len(refused.Diagnostics))
 	for _, d := range refused.Diagnostics {
 		diagnostics = append(diagnostics, v1beta1.Diagnostic{
 			File: d.File, Line: int32(d.Line), Column: int32(d.Column), Message: d.Message,
 		})
 	}
-	return diagnostics
+	return diagnostics, int32(refused.Omitted)
 }

@@ -61,7 +61,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	if err != nil {
 		return retry(errors.Join(convergeErr, err))
 	}
-	seen.Diagnostics, seen.Problem = verdict.diagnostics, problem
+	seen.Diagnostics, seen.Omitted, seen.Problem = verdict.diagnostics, verdict.omitted, problem
 	if convergeErr != nil {
 		seen.Failure = convergeErr.Error()
 	}

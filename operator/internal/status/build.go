@@ -19,6 +19,7 @@ type report struct {
 	Reason      string               `json:"reason"`
 	Message     string               `json:"message"`
 	Diagnostics []v1beta1.Diagnostic `json:"diagnostics"`
+	Omitted     int32                `json:"omitted"`
 	Duration    string               `json:"duration"`
 	Toolchain   string               `json:"toolchain"`
 }
@@ -95,12 +96,12 @@ func podOutcome(pod *corev1.Pod) outcome {
 		case c.State.Running != nil:
 			return outcome{reason: v1beta1.ReasonBuilding, message: "compiling"}
 		case c.State.Waiting != nil && c.State.Waiting.Message != "":
-			return outcome{reason: v1beta1.ReasonBuilding, message: truncate(c.State.Waiting.Reason + ": " + c.State.Waiting.Message)}
+			return outcome{reason: v1beta1.ReasonBuilding, message: oneLine(c.State.Waiting.Reason + ": " + c.State.Waiting.Message)}
 		}
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return outcome{reason: v1beta1.ReasonBuilding, message: truncate("the pod is not scheduled: " + c.Message)}
+			return outcome{reason: v1beta1.ReasonBuilding, message: oneLine("the pod is not scheduled: " + c.Message)}
 		}
 	}
 	return outcome{reason: v1beta1.ReasonBuilding, message: "starting the builder"}
@@ -128,18 +129,18 @@ func ending(ended *corev1.ContainerStateTerminated) outcome {
 func (r *report) text() string {
 	switch {
 	case len(r.Diagnostics) > 0:
-		return summary(r.Diagnostics)
+		return summary(r.Diagnostics, r.Omitted)
 	case r.Message == "":
 		return "the builder reports no more than " + r.Reason
 	}
-	return truncate(r.Message)
+	return oneLine(r.Message)
 }
 
 // buildStatus tells of the latest compile; of the one before while a compile is
 // under way and has nothing to tell.
 func (v *view) buildStatus() *v1beta1.BuildStatus {
 	if d := v.seen.Diagnostics; len(d) > 0 {
-		return &v1beta1.BuildStatus{Diagnostics: d}
+		return &v1beta1.BuildStatus{Diagnostics: d, Omitted: v.seen.Omitted}
 	}
 	before := v.fn.Status.Build
 	if before != nil && before.Revision != v.revision {
@@ -147,7 +148,9 @@ func (v *view) buildStatus() *v1beta1.BuildStatus {
 	}
 	// Every replica compiles anew; the first success is told and stays.
 	if r := v.build.report; r != nil && (before == nil || v.build.failed() || len(before.Diagnostics) > 0) {
-		return &v1beta1.BuildStatus{Revision: v.revision, Diagnostics: r.Diagnostics, Duration: r.Duration, Toolchain: r.Toolchain}
+		return &v1beta1.BuildStatus{
+			Revision: v.revision, Diagnostics: r.Diagnostics, Omitted: r.Omitted, Duration: r.Duration, Toolchain: r.Toolchain,
+		}
 	}
 	return before
 }

@@ -2,7 +2,6 @@ package status
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,7 +24,7 @@ type view struct {
 
 func (v *view) sourceValid() metav1.Condition {
 	if d := v.seen.Diagnostics; len(d) > 0 {
-		return condition(v1beta1.ConditionSourceValid, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, summary(d))
+		return condition(v1beta1.ConditionSourceValid, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, summary(d, v.seen.Omitted))
 	}
 	return condition(v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid, "the source parses and has the handler")
 }
@@ -65,9 +64,9 @@ func (v *view) ready() (metav1.Condition, bool) {
 	case v.seen.Problem != nil:
 		return no(v.seen.Problem.Reason, v.seen.Problem.Message), true
 	case len(v.seen.Diagnostics) > 0:
-		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Diagnostics)), true
+		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Diagnostics, v.seen.Omitted)), true
 	case v.seen.Failure != "":
-		return no(v1beta1.ReasonApplyFailed, truncate(v.seen.Failure)), false
+		return no(v1beta1.ReasonApplyFailed, oneLine(v.seen.Failure)), false
 	case v.complete() && v.fn.WantedReplicas() == 0:
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0: nothing runs, as asked for"), false
 	case v.complete():
@@ -179,7 +178,7 @@ func replicaFailure(d *appsv1.Deployment) string {
 	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			return truncate("pods cannot be created: " + c.Message)
+			return oneLine("pods cannot be created: " + c.Message)
 		}
 	}
 	return ""
@@ -190,42 +189,4 @@ func wanted(d *appsv1.Deployment) int32 {
 		return 1
 	}
 	return *d.Spec.Replicas
-}
-
-// lastWords is what a container left to say when it ended: the beginning of the
-// panic where there is one.
-func lastWords(ended *corev1.ContainerStateTerminated) string {
-	text := strings.TrimSpace(ended.Message)
-	if i := strings.Index(text, "panic: "); i >= 0 {
-		text = text[i:]
-	}
-	line, _, _ := strings.Cut(text, "\n")
-	if line == "" {
-		return ended.Reason
-	}
-	return truncate(line)
-}
-
-// summary is one line about diagnostics: the first, and how many more.
-func summary(diagnostics []v1beta1.Diagnostic) string {
-	first := diagnostics[0]
-	text := first.File
-	if first.Line > 0 {
-		text += fmt.Sprintf(":%d:%d", first.Line, first.Column)
-	}
-	text = truncate(text + ": " + first.Message)
-	if more := len(diagnostics) - 1; more > 0 {
-		text += fmt.Sprintf(" (and %d more in status.build.diagnostics)", more)
-	}
-	return text
-}
-
-// truncate keeps a text short enough for a condition, and for an event, which
-// holds 1024 bytes.
-func truncate(text string) string {
-	const limit = 512
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "..."
 }

@@ -31,8 +31,10 @@ type Problem struct {
 
 // Seen is what one look at the cluster showed of a Function.
 type Seen struct {
-	// Diagnostics are the mistakes for which the source was refused.
+	// Diagnostics are the mistakes for which the source was refused. Omitted
+	// counts those that were left out.
 	Diagnostics []v1beta1.Diagnostic
+	Omitted     int32
 
 	// Problem is nil when every object could be applied.
 	Problem *Problem

@@ -59,7 +59,7 @@ func TestOf(t *testing.T) {
 		},
 		"CompileFailed": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, failed),
-			ready: "CompileFailed", truth: "SourceValid Stalled", message: "handler.go:7:2: undefined: x (and 1 more",
+			ready: "CompileFailed", truth: "SourceValid Stalled", message: "handler.go:7:2: undefined: x (and 1 more in status.build.diagnostics)",
 		},
 		"FailedUpdate": {
 			replicas: 1, seen: seen(deployment(2, 1, latest), sets(old), failed, pod(old, ended(0, `{"reason":"Built"}`))),
@@ -76,6 +76,16 @@ func TestOf(t *testing.T) {
 		"Crashing": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
 			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: panic: no database",
+		},
+		"CannotListen": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))),
+				"{\"msg\":\"before\"}\n{\"level\":\"error\",\"msg\":\"served no longer\",\"error\":\"cannot listen\"}\n")),
+			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: served no longer: cannot listen",
+		},
+		"HostileWords": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))),
+				"bye\x1b[31m\x00"+strings.Repeat("x", 5000))),
+			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "bye?[31m?xxx",
 		},
 		"Refused": {
 			replicas: 1, seen: refused(seen(deployment(1, 1, old), sets(old))),
@@ -280,6 +290,12 @@ func crashing(p corev1.Pod) corev1.Pod {
 			ExitCode: 2, Message: "{\"level\":\"info\"}\npanic: no database\n\ngoroutine 1 [running]:\n",
 		}},
 	}}
+	return p
+}
+
+// ending has other last words.
+func ending(p corev1.Pod, words string) corev1.Pod {
+	p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message = words
 	return p
 }
 

@@ -1,0 +1,76 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// maxLine keeps a text short enough for a condition, and for an event, which
+// holds 1024 bytes.
+const maxLine = 512
+
+// oneLine makes a line of any text, what a function wrote included: nothing in
+// it can take a terminal or a log for a ride.
+func oneLine(text string) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, strings.TrimSpace(text))
+	if len(text) <= maxLine {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxLine], "") + "..."
+}
+
+// summary is one line about diagnostics: the first, and how many more.
+func summary(diagnostics []v1beta1.Diagnostic, omitted int32) string {
+	first := diagnostics[0]
+	text := first.File
+	if first.Line > 0 {
+		text += fmt.Sprintf(":%d", first.Line)
+	}
+	if first.Column > 0 {
+		text += fmt.Sprintf(":%d", first.Column)
+	}
+	text = oneLine(text + ": " + first.Message)
+	switch more := len(diagnostics) - 1 + int(omitted); {
+	case more == 0:
+		return text
+	case omitted == 0:
+		return text + fmt.Sprintf(" (and %d more in status.build.diagnostics)", more)
+	default:
+		return text + fmt.Sprintf(" (and %d more)", more)
+	}
+}
+
+// lastWords is what a container left to say when it ended: how the Go runtime
+// says why a program cannot go on, or else the last line of its log.
+func lastWords(ended *corev1.ContainerStateTerminated) string {
+	text := strings.TrimSpace(ended.Message)
+	for _, cause := range []string{"panic: ", "fatal error: "} {
+		if i := strings.Index(text, cause); i >= 0 {
+			line, _, _ := strings.Cut(text[i:], "\n")
+			return oneLine(line)
+		}
+	}
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	var entry struct{ Msg, Error string }
+	switch err := json.Unmarshal([]byte(last), &entry); {
+	case last == "":
+		return ended.Reason
+	case err == nil && entry.Error != "":
+		return oneLine(entry.Msg + ": " + entry.Error)
+	}
+	return oneLine(last)
+}
