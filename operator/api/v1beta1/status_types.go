@@ -41,6 +41,7 @@ const (
 
 	ReasonServing        = "Serving"
 	ReasonNoReadyReplica = "NoReadyReplica"
+	ReasonNoService      = "NoService"
 	ReasonStopped        = "Stopped"
 
 	// ReasonRollingOut is Ready's reason while pods come and go.

@@ -83,7 +83,7 @@ type notOwnedError struct {
 }
 
 func (e *notOwnedError) Error() string {
-	whose := "was not made by Goless"
+	whose := "does not belong to this Function"
 	if e.controller != nil {
 		whose = fmt.Sprintf("belongs to %s %q", e.controller.Kind, e.controller.Name)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,11 +76,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	return reconcile.Result{}, nil
 }
 
-// retry keeps conflicts out of the log: somebody else was faster, which is no
-// error, and the next look at the cache shows what they wrote.
+// retry keeps out of the log what is no error: a conflict, because somebody else
+// was faster and the next look at the cache shows what they wrote, and the end
+// of the namespace, which takes the Function along.
 func retry(err error) (reconcile.Result, error) {
-	if apierrors.IsConflict(err) {
+	switch {
+	case apierrors.IsConflict(err):
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return reconcile.Result{}, nil
 	}
 	return reconcile.Result{}, err
 }

@@ -189,7 +189,7 @@ func TestWhatIsNotOursIsNotTouched(t *testing.T) {
 	}
 	fn := create(t, "conflict", func(fn *v1beta1.Function) { fn.Namespace = namespace })
 	ready := awaitReady(t, fn, v1beta1.ReasonServiceConflict)
-	if !strings.Contains(ready.Message, `Service "svc" was not made by Goless`) {
+	if !strings.Contains(ready.Message, `Service "svc" does not belong to this Function`) {
 		t.Errorf("message is %q", ready.Message)
 	}
 	if !has(t, fn, v1beta1.ConditionStalled) || has(t, fn, v1beta1.ConditionReconciling) {

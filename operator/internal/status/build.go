@@ -64,7 +64,7 @@ func (v *view) newestOutcome() outcome {
 	if v.fn.WantedReplicas() == 0 {
 		return outcome{reason: v1beta1.ReasonStopped, message: "spec.replicas is 0: the source is compiled when a replica starts"}
 	}
-	if why := replicaFailure(v.seen.Deployment); why != "" {
+	if why := obstacle(v.seen.Deployment); why != "" {
 		return outcome{reason: v1beta1.ReasonBuilding, message: why}
 	}
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for a pod to compile the source"}

@@ -46,6 +46,8 @@ func (v *view) built() metav1.Condition {
 func (v *view) available() metav1.Condition {
 	d := v.seen.Deployment
 	switch {
+	case d != nil && d.Status.ReadyReplicas > 0 && v.seen.Service == nil:
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoService, "no Service leads to the replicas")
 	case d != nil && d.Status.ReadyReplicas > 0:
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing, serving(v.readyRevision()))
 	case v.fn.WantedReplicas() == 0:
@@ -77,7 +79,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 	if message := v.crash(); message != "" {
 		return no(v1beta1.ReasonCrashLooping, message), true
 	}
-	if v.newest.reason == v1beta1.ReasonBuilding {
+	if v.newest.reason == v1beta1.ReasonBuilding && (v.seen.Deployment == nil || v.seen.Deployment.DeletionTimestamp == nil) {
 		return no(v1beta1.ReasonBuilding, v.newest.message), false
 	}
 	return no(v1beta1.ReasonRollingOut, v.rollout()), false
@@ -88,7 +90,10 @@ func (v *view) ready() (metav1.Condition, bool) {
 // Service is the one that the spec names.
 func (v *view) complete() bool {
 	d, service := v.seen.Deployment, v.seen.Service
-	if d == nil || desired.RevisionOf(&d.Spec.Template) != v.revision || service == nil || service.Name != v.fn.ServiceName() {
+	if d == nil || d.DeletionTimestamp != nil || desired.RevisionOf(&d.Spec.Template) != v.revision {
+		return false
+	}
+	if service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName() {
 		return false
 	}
 	s, want := d.Status, v.fn.WantedReplicas()
@@ -162,19 +167,32 @@ func (v *view) rollout() string {
 	switch {
 	case d == nil:
 		return "creating the Deployment"
-	case service == nil || service.Name != v.fn.ServiceName():
+	case d.DeletionTimestamp != nil:
+		return "the Deployment is being deleted and is created anew after that"
+	case service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName():
 		return "creating the Service"
 	}
-	if why := replicaFailure(d); why != "" {
+	if why := obstacle(d); why != "" {
 		return why
 	}
-	return fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), wanted(d))
+	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), wanted(d))
+	for _, pod := range v.latestPods() {
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.Name == desired.FunctionContainer && c.State.Running != nil && !c.Ready {
+				return text + "; a replica runs and does not serve yet"
+			}
+		}
+	}
+	return text
 }
 
-// replicaFailure says why pods cannot be created, a quota for example.
-func replicaFailure(d *appsv1.Deployment) string {
+// obstacle says why the Deployment makes no pods: a quota, for example.
+func obstacle(d *appsv1.Deployment) string {
 	if d == nil {
 		return ""
+	}
+	if d.Spec.Paused {
+		return fmt.Sprintf("somebody has paused the Deployment: kubectl rollout resume deployment/%s", d.Name)
 	}
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {

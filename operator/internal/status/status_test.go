@@ -95,6 +95,18 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: status.Seen{Problem: &status.Problem{Reason: "ServiceConflict", Message: "not ours"}},
 			ready: "ServiceConflict", truth: "SourceValid Stalled", message: "not ours",
 		},
+		"NoService": {
+			replicas: 1, seen: conflict(seen(deployment(1, 1, latest), sets(latest))),
+			ready: "ServiceConflict", truth: "SourceValid Stalled", message: "not ours", revision: latest,
+		},
+		"BeingDeleted": {
+			replicas: 1, seen: deleted(seen(deployment(1, 1, latest), sets(latest))),
+			ready: "RollingOut", truth: "SourceValid Available Reconciling", message: "created anew", revision: latest,
+		},
+		"Paused": {
+			replicas: 1, seen: paused(seen(deployment(2, 1, latest), sets(old))),
+			ready: "Building", truth: "SourceValid Available Reconciling", message: "kubectl rollout resume", revision: old,
+		},
 		"QuotaExceeded": {
 			replicas: 1, seen: seen(quota(deployment(0, 0, latest)), nil),
 			ready: "Building", truth: "SourceValid Reconciling", message: "exceeded quota",
@@ -219,6 +231,21 @@ func seen(d *appsv1.Deployment, sets []appsv1.ReplicaSet, pods ...corev1.Pod) st
 
 func refused(s status.Seen) status.Seen {
 	s.Diagnostics = []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 1, Message: "bad"}}
+	return s
+}
+
+func conflict(s status.Seen) status.Seen {
+	s.Service, s.Problem = nil, &status.Problem{Reason: "ServiceConflict", Message: "not ours"}
+	return s
+}
+
+func deleted(s status.Seen) status.Seen {
+	s.Deployment.DeletionTimestamp = new(metav1.Now())
+	return s
+}
+
+func paused(s status.Seen) status.Seen {
+	s.Deployment.Spec.Paused = true
 	return s
 }
 
