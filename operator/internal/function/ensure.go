@@ -36,13 +36,20 @@ type applyConfiguration[A any] interface {
 // apply names the UID: a forced apply alone takes over what it finds.
 func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Reconciler, fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) error {
 	kind, key := *want.GetKind(), client.ObjectKey{Namespace: *want.GetNamespace(), Name: *want.GetName()}
-	err := r.Client.Get(ctx, key, live)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return fmt.Errorf("converting %s: %w", kind, err)
+	}
+	err = r.Client.Get(ctx, key, live)
 	if apierrors.IsNotFound(err) {
 		err = r.Live.Get(ctx, key, live)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return r.create(ctx, kind, want)
+		if err := r.create(ctx, content); err != nil {
+			return fmt.Errorf("creating %s %q: %w", kind, key.Name, err)
+		}
+		return nil
 	case err != nil:
 		return fmt.Errorf("reading %s %q: %w", kind, key.Name, err)
 	case live.GetDeletionTimestamp() != nil, ofPredecessor(live, fn):
@@ -61,13 +68,9 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 	if equality.Semantic.DeepEqual(owned, want) {
 		return nil
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
-	if err != nil {
-		return fmt.Errorf("converting %s: %w", kind, err)
-	}
 	err = r.Client.Apply(ctx, want.WithUID(live.GetUID()), client.ForceOwnership)
 	if apierrors.IsInvalid(err) {
-		err = r.replaceSpec(ctx, live, content["spec"])
+		err = r.replace(ctx, live, content)
 	}
 	if err != nil {
 		return fmt.Errorf("applying %s %q: %w", kind, key.Name, err)
@@ -75,9 +78,17 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 	return nil
 }
 
-// replaceSpec is for what an apply cannot mend: it leaves entries of others in
-// lists, and with somebody's port beside ours, say, a Service is invalid.
-func (r *Reconciler) replaceSpec(ctx context.Context, live client.Object, spec any) error {
+// replace is for what an apply cannot mend. It leaves entries of others in lists,
+// and with somebody's port beside ours, say, a Service is invalid. What has no
+// spec is an immutable ConfigMap with a content that is not ours.
+func (r *Reconciler) replace(ctx context.Context, live client.Object, content map[string]any) error {
+	spec, ok := content["spec"]
+	if !ok {
+		if err := r.remove(ctx, live); err != nil {
+			return err
+		}
+		return r.create(ctx, content)
+	}
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": live.GetUID()},
 		{"op": "replace", "path": "/spec", "value": spec},
@@ -85,8 +96,13 @@ func (r *Reconciler) replaceSpec(ctx context.Context, live client.Object, spec a
 	if err != nil {
 		return err
 	}
-	return r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch))
+	return r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), unawaited)
 }
+
+// unawaited is for writes of which the cache may never hear, because it holds
+// neither unstructured objects nor what lacks our label. A look into the cache
+// that comes too early is made up for by r.Live, and by the event that follows.
+const unawaited = client.DisableReadYourWritesConsistency
 
 // ofPredecessor tells whether an object belongs to a deleted Function that had
 // the same name. The garbage collector is about to remove it.
@@ -98,18 +114,8 @@ func ofPredecessor(obj client.Object, fn *v1beta1.Function) bool {
 
 // create fails when the object exists. It sends the very fields of the apply
 // configuration; a typed object would add its zero values to them.
-func (r *Reconciler) create(ctx context.Context, kind string, want runtime.ApplyConfiguration) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
-	if err != nil {
-		return fmt.Errorf("converting %s: %w", kind, err)
-	}
-	obj := &unstructured.Unstructured{Object: content}
-	// Unstructured objects have no cache that the write could be awaited in. A
-	// look into the typed one that comes too early is made up for by r.Live.
-	if err := r.Client.Create(ctx, obj, client.DisableReadYourWritesConsistency); err != nil {
-		return fmt.Errorf("creating %s %q: %w", kind, obj.GetName(), err)
-	}
-	return nil
+func (r *Reconciler) create(ctx context.Context, content map[string]any) error {
+	return r.Client.Create(ctx, &unstructured.Unstructured{Object: content}, unawaited)
 }
 
 // ownByApply makes the fields that create wrote belong to our applies. They
@@ -120,5 +126,5 @@ func (r *Reconciler) ownByApply(ctx context.Context, live client.Object) error {
 	if err != nil || patch == nil {
 		return err
 	}
-	return r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch))
+	return r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), unawaited)
 }

@@ -62,7 +62,7 @@ func neededRevisions(fn *v1beta1.Function, seen status.Seen) map[string]bool {
 // remove deletes the very object that was seen, not one that took its name.
 func (r *Reconciler) remove(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
-	err := r.Client.Delete(ctx, obj, client.Preconditions{UID: &uid})
+	err := r.Client.Delete(ctx, obj, client.Preconditions{UID: &uid}, unawaited)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing %T %q: %w", obj, obj.GetName(), err)
 	}

@@ -218,8 +218,8 @@ func TestRecreatedFunctionWaitsForItsPredecessorsObjects(t *testing.T) {
 	eventually(t, "the Function is gone", func() bool { return !exists(t, fn, fn.Name, &v1beta1.Function{}) })
 	again := create(t, "again", func(next *v1beta1.Function) { next.Namespace = fn.Namespace })
 	awaitReady(t, again, v1beta1.ReasonBuilding)
-	if now := await(t, again, "svc", &corev1.Service{}, nil); now.UID != old.UID || now.ResourceVersion != old.ResourceVersion {
-		t.Errorf("the Service of the deleted Function was written: %v", now)
+	if now := await(t, again, "svc", &corev1.Service{}, nil); !metav1.IsControlledBy(now, fn) {
+		t.Errorf("the Service of the deleted Function was taken over: %v", now)
 	}
 	if err := cluster.Delete(t.Context(), old); err != nil {
 		t.Fatal(err)
@@ -278,6 +278,27 @@ func TestOldSourcesAreRemoved(t *testing.T) {
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function = hello + "// new\n" })
 	await(t, fn, fn.Name+"-"+desired.Revision(hello+"// new\n"), &corev1.ConfigMap{}, nil)
 	eventually(t, "the old source goes", func() bool { return !exists(t, fn, old, &corev1.ConfigMap{}) })
+}
+
+// Somebody who may write ConfigMaps lays another source under the name of a
+// revision to come.
+func TestForgedSourceIsReplaced(t *testing.T) {
+	fn := create(t, "forged", func(*v1beta1.Function) {})
+	await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	next := hello + "// next\n"
+	forged := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fn.Name + "-" + desired.Revision(next), Namespace: fn.Namespace,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(fn, v1beta1.GroupVersion.WithKind("Function"))},
+		},
+		Data:      map[string]string{"handler.go": "package evil"},
+		Immutable: new(true),
+	}
+	if err := cluster.Create(t.Context(), forged); err != nil {
+		t.Fatal(err)
+	}
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function = next })
+	await(t, fn, forged.Name, &corev1.ConfigMap{}, func(c *corev1.ConfigMap) bool { return c.Data["handler.go"] == next })
 }
 
 func TestSchemaRefuses(t *testing.T) {

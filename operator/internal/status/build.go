@@ -40,12 +40,17 @@ func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.R
 
 // builtOutcome is for the Built condition. One success is enough, and stays as
 // it was first told: every replica compiles, and equal sources compile equally.
+// A failure stays as long as there is no pod that could tell otherwise.
 func (v *view) builtOutcome() outcome {
+	pods := v.latestPods()
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
-	if before != nil && before.Reason == v1beta1.ReasonBuilt && v.fn.Status.LatestRevision == v.revision {
-		return outcome{reason: before.Reason, message: before.Message}
+	if before != nil && v.fn.Status.LatestRevision == v.revision {
+		told := outcome{reason: before.Reason, message: before.Message}
+		if told.reason == v1beta1.ReasonBuilt || told.failed() && len(pods) == 0 && told.reason != v1beta1.ReasonInvalidSource {
+			return told
+		}
 	}
-	for _, pod := range v.latestPods() {
+	for _, pod := range pods {
 		if o := podOutcome(&pod); o.reason == v1beta1.ReasonBuilt {
 			return o
 		}
@@ -146,8 +151,9 @@ func (v *view) buildStatus() *v1beta1.BuildStatus {
 	if before != nil && before.Revision != v.revision {
 		before = nil
 	}
-	// Every replica compiles anew; the first success is told and stays.
-	if r := v.build.report; r != nil && (before == nil || v.build.failed() || len(before.Diagnostics) > 0) {
+	// Every replica compiles, and every failure is tried again; what is told of
+	// it changes only when the diagnostics do.
+	if r := v.build.report; r != nil && (before == nil || !slices.Equal(before.Diagnostics, r.Diagnostics)) {
 		return &v1beta1.BuildStatus{
 			Revision: v.revision, Diagnostics: r.Diagnostics, Omitted: r.Omitted, Duration: r.Duration, Toolchain: r.Toolchain,
 		}
