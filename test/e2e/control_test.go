@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Where deploy/ puts the operator.
+const (
+	systemNamespace = "goless-system"
+	operatorName    = "goless-operator"
+)
+
+// operatorPods are the operator's pods that are not on their way out.
+func operatorPods(ctx context.Context) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	err := cluster.List(ctx, &pods, client.InNamespace(systemNamespace), client.MatchingLabels{"app.kubernetes.io/name": operatorName})
+	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), err
+}
+
+// leader is the operator's pod that holds the lease.
+func leader(ctx context.Context) (*corev1.Pod, error) {
+	var lease coordinationv1.Lease
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: operatorName}, &lease); err != nil {
+		return nil, err
+	}
+	pods, err := operatorPods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	holder := ""
+	if lease.Spec.HolderIdentity != nil {
+		holder = *lease.Spec.HolderIdentity
+	}
+	for _, pod := range pods {
+		if strings.HasPrefix(holder, pod.Name+"_") {
+			return &pod, nil
+		}
+	}
+	return nil, fmt.Errorf("the lease is held by %q, which is none of %d pods", holder, len(pods))
+}
+
+// kill ends a pod of the operator without asking it.
+func (ns *namespace) kill(pod *corev1.Pod) {
+	ns.t.Helper()
+	err := cluster.Delete(ns.t.Context(), pod, client.GracePeriodSeconds(0))
+	if client.IgnoreNotFound(err) != nil {
+		ns.t.Fatal(err)
+	}
+}
+
+// killOperator ends all of them.
+func (ns *namespace) killOperator() {
+	ns.t.Helper()
+	pods, err := operatorPods(ns.t.Context())
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	for _, pod := range pods {
+		ns.kill(&pod)
+	}
+}
+
+// operators waits until there are n pods of the operator, all ready, of which
+// one holds the lease, and returns that one first.
+func (ns *namespace) operators(n int) []corev1.Pod {
+	ns.t.Helper()
+	var pods []corev1.Pod
+	ns.eventually(fmt.Sprintf("the operator has %d ready replicas and a leader", n), func() error {
+		first, err := leader(ns.t.Context())
+		if err != nil {
+			return err
+		}
+		if pods, err = operatorPods(ns.t.Context()); err != nil {
+			return err
+		}
+		ready := 0
+		for _, pod := range pods {
+			if podReady(&pod) != nil {
+				ready++
+			}
+		}
+		if len(pods) != n || ready != n {
+			return fmt.Errorf("there are %d pods, %d of them ready", len(pods), ready)
+		}
+		slices.SortFunc(pods, func(a, _ corev1.Pod) int {
+			if a.Name == first.Name {
+				return -1
+			}
+			return 1
+		})
+		return nil
+	})
+	return pods
+}
+
+// scaleOperator changes how many replicas of the operator there are.
+func (ns *namespace) scaleOperator(n int) []corev1.Pod {
+	ns.t.Helper()
+	out, err := kubectl(ns.t.Context(), "-n", systemNamespace, "scale", "deployment/"+operatorName, fmt.Sprintf("--replicas=%d", n))
+	if err != nil {
+		ns.t.Fatal(out, err)
+	}
+	return ns.operators(n)
+}
+
+// operatorKeptCalm fails if the operator crashed, recovered from a panic, or was
+// warned that what it makes is not restricted.
+func operatorKeptCalm(ctx context.Context) error {
+	pods, err := operatorPods(ctx)
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.RestartCount > 0 {
+				return fmt.Errorf("pod %s was restarted %d times: %s", pod.Name, c.RestartCount, yamlOf(c.LastTerminationState))
+			}
+		}
+		log, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+		if err != nil {
+			return fmt.Errorf("reading the log of pod %s: %w", pod.Name, err)
+		}
+		for line := range strings.Lines(string(log)) {
+			if strings.Contains(line, "would violate PodSecurity") || strings.Contains(line, "Observed a panic") || strings.Contains(line, "panic:") {
+				return fmt.Errorf("pod %s logged: %s", pod.Name, line)
+			}
+		}
+	}
+	return nil
+}

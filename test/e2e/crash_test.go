@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// panicking compiles, and ends as soon as it starts.
+const panicking = `package handlers
+
+import "net/http"
+
+func init() {
+	panic("no database")
+}
+
+func Handler(w http.ResponseWriter, r *http.Request) {}
+`
+
+const panicMessage = "the function ended with exit code 2: panic: no database"
+
+func TestPanicAtStartOnCreate(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.stalled(ns.apply(function("panicking", panicking)), v1beta1.ReasonCrashLooping)
+	if got := condition(fn, v1beta1.ConditionReady).Message; got != panicMessage {
+		t.Errorf("Ready says %q, want %q", got, panicMessage)
+	}
+	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionTrue, v1beta1.ReasonBuilt)
+	ns.has(fn, v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica)
+
+	fn = ns.ready(ns.change(fn, source(answering("calm"))))
+	ns.answers(fn, "calm")
+}
+
+func TestPanicAtStartOnUpdate(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("panicked", answering("good"))))
+	ns.answers(fn, "good")
+	good := fn.Status.LatestRevision
+	stop := ns.load(fn)
+
+	fn = ns.stalled(ns.change(fn, source(panicking)), v1beta1.ReasonCrashLooping)
+	want := panicMessage + "; revision " + good + " goes on serving"
+	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
+		t.Errorf("Ready says %q, want %q", got, want)
+	}
+	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionTrue, v1beta1.ReasonBuilt)
+	ns.stillServes(fn, good)
+
+	fn = ns.ready(ns.change(fn, source(answering("calm"))))
+	ns.answers(fn, "calm")
+	stop()
+	ns.alwaysServed(fn)
+}
+
+// A panic while a request is served is that request's problem alone.
+func TestPanicInHandler(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("slipping", `package handlers
+
+import "net/http"
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/slip" {
+		var nobody *http.Request
+		w.Write([]byte(nobody.Host))
+	}
+	w.Write([]byte("upright"))
+}
+`)))
+	ns.answers(fn, "upright")
+	for range 3 {
+		if r := ns.call("GET", url(fn)+"/slip", ""); r.Status != 500 {
+			t.Errorf("a panic is answered %d %q", r.Status, r.Body)
+		}
+	}
+	ns.answers(fn, "upright")
+
+	metrics := ns.call("GET", adminURL(fn)+"/metrics", "").Body
+	if want := "goless_panics_total 3\n"; !strings.Contains(metrics, want) {
+		t.Errorf("want %q in\n%s", want, metrics)
+	}
+	pod := ns.pods(fn)[0]
+	if n := pod.Status.ContainerStatuses[0].RestartCount; n != 0 {
+		t.Errorf("the pod was restarted %d times", n)
+	}
+	log := ns.kubectl("logs", pod.Name, "--container=function")
+	for _, want := range []string{"invalid memory address", "handler.go:8", `"http.response.status_code":500`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log does not say %s:\n%s", want, log)
+		}
+	}
+	ns.ready(fn)
+}

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// What everything that belongs to a Function, or to one revision of it, is
+// labelled with.
+const (
+	functionLabel = "goless.io/function"
+	revisionLabel = "goless.io/revision"
+)
+
+func function(name, source string, set ...func(*v1beta1.FunctionSpec)) *v1beta1.Function {
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	fn.Spec.Function = source
+	for _, mutate := range set {
+		mutate(&fn.Spec)
+	}
+	return fn
+}
+
+func source(text string) func(*v1beta1.FunctionSpec) {
+	return func(spec *v1beta1.FunctionSpec) { spec.Function = text }
+}
+
+func replicas(n int32) func(*v1beta1.FunctionSpec) {
+	return func(spec *v1beta1.FunctionSpec) { spec.Replicas = &n }
+}
+
+func service(name string) func(*v1beta1.FunctionSpec) {
+	return func(spec *v1beta1.FunctionSpec) { spec.Service = name }
+}
+
+func serverPort(port int32) func(*v1beta1.FunctionSpec) {
+	return func(spec *v1beta1.FunctionSpec) { spec.ServerPort = port }
+}
+
+// answering is the source of a Function that answers every request with text.
+func answering(text string) string {
+	return fmt.Sprintf(`package handlers
+
+import "net/http"
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	w.Write([]byte(%q))
+}
+`, text)
+}
+
+// url is where a Function is to be found in its cluster.
+func url(fn *v1beta1.Function) string {
+	return fmt.Sprintf("http://%s.%s.svc:%d", fn.ServiceName(), fn.Namespace, fn.Port())
+}
+
+// adminURL is where its metrics and health are.
+func adminURL(fn *v1beta1.Function) string {
+	return fmt.Sprintf("http://%s.%s.svc:%d", fn.ServiceName(), fn.Namespace, v1beta1.AdminPort)
+}
+
+// condition is the condition of a kind; one without a status if there is none.
+func condition(fn *v1beta1.Function, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(fn.Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{Type: kind}
+}
+
+func holds(fn *v1beta1.Function, kind string) bool {
+	return meta.IsStatusConditionTrue(fn.Status.Conditions, kind)
+}
+
+// of tells whether an object carries the label of a Function.
+func of(fn *v1beta1.Function, object client.Object) bool {
+	return object.GetLabels()[functionLabel] == fn.Name
+}
+
+// pods are those of a Function that are not on their way out.
+func (ns *namespace) pods(fn *v1beta1.Function) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pod := range current[*corev1.Pod](ns.witness) {
+		if of(fn, pod) && pod.DeletionTimestamp == nil {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
+
+func podReady(pod *corev1.Pod) *corev1.PodCondition {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return &c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// kubectl returns all that the command prints.
+func kubectl(ctx context.Context, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "kubectl", args...).CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// kubectl works in the namespace and must succeed.
+func (ns *namespace) kubectl(args ...string) string {
+	ns.t.Helper()
+	out, err := kubectl(ns.t.Context(), append([]string{"-n", ns.name}, args...)...)
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	return out
+}
+
+var forwarding = regexp.MustCompile(`127\.0\.0\.1:(\d+)`)
+
+// forward makes a port of a Service reachable from here until the test ends, and
+// returns where: host and port.
+func forward(t *testing.T, namespace, service, port string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "kubectl", "-n", namespace, "port-forward", "--address=127.0.0.1", "service/"+service, ":"+port)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Wait() }) // the end of the test's context killed it
+	line, err := bufio.NewReader(out).ReadString('\n')
+	found := forwarding.FindStringSubmatch(line)
+	if found == nil {
+		t.Fatalf("kubectl port-forward printed %q (%v): %s", line, err, complaints.String())
+	}
+	return "127.0.0.1:" + found[1]
+}
+
+// dump prints what is in the namespace, for somebody who was not there.
+func (ns *namespace) dump(ctx context.Context) {
+	show := func(args ...string) {
+		out, _ := kubectl(ctx, args...) // an error is in what it printed
+		ns.t.Logf("$ kubectl %s\n%s", strings.Join(args, " "), out)
+	}
+	show("-n", ns.name, "get", "functions,deployments,replicasets,pods,services,endpointslices,configmaps", "-o", "wide")
+	show("-n", ns.name, "get", "functions", "-o", "yaml")
+	show("-n", ns.name, "get", "pods", "-o", "yaml")
+	show("-n", ns.name, "events")
+	var pods corev1.PodList
+	if err := cluster.List(ctx, &pods, client.InNamespace(ns.name)); err != nil {
+		ns.t.Log(err)
+	}
+	for _, pod := range pods.Items {
+		show("-n", ns.name, "logs", pod.Name, "--all-containers", "--prefix", "--tail=100")
+	}
+	show("-n", systemNamespace, "logs", "deployment/"+operatorName, "--tail=100")
+}
+
+func yamlOf(object any) string {
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}

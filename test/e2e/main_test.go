@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// patience is how long a test waits for what must happen. It is many times what
+// anything takes, because the machine may be busy.
+const patience = 3 * time.Minute
+
+// The cluster under test, and the program inside of it that sends requests.
+var (
+	config  *rest.Config
+	scheme  = runtime.NewScheme()
+	cluster client.Client
+	kube    *kubernetes.Clientset
+	caller  *probe
+)
+
+// prometheus is the path of a Prometheus server; empty where there is none.
+var prometheus = os.Getenv("PROMETHEUS")
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	// Tests wait more than they work, so the processors of this machine do not
+	// count. An explicit -parallel comes later and wins.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := connect(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var err error
+	if caller, err = startProbe(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "starting the program that sends requests:", err)
+		return 1
+	}
+	defer caller.remove()
+
+	code := m.Run()
+	if err := operatorKeptCalm(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "FAIL: the operator:", err)
+		return 1
+	}
+	return code
+}
+
+// connect fails where there is no cluster with Goless in it.
+func connect(ctx context.Context) error {
+	if os.Getenv("KUBECONFIG") == "" {
+		return errors.New("KUBECONFIG is not set: run make e2e, which brings up a cluster with Goless in it")
+	}
+	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme))
+	if err != nil {
+		return err
+	}
+	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
+	if err != nil {
+		return fmt.Errorf("reading KUBECONFIG: %w", err)
+	}
+	config.QPS = -1 // the API server defends itself
+	config.WarningHandlerWithContext = rest.NoWarnings{}
+	if cluster, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	if kube, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	if err := cluster.Get(ctx, client.ObjectKey{Name: systemNamespace}, &corev1.Namespace{}); err != nil {
+		return fmt.Errorf("looking for Goless, which make e2e installs: %w", err)
+	}
+	return nil
+}

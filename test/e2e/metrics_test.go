@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	neturl "net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A real Prometheus server reads from a function what was asked of it.
+func TestPrometheus(t *testing.T) {
+	if prometheus == "" {
+		t.Skip("PROMETHEUS does not name a Prometheus server: make e2e sets it where the package prometheus is to be had")
+	}
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("measured", `package handlers
+
+import "net/http"
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/missing" {
+		http.NotFound(w, r)
+	}
+}
+`)))
+	ns.answers(fn, "")
+	server := startPrometheus(t, forward(t, ns.name, fn.ServiceName(), "metrics"))
+
+	const good, missing = 5, 3
+	for range good - 1 { // ns.answers asked once at least
+		ns.call("POST", url(fn), "")
+	}
+	for range missing {
+		ns.call("GET", url(fn)+"/missing", "")
+	}
+	for query, want := range map[string]string{
+		`up`: "1",
+		`http_server_request_duration_seconds_count{method="POST",code="200"}`:                                           fmt.Sprint(good - 1),
+		`http_server_request_duration_seconds_count{method="GET",code="404"}`:                                            fmt.Sprint(missing),
+		`total_by_method{method="POST"}`:                                                                                 fmt.Sprint(good - 1),
+		`sum(total_invocations) - sum(http_server_request_duration_seconds_count)`:                                       "0",
+		`goless_build_info{function="measured",namespace="` + ns.name + `",revision="` + fn.Status.LatestRevision + `"}`: "1",
+	} {
+		ns.eventually("Prometheus has "+query, func() error {
+			got, err := server.query(t.Context(), query)
+			if err == nil && got != want {
+				err = fmt.Errorf("it has %q, want %q", got, want)
+			}
+			return err
+		})
+	}
+}
+
+// A promServer is the address of a Prometheus server.
+type promServer string
+
+// startPrometheus starts one that scrapes the target until the test ends.
+func startPrometheus(t *testing.T, target string) promServer {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "prometheus.yml")
+	text := fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s}
+scrape_configs:
+  - job_name: functions
+    static_configs: [{targets: [%q]}]
+`, target)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	server := promServer(freeAddress(t))
+	cmd := exec.CommandContext(t.Context(), prometheus, "--config.file="+file, "--storage.tsdb.path="+dir, "--web.listen-address="+string(server))
+	log := &strings.Builder{}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Wait() // the end of the test's context killed it
+		if t.Failed() {
+			t.Logf("Prometheus wrote:\n%s", log)
+		}
+	})
+	return server
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nothing was sent
+	return l.Addr().String()
+}
+
+// query is the value of an expression that has one.
+func (s promServer) query(ctx context.Context, expression string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(s)+"/api/v1/query?query="+neturl.QueryEscape(expression), nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(response.Body)
+	var answer struct {
+		Data struct {
+			Result []struct{ Value [2]any }
+		}
+	}
+	if err = errors.Join(err, json.Unmarshal(data, &answer)); err != nil {
+		return "", fmt.Errorf("%w: %s", err, data)
+	}
+	if n := len(answer.Data.Result); n != 1 {
+		return "", fmt.Errorf("there are %d results: %s", n, data)
+	}
+	return fmt.Sprint(answer.Data.Result[0].Value[1]), nil
+}
+
+// The operator's own metrics are for accounts with goless-metrics-reader.
+func TestOperatorMetrics(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	address := "https://" + forward(t, systemNamespace, operatorName, "metrics") + "/metrics"
+
+	if status, body := ns.scrape(address, ""); status != http.StatusUnauthorized {
+		t.Errorf("without a token the answer is %d: %s", status, body)
+	}
+	nobody, reader := ns.token("nobody"), ns.token("reader")
+	if status, body := ns.scrape(address, nobody); status != http.StatusForbidden {
+		t.Errorf("for any account the answer is %d: %s", status, body)
+	}
+	binding := ns.name
+	ns.kubectl("create", "clusterrolebinding", binding, "--clusterrole=goless-metrics-reader", "--serviceaccount="+ns.name+":reader")
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if _, err := kubectl(ctx, "delete", "clusterrolebinding", binding); err != nil {
+			t.Error(err)
+		}
+	})
+	ns.eventually("a metrics reader may read", func() error {
+		status, body := ns.scrape(address, reader)
+		if status != http.StatusOK || !strings.Contains(body, `controller_runtime_reconcile_total{controller="function"`) {
+			return fmt.Errorf("the answer is %d: %s", status, body)
+		}
+		return nil
+	})
+}

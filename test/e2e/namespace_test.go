@@ -1,0 +1,197 @@
+package e2e
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// A namespace of the cluster, for one test.
+type namespace struct {
+	t       *testing.T
+	name    string
+	client  client.Client
+	witness *witness
+
+	mu       sync.Mutex
+	warnings []string
+}
+
+// newNamespace makes a namespace that admits no pod that is not restricted, and
+// removes it when the test ends. When the test failed, it prints first what is in
+// there.
+func newNamespace(t *testing.T) *namespace {
+	t.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: "goless-e2e-",
+		Labels: map[string]string{
+			"pod-security.kubernetes.io/enforce": "restricted",
+			"pod-security.kubernetes.io/warn":    "restricted",
+		},
+		Annotations: map[string]string{"goless.io/test": t.Name()},
+	}}
+	if err := cluster.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	ns := &namespace{t: t, name: object.Name}
+	watching, stopWatching := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		stopWatching()
+		ns.close(object)
+	})
+
+	own := rest.CopyConfig(config)
+	own.WarningHandlerWithContext = ns
+	var err error
+	if ns.client, err = client.New(own, client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	if ns.witness, err = newWitness(watching, ns.name); err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+// HandleWarningHeaderWithContext records what the API server warns of.
+func (ns *namespace) HandleWarningHeaderWithContext(_ context.Context, code int, _, text string) {
+	if code != 299 {
+		return
+	}
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.warnings = append(ns.warnings, text)
+}
+
+func (ns *namespace) warned() []string {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return slices.Clone(ns.warnings)
+}
+
+func (ns *namespace) close(object *corev1.Namespace) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if ns.witness != nil {
+		ns.neverLied()
+	}
+	if warnings := ns.warned(); len(warnings) > 0 {
+		ns.t.Errorf("the API server warned:\n%s", strings.Join(warnings, "\n"))
+	}
+	if ns.t.Failed() {
+		ns.dump(ctx)
+	}
+	if err := cluster.Delete(ctx, object); err != nil {
+		ns.t.Errorf("removing the namespace: %v", err)
+	}
+}
+
+// create makes an object in the namespace.
+func (ns *namespace) create(object client.Object) {
+	ns.t.Helper()
+	object.SetNamespace(ns.name)
+	if err := ns.client.Create(ns.t.Context(), object); err != nil {
+		ns.t.Fatal(err)
+	}
+}
+
+// get reads an object of the namespace from the API server.
+func get[T client.Object](ns *namespace, name string, into T) T {
+	ns.t.Helper()
+	if err := ns.client.Get(ns.t.Context(), client.ObjectKey{Namespace: ns.name, Name: name}, into); err != nil {
+		ns.t.Fatal(err)
+	}
+	return into
+}
+
+// apply makes a Function.
+func (ns *namespace) apply(fn *v1beta1.Function) *v1beta1.Function {
+	ns.t.Helper()
+	ns.create(fn)
+	return fn
+}
+
+// change changes the spec of a Function and returns what it became.
+func (ns *namespace) change(fn *v1beta1.Function, mutate func(*v1beta1.FunctionSpec)) *v1beta1.Function {
+	ns.t.Helper()
+	fn = get(ns, fn.Name, &v1beta1.Function{})
+	before := fn.DeepCopy()
+	mutate(&fn.Spec)
+	if err := ns.client.Patch(ns.t.Context(), fn, client.MergeFrom(before)); err != nil {
+		ns.t.Fatal(err)
+	}
+	if fn.Generation == before.Generation {
+		ns.t.Fatal("the change changes nothing")
+	}
+	return fn
+}
+
+// until waits for what is told, looking again at each sighting.
+func (ns *namespace) until(what string, ok func() bool) {
+	ns.t.Helper()
+	deadline := time.After(patience)
+	for {
+		news := ns.witness.next()
+		if ok() {
+			return
+		}
+		select {
+		case <-news:
+		case <-deadline:
+			ns.t.Fatalf("waited %s in vain until %s", patience, what)
+		case <-ns.t.Context().Done():
+			ns.t.Fatalf("the test ended before %s", what)
+		}
+	}
+}
+
+// becomes waits until the operator has seen the spec of fn and its status is as
+// told.
+func (ns *namespace) becomes(fn *v1beta1.Function, what string, ok func(*v1beta1.Function) bool) *v1beta1.Function {
+	ns.t.Helper()
+	var found *v1beta1.Function
+	ns.until("Function "+fn.Name+" is "+what, func() bool {
+		for _, f := range current[*v1beta1.Function](ns.witness) {
+			if f.UID == fn.UID && f.Status.ObservedGeneration >= fn.Generation && ok(f) {
+				found = f.DeepCopy()
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+// ready waits until what the spec of fn says is what serves.
+func (ns *namespace) ready(fn *v1beta1.Function) *v1beta1.Function {
+	ns.t.Helper()
+	fn = ns.becomes(fn, "ready", func(fn *v1beta1.Function) bool { return holds(fn, v1beta1.ConditionReady) })
+	ns.agree(fn)
+	return fn
+}
+
+// stalled waits until fn needs its user, for the reason told.
+func (ns *namespace) stalled(fn *v1beta1.Function, reason string) *v1beta1.Function {
+	ns.t.Helper()
+	fn = ns.becomes(fn, "stalled: "+reason, func(fn *v1beta1.Function) bool {
+		stalled := condition(fn, v1beta1.ConditionStalled)
+		return stalled.Status == metav1.ConditionTrue && stalled.Reason == reason
+	})
+	ns.agree(fn)
+	return fn
+}
+
+// gone waits until no object of a kind is left that is told.
+func gone[T client.Object](ns *namespace, what string, is func(T) bool) {
+	ns.t.Helper()
+	ns.until(what, func() bool { return !slices.ContainsFunc(current[T](ns.witness), is) })
+}

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// A probe sends requests from inside the cluster. It is a Function itself:
+// testdata/probe.yaml.
+type probe struct{ namespace string }
+
+// A reply is what came back of one request. Error is empty when something did.
+type reply struct {
+	Status int
+	Header http.Header
+	Body   string
+	Error  string
+}
+
+// Traffic is what came of constant requests.
+type traffic struct {
+	Requests, Failures int
+	Errors             []string
+	Answers            map[string]struct {
+		Count       int
+		First, Last time.Time
+	}
+}
+
+func startProbe(ctx context.Context) (*probe, error) {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "goless-e2e-probe-"}}
+	if err := cluster.Create(ctx, namespace); err != nil {
+		return nil, err
+	}
+	p := &probe{namespace: namespace.Name}
+	_, err := kubectl(ctx, "-n", p.namespace, "apply", "-f", "testdata/probe.yaml")
+	if err == nil {
+		_, err = kubectl(ctx, "-n", p.namespace, "wait", "--for=condition=Ready", "function/probe", "--timeout=2m")
+	}
+	if err != nil {
+		state, _ := kubectl(ctx, "-n", p.namespace, "get", "functions,pods,events", "-o", "wide")
+		status, _ := kubectl(ctx, "-n", p.namespace, "get", "function/probe", "-o", "jsonpath={.status}")
+		p.remove()
+		return nil, fmt.Errorf("%w\n%s%s", err, state, status)
+	}
+	return p, nil
+}
+
+func (p *probe) remove() {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.namespace}}
+	_ = cluster.Delete(context.Background(), namespace) // the next run makes its own
+}
+
+// request is one to the probe itself, which the API server forwards.
+func (p *probe) request(method, path string) *rest.Request {
+	return kube.CoreV1().RESTClient().Verb(method).
+		Namespace(p.namespace).Resource("services").Name("http:probe:8080").SubResource("proxy").Suffix(path)
+}
+
+// call sends one request.
+func (p *probe) call(ctx context.Context, method, url, body string) (reply, error) {
+	request := p.request(method, "call").Param("url", url)
+	if body != "" {
+		request.Body([]byte(body))
+	}
+	data, err := request.DoRaw(ctx)
+	if err != nil {
+		return reply{}, fmt.Errorf("asking the probe: %w: %s", err, data)
+	}
+	var r reply
+	return r, errors.Join(json.Unmarshal(data, &r))
+}
+
+// call sends one request to a URL inside the cluster, and fails the test when
+// nothing comes back.
+func (ns *namespace) call(method, url, body string) reply {
+	ns.t.Helper()
+	r, err := caller.call(ns.t.Context(), method, url, body)
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	if r.Error != "" {
+		ns.t.Fatalf("%s %s: %s", method, url, r.Error)
+	}
+	return r
+}
+
+// reach waits until the ports of a Function's Service can be: a node learns with
+// a delay where the pods of a Service are.
+func (ns *namespace) reach(fn *v1beta1.Function) {
+	ns.t.Helper()
+	for _, address := range []string{url(fn), adminURL(fn)} {
+		ns.eventually(address+" can be reached", func() error {
+			r, err := caller.call(ns.t.Context(), http.MethodOptions, address+"/reach", "")
+			if err == nil && r.Error != "" {
+				err = errors.New(r.Error)
+			}
+			return err
+		})
+	}
+}
+
+// answers waits until a Function gives the answer: as above, and the old pods are
+// asked for a while after the new ones are ready.
+func (ns *namespace) answers(fn *v1beta1.Function, want string) {
+	ns.t.Helper()
+	ns.eventually(fmt.Sprintf("%s answers %q", url(fn), want), func() error {
+		r, err := caller.call(ns.t.Context(), http.MethodGet, url(fn), "")
+		if err != nil {
+			return err
+		}
+		if r.Status != http.StatusOK || r.Body != want {
+			return fmt.Errorf("it answers %d %q %s", r.Status, r.Body, r.Error)
+		}
+		return nil
+	})
+}
+
+// eventually is for what cannot be watched: it tries until there is no error.
+func (ns *namespace) eventually(what string, try func() error) {
+	ns.t.Helper()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	deadline := time.After(patience)
+	for {
+		err := try()
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-deadline:
+			ns.t.Fatalf("waited %s in vain until %s: %v", patience, what, err)
+		}
+	}
+}
+
+// load sends constant requests to a Function, over old connections and new ones,
+// until stop is called.
+func (ns *namespace) load(fn *v1beta1.Function) (stop func() traffic) {
+	ns.t.Helper()
+	id, err := caller.request(http.MethodPost, "start").
+		Param("url", url(fn)).Param("workers", "4").Param("rps", "80").DoRaw(ns.t.Context())
+	if err != nil {
+		ns.t.Fatalf("starting the traffic: %v: %s", err, id)
+	}
+	return func() traffic {
+		ns.t.Helper()
+		data, err := caller.request(http.MethodPost, "stop").Param("id", string(id)).DoRaw(ns.t.Context())
+		if err != nil {
+			ns.t.Fatalf("stopping the traffic: %v: %s", err, data)
+		}
+		var all traffic
+		if err := json.Unmarshal(data, &all); err != nil {
+			ns.t.Fatal(err)
+		}
+		if all.Failures > 0 {
+			ns.t.Errorf("%d of %d requests failed:\n%s", all.Failures, all.Requests, strings.Join(all.Errors, "\n"))
+		}
+		ns.t.Logf("%d requests, %d failed", all.Requests, all.Failures)
+		return all
+	}
+}

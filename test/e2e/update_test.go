@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// A change of source under constant traffic: the new answer comes, the old pod
+// ends only when the new one serves, and no request fails.
+func TestChangeOfSource(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("changing", answering("old"))))
+	ns.answers(fn, "old")
+	old := ns.pods(fn)
+	if len(old) != 1 {
+		t.Fatalf("there are %d pods", len(old))
+	}
+	stop := ns.load(fn)
+
+	fn = ns.ready(ns.change(fn, source(answering("new"))))
+	ns.answers(fn, "new")
+	gone(ns, "the old pod is gone", func(pod *corev1.Pod) bool { return pod.UID == old[0].UID })
+	seen := stop()
+
+	if seen.Answers["old"].Count == 0 || seen.Answers["new"].Count == 0 || len(seen.Answers) != 2 {
+		t.Errorf("the answers were %v", seen.Answers)
+	}
+	if !seen.Answers["old"].First.Before(seen.Answers["new"].First) {
+		t.Errorf("the new answer was there before the old one: %v", seen.Answers)
+	}
+	ns.alwaysServed(fn)
+	ns.endedAfterReady(old[0], fn)
+}
+
+// A function with many replicas changes one after the other.
+func TestChangeOfSourceWithReplicas(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("many", answering("old"), replicas(3))))
+	ns.answers(fn, "old")
+	stop := ns.load(fn)
+
+	fn = ns.ready(ns.change(fn, source(answering("new"))))
+	gone(ns, "no old pod is left", func(pod *corev1.Pod) bool {
+		return of(fn, pod) && pod.Labels[revisionLabel] != fn.Status.LatestRevision
+	})
+	ns.answers(fn, "new")
+	if seen := stop(); len(seen.Answers) != 2 {
+		t.Errorf("the answers were %v", seen.Answers)
+	}
+	ns.alwaysServed(fn)
+	ns.nothingTwice()
+}
+
+// Three changes at once and one back: the last one counts, whatever was under
+// way.
+func TestChangesInARow(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("restless", answering("first"))))
+	ns.answers(fn, "first")
+	stop := ns.load(fn)
+
+	for _, text := range []string{answering("second"), "package broken", answering("third"), answering("first")} {
+		fn = ns.change(fn, source(text))
+	}
+	fn = ns.ready(fn)
+	for _, text := range []string{answering("third"), answering("last")} {
+		fn = ns.change(fn, source(text))
+	}
+	fn = ns.ready(fn)
+	ns.answers(fn, "last")
+	stop()
+	ns.alwaysServed(fn)
+	gone(ns, "only the latest source is kept", func(c *corev1.ConfigMap) bool {
+		return of(fn, c) && c.Labels[revisionLabel] != fn.Status.LatestRevision
+	})
+}
+
+// A request that is under way when its pod has to go is answered to its end.
+func TestRequestOutlivesUpdate(t *testing.T) {
+	t.Parallel()
+	const slow = `package handlers
+
+import (
+	"net/http"
+	"time"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/slow" {
+		time.Sleep(15 * time.Second)
+	}
+	w.Write([]byte("old"))
+}
+`
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("patient", slow)))
+	ns.answers(fn, "old")
+	old := ns.pods(fn)[0]
+	type outcome struct {
+		reply
+		err error
+	}
+	answered := make(chan outcome, 1)
+	go func() {
+		r, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/slow", "")
+		answered <- outcome{r, err}
+	}()
+	ns.eventually("the request is under way", func() error {
+		metrics := ns.call(http.MethodGet, adminURL(fn)+"/metrics", "").Body
+		if !strings.Contains(metrics, "http_server_active_requests 1\n") {
+			return differs(metrics)
+		}
+		return nil
+	})
+
+	fn = ns.ready(ns.change(fn, source(answering("new"))))
+	ns.until("the old pod has to go", func() bool {
+		return !first(ns.witness, func(pod *corev1.Pod) bool { return pod.UID == old.UID && pod.DeletionTimestamp != nil }).IsZero()
+	})
+	if r := <-answered; r.err != nil || r.Error != "" || r.Body != "old" {
+		t.Errorf("the request that was under way is answered %d %q %s %v", r.Status, r.Body, r.Error, r.err)
+	}
+	ns.answers(fn, "new")
+}
+
+// endedAfterReady fails the test if the end of a pod was asked for before one of
+// the latest revision was ready, by the clock of the cluster.
+func (ns *namespace) endedAfterReady(old *corev1.Pod, fn *v1beta1.Function) {
+	ns.t.Helper()
+	var asked, ready time.Time
+	for _, pod := range versions[*corev1.Pod](ns.witness) {
+		if pod.UID == old.UID && pod.DeletionTimestamp != nil && asked.IsZero() {
+			asked = pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+		}
+		if c := podReady(pod); c != nil && pod.Labels[revisionLabel] == fn.Status.LatestRevision && ready.IsZero() {
+			ready = c.LastTransitionTime.Time
+		}
+	}
+	if asked.IsZero() || ready.IsZero() || asked.Before(ready) {
+		ns.t.Errorf("the end of the old pod was asked for at %s, the new one was ready at %s", asked, ready)
+	}
+}
+
+// alwaysServed fails the test if, after its first pod was ready, there was a
+// moment at which the Service of a Function had none.
+func (ns *namespace) alwaysServed(fn *v1beta1.Function) {
+	ns.t.Helper()
+	ready, served := map[string]int{}, false
+	for _, s := range ns.witness.all() {
+		slice, ok := s.object.(*discoveryv1.EndpointSlice)
+		if !ok || slice.Labels[discoveryv1.LabelServiceName] != fn.ServiceName() {
+			continue
+		}
+		ready[slice.Name] = 0
+		if !s.gone {
+			ready[slice.Name] = readyEndpoints(slice)
+		}
+		total := 0
+		for _, n := range ready {
+			total += n
+		}
+		if served && total == 0 {
+			ns.t.Errorf("Service %s had no ready pod at %s", fn.ServiceName(), s.at.Format(time.TimeOnly))
+		}
+		served = served || total > 0
+	}
+	if !served {
+		ns.t.Errorf("Service %s never had a ready pod", fn.ServiceName())
+	}
+}
+
+func readyEndpoints(slice *discoveryv1.EndpointSlice) int {
+	n := 0
+	for _, e := range slice.Endpoints {
+		if e.Conditions.Ready != nil && *e.Conditions.Ready {
+			n++
+		}
+	}
+	return n
+}
+
+// uids are those of pods, in an order.
+func uids(pods []*corev1.Pod) []string {
+	var ids []string
+	for _, pod := range pods {
+		ids = append(ids, string(pod.UID))
+	}
+	slices.Sort(ids)
+	return ids
+}
