@@ -100,12 +100,13 @@ func (ns *namespace) operators(n int) []corev1.Pod {
 	return pods
 }
 
-// scaleOperator changes how many replicas of the operator there are.
+// scaleOperator changes how many replicas of the operator there are, and waits as
+// operators does.
 func (ns *namespace) scaleOperator(n int) []corev1.Pod {
 	ns.t.Helper()
-	out, err := kubectl(ns.t.Context(), "-n", systemNamespace, "scale", "deployment/"+operatorName, fmt.Sprintf("--replicas=%d", n))
+	_, err := kubectl(ns.t.Context(), "-n", systemNamespace, "scale", "deployment/"+operatorName, fmt.Sprintf("--replicas=%d", n))
 	if err != nil {
-		ns.t.Fatal(out, err)
+		ns.t.Fatal(err)
 	}
 	return ns.operators(n)
 }

@@ -10,9 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/status"
@@ -29,10 +27,14 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 		return verdict.problem, nil
 	}
 	if len(verdict.diagnostics) > 0 {
-		var err error
-		if fn, err = r.lastValid(ctx, fn); fn == nil {
+		valid, err := r.lastValid(ctx, fn)
+		if err != nil {
 			return nil, err
 		}
+		if valid == nil {
+			return r.keep(ctx, fn)
+		}
+		fn = valid
 	}
 
 	return solvable(errors.Join(
@@ -40,25 +42,6 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 		ensure(ctx, r, fn, desired.Deployment(fn, r.Images), &appsv1.Deployment{}, appsv1ac.ExtractDeployment),
 		ensure(ctx, r, fn, desired.Service(fn), &corev1.Service{}, corev1ac.ExtractService),
 	))
-}
-
-// lastValid is the Function with the last source that was not refused; nil when
-// there was none.
-func (r *Reconciler) lastValid(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Function, error) {
-	if fn.Status.LatestRevision == "" {
-		return nil, nil
-	}
-	var source corev1.ConfigMap
-	key := client.ObjectKey{Namespace: fn.Namespace, Name: desired.ConfigMapName(fn, fn.Status.LatestRevision)}
-	if err := r.Client.Get(ctx, key, &source); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	if !metav1.IsControlledBy(&source, fn) {
-		return nil, nil
-	}
-	valid := fn.DeepCopy()
-	valid.Spec.Function = source.Data[handler.Filename]
-	return valid, nil
 }
 
 // solvable takes a name that belongs to somebody else out of the errors: trying

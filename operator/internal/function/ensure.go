@@ -80,7 +80,8 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 
 // replace is for what an apply cannot mend. It leaves entries of others in lists,
 // and with somebody's port beside ours, say, a Service is invalid. What has no
-// spec is an immutable ConfigMap with a content that is not ours.
+// spec is an immutable ConfigMap with a content that is not ours. The labels come
+// along, because without them no event would tell of the object any more.
 func (r *Reconciler) replace(ctx context.Context, live client.Object, content map[string]any) error {
 	spec, ok := content["spec"]
 	if !ok {
@@ -91,6 +92,7 @@ func (r *Reconciler) replace(ctx context.Context, live client.Object, content ma
 	}
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": live.GetUID()},
+		{"op": "add", "path": "/metadata/labels", "value": content["metadata"].(map[string]any)["labels"]},
 		{"op": "replace", "path": "/spec", "value": spec},
 	})
 	if err != nil {

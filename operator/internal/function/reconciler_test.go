@@ -152,9 +152,11 @@ func TestDriftIsUndone(t *testing.T) {
 	t.Run("port exchanged", func(t *testing.T) {
 		// The entry with another port is another entry, and not ours.
 		await(t, fn, "svc", service, ownedByApply)
-		service.Spec.Ports[0].Port = 81
+		service.Spec.Ports[0].Port, service.Labels = 81, nil
 		overwrite(t, service)
-		await(t, fn, "svc", service, func(s *corev1.Service) bool { return len(s.Spec.Ports) == 2 && s.Spec.Ports[0].Port == 9000 })
+		await(t, fn, "svc", service, func(s *corev1.Service) bool {
+			return len(s.Spec.Ports) == 2 && s.Spec.Ports[0].Port == 9000 && s.Labels[desired.FunctionLabel] == fn.Name
+		})
 		await(t, fn, "svc", service, ownedByApply)
 	})
 	t.Run("deleted", func(t *testing.T) {
@@ -268,6 +270,28 @@ func TestInvalidSourceKeepsTheLastValidOne(t *testing.T) {
 	if status := get(t, fn).Status; status.Build != nil && len(status.Build.Diagnostics) > 0 {
 		t.Errorf("old diagnostics stay: %+v", status.Build)
 	}
+}
+
+// Even without the last valid source, what runs is scaled and keeps its Service.
+func TestInvalidSourceWithoutTheLastValidOne(t *testing.T) {
+	fn := create(t, "lost", func(*v1beta1.Function) {})
+	revision := desired.Revision(hello)
+	await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
+	await(t, fn, "svc", &corev1.Service{}, ownedByApply)
+	awaitReady(t, fn, v1beta1.ReasonBuilding)
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function = "package handlers" })
+	awaitReady(t, fn, v1beta1.ReasonInvalidSource)
+	source := await(t, fn, fn.Name+"-"+revision, &corev1.ConfigMap{}, nil)
+	for _, lost := range []client.Object{source, await(t, fn, "svc", &corev1.Service{}, nil)} {
+		if err := cluster.Delete(t.Context(), lost); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(0)) })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		return *d.Spec.Replicas == 0 && desired.RevisionOf(&d.Spec.Template) == revision
+	})
+	await(t, fn, "svc", &corev1.Service{}, nil)
 }
 
 // Sources that no ReplicaSet needs any more go away.
