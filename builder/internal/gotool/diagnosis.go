@@ -90,7 +90,7 @@ func (d *diagnosis) extend(line string) {
 	}
 	last := &d.diagnostics[len(d.diagnostics)-1]
 	more := strings.TrimSpace(strings.ReplaceAll(line, d.build.Package+"/", ""))
-	*last = handler.NewDiagnostic(last.File, last.Line, last.Column, last.Message+"; "+more)
+	*last = handler.NewDiagnostic(last.File, last.Line, last.Column, strings.TrimSuffix(last.Message, ":")+"; "+more)
 }
 
 // isChain reports whether line only says how the go command came to the author's

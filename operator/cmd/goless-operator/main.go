@@ -11,17 +11,14 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/function"
 )
@@ -84,31 +81,20 @@ func run(ctx context.Context, cfg config) error {
 }
 
 func managerOptions(cfg config) (ctrl.Options, error) {
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
-		return ctrl.Options{}, fmt.Errorf("building the scheme: %w", err)
-	}
-	cacheOptions, err := function.CacheOptions()
+	options, err := function.ManagerOptions()
 	if err != nil {
-		return ctrl.Options{}, fmt.Errorf("limiting the cache: %w", err)
+		return ctrl.Options{}, fmt.Errorf("setting up the manager: %w", err)
 	}
-	return ctrl.Options{
-		Scheme: scheme,
-		Cache:  cacheOptions,
-		Client: client.Options{
-			FieldOwner: function.FieldOwner,
-			// A reconcile that follows a write sees it; without this, a stale
-			// cache could show a Function as ready that is not.
-			Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)},
-		},
-		Metrics: metricsserver.Options{
-			BindAddress:    cfg.metricsAddress,
-			SecureServing:  true,
-			FilterProvider: filters.WithAuthenticationAndAuthorization,
-		},
-		HealthProbeBindAddress:        cfg.healthAddress,
-		LeaderElection:                cfg.leaderElection,
-		LeaderElectionID:              "goless-operator",
-		LeaderElectionReleaseOnCancel: true,
-	}, nil
+	options.Metrics = metricsserver.Options{
+		BindAddress:    cfg.metricsAddress,
+		SecureServing:  true,
+		FilterProvider: filters.WithAuthenticationAndAuthorization,
+	}
+	options.HealthProbeBindAddress = cfg.healthAddress
+	options.LeaderElection = cfg.leaderElection
+	options.LeaderElectionID = "goless-operator"
+	options.LeaderElectionReleaseOnCancel = true
+	// Less than the grace period of the pod, so that the lease is released.
+	options.GracefulShutdownTimeout = new(10 * time.Second)
+	return options, nil
 }

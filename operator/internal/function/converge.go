@@ -37,25 +37,26 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 		fn = valid
 	}
 
-	return solvable(errors.Join(
+	return solvable(
 		ensure(ctx, r, fn, desired.ConfigMap(fn), &corev1.ConfigMap{}, corev1ac.ExtractConfigMap),
 		ensure(ctx, r, fn, desired.Deployment(fn, r.Images), &appsv1.Deployment{}, appsv1ac.ExtractDeployment),
 		ensure(ctx, r, fn, desired.Service(fn), &corev1.Service{}, corev1ac.ExtractService),
-	))
+	)
 }
 
-// solvable takes a name that belongs to somebody else out of the errors: trying
-// again at once does not help.
-func solvable(err error) (*status.Problem, error) {
-	taken, ok := errors.AsType[*notOwnedError](err)
-	if !ok {
-		return nil, err
+// solvable tells a name that belongs to somebody else, the first one, from other
+// errors: trying again at once does not help.
+func solvable(results ...error) (problem *status.Problem, err error) {
+	for _, result := range results {
+		taken, ok := errors.AsType[*notOwnedError](result)
+		switch {
+		case !ok:
+			err = errors.Join(err, result)
+		case problem == nil:
+			problem = &status.Problem{Reason: taken.reason(), Message: taken.Error()}
+		}
 	}
-	reason := v1beta1.ReasonNotOwned
-	if taken.kind == "Service" {
-		reason = v1beta1.ReasonServiceConflict
-	}
-	return &status.Problem{Reason: reason, Message: taken.Error()}, nil
+	return problem, err
 }
 
 // notOwnedError says that an object has the name that a Function needs and is
@@ -63,6 +64,13 @@ func solvable(err error) (*status.Problem, error) {
 type notOwnedError struct {
 	kind, name string
 	controller *metav1.OwnerReference
+}
+
+func (e *notOwnedError) reason() string {
+	if e.kind == "Service" {
+		return v1beta1.ReasonServiceConflict
+	}
+	return v1beta1.ReasonNotOwned
 }
 
 func (e *notOwnedError) Error() string {

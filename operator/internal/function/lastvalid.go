@@ -28,11 +28,11 @@ func (r *Reconciler) lastValid(ctx context.Context, fn *v1beta1.Function) (*v1be
 	if err := r.Client.Get(ctx, key, &source); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if !metav1.IsControlledBy(&source, fn) {
-		return nil, nil
-	}
 	valid := fn.DeepCopy()
 	valid.Spec.Function = source.Data[handler.Filename]
+	if !metav1.IsControlledBy(&source, fn) || desired.Revision(valid.Spec.Function) != fn.Status.LatestRevision {
+		return nil, nil // somebody has laid it there; only the name says that it was ours
+	}
 	return valid, nil
 }
 

@@ -2,7 +2,6 @@ package function_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,8 +11,6 @@ import (
 	"time"
 
 	"go.uber.org/zap/zapcore"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/function"
 )
@@ -35,25 +31,30 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "skipping the tests against a real API server: KUBEBUILDER_ASSETS is not set, make test sets it")
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" {
+		assets = filepath.Join("..", "..", "..", ".cache", "assets")
+	}
+	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
+		fmt.Fprintf(os.Stderr, "skipping the tests against a real API server: %v, make unit builds one\n", err)
 		return
 	}
-	os.Exit(run(m))
+	os.Exit(run(m, assets))
 }
 
-func run(m *testing.M) int {
+func run(m *testing.M, assets string) int {
 	environment := &envtest.Environment{
+		BinaryAssetsDirectory:    assets,
 		CRDDirectoryPaths:        []string{filepath.Join("..", "..", "..", "deploy", "10-crd.yaml")},
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: 2 * time.Minute,
 	}
+	defer environment.Stop() //nolint:errcheck // what did not start cannot be stopped
 	config, err := environment.Start()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting etcd and kube-apiserver:", err)
 		return 1
 	}
-	defer environment.Stop() //nolint:errcheck // the processes are gone with the test either way
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if err := startOperator(ctx, config); err != nil {
@@ -65,27 +66,17 @@ func run(m *testing.M) int {
 
 func startOperator(ctx context.Context, config *rest.Config) error {
 	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))
-	scheme := runtime.NewScheme()
-	cacheOptions, cacheErr := function.CacheOptions()
-	err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), cacheErr)
+	options, err := function.ManagerOptions()
 	if err != nil {
 		return err
 	}
-	if cluster, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+	options.Metrics = metricsserver.Options{BindAddress: "0"}
+	if cluster, err = client.New(config, client.Options{Scheme: options.Scheme}); err != nil {
 		return err
 	}
-
 	watched := rest.CopyConfig(config)
 	watched.Wrap(writes.wrap)
-	mgr, err := ctrl.NewManager(watched, ctrl.Options{
-		Scheme: scheme,
-		Cache:  cacheOptions,
-		Client: client.Options{
-			FieldOwner: function.FieldOwner,
-			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: new(true)},
-		},
-		Metrics: metricsserver.Options{BindAddress: "0"},
-	})
+	mgr, err := ctrl.NewManager(watched, options)
 	if err != nil {
 		return err
 	}

@@ -272,7 +272,8 @@ func TestInvalidSourceKeepsTheLastValidOne(t *testing.T) {
 	}
 }
 
-// Even without the last valid source, what runs is scaled and keeps its Service.
+// Even without the last valid source, or with a forged one under its name, what
+// runs is scaled and keeps its Service.
 func TestInvalidSourceWithoutTheLastValidOne(t *testing.T) {
 	fn := create(t, "lost", func(*v1beta1.Function) {})
 	revision := desired.Revision(hello)
@@ -286,6 +287,15 @@ func TestInvalidSourceWithoutTheLastValidOne(t *testing.T) {
 		if err := cluster.Delete(t.Context(), lost); err != nil {
 			t.Fatal(err)
 		}
+	}
+	forged := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: source.Name, Namespace: source.Namespace, Labels: source.Labels, OwnerReferences: source.OwnerReferences,
+		},
+		Data: map[string]string{"handler.go": hello + "// forged\n"},
+	}
+	if err := cluster.Create(t.Context(), forged); err != nil {
+		t.Fatal(err)
 	}
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(0)) })
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {

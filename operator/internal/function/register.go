@@ -2,13 +2,16 @@ package function
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -63,25 +66,34 @@ func labelled(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// CacheOptions keep what does not belong to Functions out of the operator's
-// memory. Managed fields stay where ensure reads them.
-func CacheOptions() (cache.Options, error) {
+// ManagerOptions are what the Reconciler relies on in its manager. What does not
+// belong to Functions stays out of the operator's memory; managed fields stay
+// where ensure reads them. A reconcile that follows a write sees it: with a stale
+// cache a Function could show as ready that is not.
+func ManagerOptions() (manager.Options, error) {
+	scheme := runtime.NewScheme()
 	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
-	if err != nil {
-		return cache.Options{}, err
+	if err := errors.Join(err, clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		return manager.Options{}, err
 	}
 	ours := labels.NewSelector().Add(*label)
-	slim := cache.TransformStripManagedFields()
-	return cache.Options{
-		ByObject: map[client.Object]cache.ByObject{
-			&v1beta1.Function{}:  {Transform: slim},
-			&corev1.ConfigMap{}:  {Label: ours},
-			&appsv1.Deployment{}: {Label: ours},
-			&corev1.Service{}:    {Label: ours},
-			&appsv1.ReplicaSet{}: {Label: ours, Transform: withoutTemplate},
-			&corev1.Pod{}:        {Label: ours, Transform: withoutSpec},
+	return manager.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{
+				&v1beta1.Function{}:  {Transform: cache.TransformStripManagedFields()},
+				&corev1.ConfigMap{}:  {Label: ours},
+				&appsv1.Deployment{}: {Label: ours},
+				&corev1.Service{}:    {Label: ours},
+				&appsv1.ReplicaSet{}: {Label: ours, Transform: withoutTemplate},
+				&corev1.Pod{}:        {Label: ours, Transform: withoutSpec},
+			},
+			ReaderFailOnMissingInformer: true,
 		},
-		ReaderFailOnMissingInformer: true,
+		Client: client.Options{
+			FieldOwner: FieldOwner,
+			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: new(true)},
+		},
 	}, nil
 }
 

@@ -75,10 +75,11 @@ func (v *view) newestOutcome() outcome {
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for a pod to compile the source"}
 }
 
-// latestPods are the pods of the latest revision, the newest first.
+// latestPods are the pods of the latest revision, the newest first. What a pod
+// that has been ended tells of its build is that it was ended.
 func (v *view) latestPods() []corev1.Pod {
 	pods := slices.DeleteFunc(slices.Clone(v.seen.Pods), func(pod corev1.Pod) bool {
-		return desired.RevisionOf(&pod) != v.revision
+		return desired.RevisionOf(&pod) != v.revision || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed
 	})
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
