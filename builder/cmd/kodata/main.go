@@ -44,7 +44,7 @@ func run(ctx context.Context, dir string) error {
 		return fmt.Errorf("filling %s: the toolchain of the image is for linux, and runs on nothing else", dir)
 	}
 	key := fmt.Sprintln(layout, gotool.Pinned, runtime.GOARCH, gotool.Recipe(), program.Fingerprint())
-	if have, err := os.ReadFile(filepath.Join(dir, "KEY")); err == nil && string(have) == key {
+	if isCurrent(dir, key) {
 		log.Printf("%s is up to date", dir)
 		return nil
 	}
@@ -78,4 +78,19 @@ func begin(dir string) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module kodata\n"), 0o444)
+}
+
+// isCurrent tells whether dir is what key stands for, and nobody has taken a part
+// of it away.
+func isCurrent(dir, key string) bool {
+	have, err := os.ReadFile(filepath.Join(dir, "KEY"))
+	if err != nil || string(have) != key {
+		return false
+	}
+	for _, part := range []string{"go", "mod", "cache"} {
+		if _, err := os.Stat(filepath.Join(dir, part)); err != nil {
+			return false
+		}
+	}
+	return true
 }
