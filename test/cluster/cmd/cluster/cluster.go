@@ -46,6 +46,18 @@ func (c cluster) node() (node.Node, error) {
 	return node.Node{Checkout: c.checkout, Ports: ports, CNI: cni, Runc: runc}, nil
 }
 
+// runningNode is the node and the supervisor of a cluster that runs.
+func (c cluster) runningNode() (pid int, n node.Node, err error) {
+	if pid, err = c.running(); err != nil {
+		return 0, n, err
+	}
+	if pid == 0 {
+		return 0, n, errors.New("no cluster runs: start one with cluster up")
+	}
+	n, err = c.node()
+	return pid, n, err
+}
+
 // clean removes what a cluster that no longer runs has left, be it ended by
 // down, killed, or lost with the processes of an earlier job of this machine.
 func (c cluster) clean() error {

@@ -1,9 +1,5 @@
 package main
 
-import (
-	"errors"
-)
-
 // exec becomes a command in the cluster's network. The machine's other networks
 // are out of its sight; files and processes are the machine's.
 func (c cluster) exec(args []string) error {
@@ -13,14 +9,7 @@ func (c cluster) exec(args []string) error {
 	if len(args) == 0 {
 		return errUsage
 	}
-	pid, err := c.running()
-	if err != nil {
-		return err
-	}
-	if pid == 0 {
-		return errors.New("no cluster runs: start one with cluster up")
-	}
-	n, err := c.node()
+	_, n, err := c.runningNode()
 	if err != nil {
 		return err
 	}

@@ -10,14 +10,7 @@ import (
 
 // status prints what runs where, and fails unless all of it is well.
 func (c cluster) status(ctx context.Context) error {
-	pid, err := c.running()
-	if err != nil {
-		return err
-	}
-	if pid == 0 {
-		return errors.New("no cluster runs: start one with cluster up")
-	}
-	n, err := c.node()
+	pid, n, err := c.runningNode()
 	if err != nil {
 		return err
 	}
