@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,7 @@ type reply struct {
 type traffic struct {
 	Requests, Failures int
 	Errors             []string
+	Median, P99        time.Duration // of the time to the end of an answer
 	Answers            map[string]struct {
 		Count       int
 		First, Last time.Time
@@ -150,25 +152,58 @@ func (ns *namespace) eventually(what string, try func() error) {
 // until stop is called.
 func (ns *namespace) load(fn *v1beta1.Function) (stop func() traffic) {
 	ns.t.Helper()
+	return ns.loadAt(fn, 80).stop
+}
+
+// A load is constant traffic from the probe to a Function.
+type load struct {
+	ns *namespace
+	id string
+}
+
+// loadAt is load with a number of requests a second, of which there are fewer
+// where the machine cannot keep up.
+func (ns *namespace) loadAt(fn *v1beta1.Function, rate int) load {
+	ns.t.Helper()
+	workers := strconv.Itoa(4 + rate/100)
 	id, err := caller.request(http.MethodPost, "start").
-		Param("url", url(fn)).Param("workers", "4").Param("rps", "80").DoRaw(ns.t.Context())
+		Param("url", url(fn)).Param("workers", workers).Param("rps", strconv.Itoa(rate)).DoRaw(ns.t.Context())
 	if err != nil {
 		ns.t.Fatalf("starting the traffic: %v: %s", err, id)
 	}
-	return func() traffic {
-		ns.t.Helper()
-		data, err := caller.request(http.MethodPost, "stop").Param("id", string(id)).DoRaw(ns.t.Context())
+	return load{ns, string(id)}
+}
+
+// sent waits until there were at least n requests.
+func (l load) sent(n int) {
+	l.ns.t.Helper()
+	l.ns.eventually(fmt.Sprintf("%d requests were sent", n), func() error {
+		data, err := caller.request(http.MethodGet, "count").Param("id", l.id).DoRaw(l.ns.t.Context())
 		if err != nil {
-			ns.t.Fatalf("stopping the traffic: %v: %s", err, data)
+			return fmt.Errorf("%w: %s", err, data)
 		}
-		var all traffic
-		if err := json.Unmarshal(data, &all); err != nil {
-			ns.t.Fatal(err)
+		count, err := strconv.Atoi(string(data))
+		if err == nil && count < n {
+			err = fmt.Errorf("there were %d", count)
 		}
-		if all.Failures > 0 {
-			ns.t.Errorf("%d of %d requests failed:\n%s", all.Failures, all.Requests, strings.Join(all.Errors, "\n"))
-		}
-		ns.t.Logf("%d requests, %d failed", all.Requests, all.Failures)
-		return all
+		return err
+	})
+}
+
+// stop ends the traffic and fails the test if a request failed.
+func (l load) stop() traffic {
+	l.ns.t.Helper()
+	data, err := caller.request(http.MethodPost, "stop").Param("id", l.id).DoRaw(l.ns.t.Context())
+	if err != nil {
+		l.ns.t.Fatalf("stopping the traffic: %v: %s", err, data)
 	}
+	var all traffic
+	if err := json.Unmarshal(data, &all); err != nil {
+		l.ns.t.Fatal(err)
+	}
+	if all.Failures > 0 {
+		l.ns.t.Errorf("%d of %d requests failed:\n%s", all.Failures, all.Requests, strings.Join(all.Errors, "\n"))
+	}
+	l.ns.t.Logf("%d requests, %d failed, median %s, 99th percentile %s", all.Requests, all.Failures, all.Median, all.P99)
+	return all
 }
