@@ -1,7 +1,8 @@
 // Package builder owns the sequence that turns the source of a Function into a
-// static binary: verify, write the program around it, compile. It refuses to
-// know who asks for that and where the source comes from: a container that
-// builds, a person at a terminal and a service that builds for many do the same.
+// static binary: verify, write the program around it, fetch what it requires,
+// compile. It refuses to know who asks for that and where the source comes from:
+// a container that builds, a person at a terminal and a service that builds for
+// many do the same.
 package builder
 
 import (
@@ -31,8 +32,9 @@ type Builder struct {
 	// Toolchain compiles. It is required.
 	Toolchain *gotool.Toolchain
 
-	// Timeout is the longest time that the compiler may take. 0 means
-	// DefaultTimeout, or SlowTimeout with a toolchain that is slow.
+	// Timeout is the longest time that a build may take, modules fetched and
+	// compiled, at most half of it for fetching. 0 means DefaultTimeout, or
+	// SlowTimeout with a toolchain that is slow.
 	Timeout time.Duration
 
 	// Trace receives the commands that are executed, unless it is nil.
@@ -47,12 +49,18 @@ type Result struct {
 	// PeakMemory is the largest resident size of one process of the compiler, in
 	// bytes.
 	PeakMemory int64
+
+	// Warnings are what go vet has found in the time that it had, by place. They
+	// are in the author's files.
+	Warnings []handler.Diagnostic
 }
 
 // Build compiles src and writes the binary to the file output, whose directory
-// must exist, by its absolute path; what was there before is replaced once the build has succeeded.
-// The error is a *SourceError when the source is at fault, in the lines of
-// handler.Filename, and any other when the builder is or when ctx ends.
+// must exist, by its absolute path; what was there before is replaced once the
+// build has succeeded. The error is a *SourceError when the source is at fault,
+// and any other when the builder is, or what it fetches modules from, or when
+// ctx ends. Places are in the author's files, which are handler.Filename alone
+// unless src is an archive.
 func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result, error) {
 	started := time.Now()
 	parsed, err := handler.Parse(handler.Filename, src)
@@ -64,31 +72,34 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 		return nil, fmt.Errorf("making a directory for the program: %w", err)
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
-	if err := program.Write(dir, src); err != nil {
-		return nil, err
-	}
-	compiled, err := b.compile(ctx, dir, parsed, output)
+	written, err := program.Write(dir, parsed)
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Duration: time.Since(started), PeakMemory: compiled.PeakMemory}, nil
+	compiled, err := b.make(ctx, written, output)
+	if err != nil {
+		return nil, sourceError(err)
+	}
+	return &Result{Duration: time.Since(started), PeakMemory: compiled.PeakMemory, Warnings: compiled.Warnings}, nil
 }
 
-// compile puts the binary in its place when it is complete, and never before.
-func (b *Builder) compile(ctx context.Context, dir string, parsed *handler.Handler, output string) (*gotool.Result, error) {
+// make puts the binary in its place when it is complete, and never before.
+func (b *Builder) make(ctx context.Context, written *program.Program, output string) (*gotool.Result, error) {
+	started := time.Now()
+	if err := b.Toolchain.Fetch(ctx, gotool.Fetch{Program: written, Timeout: b.timeout() / 2, Trace: b.Trace}); err != nil {
+		return nil, err
+	}
 	unfinished := output + ".unfinished"
 	defer os.Remove(unfinished) //nolint:errcheck // it is gone when all went well
 	result, err := b.Toolchain.Build(ctx, gotool.Build{
-		Dir:     dir,
-		Module:  program.Module,
-		Package: program.HandlerDir,
-		Imports: parsed.Imports,
+		Program: written,
 		Output:  unfinished,
-		Timeout: b.timeout(),
+		Timeout: b.timeout() - time.Since(started).Truncate(time.Second),
 		Trace:   b.Trace,
+		Vet:     true,
 	})
 	if err != nil {
-		return nil, sourceError(err)
+		return nil, err
 	}
 	if err := os.Rename(unfinished, output); err != nil {
 		return nil, fmt.Errorf("putting the binary in its place: %w", err)

@@ -3,6 +3,7 @@ package builder
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/gotool"
@@ -50,7 +51,11 @@ func sourceError(err error) error {
 		return &SourceError{Reason: InvalidSource, Diagnostics: invalid.Diagnostics, Omitted: invalid.Omitted, cause: err}
 	}
 	if compile, ok := errors.AsType[*gotool.CompileError](err); ok {
-		return &SourceError{Reason: CompileFailed, Diagnostics: compile.Diagnostics, Omitted: compile.Omitted, cause: err}
+		diagnostics := compile.Diagnostics
+		if compile.Internal {
+			diagnostics = blameGo(diagnostics)
+		}
+		return &SourceError{Reason: CompileFailed, Diagnostics: diagnostics, Omitted: compile.Omitted, cause: err}
 	}
 	switch {
 	case errors.Is(err, gotool.ErrTooLarge):
@@ -61,4 +66,18 @@ func sourceError(err error) error {
 		return &SourceError{Reason: BuildOutOfMemory, cause: err}
 	}
 	return err
+}
+
+// blameGo says of the failures of the compiler among all whose they are. They are
+// told like a compile error: trying again does not help, and neither do we, but
+// the author may get around them.
+func blameGo(all []handler.Diagnostic) []handler.Diagnostic {
+	told := make([]handler.Diagnostic, 0, len(all))
+	for _, d := range all {
+		if reason, internal := strings.CutPrefix(d.Message, "internal compiler error: "); internal {
+			d = handler.NewDiagnostic(d.File, d.Line, d.Column, "the compiler failed here, which is a bug of Go and not of the function; written in another way it may compile: "+reason)
+		}
+		told = append(told, d)
+	}
+	return told
 }

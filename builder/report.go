@@ -17,7 +17,8 @@ import (
 type Reason string
 
 // The ways in which a build ends. BuildFailed is the one that the author of the
-// source has no part in.
+// source has no part in, and that may end better another time. When the compiler
+// itself fails on a source that is CompileFailed: it would again.
 const (
 	Built            Reason = "Built"
 	InvalidSource    Reason = "InvalidSource"
@@ -43,10 +44,13 @@ type Report struct {
 	// Message is one line for people.
 	Message string `json:"message"`
 
-	// Diagnostics are in the lines of handler.Filename.
+	// Diagnostics are in the author's files.
 	Diagnostics []handler.Diagnostic `json:"diagnostics,omitempty"`
 
-	// Omitted counts the diagnostics that were left out.
+	// Warnings are what go vet has found in a source that was built.
+	Warnings []handler.Diagnostic `json:"warnings,omitempty"`
+
+	// Omitted counts the diagnostics, or warnings, that were left out.
 	Omitted int `json:"omitted,omitempty"`
 
 	// Duration is how long the build took, such as "412ms".
@@ -79,8 +83,8 @@ func NewReport(b *Builder, took time.Duration, err error) Report {
 	return r
 }
 
-// Marshal renders r as JSON in at most 4096 bytes. The last diagnostics are left
-// out, and counted, when there is no room for all of them.
+// Marshal renders r as JSON in at most 4096 bytes. When there is no room for all,
+// the last warnings are left out, then the last diagnostics, and counted.
 func (r Report) Marshal() ([]byte, error) {
 	for {
 		var b bytes.Buffer
@@ -89,10 +93,16 @@ func (r Report) Marshal() ([]byte, error) {
 		if err := encoder.Encode(r); err != nil {
 			return nil, fmt.Errorf("encoding the report: %w", err)
 		}
-		if b.Len() <= maxReport || len(r.Diagnostics) == 0 {
+		switch {
+		case b.Len() <= maxReport:
+			return b.Bytes(), nil
+		case len(r.Warnings) > 0:
+			r.Warnings = r.Warnings[:len(r.Warnings)-1]
+		case len(r.Diagnostics) > 0:
+			r.Diagnostics = r.Diagnostics[:len(r.Diagnostics)-1]
+		default:
 			return b.Bytes(), nil
 		}
-		r.Diagnostics = r.Diagnostics[:len(r.Diagnostics)-1]
 		r.Omitted++
 	}
 }

@@ -33,22 +33,27 @@ func TestReport(t *testing.T) {
 	slow := &builder.Builder{Toolchain: &gotool.Toolchain{Version: "go1.27.4", Slow: "there is no build cache"}}
 	_, invalid := handler.Parse(handler.Filename, []byte("package main\n\nimport \"github.com/go-chi/chi/v5\"\n\nfunc Handler() {}\n"))
 	cases := map[string]struct {
-		builder *builder.Builder
-		err     error
+		builder  *builder.Builder
+		err      error
+		warnings []handler.Diagnostic
 	}{
-		"built":          {pinned, nil},
-		"built_slow":     {slow, nil},
-		"compile_failed": {pinned, &gotool.CompileError{Diagnostics: append(diagnostics(1, "w.Writ undefined (type http.ResponseWriter has no field or method Writ)"), diagnostics(1, `declared and not used: <a> & "b"`)...)}},
-		"invalid_source": {pinned, invalid},
-		"truncated":      {pinned, &gotool.CompileError{Diagnostics: diagnostics(100, strings.Repeat(`"ü" `, 40)), Omitted: 23}},
-		"too_large":      {pinned, gotool.ErrTooLarge},
-		"timeout":        {pinned, gotool.ErrTimeout},
-		"out_of_memory":  {pinned, gotool.ErrOutOfMemory},
-		"failed":         {nil, errors.New("reading /source/handler.go:\n\x1b[31m" + strings.Repeat(`"`, 3000))},
+		"built":          {builder: pinned},
+		"built_slow":     {builder: slow},
+		"compile_failed": {builder: pinned, err: &gotool.CompileError{Diagnostics: append(diagnostics(1, "w.Writ undefined (type http.ResponseWriter has no field or method Writ)"), diagnostics(1, `declared and not used: <a> & "b"`)...)}},
+		"invalid_source": {builder: pinned, err: invalid},
+		"truncated":      {builder: pinned, err: &gotool.CompileError{Diagnostics: diagnostics(100, strings.Repeat(`"ü" `, 40)), Omitted: 23}},
+		"too_large":      {builder: pinned, err: gotool.ErrTooLarge},
+		"timeout":        {builder: pinned, err: gotool.ErrTimeout},
+		"out_of_memory":  {builder: pinned, err: gotool.ErrOutOfMemory},
+		"internal":       {builder: pinned, err: &gotool.CompileError{Internal: true, Diagnostics: diagnostics(1, "internal compiler error: panic: index out of range")}},
+		"warnings":       {builder: pinned, warnings: diagnostics(2, "fmt.Sprintf format %d has arg name of wrong type string (printf)")},
+		"many_warnings":  {builder: pinned, warnings: diagnostics(100, "result of fmt.Errorf call not used (unusedresult)")},
+		"failed":         {err: errors.New("reading /source/handler.go:\n\x1b[31m" + strings.Repeat(`"`, 3000))},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			report := builder.NewReport(c.builder, 412345*time.Microsecond, c.err)
+			report.Warnings = c.warnings
 			got, err := report.Marshal()
 			if err != nil {
 				t.Fatal(err)

@@ -5,35 +5,15 @@ import (
 	"io"
 	"net/http"
 	goruntime "runtime"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 )
-
-// readiness is what /readyz answers.
-type readiness struct{ state atomic.Value }
-
-const ready = "ready"
-
-func newReadiness() *readiness {
-	r := new(readiness)
-	r.set("starting")
-	return r
-}
-
-func (r *readiness) set(state string) { r.state.Store(state) }
-
-func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	state := r.state.Load().(string)
-	if state != ready {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}
-	_, _ = io.WriteString(w, state+"\n") // a probe that hangs up is no fault
-}
 
 // alive answers /healthz. It asks nothing of the handler: a handler that is
 // busy, or fails, is no reason to kill the process.
@@ -66,16 +46,30 @@ func newRegistry(c Config) *prometheus.Registry {
 // in the default registry. Ours come first and win: a user's metric that
 // contradicts one is left out and named in the log, the rest is served.
 func metricsHandler(own prometheus.Gatherer, logger *zap.Logger) http.Handler {
-	user := prometheus.GathererFunc(guarded(prometheus.DefaultGatherer.Gather))
+	user := prometheus.GathererFunc(guarded(gatherUser))
 	return promhttp.HandlerFor(prometheus.Gatherers{own, user}, promhttp.HandlerOpts{
-		ErrorLog:      serverLog(logger),
-		ErrorHandling: promhttp.ContinueOnError,
-		// Not OpenMetrics: its text renames the counters that lack _total, and
-		// total_invocations is a promise.
-		EnableOpenMetrics:   false,
+		ErrorLog:            serverLog(logger),
+		ErrorHandling:       promhttp.ContinueOnError,
+		EnableOpenMetrics:   true, // for the exemplars
 		MaxRequestsInFlight: 4,
 		Timeout:             10 * time.Second,
 	})
+}
+
+// gatherUser returns what user code registered. OpenMetrics adds _total to the
+// name of a counter that lacks it; a metric must not have two names, by which
+// format was asked for, so such a counter is served without its type.
+func gatherUser() ([]*dto.MetricFamily, error) {
+	families, err := prometheus.DefaultGatherer.Gather()
+	for _, family := range families {
+		if family.GetType() == dto.MetricType_COUNTER && !strings.HasSuffix(family.GetName(), "_total") {
+			family.Type = dto.MetricType_UNTYPED.Enum()
+			for _, metric := range family.GetMetric() {
+				metric.Untyped, metric.Counter = &dto.Untyped{Value: metric.GetCounter().Value}, nil
+			}
+		}
+	}
+	return families, err
 }
 
 // guarded turns a panic of gather into an error: the function behind a user's

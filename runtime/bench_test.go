@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -27,13 +28,50 @@ var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 
 func BenchmarkBare(b *testing.B) { benchmark(b, hello) }
 
-func BenchmarkRuntime(b *testing.B) {
-	logger := newLogger(Config{Name: "hello", Log: zapcore.AddSync(io.Discard)})
-	benchmark(b, observed(&exchange.Server{Logger: logger}, hello, prometheus.NewRegistry()))
+func BenchmarkRuntime(b *testing.B) { benchmark(b, everything()) }
+
+// everything returns the handler with all that we put around it.
+func everything() http.Handler {
+	c := DefaultConfig()
+	c.Name, c.Log, c.RequestConcurrency = "hello", zapcore.AddSync(io.Discard), 100
+	log := newJournal(c)
+	return observed(c, &exchange.Server{Logger: log.Logger, Stall: c.StallTimeout}, hello, prometheus.NewRegistry(), log)
 }
 
-func BenchmarkPromhttpZap(b *testing.B) {
-	logger := newLogger(Config{Name: "hello", Log: zapcore.AddSync(io.Discard)})
+// A request costs one allocation: the exchange, which is not used again because
+// the handler may have kept it.
+func TestAllocations(t *testing.T) {
+	h := everything()
+	arrived := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/some/path?query=secret", nil)
+	r, w := new(http.Request), &nowhere{header: http.Header{}}
+	if n := testing.AllocsPerRun(1000, func() {
+		*r = *arrived
+		clear(w.header)
+		h.ServeHTTP(w, r)
+	}); n > 1 {
+		t.Errorf("a request costs %v allocations, want 1", n)
+	}
+}
+
+// The names of all metrics that a function has are as they should be.
+func TestMetricNames(t *testing.T) {
+	c := DefaultConfig()
+	c.Log = zapcore.AddSync(io.Discard)
+	log, reg := newJournal(c), newRegistry(c)
+	reg.MustRegister(log.dropped)
+	h := observed(c, &exchange.Server{Logger: log.Logger}, hello, reg, log)
+	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, problem := range problems {
+		t.Errorf("promlint says of %s: %s", problem.Metric, problem.Text)
+	}
+}
+
+func BenchmarkNaive(b *testing.B) {
+	logger := newJournal(Config{Name: "hello", Log: zapcore.AddSync(io.Discard)})
 	labels := []string{"method", "code"}
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "duration_seconds"}, labels)
 	size := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "size_bytes"}, labels)

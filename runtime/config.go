@@ -21,12 +21,16 @@ import (
 //	FUNCTION_NAME              label of logs and metrics
 //	FUNCTION_NAMESPACE         label of logs and metrics
 //	FUNCTION_REVISION          label of logs and metrics
+//	REQUEST_TIMEOUT     60s    longest time of one request, 0 for none
+//	REQUEST_CONCURRENCY 0      most requests at a time, 0 for no limit
 //	LOG_LEVEL           info   debug, info, warn or error
+//	LOG_SAMPLING               as 100/100: of the lines of a second the first 100, then each 100th
 //	DRAIN_DELAY         5s     time to keep serving after SIGTERM
 //	DRAIN_TIMEOUT       20s    time for running requests to end after that
 //
 // An empty variable counts as unset. The variables of the Go runtime, as
-// GOMEMLIMIT, keep their meaning.
+// GOMEMLIMIT, keep their meaning; without GOMEMLIMIT [Main] takes nine tenths of
+// the memory of the container.
 type Config struct {
 	// ServerPort is where the function is served, HTTP/1.1 and HTTP/2 without
 	// TLS (h2c) alike. AdminPort is where the program itself is observed.
@@ -36,8 +40,20 @@ type Config struct {
 	// goless_build_info. Empty ones are left out of the log.
 	Name, Namespace, Revision string
 
-	// LogLevel is the lowest level that is logged.
-	LogLevel zapcore.Level
+	// RequestTimeout is the longest time of one request, streams included;
+	// after it the request's context ends and the client gets the status 504,
+	// or a connection that is cut if the answer had begun. 0 is none. A handler
+	// that took over its connection has no limit.
+	RequestTimeout time.Duration
+
+	// RequestConcurrency is how many requests are served at a time; others get
+	// the status 503 with Retry-After. 0 is no limit.
+	RequestConcurrency int64
+
+	// LogLevel is the lowest level that is logged. LogSampling thins the log
+	// out.
+	LogLevel    zapcore.Level
+	LogSampling Sampling
 
 	// DrainDelay is for how long requests are served as before when the end
 	// has been asked for, while /readyz already says no: clients learn of it
@@ -48,6 +64,10 @@ type Config struct {
 	// ReadHeaderTimeout is for how long a client may take to send a header.
 	// A connection without requests is closed after IdleTimeout.
 	ReadHeaderTimeout, IdleTimeout time.Duration
+
+	// StallTimeout is for how long the body of a request may come, or a
+	// response be taken, without any progress. A stream may last for ever.
+	StallTimeout time.Duration
 
 	// MaxHeaderBytes is the longest header of a request; a longer one is
 	// answered 431.
@@ -66,11 +86,13 @@ func DefaultConfig() Config {
 	return Config{
 		ServerPort:        8080,
 		AdminPort:         9090,
+		RequestTimeout:    60 * time.Second,
 		LogLevel:          zapcore.InfoLevel,
 		DrainDelay:        5 * time.Second,
 		DrainTimeout:      20 * time.Second,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       120 * time.Second,
+		StallTimeout:      60 * time.Second,
 		MaxHeaderBytes:    64 << 10,
 	}
 }
@@ -91,7 +113,10 @@ func configFrom(getenv func(string) string) (Config, error) {
 		set(&c.AdminPort, "ADMIN_PORT", getenv, parsePort),
 		set(&c.Listener, "SERVER_LISTENER", getenv, inherit),
 		set(&c.AdminListener, "ADMIN_LISTENER", getenv, inherit),
+		set(&c.RequestTimeout, "REQUEST_TIMEOUT", getenv, parseDuration),
+		set(&c.RequestConcurrency, "REQUEST_CONCURRENCY", getenv, parseConcurrency),
 		set(&c.LogLevel, "LOG_LEVEL", getenv, parseLevel),
+		set(&c.LogSampling, "LOG_SAMPLING", getenv, parseSampling),
 		set(&c.DrainDelay, "DRAIN_DELAY", getenv, parseDuration),
 		set(&c.DrainTimeout, "DRAIN_TIMEOUT", getenv, parseDuration),
 	)
@@ -141,6 +166,14 @@ func parseLevel(s string) (zapcore.Level, error) {
 		return 0, fmt.Errorf("want debug, info, warn or error")
 	}
 	return level, nil
+}
+
+func parseConcurrency(s string) (int64, error) {
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil {
+		return 0, errors.New("want a number of requests, 0 for no limit")
+	}
+	return int64(n), nil
 }
 
 func parseDuration(s string) (time.Duration, error) {

@@ -22,12 +22,14 @@ func TestConfig(t *testing.T) {
 			env: map[string]string{
 				"SERVER_PORT": "80", "ADMIN_PORT": "65535",
 				"FUNCTION_NAME": "hello", "FUNCTION_NAMESPACE": "default", "FUNCTION_REVISION": "0123abc",
+				"REQUEST_TIMEOUT": "0", "REQUEST_CONCURRENCY": "10", "LOG_SAMPLING": "100/50",
 				"LOG_LEVEL": "warn", "DRAIN_DELAY": "0s", "DRAIN_TIMEOUT": "1m",
 			},
 			want: func(c *Config) {
 				c.ServerPort, c.AdminPort = 80, 65535
 				c.Name, c.Namespace, c.Revision = "hello", "default", "0123abc"
-				c.LogLevel = zapcore.WarnLevel
+				c.RequestTimeout, c.RequestConcurrency = 0, 10
+				c.LogLevel, c.LogSampling = zapcore.WarnLevel, Sampling{First: 100, Thereafter: 50}
 				c.DrainDelay, c.DrainTimeout = 0, time.Minute
 			},
 		},
@@ -90,6 +92,8 @@ func TestConfigErrors(t *testing.T) {
 		"SamePort":       {"ADMIN_PORT", "8080", "SERVER_PORT and ADMIN_PORT are both 8080: choose another ADMIN_PORT"},
 		"Level":          {"LOG_LEVEL", "loud", `LOG_LEVEL is "loud": want debug, info, warn or error`},
 		"LevelFatal":     {"LOG_LEVEL", "fatal", `LOG_LEVEL is "fatal": want debug, info, warn or error`},
+		"Concurrency":    {"REQUEST_CONCURRENCY", "-1", `REQUEST_CONCURRENCY is "-1": want a number of requests, 0 for no limit`},
+		"Sampling":       {"LOG_SAMPLING", "100", `LOG_SAMPLING is "100": want two numbers, as 100/100: the first hundred lines of a second, then each hundredth`},
 		"DelayNoUnit":    {"DRAIN_DELAY", "5", `DRAIN_DELAY is "5": want a duration of 0 or more, as 5s`},
 		"DelayNegative":  {"DRAIN_DELAY", "-5s", `DRAIN_DELAY is "-5s": want a duration of 0 or more, as 5s`},
 		"TimeoutNoValue": {"DRAIN_TIMEOUT", " ", `DRAIN_TIMEOUT is " ": want a duration of 0 or more, as 5s`},

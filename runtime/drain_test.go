@@ -232,7 +232,7 @@ func TestServeCannotListen(t *testing.T) {
 		} else {
 			c.AdminPort, c.Listener = port, loopback(t)
 		}
-		err := runtime.Serve(t.Context(), c, http.HandlerFunc(answer))
+		err := runtime.Serve(t.Context(), c, runtime.Function{Handler: answer})
 		if err == nil || !strings.Contains(err.Error(), variable) || !strings.Contains(err.Error(), "in use") {
 			t.Errorf("%s is in use: got error %v", variable, err)
 		}

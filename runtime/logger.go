@@ -4,12 +4,15 @@ import (
 	"context"
 	"log"
 	"os"
+	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
 	"goless.io/runtime/internal/exchange"
+	"goless.io/runtime/internal/middleware"
 )
 
 // Logger returns the logger of the request that ctx belongs to; its lines
@@ -22,39 +25,58 @@ func Logger(ctx context.Context) *zap.Logger {
 	return zap.L()
 }
 
-// newLogger returns the logger of the process: one JSON object a line, written
-// at once and in one piece, because a buffer would be lost with the process
-// when a handler calls os.Exit or a goroutine panics.
+// A journal is the log of the process: one JSON object a line, written at once
+// and in one piece, because a buffer would be lost with the process when a
+// handler calls os.Exit or a goroutine panics.
 //
 // The lines go to standard error. Standard output belongs to the user's
 // program: a print without newline at its end cannot spoil a line of ours.
-func newLogger(c Config) *zap.Logger {
-	sink := c.Log
-	if sink == nil {
-		sink = os.Stderr
+type journal struct {
+	config Config
+	sink   zapcore.WriteSyncer
+	// dropped counts the lines that were not written for the sake of LogSampling.
+	dropped prometheus.Counter
+	*zap.Logger
+}
+
+func newJournal(c Config) *journal {
+	j := &journal{config: c, sink: zapcore.Lock(os.Stderr)}
+	if c.Log != nil {
+		j.sink = zapcore.Lock(c.Log)
 	}
+	j.dropped = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "goless_log_lines_dropped_total",
+		Help: "Lines that LOG_SAMPLING kept out of the log.",
+	})
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.TimeKey = "time"
 	encoding.EncodeTime = func(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
 		zapcore.RFC3339NanoTimeEncoder(t.UTC(), enc)
 	}
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(sink), c.LogLevel)
-	return zap.New(core).With(labels(c)...)
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), j.sink, c.LogLevel)
+	j.Logger = zap.New(j.sampled(core))
+	for _, label := range labels(c) {
+		j.Logger = j.With(zap.String(label[0], label[1]))
+	}
+	return j
+}
+
+// requests returns what logs requests, into the same stream.
+func (j *journal) requests() *middleware.Log {
+	l := &middleware.Log{Sink: j.sink, Level: j.config.LogLevel, Labels: labels(j.config)}
+	if s := j.config.LogSampling; s.First > 0 {
+		l.Sampling = &middleware.Sampling{First: s.First, Thereafter: s.Thereafter, Dropped: j.dropped.Inc}
+	}
+	return l
 }
 
 // labels are the fields that every line has.
-func labels(c Config) []zap.Field {
-	var fields []zap.Field
-	for _, label := range []struct{ key, value string }{
+func labels(c Config) [][2]string {
+	return slices.DeleteFunc([][2]string{
 		{"faas.name", c.Name},
 		{"faas.version", c.Revision},
 		{"service.namespace", c.Namespace},
-	} {
-		if label.value != "" {
-			fields = append(fields, zap.String(label.key, label.value))
-		}
-	}
-	return fields
+	}, func(label [2]string) bool { return label[1] == "" })
 }
 
 // serverLog is what net/http complains to. A client can make it complain at

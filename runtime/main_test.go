@@ -28,16 +28,18 @@ import (
 const (
 	asProgram      = "GOLESS_TEST_PROGRAM"
 	panickingGauge = "GOLESS_TEST_PANICKING_GAUGE"
+	hooks          = "GOLESS_TEST_HOOKS"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		promauto.NewCounter(prometheus.CounterOpts{Name: "orders_total", Help: "The user's own."}).Inc()
+		promauto.NewCounter(prometheus.CounterOpts{Name: "visits", Help: "Has no suffix."}).Inc()
 		promauto.NewGauge(prometheus.GaugeOpts{Name: "goless_panics_total", Help: "Contradicts ours."})
 		if os.Getenv(panickingGauge) != "" {
 			promauto.NewGaugeFunc(prometheus.GaugeOpts{Name: "stock"}, func() float64 { panic("no stock") })
 		}
-		runtime.Main(userHandler)
+		runtime.Main(userFunction(os.Getenv(hooks)))
 	}
 	os.Exit(m.Run())
 }
@@ -45,9 +47,11 @@ func TestMain(m *testing.M) {
 // userHandler does what users do to the process that they share with us.
 func userHandler(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
+	case "/interfere":
+		interfere()
 	case "/print":
 		log.Print("printed\nin two lines")
-		slog.Warn("structured", "n", 1)
+		slog.WarnContext(r.Context(), "structured", "n", 1, "took", 1500*time.Millisecond, slog.Group("order", "id", "66"))
 	case "/ignore":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
 	case "/ignored":
@@ -74,24 +78,15 @@ type program struct {
 	url, admin string
 }
 
-// launch starts a program on free ports with more environment, and waits until
-// it is ready.
+// launch starts a program with more environment, on listeners that it inherits,
+// and waits until it is ready.
 func launch(t *testing.T, env ...string) *program {
 	t.Helper()
-	port, admin := freePort(t), freePort(t)
-	p := newProgram(t, append([]string{"SERVER_PORT=" + port, "ADMIN_PORT=" + admin}, env...)...)
-	p.url, p.admin = "http://127.0.0.1:"+port, "http://127.0.0.1:"+admin
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait()
-	})
+	p := newProgram(t, env...)
+	p.start()
 	waitFor(t, "the program to be ready", func() bool {
-		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/readyz", nil)
-		status, _, err := fetch(http.DefaultClient, req)
-		return err == nil && status == http.StatusOK
+		status, _ := p.ready()
+		return status == http.StatusOK
 	})
 	return p
 }
@@ -103,14 +98,43 @@ func newProgram(t *testing.T, env ...string) *program {
 	p := &program{t: t, cmd: exec.CommandContext(ctx, os.Args[0]), log: new(lockedBuffer)}
 	p.cmd.Env = append(env, asProgram+"=1")
 	p.cmd.Stderr = p.log
+	p.url, p.admin = p.inherit("SERVER_LISTENER"), p.inherit("ADMIN_LISTENER")
 	return p
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l := loopback(t)
+// inherit leaves an open listener to the program, and returns its URL.
+func (p *program) inherit(variable string) (url string) {
+	p.t.Helper()
+	l := loopback(p.t)
 	defer shut(l)
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	file, err := l.(*net.TCPListener).File()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.cmd.Env = append(p.cmd.Env, variable+"="+strconv.Itoa(3+len(p.cmd.ExtraFiles)))
+	p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, file)
+	return "http://" + l.Addr().String()
+}
+
+func (p *program) start() {
+	p.t.Helper()
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, file := range p.cmd.ExtraFiles {
+		shut(file)
+	}
+	p.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+}
+
+// ready asks /readyz; the status is 0 if there is no answer.
+func (p *program) ready() (status int, body string) {
+	req, _ := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.admin+"/readyz", nil)
+	status, body, _ = fetch(http.DefaultClient, req)
+	return status, body
 }
 
 func (p *program) signal(s syscall.Signal) {
@@ -199,7 +223,7 @@ func TestMainTakesSignalsBack(t *testing.T) {
 func TestMainBadEnvironment(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, "DRAIN_DELAY=soon")
-	_ = p.cmd.Start()
+	p.start()
 	p.exits(2)
 	line := p.logs("error", "the environment is wrong")
 	if err, _ := line["error"].(string); !strings.Contains(err, `DRAIN_DELAY is "soon"`) {
@@ -211,9 +235,9 @@ func TestMainPortInUse(t *testing.T) {
 	t.Parallel()
 	taken := loopback(t)
 	defer shut(taken)
-	port := strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)
-	p := newProgram(t, "SERVER_PORT="+port, "ADMIN_PORT="+freePort(t))
-	_ = p.cmd.Start()
+	p := newProgram(t)
+	p.cmd.Env = append(p.cmd.Env, "SERVER_LISTENER=", "SERVER_PORT="+strconv.Itoa(taken.Addr().(*net.TCPAddr).Port))
+	p.start()
 	p.exits(1)
 	line := p.logs("error", "served no longer")
 	if err, _ := line["error"].(string); !strings.Contains(err, "SERVER_PORT") || !strings.Contains(err, "in use") {
@@ -224,7 +248,7 @@ func TestMainPortInUse(t *testing.T) {
 // Prints of the standard library come with level and time, one JSON object each.
 func TestMainStandardLog(t *testing.T) {
 	t.Parallel()
-	p := launch(t)
+	p := launch(t, "FUNCTION_NAME=hello")
 	get(t, p.url+"/print")
 	p.signal(syscall.SIGINT)
 	p.exits(0) // the whole log has arrived
@@ -232,7 +256,13 @@ func TestMainStandardLog(t *testing.T) {
 	if line["time"] == nil {
 		t.Errorf("the line has no time: %v", line)
 	}
-	p.logs("info", "WARN structured n=1")
+	line = p.logs("warn", "structured")
+	if order, _ := line["order"].(map[string]any); line["n"] != 1.0 || line["took"] != 1.5 || order["id"] != "66" {
+		t.Errorf("attributes are missing: %v", line)
+	}
+	if line["request_id"] == nil || line["trace_id"] == nil || line["faas.name"] != "hello" {
+		t.Errorf("the request's ids or the labels are missing: %v", line)
+	}
 }
 
 // No line is lost when user code ends the process.
@@ -257,29 +287,29 @@ func TestMainLogSurvivesTheProcess(t *testing.T) {
 }
 
 // What the user registered is served beside ours, nothing twice, and what
-// contradicts ours is left out. The names are the same for a scraper
-// that prefers OpenMetrics.
+// contradicts ours is left out. The names are the same in both formats.
 func TestMainMetrics(t *testing.T) {
 	t.Parallel()
 	p := launch(t, "FUNCTION_NAME=hello", "FUNCTION_NAMESPACE=default", "FUNCTION_REVISION=abc")
-	get(t, p.url+"/")
-	get(t, p.admin+"/metrics")
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/metrics", nil)
-	req.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5")
-	status, body := do(t, http.DefaultClient, req)
-	if status != http.StatusOK {
-		t.Fatalf("/metrics answers %d:\n%s", status, body)
-	}
-	info := `goless_build_info{function="hello",go_version="` + goruntime.Version() + `",namespace="default",revision="abc"} 1`
-	for _, line := range []string{"orders_total 1", "goless_panics_total 0", "total_invocations 1", info} {
-		if strings.Count(body, "\n"+line+"\n") != 1 {
-			t.Errorf("/metrics has not exactly one line %q:\n%s", line, body)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/", nil)
+	req.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+	do(t, http.DefaultClient, req)
+	plain, open := p.scrape("text/plain"), p.scrape("application/openmetrics-text;version=1.0.0")
+	info := `goless_build_info{function="hello",go_version="` + goruntime.Version() + `",namespace="default",revision="abc"}`
+	for _, line := range []string{"orders_total 1", "visits 1", "goless_panics_total 0", "total_invocations 1", info + " 1"} {
+		for format, body := range map[string]string{"plain": plain, "OpenMetrics": strings.ReplaceAll(open, ".0\n", "\n")} {
+			if strings.Count(body, "\n"+line+"\n") != 1 {
+				t.Errorf("%s has not exactly one line %q:\n%s", format, line, body)
+			}
 		}
 	}
 	for _, name := range []string{"go_goroutines", "process_start_time_seconds"} {
-		if strings.Count(body, "\n"+name+" ") != 1 {
+		if strings.Count(plain, "\n"+name+" ") != 1 {
 			t.Errorf("/metrics has not exactly one %s", name)
 		}
+	}
+	if exemplar := `# {trace_id="4bf92f3577b34da6a3ce929d0e0e4736"}`; strings.Count(open, exemplar) != 1 {
+		t.Errorf("the sampled trace is no exemplar:\n%s", open)
 	}
 	p.signal(syscall.SIGINT)
 	p.exits(0) // the whole log has arrived
@@ -291,6 +321,18 @@ func TestMainMetrics(t *testing.T) {
 	if !strings.Contains(p.log.String(), "goless_panics_total") {
 		t.Error("the user's contradiction is not in the log")
 	}
+}
+
+// scrape returns the metrics in a format.
+func (p *program) scrape(accept string) string {
+	p.t.Helper()
+	req, _ := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.admin+"/metrics", nil)
+	req.Header.Set("Accept", accept)
+	status, body := do(p.t, http.DefaultClient, req)
+	if status != http.StatusOK {
+		p.t.Fatalf("/metrics answers %d:\n%s", status, body)
+	}
+	return body
 }
 
 // Ours are served even if reading the user's fails.

@@ -9,7 +9,8 @@ package runtime
 
 import (
 	"context"
-	"net/http"
+	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -26,37 +27,43 @@ const (
 	exitBadConfig = 2
 )
 
-// Main serves handler as the environment says (see [Config]) until SIGTERM or
+// Main serves f as the environment says (see [Config]) until SIGTERM or
 // SIGINT, drains, and exits; it does not return. SIGINT, which people send,
 // skips the drain delay; a second signal ends the process at once.
 //
-// It exits with 2 if the environment is wrong, and with 1 if it cannot listen
-// or had to cut requests off.
-func Main(handler http.HandlerFunc) {
-	os.Exit(run(handler))
+// It exits with 2 if the environment is wrong, and with 1 if it cannot listen,
+// if a hook fails, or if it had to cut requests off.
+func Main(f Function) {
+	os.Exit(run(f))
 }
 
-func run(handler http.Handler) int {
+func run(f Function) int {
 	config, err := ConfigFromEnv()
-	logger := newLogger(config)
+	log := newJournal(config)
 	if err != nil {
-		logger.Error("the environment is wrong", zap.Error(err))
+		log.Error("the environment is wrong", zap.Error(err))
 		return exitBadConfig
 	}
-	takeOver(logger)
-	if err := serve(untilSignal(logger), config, handler, logger); err != nil {
-		logger.Error("served no longer", zap.Error(err))
-		return exitFailed
+	limitMemory(hostRoot(), os.Getenv)
+	takeOver(log.Logger)
+	err = serve(untilSignal(log.Logger), config, f, log)
+	if err == nil {
+		return 0
 	}
-	return 0
+	if failed, ok := errors.AsType[*hookError](err); ok {
+		log.Error(failed.hook+" failed", zap.Error(failed.err))
+	} else {
+		log.Error("served no longer", zap.Error(err))
+	}
+	return exitFailed
 }
 
-// takeOver claims what a process has one of. The standard logger, and with it
-// the default of log/slog, writes into our log. The collectors that the default
+// takeOver claims what a process has one of. The default of log/slog, and with
+// it the standard logger, writes into our log. The collectors that the default
 // registry starts with are in ours already.
 func takeOver(logger *zap.Logger) {
 	zap.ReplaceGlobals(logger)
-	zap.RedirectStdLog(logger)
+	slog.SetDefault(slog.New(&slogHandler{core: logger.Core()}))
 	prometheus.Unregister(collectors.NewGoCollector())
 	prometheus.Unregister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }

@@ -14,50 +14,59 @@ import (
 
 	"goless.io/runtime/internal/exchange"
 	"goless.io/runtime/internal/middleware"
+	"goless.io/runtime/internal/trace"
+	"goless.io/runtime/internal/wire"
 )
 
 // errInterrupted as the cause of the context's end skips the drain delay: a
 // person waits, and no cluster.
 var errInterrupted = errors.New("interrupted")
 
-// Serve serves handler as c says until ctx ends, then drains: readiness is
-// withdrawn at once, requests are served for c.DrainDelay as before, and those
-// still running then have c.DrainTimeout to end.
+// Serve serves f as c says until ctx ends, then drains: readiness is withdrawn
+// at once, requests are served for c.DrainDelay as before, and those still
+// running then have c.DrainTimeout to end.
 //
 // It returns nil after a clean drain, and an error if it cannot listen, if a
-// server fails, or if requests had to be cut off. It leaves the process alone:
-// signals, the standard logger and the default registry are Main's business.
-func Serve(ctx context.Context, c Config, handler http.Handler) error {
-	return serve(ctx, c, handler, newLogger(c))
+// server or a hook fails, or if requests had to be cut off. It leaves the
+// process alone: signals, the standard logger and the default registry are
+// Main's business.
+func Serve(ctx context.Context, c Config, f Function) error {
+	return serve(ctx, c, f, newJournal(c))
 }
 
-func serve(ctx context.Context, c Config, handler http.Handler, logger *zap.Logger) error {
+func serve(ctx context.Context, c Config, fn Function, log *journal) error {
 	function, admin, err := listen(ctx, c)
 	if err != nil {
 		return err
 	}
 	registry := newRegistry(c)
-	requests := &exchange.Server{Logger: logger}
+	registry.MustRegister(log.dropped)
+	spans := trace.Open(trace.Resource{Name: c.Name, Namespace: c.Namespace, Version: c.Revision}, log.Logger, registry)
+	requests := &exchange.Server{Logger: log.Logger, Spans: spans, Stall: c.StallTimeout}
 	f := &server{
 		config:    c,
-		logger:    logger,
+		logger:    log.Logger,
 		requests:  requests,
-		readiness: newReadiness(),
-		function:  newHTTPServer(c, observed(requests, handler, registry), logger),
+		hooks:     fn,
+		readiness: newReadiness(fn.Ready, log.Logger),
+		function:  newHTTPServer(c, observed(c, requests, fn.Handler, registry, log), log.Logger),
 	}
-	f.admin = newHTTPServer(c, adminHandler(f.readiness, metricsHandler(registry, logger)), logger)
+	f.admin = newHTTPServer(c, adminHandler(f.readiness, metricsHandler(registry, log.Logger)), log.Logger)
 	f.admin.WriteTimeout = 30 * time.Second
-	return f.run(ctx, function, admin)
+	return f.run(ctx, wire.Listen(function, c.StallTimeout), admin)
 }
 
-// observed puts the middlewares around the handler. A limit of concurrency and
-// a timeout belong between Metrics and Recover: what they refuse is counted,
-// what panics below them is recovered first.
-func observed(requests *exchange.Server, handler http.Handler, registry prometheus.Registerer) http.Handler {
+// observed puts the middlewares around the handler and the observers behind it.
+func observed(c Config, requests *exchange.Server, handler http.Handler, registry prometheus.Registerer, log *journal) http.Handler {
 	metrics := middleware.NewHTTPMetrics(registry, requests.Running)
 	handler = middleware.Recover(metrics.Panics)(handler)
-	handler = middleware.Metrics(metrics)(handler)
-	handler = middleware.Log(requests.Logger.Core())(handler)
+	handler = middleware.Limit(c.RequestConcurrency)(handler)
+	handler = middleware.Timeout(c.RequestTimeout)(handler)
+	requests.Observers = append(requests.Observers, metrics.Observe, log.requests().Observe)
+	if requests.Spans != nil {
+		handler = middleware.Trace(requests.Spans)(handler)
+		requests.Observers = append(requests.Observers, middleware.RecordSpan(requests.Spans))
+	}
 	return requests.Begin(handler)
 }
 
@@ -76,8 +85,10 @@ func newHTTPServer(c Config, handler http.Handler, logger *zap.Logger) *http.Ser
 			SendPingTimeout:      15 * time.Second,
 			WriteByteTimeout:     30 * time.Second,
 		},
-		ErrorLog: serverLog(logger),
-		// Neither ReadTimeout nor WriteTimeout: a stream may last for ever.
+		ConnContext: wire.Context,
+		ErrorLog:    serverLog(logger),
+		// Neither ReadTimeout nor WriteTimeout: a stream may last for ever, as
+		// long as it makes progress. See packages wire and exchange.
 	}
 }
 
@@ -111,6 +122,7 @@ type server struct {
 	config          Config
 	logger          *zap.Logger
 	requests        *exchange.Server
+	hooks           Function
 	readiness       *readiness
 	function, admin *http.Server
 }
@@ -119,16 +131,32 @@ type server struct {
 func (s *server) run(ctx context.Context, function, admin net.Listener) error {
 	failed := make(chan error, 2)
 	go func() { failed <- s.admin.Serve(admin) }()
-	go func() { failed <- s.function.Serve(function) }()
 	defer func() { _ = s.admin.Close() }() // to the end: it answers the probes
 
+	// Connections to the function wait in its listener until Start is done.
+	if started, err := s.start(ctx, failed); !started {
+		_ = function.Close() // nobody was served
+		return err
+	}
+	go func() { failed <- s.function.Serve(function) }()
 	s.readiness.set(ready)
 	s.logger.Info("serving", zap.Stringer("address", function.Addr()), zap.Stringer("admin_address", admin.Addr()))
 	select {
 	case err := <-failed:
-		return errors.Join(fmt.Errorf("cannot go on serving: %w", err), s.function.Close())
+		_ = s.function.Close() // it failed
+		s.sendSpans(context.Background())
+		return fmt.Errorf("cannot go on serving: %w", err)
 	case <-ctx.Done():
 		return s.drain(context.Cause(ctx))
+	}
+}
+
+// sendSpans sends what is recorded of traces, with what is left of the drain.
+func (s *server) sendSpans(drain context.Context) {
+	if s.requests.Spans != nil {
+		ctx, cancel := rest(drain)
+		defer cancel()
+		s.requests.Spans.Close(ctx)
 	}
 }
 
@@ -152,11 +180,15 @@ func (s *server) drain(cause error) error {
 	defer cancel()
 	cutOff := s.settle(ctx)
 	_ = s.function.Close() // what is left is idle, or to be cut off
+	err := s.stop(ctx)
+	s.sendSpans(ctx)
 	if cutOff > 0 {
-		return fmt.Errorf("%d requests were cut off: they still ran %s after the drain began", cutOff, delay+s.config.DrainTimeout)
+		err = errors.Join(fmt.Errorf("%d requests were cut off: they still ran %s after the drain began", cutOff, delay+s.config.DrainTimeout), err)
 	}
-	s.logger.Info("drained")
-	return nil
+	if err == nil {
+		s.logger.Info("drained")
+	}
+	return err
 }
 
 // quiet is how long no request runs before the connections that are left are

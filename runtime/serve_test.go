@@ -11,7 +11,6 @@ import (
 	"mime/multipart"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // registers its pages where every import can
 	"os"
 	"path/filepath"
 	"strings"
@@ -163,13 +162,17 @@ func TestWriterParity(t *testing.T) {
 	f := start(t, nil, probe)
 
 	for name, client := range map[string]*http.Client{"HTTP1": http.DefaultClient, "H2C": h2c(t)} {
-		for _, path := range []string{"/interfaces", "/early", "/string", "/copy", "/empty", "/nocontent", "/twice", "/badstatus"} {
-			t.Run(name+path, func(t *testing.T) {
-				want := dump(t, client, "http://"+l.Addr().String()+path)
+		for _, request := range []string{
+			"GET /interfaces", "GET /early", "GET /string", "GET /copy", "GET /empty", "GET /nocontent", "GET /twice", "GET /badstatus",
+			"GET /trailer", "GET /sendfile", "HEAD /string", "HEAD /sendfile", "POST /echo", "POST /unread", "POST /limited", "EXPECT /echo", "EXPECT /string",
+		} {
+			t.Run(name+request, func(t *testing.T) {
+				method, path, _ := strings.Cut(request, " ")
+				want := dump(t, client, method, "http://"+l.Addr().String()+path)
 				if path == "/badstatus" { // a panic; the bare server hangs up
 					want = "500"
 				}
-				got := dump(t, client, "http://"+f.addr+path)
+				got := dump(t, client, method, "http://"+f.addr+path)
 				if !strings.HasPrefix(got, want) {
 					t.Errorf("the bare server gives\n%s\nours gives\n%s", want, got)
 				}
@@ -188,8 +191,13 @@ func probe(w http.ResponseWriter, r *http.Request) {
 		_, stringWriter := w.(io.StringWriter)
 		_, pusher := w.(http.Pusher)
 		_, notifier := w.(interface{ CloseNotify() <-chan bool })
+		_, deadlines := w.(interface {
+			SetReadDeadline(time.Time) error
+			SetWriteDeadline(time.Time) error
+		})
+		_, duplex := w.(interface{ EnableFullDuplex() error })
 		rc := http.NewResponseController(w)
-		_, _ = fmt.Fprintln(w, flusher, flushError, hijacker, readerFrom, stringWriter, pusher, notifier,
+		_, _ = fmt.Fprintln(w, flusher, flushError, hijacker, readerFrom, stringWriter, pusher, notifier, deadlines, duplex,
 			rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}), rc.EnableFullDuplex(), rc.Flush())
 	case "/early":
 		w.WriteHeader(http.StatusEarlyHints)
@@ -213,13 +221,38 @@ func probe(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusTeapot)
 	case "/badstatus":
 		w.WriteHeader(99)
+	case "/trailer":
+		w.Header().Set("Trailer", "X-Sum")
+		_, _ = io.WriteString(w, "summed up")
+		w.Header().Set("X-Sum", "45")
+		w.Header().Set(http.TrailerPrefix+"X-Late", "yes")
+		w.Header().Set("X-Too-Late", "a header after the body")
+	case "/sendfile":
+		http.ServeFile(w, r, "serve_test.go")
+	case "/echo":
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && r.ProtoMajor == 1 {
+			panic(err)
+		}
+		_, _ = io.Copy(w, r.Body)
+	case "/limited":
+		_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 10))
+		_, _ = fmt.Fprint(w, err)
 	}
 }
 
-// dump returns a response without what must differ: the date and the ids.
-func dump(t *testing.T, client *http.Client, url string) string {
+// dump returns a response without what must differ: the date and the ids. The
+// method EXPECT is a POST that asks first whether to send its body.
+func dump(t *testing.T, client *http.Client, method, url string) string {
 	t.Helper()
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	var body io.Reader
+	expect := method == "EXPECT"
+	if expect || method == http.MethodPost {
+		method, body = http.MethodPost, strings.NewReader("to whom it may concern")
+	}
+	req, _ := http.NewRequestWithContext(t.Context(), method, url, body)
+	if expect {
+		req.Header.Set("Expect", "100-continue")
+	}
 	resp, err := client.Do(req)
 	if err != nil {
 		return err.Error()
@@ -228,8 +261,13 @@ func dump(t *testing.T, client *http.Client, url string) string {
 	for _, name := range []string{"Date", "X-Request-Id", "Traceparent"} {
 		resp.Header.Del(name)
 	}
-	body, err := io.ReadAll(resp.Body)
-	return fmt.Sprintf("%d %v %d %v\n%s%v", resp.StatusCode, resp.Header, resp.ContentLength, resp.TransferEncoding, body, err)
+	if strings.HasSuffix(url, "/limited") {
+		// The bare server alone knows its reader that is limited, and closes the
+		// connection for what is left of the body.
+		resp.Header.Del("Connection")
+	}
+	content, err := io.ReadAll(resp.Body)
+	return fmt.Sprintf("%d %v %d %v %v\n%s%v", resp.StatusCode, resp.Header, resp.ContentLength, resp.TransferEncoding, resp.Trailer, content, err)
 }
 
 func TestLoggedStatus(t *testing.T) {

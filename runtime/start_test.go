@@ -32,6 +32,14 @@ type function struct {
 // asks for one.
 func start(t *testing.T, change func(*runtime.Config), handler http.HandlerFunc) *function {
 	t.Helper()
+	f := begin(t, change, runtime.Function{Handler: handler})
+	waitFor(t, "the function to be ready", func() bool { return f.ready() == http.StatusOK })
+	return f
+}
+
+// begin is start for a function with hooks; it does not wait.
+func begin(t *testing.T, change func(*runtime.Config), fn runtime.Function) *function {
+	t.Helper()
 	c := runtime.DefaultConfig()
 	c.DrainDelay = 0
 	c.Listener, c.AdminListener = loopback(t), loopback(t)
@@ -50,14 +58,13 @@ func start(t *testing.T, change func(*runtime.Config), handler http.HandlerFunc)
 	f.stop = cancel
 	go func() {
 		defer close(f.done)
-		f.err = runtime.Serve(ctx, c, handler)
+		f.err = runtime.Serve(ctx, c, fn)
 	}()
 	t.Cleanup(func() {
 		cancel()
 		<-f.done
 		http.DefaultClient.CloseIdleConnections()
 	})
-	waitFor(t, "the function to be ready", func() bool { return f.ready() == http.StatusOK })
 	return f
 }
 

@@ -19,7 +19,7 @@ const (
 
 // Diagnostic is one mistake at one place of a source.
 type Diagnostic struct {
-	// File is the name of the file, without a directory for a single file.
+	// File is the name of the file, in an archive with its directory.
 	File string `json:"file"`
 
 	// Line counts from 1.
@@ -37,7 +37,7 @@ type Diagnostic struct {
 // a terminal or a log could take for a command is replaced, line breaks become
 // spaces, and the end of a long message is cut.
 func NewDiagnostic(file string, line, column int, message string) Diagnostic {
-	return Diagnostic{File: file, Line: line, Column: column, Message: printable(message)}
+	return Diagnostic{File: printable(file), Line: line, Column: column, Message: printable(message)}
 }
 
 // String renders d as compilers do: file:line:column: message.
@@ -70,16 +70,29 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// A finding is a diagnostic that may be left out, so that it is not worth making
+// fit to be shown.
+type finding struct {
+	file         *file
+	line, column int
+	message      string
+}
+
 // newError returns nil, and not a nil *Error, when there is nothing to say.
-func newError(all []Diagnostic) error {
+func newError(all []finding) error {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b Diagnostic) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	slices.SortStableFunc(all, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(a.file.order, b.file.order), cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
 	})
+	all = slices.Compact(all) // what is wrong on each architecture
 	kept := min(len(all), maxDiagnostics)
-	return &Error{Diagnostics: slices.Clone(all[:kept]), Omitted: len(all) - kept}
+	e := &Error{Omitted: len(all) - kept}
+	for _, f := range all[:kept] {
+		e.Diagnostics = append(e.Diagnostics, NewDiagnostic(f.file.Name, f.line, f.column, f.message))
+	}
+	return e
 }
 
 func printable(message string) string {

@@ -2,23 +2,14 @@
 // answers it with the places and the remedies when one is not. It is the one
 // package that the operator shares with the builder, so it parses and never
 // type-checks: 78 bytes of Go can keep a type checker busy for ever. It refuses
-// to know of files, compilers and Kubernetes.
+// to know of file systems, compilers and Kubernetes.
 //
-// What the parser cannot see, the compiler reports later. The unsafe package is
-// allowed, because it takes nothing from anybody: a function runs alone in its
-// container, and the compiler does not execute what it compiles.
+// A source is one Go file, or a txtar archive of a package and what it needs:
+// more packages, files to embed, tests, go.mod and go.sum. What the parser cannot
+// see, the compiler reports later. The unsafe package is allowed, because it
+// takes nothing from anybody: a function runs alone in its container, and the
+// compiler does not execute what it compiles.
 package handler
-
-import (
-	"bytes"
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/scanner"
-	"go/token"
-	"strconv"
-	"unicode/utf8"
-)
 
 const (
 	// Filename is the name that the source of a Function has wherever it is a
@@ -28,24 +19,43 @@ const (
 	// Signature is the one declaration that makes a source a Function.
 	Signature = "func Handler(http.ResponseWriter, *http.Request)"
 
+	// GoVersion is the release of Go that compiles functions in a cluster.
+	// Build constraints and go.mod are judged by it.
+	GoVersion = "go1.27.4"
+
 	// MaxCharacters is the largest source, in Unicode characters. Even when
 	// each of them needs four bytes, a ConfigMap can hold it.
 	MaxCharacters = 245760
 
-	handlerName = "Handler"
+	// MaxFiles is the largest number of files in an archive.
+	MaxFiles = 1000
 )
 
 // Handler describes the source of a Function that can be built.
 type Handler struct {
-	// Package is the name in the package clause.
+	// Package is the name in the package clause of the root package.
 	Package string
 
-	// Imports are in the order of the source.
+	// Files are all files, in the order of the source.
+	Files []File
+
+	// Imports are those of all Go files that are built, in the order of the
+	// source. Tests and vendored packages are not among them.
 	Imports []Import
+
+	// Hooks are the functions of the root package that the runtime calls beside
+	// Handler: those of Start, Stop and Ready that it declares, in this order.
+	Hooks []string
+
+	// Module says what the go.mod does, nil without one.
+	Module *Module
 }
 
 // Import is one import declaration of a source.
 type Import struct {
+	// File is the name of the file that imports.
+	File string
+
 	// Path is the import path, without quotes.
 	Path string
 
@@ -53,97 +63,54 @@ type Import struct {
 	Line, Column int
 }
 
-// Parse decides whether src is the source of a Function. The filename is only
-// used in diagnostics. A source that is not one is returned as an *Error that
-// holds the diagnostics, sorted by place; Parse returns no other error.
+// Module is what a go.mod says.
+type Module struct {
+	// Path is the module path.
+	Path string
+
+	// Requires reports whether other modules are required.
+	Requires bool
+
+	// Vendored reports whether the archive brings them along, in vendor.
+	Vendored bool
+}
+
+// Parse decides whether src is the source of a Function: one Go file, or a txtar
+// archive of several. The filename is the name that one Go file has in
+// diagnostics; the files of an archive have their own. A source that is not a
+// Function is returned as an *Error that holds the diagnostics, sorted by place;
+// Parse returns no other error.
+//
+// A function is built for linux, on amd64 or arm64: where build constraints make
+// a difference the source has to be right on both.
 func Parse(filename string, src []byte) (*Handler, error) {
-	s := &source{filename: filename, src: src}
-	if s.readable() {
+	s := &source{filename: filename}
+	if s.readable(src) && s.split(src) {
+		s.checkModule()
 		s.parse()
+		s.checkFiles()
+		s.checkPackages()
 	}
-	if s.file != nil {
-		s.checkPackage()
-		s.checkImports()
-		s.checkDirectives()
-		s.checkHandler()
-	}
-	if err := newError(s.diagnostics); err != nil {
+	if err := newError(s.findings); err != nil {
 		return nil, err
 	}
-	return &Handler{Package: s.file.Name.Name, Imports: s.imports}, nil
-}
-
-// A source collects what is wrong with one file.
-type source struct {
-	filename    string
-	src         []byte
-	tokens      *token.File
-	file        *ast.File // nil unless the syntax is right
-	imports     []Import
-	http        []string // the names that net/http has in the file
-	diagnostics []Diagnostic
-}
-
-// readable reports whether src is worth parsing: text, not empty, not too long.
-func (s *source) readable() bool {
-	text := bytes.TrimPrefix(s.src, []byte("\uFEFF"))
-	switch {
-	case len(bytes.TrimSpace(text)) == 0:
-		s.reportAt(0, "the source is empty, write a package with "+Signature)
-	case utf8.RuneCount(s.src) > MaxCharacters:
-		s.reportAt(0, fmt.Sprintf("the source has %d characters, at most %d are allowed", utf8.RuneCount(s.src), MaxCharacters))
-	case !utf8.Valid(s.src):
-		s.reportAt(invalidUTF8(s.src), "the source is not valid UTF-8, save it as UTF-8")
-	case bytes.IndexByte(s.src, 0) >= 0:
-		s.reportAt(bytes.IndexByte(s.src, 0), "the source holds a NUL character, remove it")
-	}
-	return len(s.diagnostics) == 0
-}
-
-// parse fills in s.file, or reports the syntax errors: the first ten lines that
-// have one, because what follows is rarely a mistake of its own.
-func (s *source) parse() {
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, s.filename, s.src, parser.ParseComments|parser.SkipObjectResolution)
-	if list, ok := err.(scanner.ErrorList); ok { //nolint:errorlint // ParseFile documents that it returns the list itself
-		for _, e := range list {
-			// Line and column of e obey //line comments, the offset does not.
-			s.reportAt(e.Pos.Offset, e.Msg)
+	h := &Handler{Imports: s.imports, Hooks: s.hooks[0], Module: s.module}
+	for _, f := range s.files {
+		h.Files = append(h.Files, f.File)
+		if f.dir == root && f.built() {
+			h.Package = f.syntax.Name.Name
 		}
-		return
 	}
-	s.file, s.tokens = file, fset.File(file.FileStart)
+	return h, nil
 }
 
-// report adds a diagnostic at pos, which must belong to s.file.
-func (s *source) report(pos token.Pos, message string) {
-	at := s.tokens.PositionFor(pos, false)
-	s.diagnostics = append(s.diagnostics, NewDiagnostic(s.filename, at.Line, at.Column, message))
-}
-
-// reportAt adds a diagnostic at a byte offset of a source that has no syntax
-// tree. Like the compiler it counts columns in bytes.
-func (s *source) reportAt(offset int, message string) {
-	before := s.src[:min(offset, len(s.src))]
-	line := 1 + bytes.Count(before, []byte("\n"))
-	column := len(before) - bytes.LastIndexByte(before, '\n')
-	s.diagnostics = append(s.diagnostics, NewDiagnostic(s.filename, line, column, message))
-}
-
-// place renders pos as the reader of a diagnostic knows it.
-func (s *source) place(pos token.Pos) string {
-	at := s.tokens.PositionFor(pos, false)
-	return s.filename + ":" + strconv.Itoa(at.Line) + ":" + strconv.Itoa(at.Column)
-}
-
-func invalidUTF8(src []byte) int {
-	offset := 0
-	for offset < len(src) {
-		r, size := utf8.DecodeRune(src[offset:])
-		if r == utf8.RuneError && size == 1 {
-			break
+// checkFiles judges every Go file that is built by itself.
+func (s *source) checkFiles() {
+	for _, f := range s.files {
+		if f.built() {
+			s.checkImports(f)
+			s.checkDirectives(f)
+			s.checkEmbeds(f)
 		}
-		offset += size
 	}
-	return offset
 }

@@ -38,6 +38,16 @@ func TestParseAccepts(t *testing.T) {
 		"Comment":        "//line up here\n// line a:1\n //go:linknames\n" + hello + "var s = `\n//line a:1\n//go:embed x`",
 		"Longest":        hello + "//" + strings.Repeat("ü", handler.MaxCharacters-len(hello)-2),
 		"Init":           hello + "func init() {}\nfunc init() {}",
+		"Aliases":        "package p\nimport \"net/http\"\ntype W = V\ntype V = http.ResponseWriter\ntype R = *Q\ntype Q = http.Request\nfunc Handler(w W, r R) {}",
+		"AliasOfDot":     "package p\nimport . \"net/http\"\ntype Q = Request\nfunc Handler(w ResponseWriter, r *Q) {}",
+		"Constraint":     "//go:build linux && (amd64 || arm64) && go1.21 && !cgo\n\n" + hello,
+		"OldConstraint":  "// +build !windows,go1.18\n\n" + hello,
+		"Misplaced":      hello + "//go:build windows\nvar x int",
+		"Runtime":        strings.Replace(hello, "import", "import _ \"goless.io/runtime\"\nimport _ \"goless.io/runtime/otlp\"\nimport", 1),
+		"Blanks":         hello + "var _, _ = 1, 2\nfunc _() {}\nfunc _() {}\ntype T int\nfunc (T) _() {}\nfunc (T) _() {}",
+		"GenericMethods": hello + "type T int\n" + strings.Repeat("func (T) _[K any](K) {}\n", 30),
+		"NoHooks":        hello + "type Start int\nvar Stop = 1\nfunc (Start) Ready() {}",
+		"Methods":        hello + "type A int\ntype B int\nfunc (A) M() {}\nfunc (B) M() {}\nfunc M() {}",
 		"Generics":       hello + "func Map[T any](s []T, f func(T) T) []T { for i := range s { s[i] = f(s[i]) }; return s }",
 	}
 	for name, src := range cases {
@@ -55,11 +65,15 @@ func TestParseDescribes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &handler.Handler{Package: "p", Imports: []handler.Import{
-		{Path: "net/http", Line: 3, Column: 1},
-		{Path: "fmt", Line: 4, Column: 1},
-		{Path: "net/http", Line: 5, Column: 3},
-	}}
+	want := &handler.Handler{
+		Package: "p",
+		Files:   []handler.File{{Name: "handler.go", Line: 1, Data: []byte(src)}},
+		Imports: []handler.Import{
+			{File: "handler.go", Path: "net/http", Line: 3, Column: 1},
+			{File: "handler.go", Path: "fmt", Line: 4, Column: 1},
+			{File: "handler.go", Path: "net/http", Line: 5, Column: 3},
+		},
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Parse: -want +got\n%s", diff)
 	}
@@ -91,17 +105,31 @@ func TestParseRejects(t *testing.T) {
 		"Const":        {header + "const a, Handler = 1, 2", "h.go:3:10: Handler is declared with const, must be a function: func Handler(http.ResponseWriter, *http.Request)"},
 		"Twice":        {header + good + good, "h.go:4:1: Handler is declared twice, the first is at h.go:3:1"},
 		"Cgo":          {header + "import \"C\"\n" + good, `h.go:3:8: cannot import "C": functions are built without cgo`},
-		"ThirdParty":   {header + "import x \"example.com/x/y\"\n" + good, `h.go:3:10: cannot import "example.com/x/y": only the standard library can be imported`},
-		"Relative":     {header + "import \"./x\"\n" + good, `h.go:3:8: cannot import "./x": only the standard library can be imported`},
+		"ThirdParty":   {header + "import x \"example.com/x/y\"\n" + good, `h.go:3:10: cannot import "example.com/x/y": only the standard library is there without a go.mod, to add one run: builder tidy FILE`},
+		"Relative":     {header + "import \"./x\"\n" + good, `h.go:3:8: cannot import "./x": imports are never relative, write the path of the module before it`},
 		"Internal":     {header + "import _ \"internal/abi\"\nimport _ \"net/http/internal\"\n" + good, "h.go:3:10: cannot import \"internal/abi\": it is internal to the Go distribution\nh.go:4:10: cannot import \"net/http/internal\": it is internal to the Go distribution"},
 		"Command":      {header + "import \"cmd/go\"\n" + good, `h.go:3:8: cannot import "cmd/go": it is internal to the Go distribution`},
-		"Ours":         {header + "import \"goless.io/runtime\"\n" + good, `h.go:3:8: cannot import "goless.io/runtime": it is the program around the function, only the standard library can be imported`},
+		"Ours":         {header + "import \"goless.io/builder\"\n" + good, `h.go:3:8: cannot import "goless.io/builder": it is the program around the function, which may import goless.io/runtime and goless.io/runtime/otlp`},
 		"Line":         {header + good + "//line /etc/passwd:1", "h.go:4:1: line directives are not allowed, remove it: errors are shown where they are"},
 		"LineBlock":    {header + "var x = /*line y:1:1*/ 1\n" + good, "h.go:3:9: line directives are not allowed, remove it: errors are shown where they are"},
 		"Linkname":     {header + "//go:linkname f runtime.f\nfunc f()\n" + good, "h.go:3:1: //go:linkname is not allowed, remove it"},
-		"Embed":        {header + "//go:embed *\nvar s string\n" + good, "h.go:3:1: //go:embed has nothing to embed: the source is a single file"},
-		"Constraint":   {"//go:build linux\n\n" + header + good, "h.go:1:1: build constraints are not allowed, remove the line: functions are built for one platform"},
-		"OldStyle":     {"// +build linux\n\n" + header + good, "h.go:1:1: build constraints are not allowed, remove the line: functions are built for one platform"},
+		"Embed":        {header + "//go:embed *\nvar s string\n" + good, "h.go:3:1: //go:embed has nothing to embed: the source is a single file, to make one of a directory run: builder pack DIR"},
+		"Constraint":   {"//go:build windows\n\n" + header + good, "h.go:1:1: the build constraint excludes the source, remove it: functions are built for linux/amd64 with go1.27 and without cgo"},
+		"OldStyle":     {"// +build !linux\n\n" + header + good, "h.go:1:1: the build constraint excludes the source, remove it: functions are built for linux/amd64 with go1.27 and without cgo"},
+		"CgoOnly":      {"\n//go:build cgo\n" + header + good, "h.go:2:1: the build constraint excludes the source, remove it: functions are built for linux/amd64 with go1.27 and without cgo"},
+		"IntelOnly":    {"//go:build amd64\n\n" + header + good, "h.go:1:1: the build constraint excludes the source, remove it: functions are built for linux/arm64 with go1.27 and without cgo"},
+		"NewerGo":      {"//go:build go1.28\n\n" + header + good, "h.go:1:1: the build constraint excludes the source, remove it: functions are built for linux/amd64 with go1.27 and without cgo"},
+		"NoConstraint": {"//go:build linux &&\n\n" + header + good, "h.go:1:1: the build constraint cannot be read, mend it: parsing //go:build line: unexpected end of expression"},
+		"CgoDirective": {header + "//go:cgo_ldflag \"-lm\"\n" + good, "h.go:3:1: cgo directives are not allowed, remove it: functions are built without cgo"},
+		"TwoTypes":     {header + good + "type T int\nvar T = 1\n", "h.go:5:5: T is declared twice, the first is at h.go:4:6"},
+		"TwoMethods":   {header + good + "type T[K any] struct{}\nfunc (T[K]) M() {}\nfunc (t *T[K]) M() {}\n", "h.go:6:1: T.M is declared twice, the first is at h.go:5:1"},
+		"AliasCycle":   {header + "type A = B\ntype B = A\nfunc Handler(w A, r *B) {}", strings.Replace(wrong, ":3:", ":5:", 1)},
+		"AliasOther":   {header + "type W = http.Request\nfunc Handler(w W, r *http.Request) {}", strings.Replace(wrong, ":3:", ":4:", 1)},
+		"NoAlias":      {header + "type W http.ResponseWriter\nfunc Handler(w W, r *http.Request) {}", strings.Replace(wrong, ":3:", ":4:", 1)},
+		"Start":        {header + good + "func Start() error { return nil }", "h.go:4:1: wrong signature for Start, must be: func Start(context.Context) error, or use another name"},
+		"Stop":         {header + good + "func Stop[T any]() {}", "h.go:4:1: Stop must not have type parameters, must be: func Stop(context.Context) error, or use another name"},
+		"Ready":        {header + good + "func Ready(ctx context.Context) error { return nil }", `h.go:4:1: Ready needs the package context, add: import "context"`},
+		"NoStop":       {header + "import \"context\"\n" + good + "func Stop(context.Context) error", "h.go:5:1: Stop has no body, add one in braces"},
 		"Syntax":       {header + "func Handler(http.ResponseWriter, *http.Request) {\n\tif {\n}", "h.go:4:5: missing condition in if statement\nh.go:5:2: expected '}', found 'EOF'"},
 		"SyntaxForged": {header + "//line evil\rERROR:1\nfunc", "h.go:4:5: expected 'IDENT', found 'EOF'"},
 		"SyntaxQuotes": {header + "func `a\nb\x1b[31m\u202e`", "h.go:3:6: expected 'IDENT', found `a b?[31m?`\nh.go:4:11: expected '(', found newline"},
@@ -152,37 +180,28 @@ func TestNewDiagnosticBoundsMessage(t *testing.T) {
 	}
 }
 
-func BenchmarkParse(b *testing.B) {
-	fill := func(unit string, size int) string {
-		return hello + strings.Repeat(unit, (size-len(hello))/len(unit))
-	}
-	sources := []struct{ name, src string }{
-		{"10KB", fill("func f(a int) string { return fmt.Sprint(a + 1) }\n", 10<<10)},
-		{"Largest", fill("func f(a int) string { return fmt.Sprint(a + 1) }\n", handler.MaxCharacters)},
-		{"Linknames", fill("//go:linkname a\n", handler.MaxCharacters)},
-		{"Parentheses", fill("(", handler.MaxCharacters)},
-		{"Nested", hello + "var x = " + strings.Repeat("[]int{", 40000)},
-		{"Names", hello + "var " + strings.Repeat("a,", 120000)},
-		{"Imports", "package p\n" + strings.Repeat("import \"a\"\n", 22000)},
-		{"DistinctImports", "package p\nimport (\n" + distinctImports(26000) + ")\n"},
-		{"Parameters", "package p\nfunc Handler(" + strings.Repeat("a,", 120000) + "b int) {}"},
-	}
-	for _, s := range sources {
-		b.Run(s.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = handler.Parse("handler.go", []byte(s.src))
-			}
-		})
-	}
-}
+func TestParseFindsHooks(t *testing.T) {
+	const src = `package p
 
-func distinctImports(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "\"%x\"\n", i)
+import (
+	. "context"
+	stdctx "context"
+	"net/http"
+)
+
+type E = error
+
+func Ready(Context) error                 { return nil }
+func Start((stdctx.Context)) (err E)      { return nil }
+func Handler(http.ResponseWriter, *http.Request) {}
+`
+	got, err := handler.Parse("handler.go", []byte(src))
+	if err != nil {
+		t.Fatal(err)
 	}
-	return b.String()
+	if diff := cmp.Diff([]string{"Start", "Ready"}, got.Hooks); diff != "" {
+		t.Errorf("hooks: -want +got\n%s", diff)
+	}
 }
 
 func ExampleParse() {

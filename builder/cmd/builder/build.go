@@ -32,19 +32,20 @@ func newBuild(s streams, environ []string) *cobra.Command {
 		Short: "Compile Functions into static binaries",
 		Long: `Compile Functions into static binaries.
 
-FILE is Go source or YAML with Functions, and - is standard input. The compiler
-is the one of the image, or else the go command in PATH.
+The compiler is the one of the image, or else the go command in PATH. What go vet
+finds is printed as a warning.
 
 The exit code is 0 when all was built, 1 when a source is at fault and 2 when
 something else went wrong. With --report it is 0, 10 for a compile error, 11 for
 a timeout, 12 when memory ran out, 13 for a source that is not a Function, 14
 when the program is too large, and 20 when the builder is at fault.`,
-		Example: buildExample,
-		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return b.run(cmd.Context(), args[0]) },
+		Example:           buildExample,
+		Args:              arguments,
+		ValidArgsFunction: completeFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return b.run(cmd.Context(), args[0]) },
 	}
 	b.addFlag(cmd)
-	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file` (default the name of the Function)")
+	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory (default the name of the Function)")
 	cmd.Flags().StringVar(&b.report, "report", "", "write how the build ended to `file` as JSON, and repeat it as long as nothing changes")
 	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m, or 5m where there is no build cache)")
 	cmd.Flags().BoolVarP(&b.trace, "print-commands", "x", false, "print the commands that the go command executes")
@@ -60,20 +61,18 @@ type build struct {
 }
 
 func (b *build) run(ctx context.Context, path string) error {
-	if err := format.Valid(b.notation); err != nil {
-		return err
-	}
-	functions, err := b.read(path)
+	functions, err := b.functions(path)
 	if err != nil {
-		b.addError(err)
+		found, omitted, _ := blamed(err)
+		b.add(nil, format.Error, found)
+		b.omitted += omitted
 		return b.end(newRecord(nil, "", 0, err))
 	}
 	var worst record
 	for _, function := range functions {
 		r := b.function(ctx, function)
-		for _, d := range r.Report.Diagnostics {
-			b.all = append(b.all, function.Locate(d))
-		}
+		b.add(function, format.Error, r.Report.Diagnostics)
+		b.add(function, format.Warning, r.Report.Warnings)
 		b.omitted += r.Report.Omitted
 		if r.ExitCode >= worst.ExitCode {
 			worst = r
@@ -82,9 +81,9 @@ func (b *build) run(ctx context.Context, path string) error {
 	return b.end(worst)
 }
 
-// read returns the Functions of the input, of which there must be only one when
-// there is only one place for what they become.
-func (b *build) read(path string) ([]*input.Function, error) {
+// functions returns the Functions of the input, of which there must be only one
+// when there is only one place for what they become.
+func (b *build) functions(path string) ([]*input.Function, error) {
 	functions, notes, err := input.Read(path, b.in)
 	for _, note := range notes {
 		b.notef("%s", note)
@@ -98,7 +97,7 @@ func (b *build) read(path string) ([]*input.Function, error) {
 // function builds one Function, unless it is known how that ends.
 func (b *build) function(ctx context.Context, function *input.Function) record {
 	started := time.Now()
-	binary, err := filepath.Abs(cmp.Or(b.binary, filepath.Base(function.Name)))
+	binary, err := b.output(function)
 	if err != nil {
 		return newRecord(nil, "", time.Since(started), err)
 	}
@@ -121,6 +120,7 @@ func (b *build) function(ctx context.Context, function *input.Function) record {
 	result, err := maker.Build(ctx, function.Source, binary)
 	r := newRecord(maker, key, time.Since(started), err)
 	if err == nil {
+		r.Report.Warnings = result.Warnings
 		b.resultf("%s: built %s in %s, the compiler took %d MiB", function.Name, cmp.Or(b.binary, binary), r.Report.Duration, result.PeakMemory>>20)
 	}
 	if b.report != "" {
@@ -129,6 +129,17 @@ func (b *build) function(ctx context.Context, function *input.Function) record {
 		}
 	}
 	return r
+}
+
+// output returns the absolute path of the binary, which is in a directory that
+// has its name.
+func (b *build) output(function *input.Function) (string, error) {
+	name := filepath.Base(function.Name)
+	path := cmp.Or(b.binary, name)
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, name)
+	}
+	return filepath.Abs(path)
 }
 
 // end tells how the build ended: the diagnostics, or the message where there are
@@ -142,9 +153,9 @@ func (b *build) end(r record) error {
 	case b.report != "":
 		return b.writeReport(r)
 	case r.ExitCode == exitBuilder:
-		return exit(exitUsage)
+		return exitUsage
 	case r.ExitCode != 0:
-		return exit(exitSource)
+		return exitSource
 	}
 	return printed
 }

@@ -140,8 +140,9 @@ func (i *image) remove(t *testing.T) {
 	}
 }
 
-// build runs the init container of a function whose source is src.
-func (i *image) build(t *testing.T, src string) (exitCode int, stderr string) {
+// build runs the init container of a function whose source is src, in the cgroup
+// unless that is nil, and returns what it says.
+func (i *image) build(t *testing.T, src string, in *cgroup, more ...string) (exitCode int, stderr string) {
 	t.Helper()
 	source := i.path("source/handler.go")
 	if err := os.WriteFile(source, []byte(src), 0o644); err != nil {
@@ -151,18 +152,20 @@ func (i *image) build(t *testing.T, src string) (exitCode int, stderr string) {
 	if err := os.Chtimes(source, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), i.path("app/builder"), "build", "-x",
-		"--output-binary", i.path("function/server"), "--report", i.path("function/report"), source)
-	cmd.Env = []string{"PATH=/ko-app", "KO_DATA_PATH=" + i.path("ko"), "TMPDIR=" + i.path("tmp")}
+	args := append([]string{"build", "--output-binary", i.path("function/server"), "--report", i.path("function/report")}, more...)
+	cmd := exec.CommandContext(t.Context(), i.path("app/builder"), append(args, source)...)
+	cmd.Env = []string{"PATH=/ko-app", "KO_DATA_PATH=" + i.path("ko"), "TMPDIR=" + i.path("tmp"), "GOPROXY=off"}
 	cmd.Dir = "/"
 	var out, messages bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &messages
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	if os.Geteuid() == 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	}
-	if err := cmd.Run(); cmd.ProcessState == nil {
+	if err := in.start(cmd); err != nil {
 		t.Fatal(err)
 	}
+	_ = cmd.Wait() // the exit code says more
 	t.Log(strings.TrimSpace(out.String()))
 	return cmd.ProcessState.ExitCode(), messages.String()
 }
@@ -201,7 +204,7 @@ func TestImageCompilesTheFunctionAlone(t *testing.T) {
 		"Everything": everything + ")\n\n" + handler,
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stderr := i.build(t, src)
+			code, stderr := i.build(t, src, nil, "-x")
 			if code != 0 {
 				t.Fatalf("exit code %d\n%s", code, stderr)
 			}
@@ -235,7 +238,7 @@ func TestImageWithoutCache(t *testing.T) {
 	if err := errors.Join(os.Chmod(i.path("ko"), 0o755), os.Rename(i.path("ko/cache"), i.path("taken-away"))); err != nil {
 		t.Fatal(err)
 	}
-	code, stderr := i.build(t, "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n")
+	code, stderr := i.build(t, "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n", nil, "-x")
 	if code != 0 || !strings.Contains(stderr, "this build takes long: this image was published without a build cache") {
 		t.Fatalf("exit code %d\n%s", code, stderr)
 	}
@@ -254,7 +257,7 @@ func TestImageReportsErrors(t *testing.T) {
 		"Import": {"package p\n\nimport \"net/http\"\nimport \"net/htt\"\n\n" + handler, "handler.go:4:8: package net/htt is not in std"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, stderr := i.build(t, c.src)
+			code, stderr := i.build(t, c.src, nil, "-x")
 			if code != 10 || !strings.HasSuffix(strings.TrimSpace(stderr), c.want) {
 				t.Errorf("exit code %d, want 10 and %q\n%s", code, c.want, stderr)
 			}

@@ -1,7 +1,7 @@
-// Command builder checks and builds the Go source of Functions. It is what the
-// init container of a function's pod runs, and what people run on their own
-// machines. It owns flags, output and exit codes, and refuses to know how a
-// build is done.
+// Command builder checks, builds, runs and tests the Go source of Functions. It
+// is what the init container of a function's pod runs, and what people run on
+// their own machines. It owns flags, output and exit codes, and refuses to know
+// how a build is done.
 package main
 
 import (
@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -21,8 +23,8 @@ import (
 // Exit codes. With --report a build says more precisely what happened, for a
 // reader that sees nothing but the code: see newRecord.
 const (
-	exitSource = 1 // the source is at fault
-	exitUsage  = 2 // the call, or a file that cannot be read or written
+	exitSource exit = 1 // the source is at fault
+	exitUsage  exit = 2 // the call, or a file that cannot be read or written
 )
 
 // An exit ends the command with a code, after everything was said.
@@ -34,6 +36,7 @@ func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 func main() {
 	gotool.EnterSandbox()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // the second signal ends what does not heed the first
 	code := run(ctx, streams{os.Stdin, os.Stdout, os.Stderr}, os.Environ(), os.Args[1:])
 	stop()
 	os.Exit(code)
@@ -56,20 +59,27 @@ func (s streams) notef(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.err, format+"\n", args...)
 }
 
+const rootLong = `Check, build, run and test the Go source of Functions.
+
+A FILE is Go source, a txtar archive of several files, the directory of a Go
+module or package, or YAML with any number of Functions, whatever it is called.
+- is standard input. Places in messages are those of the FILE, so that an editor
+finds them.
+
+The exit code is 0 when all is fine, 1 when a source is at fault, and 2 when a
+file cannot be read or written or the call is wrong.`
+
+const rootExample = `  # serve a Function here, and again with every save
+  builder run hello.yaml
+
+  # make a Function of a Go module, and back
+  builder pack ./hello > hello.yaml
+  builder unpack hello.yaml ./hello`
+
 // run executes the command that args name and returns the exit code.
 func run(ctx context.Context, s streams, environ, args []string) int {
-	root := &cobra.Command{
-		Use:           "builder",
-		Short:         "Check and build the Go source of Functions",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-	}
-	root.AddCommand(newValidate(s), newBuild(s, environ), newVersion(environ))
-	root.SetArgs(args)
-	root.SetIn(s.in)
-	root.SetOut(s.out)
-	root.SetErr(s.err)
-
+	root := newRoot(s, environ)
+	root.SetArgs(asFlags(args))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -78,5 +88,61 @@ func run(ctx context.Context, s streams, environ, args []string) int {
 		return int(code) // 0 too
 	}
 	s.notef("builder: %v", err)
-	return exitUsage
+	return int(exitUsage)
 }
+
+func newRoot(s streams, environ []string) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "builder",
+		Short:         "Check, build, run and test the Go source of Functions",
+		Long:          rootLong,
+		Example:       rootExample,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.AddCommand(
+		newValidate(s), newVet(s, environ), newFix(s, environ), newTidy(s, environ),
+		newGenerate(s), newBuild(s, environ), newRun(s, environ), newTest(s, environ),
+		newPack(s), newUnpack(s), newVersion(environ),
+	)
+	root.SetIn(s.in)
+	root.SetOut(s.out)
+	root.SetErr(s.err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w, see: %s --help", err, cmd.CommandPath())
+	})
+	return root
+}
+
+// asFlags lets those who are used to go test write flags as it does.
+func asFlags(args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if name, _, _ := strings.Cut(arg, "="); name == "-run" || name == "-cover" {
+			args[i] = "-" + arg
+		}
+	}
+	return args
+}
+
+// arguments checks that a command has as many arguments as its usage names. The
+// last one may be repeated where the usage says so with dots.
+func arguments(cmd *cobra.Command, args []string) error {
+	_, usage, _ := strings.Cut(cmd.Use, " ")
+	names := strings.Fields(usage)
+	switch {
+	case len(args) < len(names):
+		return fmt.Errorf("%s is missing, see: %s --help", names[len(args)], cmd.CommandPath())
+	case len(args) > len(names) && !strings.HasSuffix(usage, "..."):
+		return fmt.Errorf("unexpected argument %q, see: %s --help", args[len(names)], cmd.CommandPath())
+	}
+	return nil
+}
+
+// completeFiles has shells propose the files, and directories, that can be
+// Functions.
+func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return []string{"go", "txtar", "yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+func joined(names []string) string { return strings.Join(names, ", ") }

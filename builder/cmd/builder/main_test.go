@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,11 +30,17 @@ func TestScripts(t *testing.T) {
 	if err := json.Unmarshal(out, &env); err != nil {
 		t.Fatal(err)
 	}
+	examples, err := filepath.Abs("../../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env["EXAMPLES"] = examples
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       *update,
+		Cmds:                commands,
 		Setup: func(e *testscript.Env) error {
 			for name, value := range env {
 				e.Setenv(name, value)

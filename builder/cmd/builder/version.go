@@ -8,19 +8,23 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/program"
 )
 
 func newVersion(environ []string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the versions of the builder and of the Go that compiles functions",
-		Args:  cobra.NoArgs,
+		Short: "Print the versions of the builder, of the Go that compiles functions, and of their runtime",
+		Example: `  # equal lines make equal binaries of equal sources
+  builder version`,
+		Args: arguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			toolchain := "no Go toolchain"
 			if t, err := gotool.Find(cmd.Context(), environ); err == nil {
 				toolchain = t.Version
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "builder %s, functions are compiled with %s\n", version(), toolchain)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "builder %s, functions are compiled with %s, runtime %.12s\n",
+				version(), toolchain, program.Fingerprint())
 			return err
 		},
 	}

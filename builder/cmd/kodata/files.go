@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"goless.io/builder/internal/gotool"
 )
 
-// commands are the executables that a build needs.
-var commands = []string{"bin/go", "compile", "link", "asm"}
-
-// copyToolchain copies what is needed to compile Go without cgo, and undoes what
-// a module cannot contain: go.mod files and executables.
-func copyToolchain(from, to string) error {
+// copyToolchain copies what is needed to compile Go without cgo, and for itself
+// to be compiled if that is wanted. It undoes what a module cannot contain: go.mod
+// files and executables.
+func copyToolchain(from, to string, itself bool) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -24,13 +24,13 @@ func copyToolchain(from, to string) error {
 			return err
 		}
 		switch {
-		case entry.IsDir() && needless(name):
+		case entry.IsDir() && (needless(name) || name == "src/cmd" && !itself):
 			return fs.SkipDir
 		case entry.IsDir():
 			return os.MkdirAll(filepath.Join(to, name), 0o755)
-		case isCommand(name):
+		case isTool(name) && (itself || isNeeded(name)):
 			return copyFile(path, filepath.Join(to, name), 0o755)
-		case strings.HasPrefix(name, "bin/"), strings.HasPrefix(name, "pkg/tool/"):
+		case isTool(name):
 			return nil
 		}
 		dir, base := filepath.Split(name)
@@ -42,13 +42,16 @@ func copyToolchain(from, to string) error {
 }
 
 func needless(dir string) bool {
-	return slices.Contains([]string{"api", "doc", "lib", "misc", "test", "src/cmd"}, dir) || filepath.Base(dir) == "testdata"
+	return slices.Contains([]string{"api", "doc", "lib", "misc", "test"}, dir) || filepath.Base(dir) == "testdata"
 }
 
-func isCommand(name string) bool {
-	return slices.ContainsFunc(commands, func(command string) bool {
-		return name == command || strings.HasPrefix(name, "pkg/tool/") && filepath.Base(name) == command
-	})
+func isTool(name string) bool {
+	return strings.HasPrefix(name, "bin/") || strings.HasPrefix(name, "pkg/tool/")
+}
+
+// isNeeded reports whether a build of a function executes a tool.
+func isNeeded(tool string) bool {
+	return tool == "bin/go" || slices.Contains(gotool.Tools, filepath.Base(tool))
 }
 
 func copyFile(from, to string, mode os.FileMode) error {
@@ -59,47 +62,85 @@ func copyFile(from, to string, mode os.FileMode) error {
 	return os.WriteFile(to, data, mode)
 }
 
-// prune removes from trees what is neither an input of the compiler nor something
-// by which the go command knows modules, nor a license.
-func prune(inputs []string, trees ...string) error {
-	keep := make(map[string]bool, len(inputs))
-	for _, file := range inputs {
-		keep[file] = true
-	}
-	for _, tree := range trees {
-		var dirs []string
-		err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case entry.IsDir():
-				dirs = append(dirs, path)
-				return os.Chmod(path, 0o755) // the module cache is read-only
-			case keep[path] || keeps(entry.Name()):
-				return nil
-			}
-			return os.Remove(path)
-		})
-		if err != nil {
+// prune removes from a tree the files that are not to be kept, and directories
+// that are empty then.
+func prune(tree string, keeps func(path string) bool) error {
+	var dirs []string
+	err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
 			return err
+		case entry.IsDir():
+			dirs = append(dirs, path)
+			return os.Chmod(path, 0o755) // the module cache is read-only
+		case keeps(path):
+			return nil
 		}
-		for _, dir := range slices.Backward(dirs) {
-			_ = os.Remove(dir) // fails unless it is empty
-		}
+		return os.Remove(path)
+	})
+	for _, dir := range slices.Backward(dirs) {
+		_ = os.Remove(dir) // fails unless it is empty
 	}
-	return nil
+	return err
 }
 
-func keeps(name string) bool {
-	switch {
-	case slices.Contains([]string{"go.mod", "go.sum", "modules.txt"}, name):
-		return true
-	case strings.HasSuffix(name, ".mod"), strings.HasSuffix(name, ".ziphash"):
-		return true
-	case strings.HasSuffix(name, ".h"): // assembly includes those of other packages
-		return true
-	}
+// isKnowledge reports whether a file of the standard library is read by the go
+// command, included by assembly, or a license.
+func isKnowledge(path string) bool {
+	name := filepath.Base(path)
+	return slices.Contains([]string{"go.mod", "go.sum", "modules.txt"}, name) || strings.HasSuffix(name, ".h") || isLicense(name)
+}
+
+func isLicense(name string) bool {
 	return slices.ContainsFunc([]string{"LICENSE", "NOTICE", "PATENTS"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// isModuleFile reports whether a file of the module cache can be part of a
+// function, whose author may import other packages than the runtime does, or is
+// one by which the go command knows modules.
+func isModuleFile(path string) bool {
+	name := filepath.Base(path)
+	switch {
+	case strings.Contains(path, "/cache/download/"):
+		return slices.Contains([]string{".mod", ".ziphash"}, filepath.Ext(name))
+	case strings.HasSuffix(name, "_test.go"), strings.Contains(path, "/testdata/"):
+		return false
+	case strings.HasSuffix(name, ".md"):
+		return isLicense(name)
+	}
+	return true // it may be embedded
+}
+
+// pruneCache removes what was compiled of the function that imports everything:
+// packages that the plan does not have, and actions with such a result.
+func pruneCache(cache string, plan *gotool.Plan) error {
+	keep := map[string]bool{}
+	for _, file := range plan.Packages {
+		keep[filepath.Base(file)] = true
+	}
+	removed := map[string]bool{}
+	isResult := func(path string) bool { return strings.HasSuffix(path, "-d") }
+	err := prune(cache, func(path string) bool {
+		name := filepath.Base(path)
+		data, err := os.ReadFile(path)
+		isPackage := err == nil && isResult(path) && strings.HasPrefix(string(data), "!<arch>")
+		removed[strings.TrimSuffix(name, "-d")] = isPackage && !keep[name]
+		return !isPackage || keep[name]
+	})
+	if err != nil {
+		return err
+	}
+	return prune(cache, func(path string) bool {
+		if isResult(path) {
+			return true
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return true
+		}
+		fields := strings.Fields(string(data)) // v1, action, result, size, time
+		return len(fields) != 5 || !removed[fields[2]]
+	})
 }
 
 // seal gives the files in dir what they have in an image, so that a test with

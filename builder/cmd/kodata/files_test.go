@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/internal/gotool"
 )
 
 // tree makes empty files below a new directory.
@@ -55,7 +57,7 @@ func TestCopyToolchain(t *testing.T) {
 		"pkg/tool/linux_amd64/asm", "pkg/tool/linux_amd64/cgo", "pkg/tool/linux_amd64/compile", "pkg/tool/linux_amd64/link",
 		"src/_go.mod", "src/cmd/go/main.go", "src/fmt/print.go", "src/fmt/testdata/x.go", "test/fixedbugs/x.go")
 	to := t.TempDir()
-	if err := copyToolchain(from, to); err != nil {
+	if err := copyToolchain(from, to, false); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.Join([]string{
@@ -80,16 +82,73 @@ func TestCopyToolchain(t *testing.T) {
 
 func TestPrune(t *testing.T) {
 	src := tree(t, "go.mod", "fmt/print.go", "fmt/print_test.go", "runtime/a_plan9.s", "runtime/cgo/abi.h", "vendor/modules.txt")
-	mod := tree(t, "a@v1/LICENSE.md", "a@v1/a.go", "a@v1/README.md", "a@v1/b/b.go", "cache/download/a/@v/v1.zip", "cache/download/a/@v/v1.mod", "cache/download/a/@v/v1.ziphash")
-	inputs := []string{filepath.Join(src, "fmt/print.go"), filepath.Join(mod, "a@v1/a.go")}
-	if err := prune(inputs, src, mod); err != nil {
+	input := filepath.Join(src, "fmt/print.go")
+	if err := prune(src, func(path string) bool { return path == input || isKnowledge(path) }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("fmt/print.go\ngo.mod\nruntime/cgo/abi.h\nvendor/modules.txt", list(t, src)); diff != "" {
 		t.Errorf("standard library: -want +got\n%s", diff)
 	}
-	if diff := cmp.Diff("a@v1/LICENSE.md\na@v1/a.go\ncache/download/a/@v/v1.mod\ncache/download/a/@v/v1.ziphash", list(t, mod)); diff != "" {
+	mod := tree(t, "a@v1/LICENSE.md", "a@v1/a.go", "a@v1/a_test.go", "a@v1/a_amd64.s", "a@v1/README.md", "a@v1/b/testdata/b.go", "cache/download/a/@v/v1.zip", "cache/download/a/@v/v1.mod", "cache/download/a/@v/v1.ziphash")
+	if err := prune(mod, isModuleFile); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("a@v1/LICENSE.md\na@v1/a.go\na@v1/a_amd64.s\ncache/download/a/@v/v1.mod\ncache/download/a/@v/v1.ziphash", list(t, mod)); diff != "" {
 		t.Errorf("modules: -want +got\n%s", diff)
+	}
+}
+
+func TestPruneCache(t *testing.T) {
+	cache := tree(t)
+	for name, data := range map[string]string{
+		"README":    "This directory holds cached build artifacts",
+		"aa/aa01-d": "!<arch>\nfmt",
+		"aa/aa02-a": "v1 aa02 aa01 11 1\n",
+		"bb/bb01-d": "!<arch>\neverything",
+		"bb/bb02-a": "v1 bb02 bb01 18 1\n",
+		"cc/cc01-d": "./list.go\n",
+		"cc/cc02-a": "v1 cc02 cc01 10 1\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(cache, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(cache, name), []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := pruneCache(cache, &gotool.Plan{Packages: map[string]string{"fmt": "aa/aa01-d"}}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("README\naa/aa01-d\naa/aa02-a\ncc/cc01-d\ncc/cc02-a", list(t, cache)); diff != "" {
+		t.Errorf("cache: -want +got\n%s", diff)
+	}
+}
+
+// TestSwap changes the architecture of a directory back and forth.
+func TestSwap(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "kodata")
+	make := func(arch string) {
+		t.Helper()
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "KEY"), []byte("5 go1.99 "+arch+" -trimpath\n"), 0o444); err != nil {
+			t.Fatal(err)
+		}
+	}
+	make("amd64")
+	if err := swap(dir, "arm64"); err != nil {
+		t.Fatal(err)
+	}
+	make("arm64") // fails unless the place is free
+	for _, arch := range []string{"amd64", "arm64", "arm64"} {
+		if err := swap(dir, arch); err != nil {
+			t.Fatal(err)
+		}
+		key, err := os.ReadFile(filepath.Join(dir, "KEY"))
+		if err != nil || !strings.Contains(string(key), arch) {
+			t.Errorf("after a swap to %s the directory has %q, %v", arch, key, err)
+		}
 	}
 }
 

@@ -5,52 +5,62 @@
 //
 // The cache is made by the code that builds functions, with the same toolchain,
 // flags and environment: an entry is only found by a build that would have made
-// the very same one.
+// the very same one. That holds for other architectures than this machine's too:
+// a compiler of the same version makes them here.
 package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"goless.io/builder/internal/gotool"
 	"goless.io/builder/internal/program"
 )
 
 // layout changes whenever this command puts other things into the directory.
-const layout = "4"
+const layout = "5"
 
 func main() {
 	gotool.EnterSandbox()
 	log.SetFlags(0)
 	log.SetPrefix("kodata: ")
-	if len(os.Args) != 2 {
-		log.Fatal("usage: kodata DIRECTORY")
+	arch := flag.String("arch", runtime.GOARCH, "fill the directory for this `architecture`, and keep what it has of another beside it")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		log.Fatal("usage: kodata [-arch ARCHITECTURE] DIRECTORY")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, os.Args[1]); err != nil {
+	if err := run(ctx, flag.Arg(0), *arch); err != nil {
 		log.Fatal(err) //nolint:gocritic // stop has nothing to do at the end
 	}
 }
 
 // run makes dir, unless it is there already and made of the same things.
-func run(ctx context.Context, dir string) error {
+func run(ctx context.Context, dir, arch string) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("filling %s: the toolchain of the image is for linux, and runs on nothing else", dir)
-	}
-	key := fmt.Sprintln(layout, gotool.Pinned, runtime.GOARCH, gotool.Recipe(), program.Fingerprint())
-	if isCurrent(dir, key) {
-		log.Printf("%s is up to date", dir)
-		return nil
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
+	}
+	if err := swap(dir, arch); err != nil {
+		return err
+	}
+	key := fmt.Sprintln(layout, gotool.Pinned, arch, gotool.Recipe(), program.Fingerprint())
+	if isCurrent(dir, key) {
+		log.Printf("%s is up to date", dir)
+		return nil
 	}
 	unfinished := dir + ".unfinished"
 	if err := os.RemoveAll(unfinished); err != nil {
@@ -59,7 +69,7 @@ func run(ctx context.Context, dir string) error {
 	if err := begin(unfinished); err != nil {
 		return err
 	}
-	if err := fill(ctx, unfinished); err != nil {
+	if err := fill(ctx, unfinished, arch); err != nil {
 		return fmt.Errorf("filling %s: %w", dir, err)
 	}
 	if err := os.WriteFile(filepath.Join(unfinished, "KEY"), []byte(key), 0o444); err != nil {
@@ -69,6 +79,30 @@ func run(ctx context.Context, dir string) error {
 		return err
 	}
 	return os.Rename(unfinished, dir)
+}
+
+// swap puts what dir has of another architecture beside it, and what is beside it
+// of this one in its place.
+func swap(dir, arch string) error {
+	key, err := os.ReadFile(filepath.Join(dir, "KEY"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	was := strings.Fields(string(key))
+	if len(was) < 3 || was[2] == arch {
+		return nil
+	}
+	aside := dir + "." + was[2]
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	if err := os.Rename(dir, aside); err != nil {
+		return err
+	}
+	if err := os.Rename(dir+"."+arch, dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // begin makes dir a module of its own: patterns like ./... would otherwise find
@@ -87,7 +121,7 @@ func isCurrent(dir, key string) bool {
 	if err != nil || string(have) != key {
 		return false
 	}
-	for _, part := range []string{"go", "mod", "cache"} {
+	for _, part := range []string{"go", "mod", "cache", "plan.json"} {
 		if _, err := os.Stat(filepath.Join(dir, part)); err != nil {
 			return false
 		}

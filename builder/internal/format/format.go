@@ -15,6 +15,31 @@ import (
 // Names are the notations, the one for people first.
 var Names = []string{"text", "json", "sarif", "github"}
 
+// A Severity says what a finding means to a build. The words are those of SARIF
+// and of workflow commands.
+type Severity string
+
+// An Error stops a build, a Warning does not.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+)
+
+// Finding is a Diagnostic that is as bad as its Severity says.
+type Finding struct {
+	handler.Diagnostic
+	Severity Severity `json:"severity"`
+}
+
+// String renders f as compilers do, where nothing is said of errors:
+// file:line:column: message.
+func (f Finding) String() string {
+	if f.Severity == Warning {
+		f.Message = "warning: " + f.Message
+	}
+	return f.Diagnostic.String()
+}
+
 // Valid returns an error that says which notations there are, unless name is one.
 func Valid(name string) error {
 	if slices.Contains(Names, name) {
@@ -23,13 +48,13 @@ func Valid(name string) error {
 	return fmt.Errorf("unknown output format %q, use one of: %s", name, strings.Join(Names, ", "))
 }
 
-// Write writes all diagnostics in the notation called name:
+// Write writes all findings in the notation called name:
 //
 //	text    file:line:column: message, like a compiler
-//	json    one object a line, with file, line, column and message
+//	json    one object a line, with file, line, column, message and severity
 //	sarif   one log of SARIF 2.1.0, for code scanning, even when there are none
 //	github  workflow commands, which a pull request shows beside the lines
-func Write(w io.Writer, name string, all []handler.Diagnostic) error {
+func Write(w io.Writer, name string, all []Finding) error {
 	switch name {
 	case "json":
 		return writeJSON(w, all)
@@ -38,24 +63,24 @@ func Write(w io.Writer, name string, all []handler.Diagnostic) error {
 	case "github":
 		return writeLines(w, all, workflowCommand)
 	default:
-		return writeLines(w, all, handler.Diagnostic.String)
+		return writeLines(w, all, Finding.String)
 	}
 }
 
-func writeJSON(w io.Writer, all []handler.Diagnostic) error {
+func writeJSON(w io.Writer, all []Finding) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
-	for _, d := range all {
-		if err := encoder.Encode(d); err != nil {
+	for _, f := range all {
+		if err := encoder.Encode(f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func writeLines(w io.Writer, all []handler.Diagnostic, render func(handler.Diagnostic) string) error {
-	for _, d := range all {
-		if _, err := fmt.Fprintln(w, render(d)); err != nil {
+func writeLines(w io.Writer, all []Finding, render func(Finding) string) error {
+	for _, f := range all {
+		if _, err := fmt.Fprintln(w, render(f)); err != nil {
 			return err
 		}
 	}
@@ -63,8 +88,8 @@ func writeLines(w io.Writer, all []handler.Diagnostic, render func(handler.Diagn
 }
 
 // workflowCommand escapes what would end a property or the command.
-func workflowCommand(d handler.Diagnostic) string {
+func workflowCommand(f Finding) string {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-	return fmt.Sprintf("::error file=%s,line=%d,col=%d::%s", property.Replace(d.File), d.Line, max(1, d.Column), message.Replace(d.Message))
+	return fmt.Sprintf("::%s file=%s,line=%d,col=%d::%s", f.Severity, property.Replace(f.File), f.Line, max(1, f.Column), message.Replace(f.Message))
 }

@@ -13,14 +13,14 @@ import (
 // The notations as a whole are in the scripts of the command. Here is what could
 // break out of them.
 func TestWriteEscapes(t *testing.T) {
-	all := []handler.Diagnostic{
-		{File: "a,b:c%.go", Line: 7, Column: 2, Message: `50% of <"x">::error`},
-		{File: "a.go", Line: 8, Message: "no column"},
+	all := []format.Finding{
+		{handler.Diagnostic{File: "a,b:c%.go", Line: 7, Column: 2, Message: `50% of <"x">::error`}, format.Error},
+		{handler.Diagnostic{File: "a.go", Line: 8, Message: "no column"}, format.Warning},
 	}
 	for notation, want := range map[string]string{
-		"text":   "a,b:c%.go:7:2: 50% of <\"x\">::error\na.go:8: no column\n",
-		"json":   `{"file":"a,b:c%.go","line":7,"column":2,"message":"50% of <\"x\">::error"}` + "\n" + `{"file":"a.go","line":8,"column":0,"message":"no column"}` + "\n",
-		"github": "::error file=a%2Cb%3Ac%25.go,line=7,col=2::50%25 of <\"x\">::error\n::error file=a.go,line=8,col=1::no column\n",
+		"text":   "a,b:c%.go:7:2: 50% of <\"x\">::error\na.go:8: warning: no column\n",
+		"json":   `{"file":"a,b:c%.go","line":7,"column":2,"message":"50% of <\"x\">::error","severity":"error"}` + "\n" + `{"file":"a.go","line":8,"column":0,"message":"no column","severity":"warning"}` + "\n",
+		"github": "::error file=a%2Cb%3Ac%25.go,line=7,col=2::50%25 of <\"x\">::error\n::warning file=a.go,line=8,col=1::no column\n",
 	} {
 		t.Run(notation, func(t *testing.T) {
 			var b bytes.Buffer

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"path/filepath"
-
-	"goless.io/builder/handler"
 )
 
 // The part of SARIF 2.1.0 that diagnostics need. Libraries for it bring a
@@ -59,7 +57,7 @@ type (
 // sarifRuleID is the one rule there is: a source must be a Function.
 const sarifRuleID = "function"
 
-func writeSARIF(w io.Writer, all []handler.Diagnostic) error {
+func writeSARIF(w io.Writer, all []Finding) error {
 	run := sarifRun{
 		Tool: sarifTool{Driver: sarifDriver{
 			Name:           "builder",
@@ -68,14 +66,14 @@ func writeSARIF(w io.Writer, all []handler.Diagnostic) error {
 		}},
 		Results: []sarifResult{},
 	}
-	for _, d := range all {
+	for _, f := range all {
 		run.Results = append(run.Results, sarifResult{
 			RuleID:  sarifRuleID,
-			Level:   "error",
-			Message: sarifMessage{Text: d.Message},
+			Level:   string(f.Severity),
+			Message: sarifMessage{Text: f.Message},
 			Locations: []sarifLocation{{Physical: sarifPhysical{
-				Artifact: sarifArtifact{URI: filepath.ToSlash(d.File)},
-				Region:   sarifRegion{StartLine: d.Line, StartColumn: d.Column},
+				Artifact: sarifArtifact{URI: filepath.ToSlash(f.File)},
+				Region:   sarifRegion{StartLine: f.Line, StartColumn: f.Column},
 			}}},
 		})
 	}

@@ -1,7 +1,9 @@
 package gotool
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,12 +12,17 @@ import (
 	"time"
 
 	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
 )
 
 // flags are what a build is always called with. The ones that change the output
 // of the compiler are part of the key of every package in the cache: the cache
 // in an image is only worth something to builds with the very same flags.
-var flags = []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w -buildid="}
+var flags = []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=" + noDebug, "-ldflags=-s -w -buildid="}
+
+// noDebug makes a quarter less of the cache: the linker drops what debuggers
+// need, so the compiler need not write it.
+const noDebug = "-dwarf=false"
 
 // Recipe identifies how programs are compiled, the toolchain aside. Equal
 // programs make equal binaries as long as it is the same.
@@ -25,19 +32,8 @@ func Recipe() string {
 
 // Build describes one call of the compiler.
 type Build struct {
-	// Dir holds the program, a Go module with its main package.
-	Dir string
-
-	// Package is the path, below the module's, of the one package whose errors
-	// are its author's to mend.
-	Package string
-
-	// Module is the path of the module.
-	Module string
-
-	// Imports are the imports of that package: for the errors that the go
-	// command reports without a place.
-	Imports []handler.Import
+	// Program is what to compile. What it needs has been fetched.
+	Program *program.Program
 
 	// Output is the file to write. Its directory must exist.
 	Output string
@@ -47,6 +43,11 @@ type Build struct {
 
 	// Trace receives the commands that are executed, unless it is nil.
 	Trace io.Writer
+
+	// Vet asks for Warnings, which never fail a build and hardly delay it.
+	Vet bool
+
+	patience time.Duration // for the Warnings, 0 means vetGrace
 }
 
 // Result describes a build that succeeded.
@@ -57,6 +58,11 @@ type Result struct {
 	// PeakMemory is the largest resident size of one process of the build, in
 	// bytes.
 	PeakMemory int64
+
+	// Warnings are what go vet finds, nil when it did not finish in time.
+	Warnings []handler.Diagnostic
+
+	vetErr error // why there are no Warnings
 }
 
 // Build compiles a program into a static binary. The error is a *CompileError
@@ -72,7 +78,7 @@ func (t *Toolchain) Build(ctx context.Context, b Build) (*Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("%w: it was stopped after %s", ErrTimeout, b.Timeout))
 	defer cancel()
 	box := sandbox{
-		Read:  []string{t.Root, t.Cache, t.Modules, b.Dir},
+		Read:  []string{t.Root, t.Cache, t.Modules, b.Program.Dir},
 		Write: []string{work, filepath.Dir(b.Output)},
 		Open:  !t.Sealed,
 	}
@@ -83,30 +89,68 @@ func (t *Toolchain) Build(ctx context.Context, b Build) (*Result, error) {
 		box.Write = append(box.Write, t.Cache)
 	}
 	started := time.Now()
-	r, err := t.run(ctx, box, b.Dir, work, t.args(b)...)
+	r, a, err := t.compile(ctx, b, work, command{
+		box: box,
+		dir: b.Program.Dir,
+		env: t.environ(work, t.modules(b.Program), !t.Sealed),
+	})
 	took := time.Since(started)
-	if b.Trace != nil && r != nil {
-		if err := trace(b.Trace, r); err != nil {
-			return nil, fmt.Errorf("writing the commands: %w", err)
-		}
-	}
 	switch {
 	case err == nil:
-		return &Result{Duration: took, PeakMemory: r.peakMemory()}, nil
+		warnings, vetErr := a.wait(cmp.Or(b.patience, vetGrace))
+		return &Result{Duration: took, PeakMemory: r.peakMemory(), Warnings: warnings, vetErr: vetErr}, nil
 	case r == nil || r.state == nil || ctx.Err() != nil:
 		return nil, err
 	default:
-		return nil, t.explain(b, r)
+		return nil, t.explain(b.Program, r)
 	}
 }
 
+// compile calls the compiler and the linker directly where that is possible.
+// Otherwise, or when that fails, the go command does. The analysis is nil unless
+// there is a binary and b asks for it.
+func (t *Toolchain) compile(ctx context.Context, b Build, work string, c command) (*result, *analysis, error) {
+	if d := t.direct(b, work); d != nil {
+		a := t.analyse(ctx, b, work, d.packages)
+		r, err := d.run(ctx, c)
+		if err == nil {
+			return r, a, nil
+		}
+		a.end()
+		if ctx.Err() != nil || r != nil && r.state != nil && isLimit(t.explain(b.Program, r)) {
+			return r, nil, err
+		}
+	}
+	c.args = t.args(b)
+	r, err := t.run(ctx, c)
+	if b.Trace != nil && r != nil {
+		if err := trace(b.Trace, r); err != nil {
+			return nil, nil, fmt.Errorf("writing the commands: %w", err)
+		}
+	}
+	if err != nil || !b.Vet {
+		return r, nil, err
+	}
+	link, err := readLinkConfig(work)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, t.analyse(ctx, b, work, link.packages), nil
+}
+
+// isLimit reports whether building again would only end in the same way.
+func isLimit(err error) bool { return errors.Is(err, ErrOutOfMemory) || errors.Is(err, ErrTooLarge) }
+
 func (t *Toolchain) args(b Build) []string {
-	args := append([]string{"build", "-json", "-o", b.Output}, flags...)
-	// All errors of the author's package, not the first ten. Only that package
-	// has the flag, so no other is compiled anew because of it.
-	args = append(args, "-gcflags="+b.Module+"/"+b.Package+"=-e")
+	args := append([]string{t.command(), "build", "-json", "-o", b.Output}, flags...)
+	// All errors of the author's packages, not the first ten. Only they have the
+	// flag, so no other is compiled anew because of it.
+	args = append(args, "-gcflags="+b.Program.Path+"/...=-e "+noDebug)
 	if b.Trace != nil {
 		args = append(args, "-x")
+	}
+	if b.Vet {
+		args = append(args, "-work") // what was compiled is still needed
 	}
 	return append(args, ".")
 }

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// environ returns the whole environment of a go command. Everything that can
-// change what is built has a value here, the empty ones included. Temporary
-// files go below work.
-func (t *Toolchain) environ(work string) []string {
+// environ returns the whole environment of a go command that keeps modules in the
+// directory modules. Everything that can change what is built has a value here,
+// the empty ones included. Temporary files go below work. With network, modules
+// that are missing are fetched.
+func (t *Toolchain) environ(work, modules string, network bool) []string {
 	env := []string{
 		"PATH=" + filepath.Join(t.Root, "bin"),
 		"HOME=" + filepath.Join(work, "home"),
 		"TMPDIR=" + work,
 		"GOROOT=" + t.Root,
 		"GOCACHE=" + t.Cache,
-		"GOMODCACHE=" + t.Modules,
+		"GOMODCACHE=" + modules,
 		"GOPATH=" + filepath.Join(work, "gopath"),
 		"GOOS=" + runtime.GOOS,
-		"GOARCH=" + runtime.GOARCH,
+		"GOARCH=" + t.arch(),
 		"GOMAXPROCS=" + strconv.Itoa(runtime.GOMAXPROCS(0)),
 		"CGO_ENABLED=0",
 		"GO111MODULE=on",
-		"GOAUTH=off",
 		"GOCACHEPROG=",
 		"GOENV=off",
 		"GOEXPERIMENT=",
@@ -39,19 +39,24 @@ func (t *Toolchain) environ(work string) []string {
 		// where the source files are older than two seconds.
 		"GODEBUG=goindex=0",
 	}
-	if len(t.Network) == 0 {
-		return append(env, "GOPROXY=off", "GOSUMDB=off")
+	if !network {
+		return append(env, "GOAUTH=off", "GOPROXY=off", "GOSUMDB=off")
 	}
-	return append(env, t.Network...)
+	return append(append(env, "GOAUTH=netrc"), t.Network...)
 }
 
-// network picks from environ what reaching a module proxy may need.
-func network(environ []string) []string {
-	names := []string{
-		"HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR",
-		"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy",
-	}
-	var picked []string
+// The settings of the go command for modules: where they come from, and how they
+// are verified.
+var moduleSettings = []string{"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB"}
+
+// connection picks from environ what reaching a module proxy may need.
+func connection(environ []string) []string {
+	return pick(environ, "HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR",
+		"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy")
+}
+
+// pick returns the variables of environ that have one of the names.
+func pick(environ []string, names ...string) (picked []string) {
 	for _, variable := range environ {
 		if name, _, _ := strings.Cut(variable, "="); slices.Contains(names, name) {
 			picked = append(picked, variable)

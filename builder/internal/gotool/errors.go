@@ -17,6 +17,10 @@ var (
 	// when a container is out of memory.
 	ErrOutOfMemory = errors.New("the compiler ran out of memory: make the source simpler, large constants and deeply nested types before all")
 
+	// ErrFetch says that modules could not be fetched, for a reason that the
+	// author of the source has no part in. It may work later.
+	ErrFetch = errors.New("fetching modules failed")
+
 	// ErrTooLarge says that a file of the build grew beyond MaxFileSize.
 	ErrTooLarge = fmt.Errorf("the program is larger than %d MiB", MaxFileSize>>20)
 )
@@ -37,6 +41,12 @@ type CompileError struct {
 	// Internal means that the compiler failed where it should have reported an
 	// error: the source may be right.
 	Internal bool
+}
+
+// compileError returns a *CompileError with as many of all as it takes.
+func compileError(all []handler.Diagnostic, internal bool) error {
+	kept := min(len(all), maxDiagnostics)
+	return &CompileError{Diagnostics: all[:kept], Omitted: len(all) - kept, Internal: internal}
 }
 
 // Error renders the first diagnostic and the number of the others.

@@ -91,9 +91,9 @@ func (t *Toolchain) list(ctx context.Context, dir string, args ...string) ([]byt
 		return nil, fmt.Errorf("making a directory for the go command: %w", err)
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
-	cmd := exec.CommandContext(ctx, filepath.Join(t.Root, "bin", "go"), append([]string{"list"}, args...)...)
+	cmd := exec.CommandContext(ctx, t.command(), append([]string{"list"}, args...)...)
 	cmd.Dir = dir
-	cmd.Env = t.environ(work)
+	cmd.Env = t.environ(work, t.Modules, !t.Sealed)
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("listing packages: %w", detailed(err))

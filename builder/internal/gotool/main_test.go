@@ -12,13 +12,23 @@ import (
 // command that tries what a confined command must not do.
 const probeName = "probe"
 
+// scratch is a directory for what several tests share.
+var scratch string
+
 func TestMain(m *testing.M) {
 	EnterSandbox()
 	if len(os.Args) > 2 && os.Args[1] == probeName {
 		probe(os.Args[2:])
 		return
 	}
-	os.Exit(m.Run())
+	dir, err := os.MkdirTemp("", "goless-gotool-")
+	if err != nil {
+		panic(err)
+	}
+	scratch = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir) // it is below the temporary directory
+	os.Exit(code)
 }
 
 // probe prints a line for each attempt: to read and to write the files that args

@@ -6,39 +6,51 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"goless.io/builder/internal/program"
 )
 
-// explain finds out why a build failed.
-func (t *Toolchain) explain(b Build, r *result) error {
-	author := diagnosis{build: b}
+// explain finds out why a build of p failed.
+func (t *Toolchain) explain(p *program.Program, r *result) error {
+	author := diagnosis{program: p}
 	var rest []string
 	for _, unit := range units(&r.stdout) {
-		rest = append(rest, author.read(unit.importPath, t.hidePaths(b, unit.text))...)
+		rest = append(rest, author.read(unit.importPath, t.hidePaths(p, unit.text))...)
 	}
-	rest = append(rest, t.hidePaths(b, r.stderr.String())...)
-	mentions := func(signs ...string) bool {
-		return slices.ContainsFunc(rest, func(line string) bool {
-			return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(line, sign) })
-		})
-	}
+	rest = append(rest, t.hidePaths(p, r.stderr.String())...)
 	switch {
-	case r.killed() || mentions("signal: killed", "runtime: out of memory", "cannot allocate memory"):
+	case r.killed() || mentions(rest, "signal: killed", "runtime: out of memory", "cannot allocate memory"):
 		return ErrOutOfMemory
-	case mentions("file size limit exceeded", "file too large"):
+	case mentions(rest, "file size limit exceeded", "file too large"):
 		return ErrTooLarge
-	case mentions("no space left on device"):
+	case mentions(rest, "no space left on device"):
 		return unexpected(rest)
 	case len(author.diagnostics) > 0:
-		return author.err()
+		return compileError(author.diagnostics, author.internal)
 	case author.crashed != "":
 		author.crash()
-		return author.err()
+		return compileError(author.diagnostics, author.internal)
+	case len(author.dependency) > 0:
+		return compileError(author.dependency, false)
+	case p.Handler.Module != nil:
+		if f, ok := newFault(p, "", "", strings.Join(rest, "\n")); ok {
+			return faultsError([]fault{f})
+		}
+		return unexpected(rest)
 	default:
 		return unexpected(rest)
 	}
+}
+
+// mentions reports whether one of lines holds one of signs.
+func mentions(lines []string, signs ...string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool {
+		return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(line, sign) })
+	})
 }
 
 // unexpected makes an error of output that is nobody's in particular.
@@ -79,19 +91,30 @@ func units(output io.Reader) []unit {
 	}
 }
 
+// hiddenModules stands for the module cache in text that was shown to somebody.
+const hiddenModules = "$GOMODCACHE"
+
 // hidePaths splits text into lines that do not say where the builder keeps
 // things, banners left out.
-func (t *Toolchain) hidePaths(b Build, text string) []string {
+func (t *Toolchain) hidePaths(p *program.Program, text string) []string {
 	text = where.ReplaceAllStringFunc(text, func(match string) string {
 		if strings.Contains(match, t.Root) {
 			return ""
 		}
 		return match
 	})
-	text = strings.NewReplacer(b.Dir+"/", "", t.Root, "$GOROOT", t.Modules, "$GOMODCACHE", t.Cache, "$GOCACHE").Replace(text)
+	modules := t.modules(p)
+	hidden := []string{modules, hiddenModules}
+	// The go command prefers a relative path where it is the shorter one.
+	if relative, err := filepath.Rel(p.Dir, modules); err == nil {
+		hidden = append(hidden, relative+"/", hiddenModules+"/")
+	}
+	hidden = append(hidden, p.Dir+"/", "", t.Root, "$GOROOT", t.Modules, hiddenModules, t.Cache, "$GOCACHE")
+	text = strings.NewReplacer(hidden...).Replace(text)
 	var lines []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimRight(line, "\r\n"); !strings.HasPrefix(line, "# ") {
+		line = strings.TrimRight(line, "\r\n")
+		if !strings.HasPrefix(line, "# ") && !strings.HasPrefix(line, "WORK=") {
 			lines = append(lines, line)
 		}
 	}

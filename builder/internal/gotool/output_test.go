@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -60,12 +61,15 @@ func explainRecorded(t *testing.T, archive *txtar.Archive) string {
 	r.stderr.Write(archive.Files[1].Data)
 
 	toolchain := &Toolchain{Root: "/var/run/ko/go", Cache: "/var/run/ko/cache", Modules: "/var/run/ko/mod"}
-	err := toolchain.explain(Build{
-		Dir:     "/tmp/goless-program-1",
-		Module:  "goless.io/function",
-		Package: "handler",
-		Imports: []handler.Import{{Path: "net/http", Line: 3, Column: 9}, {Path: "net/htt", Line: 3, Column: 21}, {Path: "syscall/js", Line: 4, Column: 2}},
-	}, r)
+	p := &program.Program{Dir: "/tmp/goless-program-1", Path: "goless.io/function/handler", Handler: &handler.Handler{
+		Files: []handler.File{{Name: "handler.go", Line: 1}},
+		Imports: []handler.Import{
+			{File: "handler.go", Path: "net/http", Line: 3, Column: 9},
+			{File: "handler.go", Path: "net/htt", Line: 3, Column: 21},
+			{File: "handler.go", Path: "syscall/js", Line: 4, Column: 2},
+		},
+	}}
+	err := toolchain.explain(p, r)
 	return render(err)
 }
 
@@ -85,11 +89,11 @@ func render(err error) string {
 }
 
 func TestExplainBoundsDiagnostics(t *testing.T) {
-	d := diagnosis{build: Build{Module: "m", Package: "p"}}
+	d := diagnosis{program: &program.Program{Path: "m/handler"}}
 	for i := range 250 {
-		d.read("m/p", []string{fmt.Sprintf("p/x.go:%d:1: undefined: x", i+1)})
+		d.read("m/handler", []string{fmt.Sprintf("handler/x.go:%d:1: undefined: x", i+1)})
 	}
-	compile, ok := errors.AsType[*CompileError](d.err())
+	compile, ok := errors.AsType[*CompileError](compileError(d.diagnostics, d.internal))
 	if !ok || len(compile.Diagnostics) != 100 || compile.Omitted != 150 {
 		t.Errorf("err = %+v, want 100 diagnostics and 150 omitted", compile)
 	}

@@ -23,21 +23,35 @@ type result struct {
 	state          *os.ProcessState // nil when it did not start
 }
 
-// run executes the go command of t in dir, with temporary files below work, and
-// kills whatever it has started when ctx ends.
-func (t *Toolchain) run(ctx context.Context, box sandbox, dir, work string, args ...string) (*result, error) {
+// A command is one call of the go command, or of something else in the sandbox.
+type command struct {
+	box   sandbox
+	dir   string
+	env   []string
+	args  []string // the name included
+	stdin io.Reader
+
+	// stdout and stderr take the place of the result's, if stdout is not nil.
+	stdout, stderr io.Writer
+}
+
+// run executes a command, and kills whatever that has started when ctx ends.
+func (t *Toolchain) run(ctx context.Context, c command) (*result, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	var r result
-	command := append([]string{filepath.Join(t.Root, "bin", "go")}, args...)
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Args = box.args(command...)
-	cmd.Dir = dir
-	cmd.Env = t.environ(work)
+	cmd.Args = c.box.args(c.args...)
+	cmd.Dir = c.dir
+	cmd.Env = c.env
+	cmd.Stdin = c.stdin
 	cmd.Stdout = &bounded{to: &r.stdout, left: maxOutput}
 	cmd.Stderr = &bounded{to: &r.stderr, left: maxOutput}
+	if c.stdout != nil {
+		cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
+	}
 	// A process group of its own, so that the compilers end with the go command.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -53,6 +67,9 @@ func (t *Toolchain) run(ctx context.Context, box sandbox, dir, work string, args
 	}
 	return &r, err
 }
+
+// command returns the path of the go command.
+func (t *Toolchain) command() string { return filepath.Join(t.Root, "bin", "go") }
 
 // peakMemory returns the largest resident size, in bytes, of any one process of
 // the command.

@@ -2,13 +2,18 @@ package gotool
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+
+	"goless.io/builder/internal/vet"
 )
 
 // sandboxName is the name, argv[0], under which the builder starts itself to
@@ -27,6 +32,16 @@ type sandbox struct {
 
 	// Open leaves the file system and the network alone.
 	Open bool
+
+	// Memory bounds what each process can allocate, in bytes, unless it is 0.
+	Memory uint64
+}
+
+// modes are what the builder itself does in the sandbox, by the name that takes
+// the place of a command's path.
+var modes = map[string]func(stdin io.Reader, stdout io.Writer) error{
+	vetMode:    vet.Serve,
+	directMode: runAll,
 }
 
 // EnterSandbox turns this process into a confined command when it was started to
@@ -36,11 +51,18 @@ func EnterSandbox() {
 		return
 	}
 	err := enter(os.Args[1], os.Args[2:])
-	fmt.Fprintf(os.Stderr, "confining the go command: %v\n", err)
-	os.Exit(2)
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok { // it has said why
+		os.Exit(exit.ExitCode())
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "confining the go command: %v\n", err)
+		os.Exit(2)
+	}
+	os.Exit(0)
 }
 
-// enter replaces this process with command, and only returns when it cannot.
+// enter confines this process and replaces it with command, or does what the
+// mode in its place does.
 func enter(encoded string, command []string) error {
 	var box sandbox
 	if err := json.Unmarshal([]byte(encoded), &box); err != nil {
@@ -52,8 +74,16 @@ func enter(encoded string, command []string) error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
 		return fmt.Errorf("limiting core dumps: %w", err)
 	}
+	if box.Memory > 0 {
+		if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: box.Memory, Max: box.Memory}); err != nil {
+			return fmt.Errorf("limiting memory: %w", err)
+		}
+	}
 	if err := box.confine(); err != nil {
 		return fmt.Errorf("landlock: %w", err)
+	}
+	if mode, ok := modes[command[0]]; ok {
+		return mode(os.Stdin, os.Stdout)
 	}
 	err := syscall.Exec(command[0], command, os.Environ())
 	return fmt.Errorf("executing %s: %w", command[0], err)

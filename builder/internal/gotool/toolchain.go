@@ -9,6 +9,7 @@
 package gotool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,11 +19,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"goless.io/builder/handler"
 )
 
-// Pinned is the toolchain that compiles functions in a cluster. It is the only
-// place that says so; the Go that compiles Goless itself may be another.
-const Pinned = "go1.27.4"
+// Pinned is the toolchain that compiles functions in a cluster. The Go that
+// compiles Goless itself may be another.
+const Pinned = handler.GoVersion
 
 // ErrNoToolchain says that there is no go command to be found.
 var ErrNoToolchain = errors.New("there is no Go toolchain")
@@ -36,13 +39,22 @@ type Toolchain struct {
 	// paths.
 	Root, Cache, Modules string
 
+	// Plan is a file that says how the go command compiles what has no modules of
+	// its own. It is empty where nobody has asked it yet.
+	Plan string
+
+	// Arch is the GOARCH of what is built. It is that of this process if it is
+	// empty.
+	Arch string
+
 	// Network are the environment variables, as name=value, by which modules
-	// that are missing are fetched. Without any the build has no network.
+	// are fetched.
 	Network []string
 
-	// Sealed means that the three directories hold all that a build needs, but
-	// for the time that a slow one takes. The compiler is kept from everything
-	// else, and only writes to the Cache if it is Slow.
+	// Sealed means that the three directories hold all that a build needs but
+	// for the modules that the author of a source requires. The compiler is kept
+	// from everything else, the network included, and only writes to the Cache if
+	// it is Slow.
 	Sealed bool
 
 	// Slow says in a sentence why builds take long here. It is empty where
@@ -56,7 +68,7 @@ type Toolchain struct {
 func Find(ctx context.Context, environ []string) (*Toolchain, error) {
 	data := lookup(environ, "KO_DATA_PATH")
 	if data != "" {
-		t, err := fromImage(data)
+		t, err := fromImage(data, environ)
 		if !errors.Is(err, os.ErrNotExist) {
 			return t, err
 		}
@@ -75,8 +87,9 @@ func Find(ctx context.Context, environ []string) (*Toolchain, error) {
 // fromImage returns the toolchain in what ko calls the data of an image. Its
 // parts may be missing: without the cache the standard library is compiled into
 // a temporary one, without the modules they are fetched as well.
-func fromImage(data string) (*Toolchain, error) {
+func fromImage(data string, environ []string) (*Toolchain, error) {
 	t := &Toolchain{
+		Network: append(connection(environ), pick(environ, moduleSettings...)...),
 		Root:    filepath.Join(data, "go"),
 		Cache:   filepath.Join(data, "cache"),
 		Modules: filepath.Join(data, "mod"),
@@ -96,9 +109,14 @@ func fromImage(data string) (*Toolchain, error) {
 		t.unseal(why)
 	case !isDir(t.Cache):
 		t.Slow, t.Cache = why, temporaryCache()
+	case isFile(filepath.Join(data, "plan.json")):
+		t.Plan = filepath.Join(data, "plan.json")
 	}
 	return t, nil
 }
+
+// arch returns the GOARCH of what is built.
+func (t *Toolchain) arch() string { return cmp.Or(t.Arch, runtime.GOARCH) }
 
 // temporaryCache is where a build without a cache of its own makes one.
 func temporaryCache() string { return filepath.Join(os.TempDir(), "goless", "cache") }
@@ -122,13 +140,12 @@ func (t *Toolchain) unseal(why string) {
 	t.Slow = why
 	t.Cache = temporaryCache()
 	t.Modules = filepath.Join(os.TempDir(), "goless", "mod")
-	t.Network = []string{"HOME=" + os.TempDir()}
 }
 
 // fromMachine asks the go command for its own directories and for the way by
 // which its user reaches modules.
 func fromMachine(ctx context.Context, command string, environ []string) (*Toolchain, error) {
-	names := []string{"GOVERSION", "GOROOT", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB"}
+	names := append([]string{"GOVERSION", "GOROOT", "GOCACHE", "GOMODCACHE", "GOVCS"}, moduleSettings...)
 	cmd := exec.CommandContext(ctx, command, append([]string{"env", "-json"}, names...)...)
 	cmd.Env = append(environ, "GOTOOLCHAIN=local")
 	cmd.Dir = os.TempDir()
@@ -144,7 +161,8 @@ func fromMachine(ctx context.Context, command string, environ []string) (*Toolch
 	if !filepath.IsAbs(t.Cache) || !filepath.IsAbs(t.Modules) {
 		t.unseal("the go command has no cache of its own here, so the standard library is compiled first; set HOME to a directory that can be written")
 	}
-	t.Network = network(environ)
+	// Where a person works, modules may come from version control.
+	t.Network = append(connection(environ), "PATH="+filepath.Join(t.Root, "bin")+string(filepath.ListSeparator)+lookup(environ, "PATH"))
 	for _, name := range names[4:] {
 		t.Network = append(t.Network, name+"="+env[name])
 	}
@@ -157,6 +175,11 @@ func detailed(err error) error {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
 	}
 	return err
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 func isDir(path string) bool {

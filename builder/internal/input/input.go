@@ -1,7 +1,9 @@
 // Package input owns the forms in which people hand Functions to the builder: a
-// Go file, a YAML file with one Function or several among other objects, or
-// either on standard input. It maps places in the source back to places in what
-// was handed in. It refuses to know whether a source is right.
+// Go file, a txtar archive, the directory of a Go module, a YAML file with one
+// Function or several among other objects, or any of these but a directory on
+// standard input. It maps places in a source back to places in what was handed
+// in, and says how that has to change when a source does. It refuses to know
+// whether a source is right, and writes nothing.
 package input
 
 import (
@@ -12,8 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 
 	"goless.io/builder/handler"
@@ -22,59 +22,51 @@ import (
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
+// stdinName is what it is called in front of people.
+const stdinName = "<stdin>"
+
 // maxSize is in bytes. Nothing that a cluster accepts comes near.
 const maxSize = 16 << 20
 
 // Function is one Function of an input.
 type Function struct {
-	// Name is metadata.name, or the name of a Go file without its extension.
+	// Name is metadata.name, the name of a file without its extension, or that
+	// of a directory or its module.
 	Name string
 
-	// Source is the Go source.
+	// Source is what spec.function holds or could hold: one Go file, or a txtar
+	// archive of several.
 	Source []byte
 
-	file  string
-	block *block // nil for a Go file
+	// Serving is what the YAML of the Function says of how it is served.
+	Serving Serving
+
+	files []handler.File // of the source
+	file  string         // that holds the source, for people
+	dir   string         // that holds the files one by one, "" when file holds them all
+	block *block         // of YAML, or nil
+	text  []byte         // of the whole file, nil with dir
+
+	mention *regexp.Regexp // nil until it is needed
 }
 
-// mention matches a place that the message of a diagnostic names.
-var mention = regexp.MustCompile(`\b` + regexp.QuoteMeta(handler.Filename) + `:(\d+):(\d+)`)
-
-// Locate returns d, which is in the lines of the source, in the lines of the
-// input. So are the places that its message names.
-func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
-	d.Message = mention.ReplaceAllStringFunc(d.Message, func(place string) string {
-		match := mention.FindStringSubmatch(place)
-		line, _ := strconv.Atoi(match[1]) // digits
-		column, _ := strconv.Atoi(match[2])
-		at := f.locate(line, column)
-		return fmt.Sprintf("%s:%d:%d", f.file, at.line, at.column)
-	})
-	at := f.locate(d.Line, d.Column)
-	d.File, d.Line, d.Column = f.file, at.line, at.column
-	if at.inside != "" {
-		d.Message = at.inside + ": " + d.Message
-	}
-	return d
-}
-
-func (f *Function) locate(line, column int) place {
-	if f.block == nil {
-		return place{line: line, column: column}
-	}
-	return f.block.locate(line, column)
-}
-
-// Read returns the Functions in the file path, or in stdin when path is Stdin,
-// and notes on what it has left out. What the file is, its content says. The
-// error is a *handler.Error when the author of the input has to act.
+// Read returns the Functions in the file or directory path, or in stdin when
+// path is Stdin, and notes on what it has left out. What a file is, its content
+// says. The error is a *handler.Error when the author of the input has to act.
 func Read(path string, stdin io.Reader) (functions []*Function, notes []string, err error) {
+	if info, err := os.Stat(path); path != Stdin && err == nil && info.IsDir() {
+		return readDirectory(path)
+	}
 	name, data, err := load(path, stdin)
 	if err != nil {
 		return nil, nil, err
 	}
-	if isGo(path, data) {
-		return []*Function{{Name: functionName(path), Source: data, file: name}}, nil, nil
+	if isSource(path, data) {
+		function, err := readSource(path, name, data)
+		if err != nil {
+			return nil, nil, err
+		}
+		return []*Function{function}, nil, nil
 	}
 	functions, notes, err = readYAML(name, data)
 	if err == nil && len(functions) == 0 {
@@ -86,7 +78,7 @@ func Read(path string, stdin io.Reader) (functions []*Function, notes []string, 
 func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	name = path
 	if path == Stdin {
-		name = "<stdin>"
+		name = stdinName
 	} else {
 		file, err := os.Open(path)
 		if err != nil {
@@ -105,21 +97,71 @@ func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	return name, data, nil
 }
 
-// isGo reports whether data is Go rather than YAML. Without a name that says it,
-// and without a package clause, it is what it can be parsed as.
-func isGo(path string, data []byte) bool {
-	extension := filepath.Ext(path)
-	if extension == ".go" || slices.Contains([]string{".yaml", ".yml", ".json"}, extension) {
-		return extension == ".go"
+// isSource reports whether data is a source rather than YAML with sources in it.
+// Without a name that says it, and without a package clause, it is what it can
+// be parsed as.
+func isSource(path string, data []byte) bool {
+	switch filepath.Ext(path) {
+	case ".go", ".txtar":
+		return true
+	case ".yaml", ".yml", ".json":
+		return false
 	}
 	_, err := parser.ParseFile(token.NewFileSet(), "", data, parser.PackageClauseOnly)
 	return err == nil || !isMapping(data)
 }
 
-// functionName derives a name from the path of a Go file.
+// readSource returns the Function whose source is the whole file. When that is
+// one Go file which imports what is not in the standard library, a go.mod beside
+// it belongs to it, as it does for the go command.
+func readSource(path, name string, data []byte) (*Function, error) {
+	f := &Function{
+		Name:   functionName(path),
+		Source: data,
+		files:  handler.Split(handler.Filename, data),
+		file:   name,
+		text:   data,
+	}
+	if path == Stdin || handler.IsArchive(data) || !importsModules(data) {
+		return f, nil
+	}
+	files := []handler.File{{Name: filepath.Base(path), Line: 1, Data: data}}
+	for _, module := range []string{"go.mod", "go.sum"} {
+		data, err := os.ReadFile(filepath.Join(filepath.Dir(path), module))
+		if os.IsNotExist(err) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		files = append(files, handler.File{Name: module, Line: 1, Data: data})
+	}
+	if len(files) == 1 {
+		return f, nil
+	}
+	return newDirectory(f.Name, filepath.Dir(path), files)
+}
+
+// importsModules reports whether a Go file imports something by a path that
+// begins like a host name, as those of other modules do.
+func importsModules(data []byte) bool {
+	file, err := parser.ParseFile(token.NewFileSet(), "", data, parser.ImportsOnly)
+	if err != nil {
+		return false
+	}
+	for _, spec := range file.Imports {
+		first, _, _ := strings.Cut(strings.Trim(spec.Path.Value, "\"`"), "/")
+		if strings.Contains(first, ".") && first != "goless.io" {
+			return true
+		}
+	}
+	return false
+}
+
+// functionName derives a name from the path of a file.
 func functionName(path string) string {
 	if path == Stdin {
 		return "function"
 	}
-	return strings.TrimSuffix(filepath.Base(path), ".go")
+	base := filepath.Base(path)
+	return strings.TrimSuffix(base, filepath.Ext(base))
 }

@@ -134,6 +134,9 @@ func TestLocate(t *testing.T) {
 		name, data string
 		want       string
 	}{
+		"Archive":   {"x.txtar", "-- other.go --\npackage p\n-- handler.go --\n" + goSource, "x.txtar:6:6: declared twice, the first is at x.txtar:4:9"},
+		"InYAML":    {"x.yaml", function("one", "|\n    -- handler.go --\n    "+strings.TrimPrefix(literal, "|\n    ")), "x.yaml:10:10: declared twice, the first is at x.yaml:8:13"},
+		"Unknown":   {"x.txtar", "-- other.go --\npackage p\n", "x.txtar:1: handler.go:3:6: declared twice, the first is at handler.go:1:9"},
 		"Go":        {"dir.go", goSource, "dir.go:3:6: declared twice, the first is at dir.go:1:9"},
 		"Literal":   {"x.yaml", function("one", literal), "x.yaml:9:10: declared twice, the first is at x.yaml:7:13"},
 		"Second":    {"x.yaml", "a: b\n---\n" + function("one", literal), "x.yaml:11:10: declared twice, the first is at x.yaml:9:13"},

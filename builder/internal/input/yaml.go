@@ -34,6 +34,7 @@ func readYAML(file string, data []byte) (functions []*Function, notes []string, 
 			if err != nil {
 				return nil, notes, err
 			}
+			function.text = data
 			functions = append(functions, function)
 		}
 	}
@@ -57,10 +58,12 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 		return nil, authorError(file, object.Line, object.Column, fmt.Sprintf("spec.function of %s is missing", name.Value))
 	}
 	return &Function{
-		Name:   name.Value,
-		Source: []byte(source.Value),
-		file:   file,
-		block:  &block{scalar: source, lines: lines, source: strings.Split(source.Value, "\n")},
+		Name:    name.Value,
+		Source:  []byte(source.Value),
+		Serving: readServing(field(object, "spec")),
+		files:   handler.Split(handler.Filename, []byte(source.Value)),
+		file:    file,
+		block:   &block{scalar: source, lines: lines, source: strings.Split(source.Value, "\n")},
 	}, nil
 }
 
@@ -104,41 +107,4 @@ func syntaxError(file string, err error) error {
 
 func authorError(file string, line, column int, message string) error {
 	return &handler.Error{Diagnostics: []handler.Diagnostic{handler.NewDiagnostic(file, line, column, message)}}
-}
-
-// A block is where the lines of a source are in a YAML file.
-type block struct {
-	scalar *yaml.Node
-	lines  []string // of the file
-	source []string // lines of the source
-}
-
-// A place is where something is in a file. Where the lines of a source are not
-// lines of the file, inside says which one is meant.
-type place struct {
-	line, column int
-	inside       string
-}
-
-// locate returns the line of the file that holds a line of the source, and the
-// column with the indentation added. Where the scalar is not a literal block,
-// the best place is where it begins.
-func (b *block) locate(line, column int) place {
-	// The indicator ends its line, so the source begins on the next one.
-	inFile := b.scalar.Line + line
-	if b.scalar.Style&yaml.LiteralStyle == 0 || inFile > len(b.lines) {
-		return place{line: b.scalar.Line, column: b.scalar.Column, inside: fmt.Sprintf("line %d of the source", line)}
-	}
-	return place{line: inFile, column: b.column(line, column)}
-}
-
-func (b *block) column(line, column int) int {
-	if column == 0 || line > len(b.source) {
-		return column
-	}
-	text := strings.TrimSuffix(b.lines[b.scalar.Line+line-1], "\r")
-	if indentation, ok := strings.CutSuffix(text, b.source[line-1]); ok {
-		return column + len(indentation)
-	}
-	return column
 }

@@ -1,7 +1,9 @@
 package program_test
 
 import (
+	"bytes"
 	"flag"
+	"go/format"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/modfile"
+	"golang.org/x/tools/txtar"
 
+	"goless.io/builder/handler"
 	"goless.io/builder/internal/program"
 )
 
@@ -17,13 +21,36 @@ var update = flag.Bool("update", false, "write the golden files")
 
 const source = "package handlers // as it is\r\n"
 
-func write(t *testing.T) string {
+// single is a source of one file.
+var single = &handler.Handler{Files: []handler.File{{Name: "handler.go", Line: 1, Data: []byte(source)}}}
+
+func write(t *testing.T, h *handler.Handler) *program.Program {
 	t.Helper()
-	dir := t.TempDir()
-	if err := program.Write(dir, []byte(source)); err != nil {
+	p, err := program.Write(t.TempDir(), h)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
+	return p
+}
+
+// archive describes the source in a txtar archive. It is not judged here.
+func archive(t *testing.T, source string) *handler.Handler {
+	t.Helper()
+	h := new(handler.Handler)
+	for _, f := range txtar.Parse([]byte(source)).Files {
+		h.Files = append(h.Files, handler.File{Name: f.Name, Data: f.Data})
+		switch f.Name {
+		case "go.mod":
+			mod, err := modfile.Parse(f.Name, f.Data, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Module = &handler.Module{Path: mod.Module.Mod.Path, Requires: len(mod.Require) > 0}
+		case "vendor/modules.txt":
+			h.Module.Vendored = true
+		}
+	}
+	return h
 }
 
 func read(t *testing.T, elements ...string) []byte {
@@ -36,29 +63,61 @@ func read(t *testing.T, elements ...string) []byte {
 }
 
 func TestWriteMain(t *testing.T) {
-	golden := filepath.Join("testdata", "main.go.golden")
-	got := read(t, write(t), "main.go")
+	site := archive(t, "-- go.mod --\nmodule example.com/site\n")
+	site.Hooks = []string{"Start", "Stop", "Ready"}
+	for name, h := range map[string]*handler.Handler{"main.go": single, "hooks.go": site} {
+		t.Run(name, func(t *testing.T) {
+			got := read(t, write(t, h).Dir, "main.go")
+			checkGolden(t, filepath.Join("testdata", name+".golden"), got)
+			if formatted, err := format.Source(got); err != nil || !bytes.Equal(formatted, got) {
+				t.Errorf("main.go is not formatted: %v", err)
+			}
+			if lines := bytes.Count(got, []byte("\n")); lines > 15 {
+				t.Errorf("main.go has %d lines: what it does belongs into the runtime", lines)
+			}
+		})
+	}
+}
+
+func checkGolden(t *testing.T, golden string, got []byte) {
+	t.Helper()
 	if *update {
 		if err := os.WriteFile(golden, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if diff := cmp.Diff(string(read(t, golden)), string(got)); diff != "" {
-		t.Errorf("main.go: -want +got\n%s", diff)
-	}
-	if lines := strings.Count(string(got), "\n"); lines > 15 {
-		t.Errorf("main.go has %d lines: what it does belongs into the runtime", lines)
+		t.Errorf("%s: -want +got\n%s", golden, diff)
 	}
 }
 
 func TestWriteKeepsTheSource(t *testing.T) {
-	if got := read(t, write(t), "handler", "handler.go"); string(got) != source {
+	if got := read(t, write(t, single).Dir, "handler", "handler.go"); string(got) != source {
 		t.Errorf("handler.go = %q, want %q", got, source)
+	}
+	h := archive(t, "-- a.go --\npackage a\n-- a_test.go --\npackage a_test\n-- sub/x/b.go --\npackage x\n-- go.mod --\nmodule example.com/a\n-- go.sum --\n\n")
+	p := write(t, h)
+	for _, f := range h.Files {
+		if got := read(t, p.Dir, "handler", f.Name); !bytes.Equal(got, f.Data) {
+			t.Errorf("%s = %q, want %q", f.Name, got, f.Data)
+		}
+	}
+	if p.Path != "example.com/a" || p.Fetches() {
+		t.Errorf("Write = %+v, want the author's module, and nothing to fetch", p)
+	}
+}
+
+func TestWriteStaysInItsDirectory(t *testing.T) {
+	for _, name := range []string{"../x.go", "../../main.go"} {
+		h := &handler.Handler{Files: []handler.File{{Name: "../" + name, Data: []byte("package p\n")}}}
+		if _, err := program.Write(t.TempDir(), h); err == nil {
+			t.Errorf("Write writes %s", name)
+		}
 	}
 }
 
 func TestWriteRequiresWhatTheRuntimeRequires(t *testing.T) {
-	dir := write(t)
+	dir := write(t, single).Dir
 	parse := func(elements ...string) *modfile.File {
 		mod, err := modfile.Parse("go.mod", read(t, append([]string{dir}, elements...)...), nil)
 		if err != nil {
@@ -86,7 +145,7 @@ func TestWriteRequiresWhatTheRuntimeRequires(t *testing.T) {
 }
 
 func TestWriteLeavesOutTests(t *testing.T) {
-	err := filepath.WalkDir(write(t), func(path string, _ os.DirEntry, err error) error {
+	err := filepath.WalkDir(write(t, single).Dir, func(path string, _ os.DirEntry, err error) error {
 		if strings.HasSuffix(path, "_test.go") {
 			t.Errorf("%s is a test", path)
 		}

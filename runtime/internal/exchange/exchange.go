@@ -1,7 +1,7 @@
 // Package exchange owns what is known about one request and its response
-// while they are served: who they are, what was answered, how long it took.
-// It refuses to know what is done with that knowledge: logs, metrics and the
-// recovery of panics are middlewares that read it.
+// while they are served: who they are, what was answered, how long it took,
+// and when it is settled. It refuses to know what is done with that knowledge:
+// logs, metrics, limits and the recovery of panics are middlewares that use it.
 package exchange
 
 import (
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"goless.io/runtime/internal/trace"
 )
 
 // Longest method and path that an exchange remembers, in bytes. A request line
@@ -32,22 +34,36 @@ type Exchange struct {
 	Method, Path, Peer string
 	// RequestID and TraceParent are the client's if well formed, else new.
 	RequestID, TraceParent string
+	// Remote tells that TraceParent is the client's. Only then TraceState is
+	// set, the header of that name as it came.
+	Remote     bool
+	TraceState []string
 	// Start is when the exchange began.
 	Start time.Time
 
-	ctx      requestContext
-	server   *Server
-	logger   atomic.Pointer[zap.Logger]
-	duration time.Duration
-	echo     [2]string // backs the two response headers, saves an allocation
+	ctx    requestContext
+	server *Server
+	logger atomic.Pointer[zap.Logger]
+	body   *body     // nil if the request has none
+	echo   [2]string // backs the two response headers, saves an allocation
 
 	writer
+	outcome
 }
 
 // A Server is what all exchanges of one server share.
 type Server struct {
 	// Logger is the parent of every request's logger.
 	Logger *zap.Logger
+	// Spans records the spans of requests; nil if nobody wants them.
+	Spans trace.Recorder
+	// Observers are called once for each exchange, in this order, when it is
+	// settled: its handler returned or panicked, or its time was over. What
+	// the client got is final then. They may run beside the handler.
+	Observers []func(*Exchange)
+	// Stall is for how long the body of a request may come without progress,
+	// and an HTTP/2 response go out without it. 0 means for ever.
+	Stall time.Duration
 	// Draining tells clients, by the header Connection: close, to send their
 	// next request on a new connection, and so to another replica.
 	Draining atomic.Bool
@@ -56,8 +72,8 @@ type Server struct {
 	running atomic.Int64
 }
 
-// Running returns how many exchanges have begun and not ended. Handlers that
-// took over their connection count until they return.
+// Running returns how many handlers have begun and not returned, whether their
+// exchange is settled or not, and whether they took over their connection.
 func (s *Server) Running() int64 { return s.running.Load() }
 
 // Begin returns the outermost handler. It makes the exchange, puts it in the
@@ -73,9 +89,7 @@ type outermost struct {
 }
 
 func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x, xw := newExchange(w)
-	x.server = h.server
-	x.draining = &h.server.Draining
+	x, xw := h.server.newExchange(w)
 	h.server.running.Add(1)
 	defer x.end()
 	x.Start = time.Now()
@@ -83,19 +97,28 @@ func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.Path = cut(r.URL.Path, maxPath)
 	x.Peer = host(r.RemoteAddr)
 	x.identify(r.Header, w.Header())
-	x.ctx = requestContext{r.Context(), x}
+	x.ctx.base, x.ctx.exchange = r.Context(), x
 
-	// In place, so that the copy stays on the stack, and so that the server
-	// still finds what the handler leaves in the request (the temporary files
-	// of a multipart form) and removes it. Nobody else has the request yet.
+	if r.Body != nil && r.Body != http.NoBody {
+		h.serveBody(x, xw, r)
+		return
+	}
+	// In place, so that the copy stays on the stack. Nobody else has the
+	// request yet.
 	*r = *r.WithContext(&x.ctx)
 	h.next.ServeHTTP(xw, r)
 }
 
-// end is called when the handlers have returned or panicked.
-func (x *Exchange) end() {
-	x.closeIfDraining() // the server writes the header now, if nobody did
-	x.server.running.Add(-1)
+// serveBody gives the handler a request of its own: the server looks into its
+// copy to learn what became of the body, and would not find it behind ours.
+func (h *outermost) serveBody(x *Exchange, w http.ResponseWriter, r *http.Request) {
+	x.body = &body{ReadCloser: r.Body, exchange: x}
+	own := r.WithContext(&x.ctx)
+	own.Body = x.body
+	// The temporary files of a form are removed by the server, which has to
+	// find them.
+	defer func() { r.MultipartForm = own.MultipartForm }()
+	h.next.ServeHTTP(w, own)
 }
 
 // Of returns the exchange of a request that came through [Server.Begin], and
@@ -119,30 +142,8 @@ func (x *Exchange) Logger() *zap.Logger {
 	return x.logger.Load()
 }
 
-// Duration returns the time from Start to the first call of Duration, so that
-// log and metrics report one figure.
-func (x *Exchange) Duration() time.Duration {
-	if x.duration == 0 {
-		x.duration = time.Since(x.Start)
-	}
-	return x.duration
-}
-
-// requestContext is the server's context of the request, with the exchange in
-// it. It is a part of the exchange so that both are one allocation.
-type requestContext struct {
-	context.Context
-	exchange *Exchange
-}
-
-type contextKey struct{}
-
-func (c *requestContext) Value(key any) any {
-	if key == (contextKey{}) {
-		return c.exchange
-	}
-	return c.Context.Value(key)
-}
+// Spans returns what records the spans of the exchange's server, or nil.
+func (x *Exchange) Spans() trace.Recorder { return x.server.Spans }
 
 func cut(s string, limit int) string {
 	return s[:min(len(s), limit)]
@@ -154,5 +155,8 @@ func host(addr string) string {
 	if i := strings.LastIndexByte(addr, ':'); i >= 0 {
 		addr = addr[:i]
 	}
-	return strings.Trim(addr, "[]")
+	if len(addr) > 1 && addr[0] == '[' {
+		return strings.Trim(addr, "[]")
+	}
+	return addr
 }

@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
 	"net/http"
@@ -14,6 +13,7 @@ import (
 const (
 	headerRequestID   = "X-Request-Id"
 	headerTraceParent = "Traceparent"
+	headerTraceState  = "Tracestate" // of requests alone
 )
 
 // Layout of a W3C traceparent of version 00, in bytes:
@@ -31,8 +31,10 @@ const (
 // identify takes the client's ids where they are well formed, makes the
 // others, and sends both back.
 func (x *Exchange) identify(in, out http.Header) {
-	x.TraceParent = single(in[headerTraceParent])
-	if !validTraceParent(x.TraceParent) {
+	x.TraceParent = traceParent(single(in[headerTraceParent]))
+	if x.Remote = x.TraceParent != ""; x.Remote {
+		x.TraceState = in[headerTraceState]
+	} else {
 		x.TraceParent = x.server.ids.next()
 	}
 	x.RequestID = single(in[headerRequestID])
@@ -40,6 +42,11 @@ func (x *Exchange) identify(in, out http.Header) {
 		x.RequestID = x.TraceID()
 	}
 	x.echo = [2]string{x.RequestID, x.TraceParent}
+	x.echoIDs(out)
+}
+
+// echoIDs sends the ids of the request back, as they were before the handler.
+func (x *Exchange) echoIDs(out http.Header) {
 	out[headerRequestID] = x.echo[0:1:1]
 	out[headerTraceParent] = x.echo[1:2:2]
 }
@@ -48,6 +55,11 @@ func (x *Exchange) identify(in, out http.Header) {
 // id as well where the client sent none.
 func (x *Exchange) TraceID() string {
 	return x.TraceParent[traceStart:traceEnd]
+}
+
+// Sampled reports whether somebody records the trace.
+func (x *Exchange) Sampled() bool {
+	return strings.IndexByte("13579bdf", x.TraceParent[traceLength-1]) >= 0
 }
 
 // single returns the only value of a header; several contradict each other
@@ -73,15 +85,27 @@ func validRequestID(s string) bool {
 	return true
 }
 
-// validTraceParent accepts version 00 of the W3C recommendation to the letter.
-func validTraceParent(s string) bool {
-	if len(s) != traceLength || s[:traceStart] != "00-" || s[traceEnd] != '-' || s[parentEnd] != '-' {
-		return false
+// traceParent returns s as version 00 of the W3C recommendation, and nothing if
+// it is not well formed. What a later version adds to the end is cut off, as the
+// recommendation asks.
+func traceParent(s string) string {
+	if len(s) < traceLength || s[traceStart-1] != '-' || s[traceEnd] != '-' || s[parentEnd] != '-' {
+		return ""
 	}
-	trace, parent, flags := s[traceStart:traceEnd], s[parentStart:parentEnd], s[flagsStart:]
-	return lowerHex(trace) && lowerHex(parent) && lowerHex(flags) &&
-		strings.Trim(trace, "0") != "" && strings.Trim(parent, "0") != ""
+	version, trace, parent, flags := s[:traceStart-1], s[traceStart:traceEnd], s[parentStart:parentEnd], s[flagsStart:traceLength]
+	switch {
+	case !lowerHex(version) || !lowerHex(trace) || !lowerHex(parent) || !lowerHex(flags),
+		allZero(trace), allZero(parent):
+		return ""
+	case version == "00" && len(s) == traceLength:
+		return s
+	case version == "00" || version == "ff" || len(s) > traceLength && s[traceLength] != '-':
+		return ""
+	}
+	return "00" + s[len(version):traceLength]
 }
+
+func allZero(s string) bool { return strings.Trim(s, "0") == "" }
 
 func lowerHex(s string) bool {
 	for i := range len(s) {
@@ -120,15 +144,29 @@ func (i *ids) next() string {
 func newBatch() string {
 	text := make([]byte, 0, batchSize*traceLength)
 	for range batchSize {
-		var random [24]byte
-		binary.NativeEndian.PutUint64(random[0:], rand.Uint64())
-		binary.NativeEndian.PutUint64(random[8:], rand.Uint64()|1) // never all zero
-		binary.NativeEndian.PutUint64(random[16:], rand.Uint64()|1)
 		text = append(text, "00-"...)
-		text = hex.AppendEncode(text, random[:16])
+		text = appendHex(text, rand.Uint64())
+		text = appendHex(text, rand.Uint64()|1) // never all zero
 		text = append(text, '-')
-		text = hex.AppendEncode(text, random[16:])
+		text = appendHex(text, rand.Uint64()|1)
 		text = append(text, "-00"...)
 	}
 	return string(text)
 }
+
+// appendHex appends the 16 hex digits of n.
+func appendHex(text []byte, n uint64) []byte {
+	for range 8 {
+		text = append(text, hexPairs[n&0xff][0], hexPairs[n&0xff][1])
+		n >>= 8
+	}
+	return text
+}
+
+// hexPairs are the two digits of each byte.
+var hexPairs = func() (pairs [256][2]byte) {
+	for i := range pairs {
+		hex.Encode(pairs[i][:], []byte{byte(i)})
+	}
+	return pairs
+}()

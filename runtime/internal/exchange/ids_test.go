@@ -76,7 +76,9 @@ func TestTraceParent(t *testing.T) {
 		"Sampled":        {[]string{parent}, true},
 		"NotSampled":     {[]string{parent[:53] + "00"}, true},
 		"UnknownFlags":   {[]string{parent[:53] + "ff"}, true},
-		"OtherVersion":   {[]string{"01" + parent[2:]}, false},
+		"LaterVersion":   {[]string{"01" + parent[2:]}, true},
+		"LaterAndLonger": {[]string{"cc" + parent[2:] + "-what-may-come"}, true},
+		"LaterNoDash":    {[]string{"cc" + parent[2:] + "what"}, false},
 		"InvalidVersion": {[]string{"ff" + parent[2:]}, false},
 		"UpperCase":      {[]string{strings.ToUpper(parent)}, false},
 		"ZeroTrace":      {[]string{"00-" + strings.Repeat("0", 32) + parent[35:]}, false},
@@ -91,7 +93,7 @@ func TestTraceParent(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			x, out := serve(t, http.Header{"Traceparent": test.in})
-			if kept := len(test.in) == 1 && x.TraceParent == test.in[0]; kept != test.kept {
+			if kept := x.TraceParent == parent || len(test.in) == 1 && x.TraceParent == test.in[0]; kept != test.kept || x.Remote != kept {
 				t.Errorf("the traceparent is %q, taken from the client: %v, want %v", x.TraceParent, kept, test.kept)
 			}
 			if !wellFormedParent.MatchString(x.TraceParent) {

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -20,9 +21,9 @@ import (
 func logged(t testing.TB, level zapcore.Level, r *http.Request, handler http.HandlerFunc) string {
 	t.Helper()
 	var out bytes.Buffer
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), zapcore.AddSync(&out), level)
-	server := &exchange.Server{Logger: zap.New(core)}
-	server.Begin(middleware.Log(core)(handler)).ServeHTTP(httptest.NewRecorder(), r)
+	log := &middleware.Log{Sink: zapcore.AddSync(&out), Level: level}
+	server := &exchange.Server{Logger: zap.NewNop(), Observers: []func(*exchange.Exchange){log.Observe}}
+	server.Begin(handler).ServeHTTP(httptest.NewRecorder(), r)
 	return out.String()
 }
 
@@ -74,6 +75,41 @@ func TestLogLevel(t *testing.T) {
 				t.Errorf("got %q, want %q in it", got, test.want)
 			}
 		})
+	}
+}
+
+// Sampling thins out the lines of a second, but for errors, and counts what it drops.
+func TestLogSampling(t *testing.T) {
+	var out bytes.Buffer
+	dropped := 0
+	log := &middleware.Log{Sink: zapcore.AddSync(&out), Sampling: &middleware.Sampling{First: 5, Thereafter: 10, Dropped: func() { dropped++ }}}
+	server := &exchange.Server{Logger: zap.NewNop(), Observers: []func(*exchange.Exchange){log.Observe}}
+	h := server.Begin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/fails" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	for range 25 {
+		request(h, "GET", "/")
+		request(h, "GET", "/fails")
+	}
+	// A new second may begin meanwhile, with its own first lines.
+	if n := strings.Count(out.String(), `"level":"info"`); n < 7 || n > 12 || dropped != 25-n {
+		t.Errorf("%d lines of 25 are written and %d dropped, want 5 and each tenth of the others", n, dropped)
+	}
+	if n := strings.Count(out.String(), `"level":"error"`); n != 25 {
+		t.Errorf("%d of 25 errors are written", n)
+	}
+}
+
+// The line has no floating point in it that would round a duration.
+func TestLogDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", 1: "0.000000001", 1500 * time.Millisecond: "1.5", time.Hour + time.Microsecond: "3600.000001", 100 * time.Millisecond: "0.1",
+	} {
+		if got := string(middleware.AppendSeconds(nil, "", d)); got != want {
+			t.Errorf("%s is %s, want %s", d, got, want)
+		}
 	}
 }
 

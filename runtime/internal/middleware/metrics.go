@@ -31,58 +31,80 @@ type HTTPMetrics struct {
 	Panics prometheus.Counter
 
 	running      func() int64
+	timeouts     prometheus.Counter
+	rejected     prometheus.Counter
 	requests     [len(methods)]atomic.Uint64
 	duration     *prometheus.HistogramVec
+	requestSize  *prometheus.HistogramVec
 	responseSize *prometheus.HistogramVec
 	series       [len(methods)][maxStatus]atomic.Pointer[series]
 }
 
 // series are the children for one method and one status, looked up once.
-type series struct{ duration, responseSize prometheus.Observer }
+type series struct {
+	code                   string
+	duration, responseSize prometheus.Observer
+}
 
 // NewHTTPMetrics returns metrics that are registered in reg; running says how
 // many requests are being served. It panics if they are registered already.
 func NewHTTPMetrics(reg prometheus.Registerer, running func() int64) *HTTPMetrics {
 	m := &HTTPMetrics{
-		running: running,
-		Panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "goless_panics_total",
-			Help: "Panics of the handler that were recovered.",
-		}),
+		running:  running,
+		Panics:   counter("goless_panics_total", "Panics of the handler that were recovered."),
+		timeouts: counter("goless_request_timeouts_total", "Requests that took longer than the function's limit."),
+		rejected: counter("goless_requests_rejected_total", "Requests that were refused because so many were served as the function may."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:                            "http_server_request_duration_seconds",
-			Help:                            "Time from the request's header to the handler's return.",
+			Help:                            "Time from the request's header to the handler's return, or to the timeout.",
 			Buckets:                         []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10},
 			NativeHistogramBucketFactor:     1.1,
 			NativeHistogramMaxBucketNumber:  100,
 			NativeHistogramMinResetDuration: time.Hour,
-		}, []string{"method", "code"}),
-		responseSize: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "http_server_response_body_size_bytes",
-			Help:    "Bytes of the response's body that the handler wrote.",
-			Buckets: prometheus.ExponentialBuckets(256, 8, 7), // 256 B to 64 MiB
-		}, []string{"method", "code"}),
+		}, labels),
+		requestSize:  sizes("http_server_request_body_size_bytes", "Bytes of the request's body that the handler read, of requests that have one."),
+		responseSize: sizes("http_server_response_body_size_bytes", "Bytes of the response's body that the handler wrote."),
 	}
-	reg.MustRegister(m.Panics, m.duration, m.responseSize, m)
+	reg.MustRegister(m.Panics, m.timeouts, m.rejected, m.duration, m.requestSize, m.responseSize, m)
 	return m
 }
 
-// Metrics times and counts every request.
-func Metrics(m *HTTPMetrics) func(http.Handler) http.Handler {
-	return func(next http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer m.observe(exchange.Of(r.Context()))
-			next.ServeHTTP(w, r)
-		})
-	}
+var labels = []string{"method", "code"}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
-func (m *HTTPMetrics) observe(x *exchange.Exchange) {
+func sizes(name, help string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name, Help: help,
+		Buckets: prometheus.ExponentialBuckets(256, 8, 7), // 256 B to 64 MiB
+	}, labels)
+}
+
+// Observe times and counts x.
+func (m *HTTPMetrics) Observe(x *exchange.Exchange) {
 	method := methodIndex(x.Method)
 	m.requests[method].Add(1)
 	s := m.seriesOf(method, x.Status())
-	s.duration.Observe(x.Duration().Seconds())
+	seconds := x.Duration().Seconds()
+	if x.Sampled() {
+		// Somebody has recorded the trace, so that the id leads somewhere. An
+		// exemplar is not free.
+		s.duration.(prometheus.ExemplarObserver).ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": x.TraceID()})
+	} else {
+		s.duration.Observe(seconds)
+	}
+	if n := x.RequestBytes(); n > 0 {
+		m.requestSize.WithLabelValues(methods[method], s.code).Observe(float64(n))
+	}
 	s.responseSize.Observe(float64(x.Bytes()))
+	switch x.ErrorType {
+	case exchange.ErrorTimeout:
+		m.timeouts.Inc()
+	case exchange.ErrorRejected:
+		m.rejected.Inc()
+	}
 }
 
 func (m *HTTPMetrics) seriesOf(method, status int) *series {
@@ -99,6 +121,7 @@ func (m *HTTPMetrics) seriesOf(method, status int) *series {
 	}
 	s := &series{
 		duration:     m.duration.WithLabelValues(methods[method], code),
+		code:         code,
 		responseSize: m.responseSize.WithLabelValues(methods[method], code),
 	}
 	slot.Store(s)
@@ -118,7 +141,8 @@ var (
 	activeDesc = prometheus.NewDesc("http_server_active_requests",
 		"Requests that are being served.", nil, nil)
 	// The names of the first Goless, kept for the dashboards that have them.
-	// They lack what is asked of a counter's name today, the suffix _total.
+	// They lack what is asked of a counter's name today, the suffix _total, and
+	// OpenMetrics would add it. So they have no type; to queries that is the same.
 	invocationsDesc = prometheus.NewDesc("total_invocations",
 		"Requests served. Kept for old dashboards: count http_server_request_duration_seconds instead.", nil, nil)
 	byMethodDesc = prometheus.NewDesc("total_by_method",
@@ -142,8 +166,8 @@ func (m *HTTPMetrics) Collect(ch chan<- prometheus.Metric) {
 		n := m.requests[i].Load()
 		total += n
 		if n > 0 {
-			ch <- prometheus.MustNewConstMetric(byMethodDesc, prometheus.CounterValue, float64(n), method)
+			ch <- prometheus.MustNewConstMetric(byMethodDesc, prometheus.UntypedValue, float64(n), method)
 		}
 	}
-	ch <- prometheus.MustNewConstMetric(invocationsDesc, prometheus.CounterValue, float64(total))
+	ch <- prometheus.MustNewConstMetric(invocationsDesc, prometheus.UntypedValue, float64(total))
 }

@@ -38,10 +38,12 @@ func Recover(panics prometheus.Counter) func(http.Handler) http.Handler {
 }
 
 func answerPanic(w http.ResponseWriter, x *exchange.Exchange, v any) {
+	p := &exchange.Panic{Type: fmt.Sprintf("%T", v), Message: fmt.Sprint(v), Stack: string(debug.Stack())}
 	x.Logger().Error("panic in the handler",
-		zap.String("exception.type", fmt.Sprintf("%T", v)),
-		zap.String("exception.message", fmt.Sprint(v)),
-		zap.ByteString("exception.stacktrace", debug.Stack()))
+		zap.String("exception.type", p.Type),
+		zap.String("exception.message", p.Message),
+		zap.String("exception.stacktrace", p.Stack))
+	x.Panicked(p)
 	if x.Begun() {
 		x.Abort()
 	}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/fix"
+	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/input"
+)
+
+// fixTimeout bounds the search for packages in the modules of this machine.
+const fixTimeout = time.Minute
+
+var errFixTimeout = fmt.Errorf("it took longer than %s: add the imports of other modules yourself", fixTimeout)
+
+const fixExample = `  # after having written fmt.Println without the import
+  builder fix hello.yaml
+
+  # all files of a module; what would change, and exit code 1 if anything
+  builder fix -d .
+
+  # from an editor
+  builder fix - < handler.go`
+
+func newFix(s streams, environ []string) *cobra.Command {
+	f := &fixer{diagnostics: diagnostics{streams: s}, environ: environ}
+	cmd := &cobra.Command{
+		Use:   "fix FILE...",
+		Short: "Add missing imports, remove unused ones, and format",
+		Long: `Add missing imports, remove unused ones, and format the Go files of Functions in
+place, in YAML and txtar too: all other text in there stays as it is. Standard
+input is written to standard output.
+
+Packages are looked for in the standard library; where there is a go.mod, also
+in its module and those that it requires. A new dependency needs: builder tidy`,
+		Example:           fixExample,
+		Args:              arguments,
+		ValidArgsFunction: completeFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args) },
+	}
+	f.addFlag(cmd)
+	cmd.Flags().BoolVarP(&f.diff, "diff", "d", false, "print what would change, and change nothing")
+	return cmd
+}
+
+type fixer struct {
+	diagnostics
+	environ []string
+	diff    bool
+}
+
+func (f *fixer) run(ctx context.Context, paths []string) error {
+	toolchain, err := gotool.Find(ctx, f.environ)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(toolchain.Root, "bin") + string(filepath.ListSeparator) + os.Getenv("PATH")
+	if err := os.Setenv("PATH", path); err != nil { // package fix takes the first go command in there
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, fixTimeout, errFixTimeout)
+	defer cancel()
+	for _, path := range paths {
+		f.input(ctx, path)
+	}
+	return f.end()
+}
+
+func (f *fixer) input(ctx context.Context, path string) {
+	var changes []input.Change
+	functions := f.read(path)
+	for _, function := range functions {
+		files, err := fixed(ctx, function)
+		if err != nil {
+			f.fail(function, err)
+			continue
+		}
+		if len(files) > 0 || path == input.Stdin {
+			changes = append(changes, input.Change{Function: function, Files: files})
+		}
+	}
+	edits, err := input.Edits(changes)
+	if err != nil {
+		f.fail(nil, err)
+		return
+	}
+	if f.diff {
+		f.show(edits)
+		return
+	}
+	f.fail(nil, f.apply(edits))
+	for _, change := range changes {
+		f.describe(change)
+	}
+}
+
+func fixed(ctx context.Context, function *input.Function) (map[string][]byte, error) {
+	dir, err := os.MkdirTemp("", "goless-fix-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for the source: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
+	if err := writeFiles(dir, function.Files()); err != nil {
+		return nil, err
+	}
+	return fix.Files(ctx, dir, function.Files())
+}
+
+func (f *fixer) show(edits []input.Edit) {
+	for _, edit := range edits {
+		_, err := f.out.Write(diff.Diff(edit.Path+".orig", edit.Old, edit.Path, edit.New))
+		f.fail(nil, err)
+		f.worsen(exitSource)
+	}
+}
+
+// describe goes to standard error, because standard output may hold the result.
+func (f *fixer) describe(change input.Change) {
+	for _, file := range change.Function.Files() {
+		if after, ok := change.Files[file.Name]; ok {
+			at := change.Function.Locate(handler.Diagnostic{File: file.Name, Line: 1, Message: fix.Describe(file.Data, after)})
+			f.notef("%s", at)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
+)
+
+const generateExample = `  # see what a Function becomes, and build it with the go command
+  builder generate hello.yaml ./program
+  cd program && go build`
+
+func newGenerate(s streams) *cobra.Command {
+	g := &generate{diagnostics: diagnostics{streams: s}}
+	cmd := &cobra.Command{
+		Use:   "generate FILE DIR",
+		Short: "Write the program that a Function becomes",
+		Long: `Write the program that a Function becomes into a directory, which is made if
+need be and must be empty: a main package, the files of the Function, and the
+runtime that serves it. It can be built there with the go command.`,
+		Example:           generateExample,
+		Args:              arguments,
+		ValidArgsFunction: completeFiles,
+		RunE:              func(_ *cobra.Command, args []string) error { return g.run(args[0], args[1]) },
+	}
+	g.addFlag(cmd)
+	cmd.Flags().StringVar(&g.name, "name", "", "the Function to take where there are several")
+	return cmd
+}
+
+type generate struct {
+	diagnostics
+	name string
+}
+
+func (g *generate) run(path, dir string) error {
+	function := g.readOne(path, g.name)
+	if function == nil {
+		return g.end()
+	}
+	parsed, err := handler.Parse(handler.Filename, function.Source)
+	if err == nil {
+		err = writeProgram(dir, parsed)
+	}
+	g.fail(function, err)
+	if err == nil {
+		g.resultf("%s: wrote its program, build it with: cd %s && go build", function.Name, dir)
+	}
+	return g.end()
+}
+
+func writeProgram(dir string, parsed *handler.Handler) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty, choose another directory", dir)
+	}
+	_, err = program.Write(dir, parsed)
+	return err
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"goless.io/builder"
+)
+
+// TestImageDiskFull builds where there is no room: for temporary files, and for
+// the binary. A node with a full disk is not the author's to mend, and a source
+// that fills it meets the limit on the size of files before.
+func TestImageDiskFull(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a small file system")
+	}
+	for _, dir := range []string{"tmp", "function"} {
+		t.Run(dir, func(t *testing.T) {
+			i := newImage(t)
+			mountSmall(t, i.path(dir))
+			code, stderr := i.build(t, "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n", nil)
+			if code != exitBuilder || !strings.Contains(stderr, "no space left on device") {
+				t.Errorf("exit code %d, want %d and that the disk is full\n%s", code, exitBuilder, tail(stderr))
+			}
+			if report := i.readReport(t); report.Reason != builder.BuildFailed {
+				t.Errorf("reported %s, want %s", report.Reason, builder.BuildFailed)
+			}
+		})
+	}
+}
+
+// mountSmall mounts a file system of 2 MiB at dir.
+func mountSmall(t *testing.T, dir string) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=0777"); err != nil {
+		t.Skipf("a small file system cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+}

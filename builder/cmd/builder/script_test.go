@@ -1,0 +1,114 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// patience is for how long a script waits for what must come.
+const patience = time.Minute
+
+// commands are what scripts of a server need: its output while it runs, and
+// answers from it.
+var commands = map[string]func(*testscript.TestScript, bool, []string){
+	"await":  await,
+	"get":    get,
+	"occupy": occupy,
+	"gone":   gone,
+}
+
+// await FILE REGEXP waits until the file matches.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: await file regexp")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		data, err := os.ReadFile(ts.MkAbs(args[0]))
+		if err == nil && pattern.Match(data) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s does not match %q after %s:\n%s", args[0], args[1], patience, data)
+		}
+	}
+}
+
+// get FILE WORD PATH TEXT calls the URL that comes after the word in the file,
+// which run has written, until the answer holds the text. Negated, nobody must
+// answer.
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 4 {
+		ts.Fatalf("usage: get file word path text")
+	}
+	match := regexp.MustCompile(args[1] + ` at (http://[^/\s]+)`).FindStringSubmatch(ts.ReadFile(args[0]))
+	if match == nil {
+		ts.Fatalf("%s holds no URL after %q", args[0], args[1])
+	}
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		body, err := call(match[1] + args[2])
+		if neg && err != nil || !neg && err == nil && strings.Contains(body, args[3]) {
+			return
+		}
+		if neg || time.Now().After(deadline) || args[3] == "" {
+			ts.Logf("GET %s%s: %q %v", match[1], args[2], body, err)
+			if args[3] == "" && !neg {
+				return // it was to be called, whatever comes of it
+			}
+			ts.Fatalf("want %q, negated: %t", args[3], neg)
+		}
+	}
+}
+
+func call(url string) (string, error) {
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
+
+// occupy VARIABLE listens on a port until the script ends, and says which.
+func occupy(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "localhost:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = l.Close() })
+	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+}
+
+// gone waits until no process runs a program that is below the directory of the
+// script, where the kernel says what they run.
+func gone(ts *testscript.TestScript, _ bool, _ []string) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		running := below(ts.Getenv("WORK"))
+		if len(running) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("still running: %v", running)
+		}
+	}
+}
+
+func below(dir string) (programs []string) {
+	links, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is right
+	for _, link := range links {
+		if program, err := os.Readlink(link); err == nil && strings.HasPrefix(program, dir) {
+			programs = append(programs, program)
+		}
+	}
+	return programs
+}

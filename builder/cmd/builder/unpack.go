@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/input"
+)
+
+const unpackExample = `  # work on a Function as on any Go module
+  builder unpack hello.yaml ./hello
+
+  # every Function of the cluster, one directory each
+  kubectl get functions -o yaml | builder unpack - ./functions`
+
+func newUnpack(s streams) *cobra.Command {
+	u := &unpack{diagnostics: diagnostics{streams: s}}
+	cmd := &cobra.Command{
+		Use:   "unpack FILE DIR",
+		Short: "Write the files of a Function's source into a directory",
+		Long: `Write the files of a Function's source into a directory, which is made if need
+be. A source of one file becomes handler.go. When FILE holds several Functions,
+each gets a directory of its name below DIR. Files that are there already with
+other content are not overwritten.`,
+		Example:           unpackExample,
+		Args:              arguments,
+		ValidArgsFunction: completeFiles,
+		RunE:              func(_ *cobra.Command, args []string) error { return u.run(args[0], args[1]) },
+	}
+	u.addFlag(cmd)
+	cmd.Flags().BoolVarP(&u.force, "force", "f", false, "overwrite files that are different")
+	return cmd
+}
+
+type unpack struct {
+	diagnostics
+	force bool
+}
+
+func (u *unpack) run(path, dir string) error {
+	functions := u.read(path)
+	for _, function := range functions {
+		target := dir
+		if len(functions) > 1 {
+			target = filepath.Join(dir, filepath.Base(function.Name))
+		}
+		if err := u.function(function, target); err != nil {
+			u.fail(nil, fmt.Errorf("unpacking %s: %w", function.Name, err))
+			continue
+		}
+		u.resultf("%s: unpacked into %s", function.Name, target)
+	}
+	return u.end()
+}
+
+// function writes all files or none, as far as that can be known before.
+func (u *unpack) function(function *input.Function, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir) // what a source calls its files is no reason to leave the directory
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // it is only a directory
+	for _, file := range function.Files() {
+		if err := u.check(root, file); err != nil {
+			return err
+		}
+	}
+	return writeFiles(dir, function.Files())
+}
+
+func (u *unpack) check(root *os.Root, file handler.File) error {
+	old, err := root.ReadFile(filepath.FromSlash(file.Name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && (u.force || bytes.Equal(old, file.Data)):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s is there already with other content, overwrite it with: --force", filepath.Join(root.Name(), file.Name))
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder"
+	"goless.io/builder/internal/format"
+	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/program"
+)
+
+const vetExample = `  # one file: Go, txtar or YAML
+  builder vet hello.yaml
+
+  # beside the lines of a pull request
+  builder vet -o github .`
+
+func newVet(s streams, environ []string) *cobra.Command {
+	v := &compiler{diagnostics: diagnostics{streams: s}, environ: environ}
+	cmd := &cobra.Command{
+		Use:   "vet FILE...",
+		Short: "Find what compiles and is a mistake all the same",
+		Long: `Find what compiles and is a mistake all the same, with the analyzers of go vet.
+
+The exit code is 1 when there is a finding. A build reports them as warnings.`,
+		Example:           vetExample,
+		Args:              arguments,
+		ValidArgsFunction: completeFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return v.vet(cmd.Context(), args) },
+	}
+	v.addFlag(cmd)
+	return cmd
+}
+
+func (c *compiler) vet(ctx context.Context, paths []string) error {
+	for _, path := range paths {
+		for _, function := range c.read(path) {
+			c.fail(function, c.vetFunction(ctx, function))
+		}
+	}
+	return c.end()
+}
+
+func (c *compiler) vetFunction(ctx context.Context, function *input.Function) error {
+	return c.with(ctx, function, func(t *gotool.Toolchain, p *program.Program) error {
+		findings, err := t.Vet(ctx, gotool.Build{Program: p, Timeout: builder.SlowTimeout})
+		if len(findings) > 0 {
+			c.add(function, format.Warning, findings)
+			c.worsen(exitSource)
+		}
+		return err
+	})
+}

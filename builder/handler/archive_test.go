@@ -1,0 +1,245 @@
+package handler_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/handler"
+)
+
+// moduleFile is a go.mod without requirements.
+const moduleFile = "-- go.mod --\nmodule example.com/hello\n\ngo 1.26\n"
+
+func TestIsArchive(t *testing.T) {
+	cases := map[string]struct {
+		src  string
+		want bool
+	}{
+		"Go":            {hello, false},
+		"Empty":         {"", false},
+		"Archive":       {"-- a.go --\n" + hello, true},
+		"LeadingFile":   {hello + "-- a.txt --\n", true},
+		"CRLF":          {"-- a.go --\r\n" + hello, true},
+		"ByteOrderMark": {"\uFEFF-- a.go --\n" + hello, true},
+		"Unfinished":    {"-- a.go --", true},
+		"InString":      {hello + "var s = `\n-- a.go --\n`\n", false},
+		"InComment":     {hello + "/*\n-- a.go --\n*/\n", false},
+		"Decrement":     {"package p\nfunc f(i int) {\n-- i\n}\n", false},
+		"NoName":        {"--  --\n", false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := handler.IsArchive([]byte(c.src)); got != c.want {
+				t.Errorf("IsArchive = %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSplit(t *testing.T) {
+	file := func(name string, line int, data string) handler.File {
+		return handler.File{Name: name, Line: line, Data: []byte(data)}
+	}
+	cases := map[string]struct {
+		src  string
+		want []handler.File
+	}{
+		"Go":           {"package p", []handler.File{file("x.go", 1, "package p")}},
+		"LeadingFile":  {"package p\n-- a.txt --\na\nb\n-- b --\n", []handler.File{file("handler.go", 1, "package p\n"), file("a.txt", 3, "a\nb\n"), file("b", 6, "")}},
+		"LeadingBlank": {"\n \n-- ../a --\na\n-- ../a --\nb", []handler.File{file("../a", 4, "a\n"), file("../a", 6, "b\n")}},
+		"CRLF":         {"\uFEFF-- a --\r\na\r\n-- b --\r\n", []handler.File{file("a", 2, "a\r\n"), file("b", 4, "")}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, handler.Split("x.go", []byte(c.src))); diff != "" {
+				t.Errorf("Split: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseAcceptsArchives(t *testing.T) {
+	const util = "-- util/util.go --\npackage util\n"
+	cases := map[string]string{
+		"OneFile":        "-- a.go --\n" + hello,
+		"LeadingFile":    hello + "-- b.go --\npackage handlers\n",
+		"CRLF":           strings.ReplaceAll(hello+moduleFile+util, "\n", "\r\n"),
+		"OwnPackage":     strings.Replace(hello, "import", "import _ \"example.com/hello/util\"\nimport", 1) + moduleFile + util,
+		"NoDot":          strings.Replace(hello, "import", "import _ \"hello/internal/util\"\nimport", 1) + "-- go.mod --\nmodule hello\n-- internal/util/util.go --\npackage util\n",
+		"Required":       strings.Replace(hello, "import", "import _ \"example.com/x/v2/y/z\"\nimport", 1) + moduleFile + "require example.com/x/v2 v2.0.1\nreplace example.com/x/v2 => example.com/y/v2 v2.0.2\n-- go.sum --\n",
+		"RequiredBelow":  strings.Replace(hello, "import", "import _ \"example.com/hello/sub/y\"\nimport", 1) + moduleFile + "require example.com/hello/sub v0.1.0\n",
+		"Toolchain":      hello + moduleFile + "toolchain go1.99.0\n",
+		"Vendored":       hello + moduleFile + "require example.com/x v1.0.0\n-- vendor/modules.txt --\n# example.com/x v1.0.0\n-- vendor/example.com/x/x.go --\n//line x:1\npackage main; syntax error\n-- vendor/example.com/x/x.s --\nTEXT\n",
+		"Tests":          hello + "-- a_test.go --\npackage handlers_test\nfunc Handler() {}\n-- b_test.go --\nno Go at all\n",
+		"Ignored":        hello + "-- testdata/a.go --\nx\n-- _a.go --\nx\n-- .a/a.go --\nx\n-- _b/b.s --\nx\n",
+		"Documentation":  hello + "-- doc.go --\npackage documentation\n",
+		"Assets":         hello + "-- static/prog.c --\nint main;\n-- static/x.h --\n",
+		"OtherSystem":    hello + "-- a_windows.go --\npackage handlers\nimport \"C\"\nfunc Handler(){}\n-- b.go --\n//go:build darwin\n\npackage main\n-- c.go --\n// +build ignore\n\npackage main\n",
+		"EachMachine":    hello + "-- a_amd64.go --\npackage handlers\nfunc f() {}\n-- a_linux_arm64.go --\npackage handlers\nfunc f() {}\n",
+		"Main":           hello + moduleFile + "-- cmd/x/main.go --\npackage main\nfunc main() {}\nfunc init() {}\nfunc init() {}\n",
+		"OtherPackage":   hello + moduleFile + "-- util/a.go --\npackage util\nfunc Start() {}\nvar Handler int\n",
+		"AliasElsewhere": "-- a.go --\npackage p\nfunc Handler(w W, r *R) {}\n-- b.go --\npackage p\nimport web \"net/http\"\ntype (\n\tW = web.ResponseWriter\n\tR = web.Request\n)\n",
+		"Embed": hello + `-- a.go --
+package handlers
+import _ "embed"
+//go:embed index.html
+//go:embed static all:hidden "with space.txt" ` + "`static/*.css`" + `
+//go:embed static/[ab].css all:*
+var x string
+-- index.html --
+-- static/a.css --
+-- hidden/.x --
+-- with space.txt --
+`,
+		"EmbedBelow": hello + moduleFile + "-- web/web.go --\npackage web\n//go:embed tmpl/*/*.html\nvar x string\n-- web/tmpl/a/b.html --\n",
+	}
+	for name, src := range cases {
+		t.Run(name, func(t *testing.T) {
+			if _, err := handler.Parse("handler.go", []byte(src)); err != nil {
+				t.Errorf("Parse: %v", err)
+			}
+		})
+	}
+}
+
+func TestParseDescribesArchives(t *testing.T) {
+	src := `-- b.go --
+package p
+
+import (
+	"context"
+	"net/http"
+
+	"example.com/hello/util"
+)
+
+func Handler(http.ResponseWriter, *http.Request) { util.F() }
+func Stop(context.Context) error                 { return nil }
+-- go.mod --
+module example.com/hello
+
+require example.com/x v1.0.0
+-- util/util.go --
+package util
+
+import _ "example.com/x"
+-- util/util_test.go --
+package util
+
+import "testing"
+-- util/util_windows.go --
+package util
+
+import "syscall"
+-- vendor/modules.txt --
+`
+	got, err := handler.Parse("handler.go", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &handler.Handler{
+		Package: "p",
+		Files:   handler.Split("handler.go", []byte(src)),
+		Imports: []handler.Import{
+			{File: "b.go", Path: "context", Line: 4, Column: 2},
+			{File: "b.go", Path: "net/http", Line: 5, Column: 2},
+			{File: "b.go", Path: "example.com/hello/util", Line: 7, Column: 2},
+			{File: "util/util.go", Path: "example.com/x", Line: 3, Column: 10},
+		},
+		Hooks:  []string{"Stop"},
+		Module: &handler.Module{Path: "example.com/hello", Requires: true, Vendored: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Parse: -want +got\n%s", diff)
+	}
+}
+
+func TestParseRejectsArchives(t *testing.T) {
+	const noPackage = "package handlers\n"
+	many := "-- a.go --\n" + hello
+	for i := range handler.MaxFiles {
+		many += fmt.Sprintf("-- %d --\n", i)
+	}
+	cases := map[string]struct{ src, want string }{
+		"Outside":         {hello + "-- ../a --\n-- a/../../b --\n", "../a:1:1: the name leads out of its directory, write it without ..\na/../../b:1:1: the name leads out of its directory, write it without .."},
+		"Absolute":        {hello + "-- /etc/passwd --\n", "/etc/passwd:1:1: the name must be relative to the archive, remove the / at its beginning"},
+		"Backslash":       {hello + "-- a\\b --\n", `a\b:1:1: the name has a \, write / between directories`},
+		"Unclean":         {hello + "-- a//b --\n-- ./c --\n-- d/ --\n", "a//b:1:1: the name is not clean, write a/b\n./c:1:1: the name is not clean, write c\nd/:1:1: the name is not clean, write d"},
+		"Characters":      {hello + "-- a:b --\n-- a?\x1b --\n-- aux.go --\npackage handlers\n", "a:b:1:1: the name is not portable, choose another: invalid char ':'\na??:1:1: the name is not portable, choose another: invalid char '?'\naux.go:1:1: the name is not portable, choose another: \"aux\" disallowed as path element component on Windows"},
+		"LongName":        {hello + "-- " + strings.Repeat("a/", 128) + "b --\n", strings.Repeat("a/", 128) + "b:1:1: the name has 257 bytes, at most 255 are allowed"},
+		"Dash":            {hello + "-- -a.go --\npackage handlers\n", "-a.go:1:1: the go command refuses the name, begin file and directory with a letter"},
+		"Twice":           {hello + "-- handler.go --\n" + hello, "handler.go:1:1: handler.go is in the archive twice, remove one"},
+		"Case":            {hello + "-- a --\n-- A --\n", "A:1:1: the name differs from a in case alone, rename one"},
+		"FileAndDir":      {hello + "-- a/b/c --\n-- a --\n", "a/b/c:1:1: a is a file, so it cannot be a directory, rename one"},
+		"TooMany":         {many, "999:1:1: the archive has 1001 files, at most 1000 are allowed"},
+		"Assembly":        {hello + "-- a.s --\n-- a.syso --\n-- a.c --\n", "a.s:1:1: cannot build a.s: functions are made of Go alone, remove the file or move it out of the package's directory\na.syso:1:1: cannot build a.syso: functions are made of Go alone, remove the file or move it out of the package's directory\na.c:1:1: cannot build a.c: functions are made of Go alone, remove the file or move it out of the package's directory"},
+		"Workspace":       {hello + "-- go.work --\n", "go.work:1:1: a function is one module and no workspace, remove go.work"},
+		"NestedMod":       {hello + "-- a/go.mod --\n", "a/go.mod:1:1: a function is one module, remove this go.mod"},
+		"NUL":             {hello + "-- a --\nb\x00\n", "a:1:2: the source holds a NUL character, remove it"},
+		"NoGo":            {"-- a --\n-- b --\n", "a:1:1: no Go file at the top of the archive is built, add handler.go with func Handler(http.ResponseWriter, *http.Request)"},
+		"OnlyBelow":       {moduleFile + "-- src/a.go --\n" + hello, "src/a.go:5:1: Handler must be in the package at the top of the archive, move it there"},
+		"OnlyTests":       {"-- a_test.go --\n" + hello, "a_test.go:1:1: no Go file at the top of the archive is built, add handler.go with func Handler(http.ResponseWriter, *http.Request)"},
+		"NotBuilt":        {"-- a.go --\npackage p\n-- b_windows.go --\n" + hello, "b_windows.go:5:1: Handler is in a file that is not built, because of its name or a build constraint: functions are built for linux, on amd64 and arm64"},
+		"OneMachine":      {"-- a.go --\npackage handlers\n-- b_amd64.go --\n" + hello, "b_amd64.go:5:1: Handler is in a file that is not built, because of its name or a build constraint: functions are built for linux, on amd64 and arm64"},
+		"OneHook":         {hello + "-- b_arm64.go --\npackage handlers\nimport \"context\"\nfunc Stop(context.Context) error { return nil }\n", "handler.go:1:1: Start, Stop and Ready are not the same everywhere: amd64 has [], arm64 has [Stop]"},
+		"Packages":        {hello + "-- b.go --\npackage other\n-- c_test.go --\npackage third\n", "b.go:1:9: package other is not the package of handler.go:1:9, which is handlers: use one name in a directory"},
+		"NoModule":        {hello + "-- util/a.go --\npackage util\n-- util/b.go --\npackage util\n", "util/a.go:1:9: a package in a directory of its own needs a go.mod, add one with the line: module example.com/function"},
+		"Duplicates":      {hello + "-- b.go --\npackage handlers\nfunc Handler() {}\nfunc f() {}\n-- c.go --\npackage handlers\nvar a, f = 1, 2\n", "b.go:2:1: Handler is declared twice, the first is at handler.go:5:1\nb.go:2:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)\nc.go:2:8: f is declared twice, the first is at b.go:3:1"},
+		"Syntax":          {hello + moduleFile + "-- util/a.go --\npackage util\n\nfunc {\n-- b.go --\npackage handlers; import \"C\"\n", "util/a.go:3:6: expected 'IDENT', found '{'\nb.go:1:26: cannot import \"C\": functions are built without cgo"},
+		"SyntaxElsewhere": {noPackage + "-- x_windows.go --\npackage", "x_windows.go:2:1: expected 'IDENT', found 'EOF'"},
+		"EmptyGo":         {hello + "-- b.go --\n", "b.go:1:1: expected 'package', found 'EOF'"},
+		"NoPackage":       {strings.Replace(hello, "import", "import \"example.com/hello/util\"\nimport", 1) + moduleFile + "-- util/x_test.go --\n", `handler.go:3:8: cannot import "example.com/hello/util": the archive has no package in util`},
+		"NotRequired":     {strings.Replace(hello, "import", "import \"example.com/x\"\nimport", 1) + moduleFile, `handler.go:3:8: cannot import "example.com/x": go.mod requires no module that has it, to add one run: builder tidy FILE`},
+		"Internal":        {strings.Replace(hello, "import", "import \"internal/abi\"\nimport", 1) + moduleFile, `handler.go:3:8: cannot import "internal/abi": it is internal to the Go distribution`},
+		"Embed":           {hello + "//go:embed a.txt b/* ../c c .\n//go:embed \"a\n//go:embed d all:d [\n-- a --\n-- d/.x --\n", "handler.go:8:12: cannot embed a.txt: no file of the archive matches, add it or mend the pattern\nhandler.go:8:18: cannot embed b/*: no file of the archive matches, add it or mend the pattern\nhandler.go:8:22: cannot embed ../c: write a path inside of the file's directory, without . and ..\nhandler.go:8:27: cannot embed c: no file of the archive matches, add it or mend the pattern\nhandler.go:8:29: cannot embed .: write a path inside of the file's directory, without . and ..\nhandler.go:9:1: the pattern of //go:embed cannot be read, mend it: invalid quoted string in //go:embed: \"a\nhandler.go:10:12: cannot embed d: the files of d are all hidden, write all:d\nhandler.go:10:20: cannot embed [: write a path inside of the file's directory, without . and .."},
+		"EmbedAbove":      {hello + moduleFile + "-- util/a.go --\npackage util\n//go:embed b.txt\nvar x string\n-- b.txt --\n", "util/a.go:2:12: cannot embed b.txt: no file of the archive matches, add it or mend the pattern"},
+		"Directives":      {hello + "-- b.go --\npackage handlers\n//line a.go:1\n//go:linkname a b\n", "b.go:2:1: line directives are not allowed, remove it: errors are shown where they are\nb.go:3:1: //go:linkname is not allowed, remove it"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := handler.Parse("h.go", []byte(c.src))
+			if err == nil {
+				t.Fatal("Parse accepts the source")
+			}
+			if diff := cmp.Diff(c.want, err.Error()); diff != "" {
+				t.Errorf("Parse: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseRejectsModules(t *testing.T) {
+	cases := map[string]struct{ mod, want string }{
+		"Empty":       {"", "go.mod:1:1: go.mod does not name the module, add the line: module example.com/function"},
+		"Syntax":      {"module x.y/z\n\nrequire (\n", "go.mod:4:1: syntax error (unterminated block started at go.mod:3:1)"},
+		"Unknown":     {"module x.y/z\nrequires a.b/c v1.0.0\n", "go.mod:2:1: unknown directive: requires"},
+		"Version":     {"module x.y/z\nrequire (\n\ta.b/c latest\n)\n", `go.mod:3:2: require a.b/c: version "latest" invalid: must be of the form v1.2.3`},
+		"Go":          {"module x.y/z\ngo 1.28\n", "go.mod:2:1: go 1.28 is newer than what compiles functions, go1.27.4: write go 1.27.0 or older"},
+		"GoPatch":     {"module x.y/z\ngo 1.27.5\n", "go.mod:2:1: go 1.27.5 is newer than what compiles functions, go1.27.4: write go 1.27.0 or older"},
+		"GoNumber":    {"module x.y/z\ngo one\n", "go.mod:2:1: invalid go version 'one': must match format 1.23.0"},
+		"Replace":     {"module x.y/z\nreplace a.b/c => ../c\nreplace a.b/d v1.0.0 => /etc\n", "go.mod:2:1: cannot replace a.b/c by a directory: there is none but the archive, replace it by a version or vendor it\ngo.mod:3:1: cannot replace a.b/d by a directory: there is none but the archive, replace it by a version or vendor it"},
+		"ReplaceOurs": {"module x.y/z\nreplace goless.io/runtime => a.b/c v1.0.0\n", "go.mod:2:1: cannot replace goless.io/runtime: it is the program around the function, remove the line"},
+		"Ours":        {"module goless.io/function\n", "go.mod:1:1: module path goless.io/function is the program's around the function, use another such as example.com/function"},
+		"Standard":    {"module net/http\n", "go.mod:1:1: module path net/http is reserved for Go itself, use another such as example.com/function"},
+		"Main":        {"// mine\nmodule main\n", "go.mod:2:1: module path main is reserved for Go itself, use another such as example.com/function"},
+		"Internal":    {"module a.b/internal/c\n", "go.mod:1:1: module path a.b/internal/c is reserved for Go itself, use another such as example.com/function"},
+		"Path":        {"module a.b/~c d\n", "go.mod:1:1: usage: module module/path"},
+		"PathQuoted":  {"module \"a b\"\n", "go.mod:1:1: module path a b is not valid, use another such as example.com/function: invalid char ' '"},
+		"PathLong":    {"module a" + strings.Repeat("/b", 128) + "\n", "go.mod:1:1: module path has 257 bytes, at most 255 are allowed"},
+		"Require":     {"module a.b/c\nrequire hello v1.0.0\n", "go.mod:2:1: cannot require hello: nothing can be fetched by this path: missing dot in first path element"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := handler.Parse("h.go", []byte(hello+"-- go.mod --\n"+c.mod))
+			if err == nil {
+				t.Fatal("Parse accepts the source")
+			}
+			if diff := cmp.Diff(c.want, err.Error()); diff != "" {
+				t.Errorf("Parse: -want +got\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package handler
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/token"
+	"go/version"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// architectures are those of the machines that functions run on.
+var architectures = [...]string{"amd64", "arm64"}
+
+// releases are the build constraints that stand for a release of Go or a later
+// one.
+var releases = func() []string {
+	last, _ := strconv.Atoi(strings.TrimPrefix(version.Lang(GoVersion), "go1.")) // it is a number
+	tags := make([]string, last)
+	for i := range tags {
+		tags[i] = "go1." + strconv.Itoa(i+1)
+	}
+	return tags
+}()
+
+// everywhere is where a file is taken to be built whose constraints are wrong.
+var everywhere = [len(architectures)]bool{true, true}
+
+// checkConstraints fills in where f is built, by its name and by what stands
+// above its package clause. In an archive, a file may be for another platform.
+func (s *source) checkConstraints(f *file) {
+	for i, arch := range architectures {
+		platform := build.Context{
+			GOOS: "linux", GOARCH: arch, Compiler: "gc", ReleaseTags: releases,
+			OpenFile: func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(f.Data)), nil },
+		}
+		match, err := platform.MatchFile(root, f.base)
+		if err != nil {
+			_, reason, _ := strings.Cut(err.Error(), f.base+": ")
+			s.report(f, constraint(f.syntax), "the build constraint cannot be read, mend it: "+reason)
+			f.builds = everywhere
+			return
+		}
+		neverCompiled := s.archive && f.syntax.Name.Name == "documentation"
+		f.builds[i] = match && !neverCompiled
+	}
+	if i := slices.Index(f.builds[:], false); i >= 0 && !s.archive {
+		s.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source, remove it: functions are built for linux/%s with %s and without cgo", architectures[i], version.Lang(GoVersion)))
+		f.builds = everywhere
+	}
+}
+
+// constraint returns the place of the first build constraint, or else of the
+// file.
+func constraint(syntax *ast.File) token.Pos {
+	for comment := range comments(syntax) {
+		if strings.HasPrefix(comment.Text, "//go:build") || strings.HasPrefix(comment.Text, "// +build") || strings.HasPrefix(comment.Text, "//+build") {
+			return comment.Pos()
+		}
+	}
+	return syntax.FileStart
+}

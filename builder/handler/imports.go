@@ -1,0 +1,97 @@
+package handler
+
+import (
+	"fmt"
+	"go/ast"
+	pathpkg "path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ours are the packages of Goless that are there for functions.
+var ours = []string{"goless.io/runtime", "goless.io/runtime/otlp"}
+
+// checkImports rejects what the build cannot resolve, and remembers the rest.
+func (s *source) checkImports(f *file) {
+	f.names, f.dots = make(map[string]string), make(map[string]bool)
+	for _, spec := range f.syntax.Imports {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue // the parser has accepted the path
+		}
+		if message := s.checkImport(path); message != "" {
+			s.report(f, spec.Path.Pos(), message)
+		}
+		at := f.tokens.PositionFor(spec.Path.Pos(), false)
+		s.imports = append(s.imports, Import{File: f.Name, Path: path, Line: at.Line, Column: at.Column})
+		if path == "net/http" || path == "context" {
+			f.name(spec, path)
+		}
+	}
+}
+
+// name remembers by which name the file knows a package.
+func (f *file) name(spec *ast.ImportSpec, path string) {
+	switch {
+	case spec.Name == nil:
+		f.names[shortName(path)] = path
+	case spec.Name.Name == ".":
+		f.dots[path] = true
+	default:
+		f.names[spec.Name.Name] = path
+	}
+}
+
+// shortName returns the name of a package of the standard library.
+func shortName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// checkImport returns what is wrong with an import, or nothing. Without a go.mod
+// a path belongs to the standard library when its first element has no dot; that
+// such a package does not exist is for the compiler to say.
+func (s *source) checkImport(path string) string {
+	cannot := func(why string) string { return fmt.Sprintf("cannot import %q: %s", path, why) }
+	first, _, _ := strings.Cut(path, "/")
+	foreign := strings.Contains(first, ".")
+	switch {
+	case path == "C":
+		return cannot("functions are built without cgo")
+	case first == "." || first == "..":
+		return cannot("imports are never relative, write the path of the module before it")
+	case slices.Contains(ours, path):
+		return ""
+	case isOurs(path):
+		return cannot("it is the program around the function, which may import " + strings.Join(ours, " and "))
+	case s.goMod == nil && foreign:
+		return cannot("only the standard library is there without a go.mod, to add one run: builder tidy FILE")
+	case s.goMod == nil:
+		return checkStandard(path)
+	case s.module == nil:
+		return "" // what it provides is not known
+	}
+	switch s.provider(path) {
+	case "":
+		if foreign {
+			return cannot("go.mod requires no module that has it, to add one run: builder tidy FILE")
+		}
+		return checkStandard(path)
+	case s.module.Path:
+		if dir := "." + strings.TrimPrefix(path, s.module.Path); !s.goDirs[pathpkg.Clean(dir)] {
+			return cannot("the archive has no package in " + pathpkg.Clean(dir))
+		}
+	}
+	return ""
+}
+
+func checkStandard(path string) string {
+	if isInternal(path) {
+		return fmt.Sprintf("cannot import %q: it is internal to the Go distribution", path)
+	}
+	return ""
+}
+
+// isInternal reports whether only the Go distribution itself may import path.
+func isInternal(path string) bool {
+	elements := strings.Split(path, "/")
+	return elements[0] == "vendor" || elements[0] == "cmd" || slices.Contains(elements, "internal")
+}

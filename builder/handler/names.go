@@ -1,0 +1,98 @@
+package handler
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/mod/module"
+)
+
+// maxName is the longest name of a file in an archive, in bytes.
+const maxName = 255
+
+// checkNames rejects archives whose files cannot be laid out in a directory, on
+// any system, or that bring what is not for a function to decide.
+func (s *source) checkNames() {
+	if len(s.files) > MaxFiles {
+		s.reportAt(s.files[MaxFiles], 0, fmt.Sprintf("the archive has %d files, at most %d are allowed", len(s.files), MaxFiles))
+		return
+	}
+	for _, f := range s.files {
+		if message := checkName(f); message != "" {
+			s.reportAt(f, 0, message)
+		} else if s.goDirs[f.dir] && !hidden(f.base) && slices.Contains(foreign, path.Ext(f.base)) {
+			s.reportAt(f, 0, fmt.Sprintf("cannot build %s: functions are made of Go alone, remove the file or move it out of the package's directory", f.base))
+		}
+	}
+	if len(s.findings) == 0 {
+		s.checkCollisions()
+	}
+}
+
+// foreign are the extensions of files that the go command would compile or link
+// together with a package, or would refuse.
+var foreign = []string{
+	".s", ".S", ".sx", ".c", ".cc", ".cpp", ".cxx", ".m", ".h", ".hh", ".hpp", ".hxx",
+	".f", ".F", ".for", ".f90", ".swig", ".swigcxx", ".syso",
+}
+
+// checkName returns what is wrong with a file because of its name, or nothing.
+func checkName(f *file) string {
+	invalid, _ := errors.AsType[*module.InvalidPathError](module.CheckFilePath(f.Name))
+	switch {
+	case strings.Contains(f.Name, `\`):
+		return `the name has a \, write / between directories`
+	case strings.HasPrefix(f.Name, "/"):
+		return "the name must be relative to the archive, remove the / at its beginning"
+	case slices.Contains(strings.Split(f.Name, "/"), ".."):
+		return "the name leads out of its directory, write it without .."
+	case path.Clean(f.Name) != f.Name:
+		return "the name is not clean, write " + path.Clean(f.Name)
+	case len(f.Name) > maxName:
+		return fmt.Sprintf("the name has %d bytes, at most %d are allowed", len(f.Name), maxName)
+	case invalid != nil:
+		return fmt.Sprintf("the name is not portable, choose another: %v", invalid.Err)
+	case f.isGo && !alphanumeric(f.base[0]), f.isGo && f.dir != root && !alphanumeric(path.Base(f.dir)[0]):
+		return "the go command refuses the name, begin file and directory with a letter"
+	case f.base == "go.work":
+		return "a function is one module and no workspace, remove go.work"
+	case f.base == "go.mod" && f.dir != root:
+		return "a function is one module, remove this go.mod"
+	}
+	return ""
+}
+
+// alphanumeric reports whether the go command lets a name begin with a byte: a
+// letter, a digit, or a part of any character beyond ASCII.
+func alphanumeric(b byte) bool {
+	return '0' <= b && b <= '9' || 'A' <= b && b <= 'Z' || 'a' <= b && b <= 'z' || b >= utf8.RuneSelf
+}
+
+// checkCollisions rejects names that exclude each other in a file system, be it
+// one that ignores case.
+func (s *source) checkCollisions() {
+	files := make(map[string]*file)
+	for _, f := range s.files {
+		folded := strings.ToLower(f.Name)
+		first := files[folded]
+		switch {
+		case first == nil:
+			files[folded] = f
+		case first.Name == f.Name:
+			s.reportAt(f, 0, f.Name+" is in the archive twice, remove one")
+		default:
+			s.reportAt(f, 0, fmt.Sprintf("the name differs from %s in case alone, rename one", first.Name))
+		}
+	}
+	for _, f := range s.files {
+		for dir := path.Dir(strings.ToLower(f.Name)); dir != root && dir != "/"; dir = path.Dir(dir) {
+			if outer := files[dir]; outer != nil {
+				s.reportAt(f, 0, fmt.Sprintf("%s is a file, so it cannot be a directory, rename one", outer.Name))
+			}
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package handler
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"slices"
+)
+
+// parse fills in the syntax of the Go files, or reports the errors.
+func (s *source) parse() {
+	tokens := token.NewFileSet()
+	for _, f := range s.files {
+		if !f.isGo {
+			continue
+		}
+		syntax, errs := parseFile(tokens, f, 0)
+		if len(errs) == 0 {
+			f.syntax, f.tokens = syntax, tokens.File(syntax.FileStart)
+			s.checkConstraints(f)
+		}
+		// The first ten lines that have an error, because what follows is rarely a
+		// mistake of its own.
+		for _, e := range errs {
+			// Line and column of e obey //line comments, the offset does not.
+			s.reportAt(f, e.Pos.Offset, e.Msg)
+		}
+	}
+}
+
+// parseFile returns the syntax of f and what is wrong with it, except for what is
+// right in a later Go than the one that this parser is of: the compiler of
+// functions judges that.
+func parseFile(tokens *token.FileSet, f *file, mode parser.Mode) (*ast.File, scanner.ErrorList) {
+	syntax, err := parser.ParseFile(tokens, f.Name, f.Data, mode|parser.ParseComments|parser.SkipObjectResolution)
+	all, ok := err.(scanner.ErrorList) //nolint:errorlint // ParseFile documents that it returns the list itself
+	if !ok {
+		return syntax, nil
+	}
+	wrong := slices.DeleteFunc(slices.Clone(all), func(e *scanner.Error) bool {
+		return e.Msg == "method must have no type parameters" // until go1.27
+	})
+	if len(wrong) == 0 && len(all) > 10 && mode&parser.AllErrors == 0 {
+		return parseFile(tokens, f, parser.AllErrors) // it had given up
+	}
+	return syntax, wrong[:min(len(wrong), 10)]
+}

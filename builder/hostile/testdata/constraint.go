@@ -1,0 +1,9 @@
+// want: 13 InvalidSource
+
+//go:build ignore
+
+package p
+
+import "net/http"
+
+func Handler(w http.ResponseWriter, r *http.Request) {}

@@ -1,0 +1,11 @@
+// want: 13 InvalidSource
+// says: handler.go:7:
+
+package p
+
+import (
+	_ "github.com/google/uuid"
+	"net/http"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) {}

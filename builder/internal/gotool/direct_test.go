@@ -1,0 +1,184 @@
+package gotool
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
+)
+
+// planned returns the toolchain of the machine, sealed like that of an image, with
+// a plan for programs that import what the sources of these tests do.
+func planned(t *testing.T) *Toolchain {
+	t.Helper()
+	toolchain, err := Find(t.Context(), append(os.Environ(), "KO_DATA_PATH="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := toolchain.MakePlan(t.Context(), write(t, "package p\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n\t\"text/template\"\n)\n\nvar _ = fmt.Sprint(template.New(\"\"))\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	toolchain.Plan = filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(toolchain.Plan, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	toolchain.Sealed, toolchain.Network = true, nil
+	return toolchain
+}
+
+const templated = `package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"text/template"
+	"unsafe"
+)
+
+var page = template.Must(template.New("page").Parse("{{.}}"))
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	fmt.Errorf("nobody looks at %d", unsafe.Sizeof(w))
+	_ = page.Execute(w, r.URL.Path)
+}
+`
+
+const withModule = `-- go.mod --
+module example.com/m
+
+go 1.26
+-- a.go --
+package m
+
+import (
+	"net/http"
+
+	"example.com/m/b"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) { b.F(1) }
+-- b/b.go --
+package b
+
+func F(x int) { x = x }
+`
+
+// TestDirectBuild compares the two ways to a binary, byte by byte.
+func TestDirectBuild(t *testing.T) {
+	toolchain := planned(t)
+	for name, c := range map[string]struct {
+		source   string
+		direct   bool
+		warnings string
+	}{
+		"Smallest":  {hello, true, ""},
+		"Templated": {templated, true, "handler.go:13:2: result of fmt.Errorf call not used (unusedresult)"},
+		"Files":     {"-- a.go --\n" + hello + "-- b.go --\npackage handlers\n\nfunc f(x int) { x = x }\n-- b_test.go --\npackage handlers\n\nvar x int = nil\n", true, "b.go:3:17: self-assignment of x (assign)"},
+		"Module":    {withModule, false, "b/b.go:3:17: self-assignment of x (assign)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := write(t, c.source)
+			if got := toolchain.direct(Build{Program: p}, t.TempDir()) != nil; got != c.direct {
+				t.Fatalf("it can be built directly: %t, want %t", got, c.direct)
+			}
+			byGo := *toolchain
+			byGo.Plan = ""
+			if !bytes.Equal(buildAndVet(t, toolchain, p, c.warnings), buildAndVet(t, &byGo, p, c.warnings)) {
+				t.Error("the plan makes another binary than the go command")
+			}
+		})
+	}
+}
+
+// buildAndVet returns the binary, after a look at the warnings.
+func buildAndVet(t *testing.T, toolchain *Toolchain, p *program.Program, warnings string) []byte {
+	t.Helper()
+	output := filepath.Join(t.TempDir(), "server")
+	result, err := toolchain.Build(t.Context(), Build{Program: p, Output: output, Timeout: time.Minute, Vet: true, patience: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(warnings, text(result.Warnings)); diff != "" || result.vetErr != nil {
+		t.Errorf("warnings: %v, -want +got\n%s", result.vetErr, diff)
+	}
+	binary, err := os.ReadFile(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+func text(diagnostics []handler.Diagnostic) string {
+	var lines []string
+	for _, d := range diagnostics {
+		lines = append(lines, d.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestDirectLeavesTheRest to the go command, which has something to say about it.
+func TestDirectLeavesTheRest(t *testing.T) {
+	toolchain := planned(t)
+	const rest = "\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"
+	for name, source := range map[string]string{
+		"Unknown": "package p\n\nimport _ \"net/smtp\"\nimport \"net/http\"" + rest, // not in this plan
+		"Embed":   "-- a.go --\npackage p\n\nimport (\n\t_ \"embed\"\n\t\"net/http\"\n)\n\n//go:embed a.txt\nvar s string" + rest + "-- a.txt --\na\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := Build{Program: write(t, source), Output: filepath.Join(t.TempDir(), "server"), Timeout: time.Minute}
+			if toolchain.direct(b, t.TempDir()) != nil {
+				t.Error("it is built directly")
+			}
+			if _, err := toolchain.Build(t.Context(), b); err != nil {
+				t.Errorf("Build: %v", err)
+			}
+		})
+	}
+}
+
+// TestDirectErrors are those of the go command: all of them, in the author's
+// lines.
+func TestDirectErrors(t *testing.T) {
+	toolchain := planned(t)
+	b := Build{
+		Program: write(t, hello+"\nvar x int = nil\n\nvar y string = 1\n"),
+		Output:  filepath.Join(t.TempDir(), "server"), Timeout: time.Minute, Vet: true,
+	}
+	_, err := toolchain.Build(t.Context(), b)
+	want := "handler.go:7:13: cannot use nil as int value in variable declaration (and 1 more)"
+	if err == nil || err.Error() != want {
+		t.Errorf("Build: %v, want %s", err, want)
+	}
+	if _, err := toolchain.Vet(t.Context(), b); err == nil || err.Error() != want {
+		t.Errorf("Vet: %v, want %s", err, want)
+	}
+}
+
+func TestDirectImportable(t *testing.T) {
+	d := &direct{packages: map[string]string{}}
+	for _, path := range []string{"fmt", "internal/abi", "net/http/internal", "vendor/golang.org/x/net/idna", "go.uber.org/zap", "goless.io/runtime", "goless.io/runtime/internal/exchange", "goless.io/runtime/otlp"} {
+		d.packages[path] = path
+	}
+	var got []string
+	for _, path := range []string{"fmt", "internal/abi", "net/http/internal", "vendor/golang.org/x/net/idna", "go.uber.org/zap", "goless.io/runtime", "goless.io/runtime/internal/exchange", "goless.io/runtime/otlp", "unsafe", "net/smtp"} {
+		if d.importable(path) {
+			got = append(got, path)
+		}
+	}
+	if diff := cmp.Diff([]string{"fmt", "goless.io/runtime", "goless.io/runtime/otlp", "unsafe"}, got); diff != "" {
+		t.Errorf("importable: -want +got\n%s", diff)
+	}
+}

@@ -1,0 +1,86 @@
+package input
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// A block is where the lines of a source are in a YAML file.
+type block struct {
+	scalar *yaml.Node
+	lines  []string // of the file
+	source []string // lines of the source
+}
+
+// locate returns the line of the file that holds a line of the source, and the
+// column with the indentation added. Where the scalar is not a literal block,
+// the best place is where it begins.
+func (b *block) locate(line, column int) place {
+	// The indicator ends its line, so the source begins on the next one.
+	inFile := b.scalar.Line + line
+	if !b.literal() || inFile > len(b.lines) {
+		return place{line: b.scalar.Line, column: b.scalar.Column, inside: fmt.Sprintf("line %d of the source", line)}
+	}
+	return place{line: inFile, column: b.column(line, column)}
+}
+
+func (b *block) literal() bool { return b.scalar.Style&yaml.LiteralStyle != 0 }
+
+func (b *block) column(line, column int) int {
+	if column == 0 || line > len(b.source) {
+		return column
+	}
+	text := strings.TrimSuffix(b.lines[b.scalar.Line+line-1], "\r")
+	if indentation, ok := strings.CutSuffix(text, b.source[line-1]); ok {
+		return column + len(indentation)
+	}
+	return column
+}
+
+// replace returns the lines of the file with another source in place of the one
+// that was read. Lines that are the same in both stay as they are.
+func (b *block) replace(lines []string, source string) []string {
+	before, after := withoutEnd(b.source), withoutEnd(strings.Split(source, "\n"))
+	first := 0
+	for first < min(len(before), len(after)) && before[first] == after[first] {
+		first++
+	}
+	last := 0 // counted from the end
+	for last < min(len(before), len(after))-first && before[len(before)-1-last] == after[len(after)-1-last] {
+		last++
+	}
+	begin := b.scalar.Line + first // the lines of the file count from 1, so this is below the indicator
+	end := b.scalar.Line + len(before) - last
+	var changed []string
+	for _, line := range after[first : len(after)-last] {
+		if line != "" {
+			line = b.indentation() + line
+		}
+		if strings.HasSuffix(b.lines[b.scalar.Line-1], "\r") {
+			line += "\r"
+		}
+		changed = append(changed, line)
+	}
+	return slices.Concat(lines[:begin], changed, lines[end:])
+}
+
+// withoutEnd drops what follows the last line break, which is no line.
+func withoutEnd(lines []string) []string {
+	if end := len(lines) - 1; lines[end] == "" {
+		return lines[:end]
+	}
+	return lines
+}
+
+// indentation is what stands before the lines of the source.
+func (b *block) indentation() string {
+	for i, line := range b.source {
+		if line != "" {
+			return strings.TrimSuffix(strings.TrimSuffix(b.lines[b.scalar.Line+i], "\r"), line)
+		}
+	}
+	return ""
+}

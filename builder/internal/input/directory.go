@@ -1,0 +1,229 @@
+package input
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/tools/txtar"
+
+	"goless.io/builder/handler"
+)
+
+// maxFiles is what somebody looks through who did not mean this directory.
+const maxFiles = 10000
+
+// readDirectory returns the one Function that the Go module in a directory is,
+// or the Go package where there is no go.mod. All its files belong to the
+// source, but for those that the go command leaves aside, as modules below, and
+// what was compiled.
+func readDirectory(dir string) ([]*Function, []string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close() //nolint:errcheck // it was only read
+	found, notes, err := walk(dir, root)
+	if err != nil {
+		return nil, notes, err
+	}
+	var files []handler.File
+	for _, f := range found {
+		data, err := root.ReadFile(filepath.FromSlash(f.name))
+		switch {
+		case err != nil:
+			return nil, notes, fmt.Errorf("reading %s: %w", dir, err)
+		case isProgram(data):
+			notes = append(notes, fmt.Sprintf("%s is a compiled program, left out", filepath.Join(dir, f.name)))
+		default:
+			files = append(files, handler.File{Name: f.name, Line: 1, Data: data})
+		}
+	}
+	if !slices.ContainsFunc(files, func(f handler.File) bool { return path.Ext(f.Name) == ".go" }) {
+		return nil, notes, fmt.Errorf("%s holds no Go file", dir)
+	}
+	function, err := newDirectory(directoryName(dir, files), dir, files)
+	if err != nil {
+		return nil, notes, err
+	}
+	return []*Function{function}, notes, nil
+}
+
+// newDirectory returns the Function whose files are one by one in dir. A single
+// handler.go is a source of one file, so that nobody has to look at an archive
+// without need.
+func newDirectory(name, dir string, files []handler.File) (*Function, error) {
+	slices.SortStableFunc(files, func(a, b handler.File) int { return cmp.Compare(rank(a.Name), rank(b.Name)) })
+	f := &Function{Name: name, files: files, file: dir, dir: dir}
+	if len(files) == 1 && files[0].Name == handler.Filename {
+		f.Source = files[0].Data
+		return f, nil
+	}
+	var archive txtar.Archive
+	for _, file := range files {
+		if err := checkArchivable(dir, file); err != nil {
+			return nil, err
+		}
+		archive.Files = append(archive.Files, txtar.File{Name: file.Name, Data: file.Data})
+	}
+	f.Source = txtar.Format(&archive)
+	if count := utf8.RuneCount(f.Source); count > handler.MaxCharacters {
+		return nil, tooLarge(dir, fmt.Sprintf("%d characters", count), sizes(files))
+	}
+	return f, nil
+}
+
+// rank orders the files for people who read the archive from its beginning: what
+// tools write comes last.
+func rank(name string) int {
+	switch {
+	case strings.HasPrefix(name, "vendor/"):
+		return 4
+	case name == "go.sum":
+		return 3
+	case name == "go.mod":
+		return 2
+	case path.Ext(name) == ".go" && path.Base(name) == name:
+		return 0
+	}
+	return 1
+}
+
+// checkArchivable rejects what is another file, or another content, in a txtar
+// archive.
+func checkArchivable(dir string, file handler.File) error {
+	name := filepath.Join(dir, filepath.FromSlash(file.Name))
+	if !utf8.Valid(file.Data) || bytes.IndexByte(file.Data, 0) >= 0 {
+		return authorError(name, 1, 0, "the file is not UTF-8 text, and a Function can hold nothing else: leave it out, or embed it as base64")
+	}
+	if strings.TrimSpace(file.Name) != file.Name || strings.ContainsAny(file.Name, "\r\n") {
+		return authorError(name, 1, 0, "no file of a Function can have this name: choose one without line breaks, and without spaces at its ends")
+	}
+	if archive := txtar.Parse(file.Data); len(archive.Files) > 0 {
+		line := 1 + bytes.Count(archive.Comment, []byte("\n"))
+		return authorError(name, line, 1, "the line would begin another file where a Function holds several: indent it")
+	}
+	return nil
+}
+
+// A found is a file of a directory, by its name with slashes, and its size.
+type found struct {
+	name string
+	size int64
+}
+
+// walk returns the files that belong to the source in lexical order.
+func walk(dir string, root *os.Root) (files []found, notes []string, err error) {
+	var total int64
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name != "." && strings.HasPrefix(entry.Name(), "."):
+			return skip(entry)
+		case entry.IsDir():
+			if isModule(root, name) {
+				notes = append(notes, fmt.Sprintf("%s is a module of its own, left out", filepath.Join(dir, name)))
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := root.Stat(filepath.FromSlash(name)) // through links that stay inside
+		if err != nil {
+			return err
+		}
+		if info.Mode().IsRegular() {
+			files = append(files, found{name, info.Size()})
+			total += info.Size()
+		}
+		if len(files) > maxFiles {
+			return fmt.Errorf("it holds more than %d files, which is no function", maxFiles)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, notes, fmt.Errorf("reading %s: %w", dir, err)
+	}
+	if total > maxSize {
+		return nil, notes, tooLarge(dir, megabytes(total), files)
+	}
+	return files, notes, nil
+}
+
+func skip(entry fs.DirEntry) error {
+	if entry.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// isModule reports whether the directory called name, below the root, has a
+// go.mod. What is vendored has none.
+func isModule(root *os.Root, name string) bool {
+	_, err := root.Stat(filepath.FromSlash(path.Join(name, "go.mod")))
+	return name != "." && err == nil
+}
+
+// isProgram knows the first bytes of what compilers write: ELF, Mach-O and PE.
+func isProgram(data []byte) bool {
+	for _, magic := range []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ\x90\x00"} {
+		if bytes.HasPrefix(data, []byte(magic)) {
+			return true
+		}
+	}
+	return false
+}
+
+func sizes(files []handler.File) []found {
+	var all []found
+	for _, file := range files {
+		all = append(all, found{file.Name, int64(len(file.Data))})
+	}
+	return all
+}
+
+// tooLarge names the files that are worth looking at.
+func tooLarge(dir, total string, files []found) error {
+	const most = 5
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b found) int { return cmp.Compare(b.size, a.size) })
+	var largest []string
+	for _, file := range files[:min(len(files), most)] {
+		largest = append(largest, fmt.Sprintf("%s (%s)", file.name, megabytes(file.size)))
+	}
+	return authorError(filepath.Join(dir, files[0].name), 1, 0, fmt.Sprintf(
+		"%s holds %s, a Function at most %d characters: leave out what it does not need; the largest files are %s",
+		dir, total, handler.MaxCharacters, strings.Join(largest, ", ")))
+}
+
+func megabytes(size int64) string { return fmt.Sprintf("%.1f MB", float64(size)/1e6) }
+
+// directoryName returns the last element of the module's path that says
+// something, or else the name of the directory.
+func directoryName(dir string, files []handler.File) string {
+	for _, file := range files {
+		if file.Name != "go.mod" {
+			continue
+		}
+		if prefix, _, ok := module.SplitPathVersion(modfile.ModulePath(file.Data)); ok && prefix != "" {
+			return path.Base(prefix)
+		}
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "function"
+	}
+	if name := filepath.Base(abs); name != string(filepath.Separator) {
+		return name
+	}
+	return "function"
+}

@@ -1,0 +1,173 @@
+package input
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"goless.io/builder/handler"
+)
+
+// An Edit is a file that has to have other content.
+type Edit struct {
+	// Path is Stdin for what was read there.
+	Path string
+
+	// Old is nil for a file that does not exist yet.
+	Old, New []byte
+}
+
+// A Change gives other content to files of a Function, by their names. Those
+// that the source does not have are added: to the archive, which a source of one
+// file becomes, or beside it where the input is a Go file or a directory.
+type Change struct {
+	Function *Function
+	Files    map[string][]byte
+}
+
+// Edits returns what must happen to the input for changes of Functions that were
+// read from it together. Text around the sources, and files that are not
+// changed, stay byte for byte as they are.
+func Edits(changes []Change) ([]Edit, error) {
+	var edits []Edit
+	sources := map[*Function][]byte{}
+	for _, c := range changes {
+		if c.Function.Separate() {
+			edits = append(edits, c.Function.editFiles(c.Files)...)
+		} else {
+			sources[c.Function] = c.Function.splice(c.Files)
+		}
+	}
+	if len(sources) == 0 {
+		return edits, nil
+	}
+	edit, err := editText(sources)
+	if err != nil || bytes.Equal(edit.Old, edit.New) {
+		return edits, err
+	}
+	return append(edits, edit), nil
+}
+
+// Replace returns what must happen to the file of a Function when its whole
+// source becomes another one.
+func (f *Function) Replace(source []byte) (Edit, error) {
+	return editText(map[*Function][]byte{f: source})
+}
+
+// Files returns the files of the source, each with its line in the source.
+func (f *Function) Files() []handler.File { return f.files }
+
+// Separate reports whether the files of the source are files of the input: of a
+// directory, or a Go file that others can only be put beside.
+func (f *Function) Separate() bool {
+	return f.dir != "" || f.block == nil && path.Ext(f.file) == ".go" && !handler.IsArchive(f.text)
+}
+
+// path is where f was read, as somebody would name it to read it again.
+func (f *Function) path() string {
+	if f.file == stdinName {
+		return Stdin
+	}
+	return f.file
+}
+
+// editFiles is for what is a file of its own.
+func (f *Function) editFiles(files map[string][]byte) []Edit {
+	dir := cmp.Or(f.dir, filepath.Dir(f.file))
+	var edits []Edit
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		edit := Edit{Path: filepath.Join(dir, filepath.FromSlash(name)), New: files[name]}
+		i := f.index(name)
+		if i >= 0 {
+			edit.Old = f.files[i].Data
+		}
+		if i >= 0 && f.dir == "" {
+			edit.Path = f.file // a source of one file has one name, whatever the file is called
+		}
+		if edit.Old == nil || !bytes.Equal(edit.Old, edit.New) {
+			edits = append(edits, edit)
+		}
+	}
+	return edits
+}
+
+// index returns where the file is among those of the source, or -1.
+func (f *Function) index(name string) int {
+	return slices.IndexFunc(f.files, func(file handler.File) bool { return file.Name == name })
+}
+
+// splice returns the source with other content of some files.
+func (f *Function) splice(files map[string][]byte) []byte {
+	lines := slices.Collect(bytes.Lines(f.Source))
+	var b bytes.Buffer
+	next := 0 // the first line that is not in b yet
+	for _, file := range f.files {
+		data, ok := files[file.Name]
+		if !ok {
+			continue
+		}
+		first := min(file.Line-1, len(lines))
+		b.Write(bytes.Join(lines[next:first], nil))
+		b.Write(withNewline(data))
+		next = min(first+len(slices.Collect(bytes.Lines(file.Data))), len(lines))
+	}
+	b.Write(withNewline(bytes.Join(lines[next:], nil)))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if f.index(name) < 0 {
+			fmt.Fprintf(&b, "-- %s --\n%s", name, withNewline(files[name]))
+		}
+	}
+	return b.Bytes()
+}
+
+// editText is for what is in one file, together with other text or alone.
+func editText(sources map[*Function][]byte) (Edit, error) {
+	functions := slices.SortedFunc(maps.Keys(sources), func(a, b *Function) int { return cmp.Compare(b.line(), a.line()) })
+	first := functions[0]
+	edit := Edit{Path: first.path(), Old: first.text, New: sources[first]}
+	if first.block == nil {
+		return edit, nil
+	}
+	lines := first.block.lines
+	for _, f := range functions { // from the last to the first, so that lines above stay where they are
+		if !f.block.literal() {
+			return Edit{}, fmt.Errorf("%s:%d: spec.function of %s can only be changed where it is a literal block, begin it with: function: |", f.file, f.line(), f.Name)
+		}
+		lines = f.block.replace(lines, string(sources[f]))
+	}
+	edit.New = []byte(strings.Join(lines, "\n"))
+	for _, f := range functions {
+		if !f.isIn(edit.New, sources[f]) {
+			return Edit{}, fmt.Errorf("%s:%d: the new source of %s cannot be written as a literal block, because of the characters in it", f.file, f.line(), f.Name)
+		}
+	}
+	return edit, nil
+}
+
+// line is where the source begins in YAML.
+func (f *Function) line() int {
+	if f.block == nil {
+		return 1
+	}
+	return f.block.scalar.Line
+}
+
+// isIn reports whether YAML holds the Function with that source.
+func (f *Function) isIn(yaml, source []byte) bool {
+	functions, _, err := readYAML(f.file, yaml)
+	return err == nil && slices.ContainsFunc(functions, func(other *Function) bool {
+		return other.Name == f.Name && bytes.Equal(withNewline(other.Source), withNewline(source))
+	})
+}
+
+func withNewline(data []byte) []byte {
+	if len(data) > 0 && data[len(data)-1] != '\n' {
+		return append(slices.Clip(data), '\n')
+	}
+	return data
+}

@@ -1,0 +1,185 @@
+package input_test
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/input"
+)
+
+const archive = "-- go.mod --\nmodule m\n--  a.go  --\npackage a\n\nfunc A() {}\n-- b/b.go --\npackage b\n"
+
+// edited returns the input after a change of its first Function.
+func edited(t *testing.T, name, data string, files map[string]string) string {
+	t.Helper()
+	functions, _, err := read(t, name, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := input.Change{Function: functions[0], Files: map[string][]byte{}}
+	for file, content := range files {
+		change.Files[file] = []byte(content)
+	}
+	edits, err := input.Edits([]input.Change{change})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range edits {
+		if e.Path == name {
+			if string(e.Old) != data {
+				t.Errorf("Old is %q, want %q", e.Old, data)
+			}
+			return string(e.New)
+		}
+	}
+	return data
+}
+
+func TestEdits(t *testing.T) {
+	indented := func(source string) string {
+		return "|\n    " + strings.ReplaceAll(strings.TrimSuffix(source, "\n"), "\n", "\n    ")
+	}
+	changed := strings.Replace(archive, "package a\n\nfunc A() {}", "package a", 1)
+	cases := map[string]struct {
+		name, data string
+		files      map[string]string
+		want       string
+	}{
+		"Go":           {"x.go", goSource, map[string]string{"handler.go": "package q\n"}, "package q\n"},
+		"Same":         {"x.go", goSource, map[string]string{"handler.go": goSource}, goSource},
+		"Archive":      {"x.txtar", archive, map[string]string{"a.go": "package a\n"}, changed},
+		"ArchiveIsGo":  {"handler.go", archive, map[string]string{"a.go": "package a\n"}, changed},
+		"Last":         {"x.txtar", archive, map[string]string{"b/b.go": "package c\n"}, strings.Replace(archive, "package b", "package c", 1)},
+		"Several":      {"x.txtar", archive, map[string]string{"go.mod": "module n\n", "b/b.go": "package c\n"}, strings.NewReplacer("module m", "module n", "package b", "package c").Replace(archive)},
+		"Added":        {"x.txtar", archive, map[string]string{"go.sum": "x\n"}, archive + "-- go.sum --\nx\n"},
+		"NoBreakAtEnd": {"x.txtar", strings.TrimSuffix(archive, "\n"), map[string]string{"go.sum": "x"}, archive + "-- go.sum --\nx\n"},
+		"Emptied":      {"x.txtar", archive, map[string]string{"a.go": ""}, "-- go.mod --\nmodule m\n--  a.go  --\n-- b/b.go --\npackage b\n"},
+		"Filled":       {"x.txtar", "-- a.go --\n-- b.go --\n", map[string]string{"a.go": "package a\n"}, "-- a.go --\npackage a\n-- b.go --\n"},
+		"YAML":         {"x.yaml", function("one", indented(archive)) + "  replicas: 2\n", map[string]string{"a.go": "package a\n"}, function("one", indented(changed)) + "  replicas: 2\n"},
+		"YAMLOneFile":  {"x.yaml", function("one", literal), map[string]string{"go.mod": "module m\n"}, function("one", indented(goSource+"-- go.mod --\nmodule m\n"))},
+		"YAMLStripped": {"x.yaml", function("one", "|-\n    package p") + "  replicas: 2\n", map[string]string{"handler.go": "package q\n"}, function("one", "|-\n    package q") + "  replicas: 2\n"},
+		"YAMLNoBreak":  {"x.yaml", function("one", literal) + "  replicas: 2\n", map[string]string{"handler.go": "package q"}, function("one", "|\n    package q") + "  replicas: 2\n"},
+		"YAMLWindows":  {"x.yaml", strings.ReplaceAll(function("one", literal), "\n", "\r\n"), map[string]string{"handler.go": "package q\n"}, strings.ReplaceAll(function("one", indented("package q\n")), "\n", "\r\n")},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, edited(t, c.name, c.data, c.files)); diff != "" {
+				t.Errorf("Edits: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+// What a Go file cannot hold is put beside it.
+func TestEditsBesideGoFiles(t *testing.T) {
+	functions, _, err := read(t, "x.go", goSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edits, err := input.Edits([]input.Change{{Function: functions[0], Files: map[string][]byte{"go.mod": []byte("module m\n")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]input.Edit{{Path: "go.mod", New: []byte("module m\n")}}, edits); diff != "" {
+		t.Errorf("Edits: -want +got\n%s", diff)
+	}
+}
+
+func TestEditsRefuse(t *testing.T) {
+	for name, c := range map[string]struct{ scalar, with, want string }{
+		"Quoted":     {`"package p"`, "package q\n", "x.yaml:6: spec.function of one can only be changed where it is a literal block"},
+		"Characters": {"|\n    package p", "package q // \x07\n", "x.yaml:6: the new source of one cannot be written as a literal block"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			functions, _, err := read(t, "x.yaml", function("one", c.scalar))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = functions[0].Replace([]byte(c.with))
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+				t.Errorf("Replace: %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// Whatever the source is, it can be read again from its Manifest.
+func FuzzManifest(f *testing.F) {
+	for _, source := range []string{"", goSource, archive, " x\n", "\n\n x", "x\n\n\n", "a\r\nb", "\u2028\u0085\ufeff", "\t\n \n", "- x: y #z\n", "\x7f\x00"} {
+		f.Add(source)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		manifest, err := input.Manifest("one", []byte(source))
+		if err != nil {
+			if source != strings.ToValidUTF8(source, "") {
+				return
+			}
+			t.Fatal(err)
+		}
+		functions, _, err := input.Read(input.Stdin, bytes.NewReader(manifest))
+		if err != nil || len(functions) != 1 || string(functions[0].Source) != source {
+			t.Errorf("%v\n%s", err, manifest)
+		}
+	})
+}
+
+// A change of one file leaves all others as they are.
+func FuzzEdits(f *testing.F) {
+	f.Add(archive, uint(1), "package a\n")
+	f.Add("\ufeff-- a --\n-- b --", uint(0), "x")
+	f.Add("package p\n-- a --\r\nx\r\n", uint(0), "")
+	f.Fuzz(func(t *testing.T, source string, which uint, content string) {
+		functions, _, err := input.Read(input.Stdin, strings.NewReader(source))
+		if err != nil || !handler.IsArchive([]byte(source)) || strings.Contains(content, "-- ") {
+			return
+		}
+		before := functions[0].Files()
+		changed := before[which%uint(len(before))].Name
+		edits, err := input.Edits([]input.Change{{Function: functions[0], Files: map[string][]byte{changed: []byte(content)}}})
+		if err != nil || len(edits) != 1 {
+			return
+		}
+		after := handler.Split(handler.Filename, edits[0].New)
+		if len(after) != len(before) {
+			return // an empty file before the first marker is none
+		}
+		for i, file := range before {
+			if file.Name != changed && !bytes.Equal(bytes.TrimSuffix(after[i].Data, []byte("\n")), bytes.TrimSuffix(file.Data, []byte("\n"))) {
+				t.Errorf("%s was %q and is %q", file.Name, file.Data, after[i].Data)
+			}
+		}
+	})
+}
+
+func TestReadServing(t *testing.T) {
+	data := strings.TrimSuffix(function("one", literal), "\n") + `
+  serverPort: 9000
+  timeout: 30s
+  concurrency: 5
+  env:
+  - {name: A, value: b=c}
+  - {name: EMPTY}
+  - {name: TOKEN, valueFrom: {secretKeyRef: {name: s, key: t}}}
+  envFrom:
+  - secretRef: {name: credentials}
+`
+	functions, _, err := read(t, "x.yaml", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := input.Serving{
+		Port: 9000, Timeout: "30s", Concurrency: "5",
+		Env: []string{"A=b=c", "EMPTY="}, Elsewhere: []string{"TOKEN", "all of credentials"},
+	}
+	if diff := cmp.Diff(want, functions[0].Serving); diff != "" {
+		t.Errorf("Serving: -want +got\n%s", diff)
+	}
+	if _, err := os.Stat("x.yaml"); err != nil {
+		t.Error(err)
+	}
+}

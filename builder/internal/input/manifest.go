@@ -1,0 +1,59 @@
+package input
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Manifest returns the YAML of a Function. The source is a literal block, which
+// people can read and edit, unless it holds characters that such a block cannot.
+func Manifest(name string, source []byte) ([]byte, error) {
+	const head = "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: %s\nspec:\n  function: "
+	var b bytes.Buffer
+	fmt.Fprintf(&b, head, name)
+	start := b.Len()
+	b.WriteString(literal(string(source)))
+	if holds(b.Bytes(), source) {
+		return b.Bytes(), nil
+	}
+	b.Truncate(start)
+	b.WriteString(strconv.Quote(string(source)) + "\n") // its escapes mean the same in YAML
+	if !holds(b.Bytes(), source) {
+		return nil, fmt.Errorf("the source of %s cannot be written as YAML, is it UTF-8 text?", name)
+	}
+	return b.Bytes(), nil
+}
+
+// literal writes a literal block, indented below a field of spec.
+func literal(source string) string {
+	header := "|"
+	if strings.HasPrefix(strings.TrimLeft(source, "\n"), " ") {
+		header += "2" // more than the parent, which the first line does not show
+	}
+	switch {
+	case !strings.HasSuffix(source, "\n"):
+		header += "-"
+	case strings.HasSuffix(source, "\n\n"):
+		header += "+"
+	}
+	var b strings.Builder
+	b.WriteString(header + "\n")
+	for line := range strings.Lines(source) {
+		if line != "\n" {
+			b.WriteString("    ")
+		}
+		b.WriteString(line)
+	}
+	if !strings.HasSuffix(source, "\n") {
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// holds reports whether the one Function in YAML has that source.
+func holds(yaml, source []byte) bool {
+	functions, _, err := readYAML(stdinName, yaml)
+	return err == nil && len(functions) == 1 && bytes.Equal(functions[0].Source, source)
+}

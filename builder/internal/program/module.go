@@ -1,0 +1,141 @@
+package program
+
+import (
+	"bytes"
+	"fmt"
+	"go/version"
+	"path"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/semver"
+)
+
+// join adds the go.mod and go.sum of the program to files. Without a go.mod of
+// the author's they are the runtime's, so that nothing is left to resolve.
+//
+// With one, the author's module stays a module of its own below the program's,
+// and the program requires the newer of the versions that the author and the
+// runtime require. A workspace would do that too, but it gives up what a go.mod
+// that lists all it needs has won: a workspace loads the whole graph of modules,
+// where a package that was moved from one module to another is in both of them;
+// and it builds what has no checksum.
+func (p *Program) join(files, author map[string][]byte) error {
+	mod, err := functionMod(files[path.Join(runtimeDir, "go.mod")])
+	if err != nil {
+		return err
+	}
+	sums := files[path.Join(runtimeDir, "go.sum")]
+	if p.Handler.Module != nil {
+		theirs, err := modfile.Parse("go.mod", author["go.mod"], nil)
+		if err != nil {
+			return err
+		}
+		if err := add(mod, theirs); err != nil {
+			return err
+		}
+		if p.Handler.Module.Vendored {
+			if err := useVendored(mod, author); err != nil {
+				return err
+			}
+		}
+		// The author's come first: the go command believes the first of several.
+		sums = bytes.Join([][]byte{bytes.TrimSuffix(author["go.sum"], []byte("\n")), sums}, []byte("\n"))
+	}
+	mod.Cleanup()
+	files["go.sum"] = sums
+	files["go.mod"], err = mod.Format()
+	return err
+}
+
+// functionMod derives the module of the program from the module of the runtime:
+// it needs the same versions of the same modules.
+func functionMod(runtimeMod []byte) (*modfile.File, error) {
+	mod, err := modfile.Parse("runtime/go.mod", runtimeMod, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := mod.AddModuleStmt(Module); err != nil {
+		return nil, err
+	}
+	if err := mod.AddRequire(runtimeModule, "v0.0.0"); err != nil {
+		return nil, err
+	}
+	return mod, mod.AddReplace(runtimeModule, "", "./"+runtimeDir, "")
+}
+
+// add makes mod require the author's module, and what that requires, replaces
+// and excludes.
+func add(mod, author *modfile.File) error {
+	name := author.Module.Mod.Path
+	if err := mod.AddRequire(name, anyVersion(name)); err != nil {
+		return err
+	}
+	if err := mod.AddReplace(name, "", "./"+HandlerDir, ""); err != nil {
+		return err
+	}
+	for _, r := range author.Require {
+		if err := require(mod, r.Mod); err != nil {
+			return err
+		}
+	}
+	if err := addSettings(mod, author); err != nil {
+		return err
+	}
+	if author.Go != nil && newer(author.Go.Version, mod.Go.Version) {
+		return mod.AddGoStmt(author.Go.Version)
+	}
+	return nil
+}
+
+// addSettings copies what only counts in the go.mod of the program.
+func addSettings(mod, author *modfile.File) error {
+	for _, r := range author.Replace {
+		if err := mod.AddReplace(r.Old.Path, r.Old.Version, r.New.Path, r.New.Version); err != nil {
+			return err
+		}
+	}
+	for _, e := range author.Exclude {
+		if err := mod.AddExclude(e.Mod.Path, e.Mod.Version); err != nil {
+			return err
+		}
+	}
+	for _, g := range author.Godebug {
+		if err := mod.AddGodebug(g.Key, g.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// require makes mod require m, or the version that it requires already if that is
+// newer.
+func require(mod *modfile.File, m module.Version) error {
+	for _, r := range mod.Require {
+		if r.Mod.Path == m.Path && semver.Compare(r.Mod.Version, m.Version) >= 0 {
+			return nil
+		}
+	}
+	return mod.AddRequire(m.Path, m.Version)
+}
+
+// anyVersion returns a version that a module of that path can have.
+func anyVersion(path string) string {
+	_, major, _ := module.SplitPathVersion(path)
+	if major = module.PathMajorPrefix(major); major != "" {
+		return major + ".0.0"
+	}
+	return "v0.0.0"
+}
+
+// newer reports whether the version of Go a, such as 1.27.1, comes after b.
+func newer(a, b string) bool { return version.Compare("go"+a, "go"+b) > 0 }
+
+// goMod returns the least go.mod of a module.
+func goMod(path, goVersion string) []byte {
+	data := fmt.Appendf(nil, "module %s\n", modfile.AutoQuote(path))
+	if goVersion != "" {
+		data = fmt.Appendf(data, "\ngo %s\n", goVersion)
+	}
+	return data
+}

@@ -1,0 +1,106 @@
+package program
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/tools/txtar"
+)
+
+// NewModule returns the go.mod of a module that requires nothing yet.
+func NewModule(path string) []byte {
+	mod, err := runtimeMod()
+	if err != nil {
+		return goMod(path, "")
+	}
+	return goMod(path, mod.Go.Version)
+}
+
+// AddRuntime changes a go.mod so that the go command finds the runtime's
+// packages, without what they need, in the directory dir. It also requires what
+// the runtime requires, unless that is required already: go mod tidy keeps what
+// is imported.
+func AddRuntime(data []byte, dir string) ([]byte, error) {
+	mod, err := modfile.Parse("go.mod", data, nil)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := runtimeMod()
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range theirs.Require {
+		if !requires(mod, r.Mod.Path) {
+			if err := mod.AddRequire(r.Mod.Path, r.Mod.Version); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := mod.AddRequire(runtimeModule, "v0.0.0"); err != nil {
+		return nil, err
+	}
+	if err := mod.AddReplace(runtimeModule, "", dir, ""); err != nil {
+		return nil, err
+	}
+	if err := writeOutline(dir); err != nil {
+		return nil, err
+	}
+	return mod.Format()
+}
+
+// DropRuntime undoes AddRuntime, after go mod tidy has.
+func DropRuntime(data []byte) ([]byte, error) {
+	mod, err := modfile.Parse("go.mod", data, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := mod.DropRequire(runtimeModule); err != nil {
+		return nil, err
+	}
+	if err := mod.DropReplace(runtimeModule, ""); err != nil {
+		return nil, err
+	}
+	mod.Cleanup()
+	return mod.Format()
+}
+
+func requires(mod *modfile.File, path string) bool {
+	for _, r := range mod.Require {
+		if r.Mod.Path == path {
+			return true
+		}
+	}
+	return false
+}
+
+func runtimeMod() (*modfile.File, error) {
+	for _, f := range txtar.Parse(runtimeArchive).Files {
+		if f.Name == "go.mod" {
+			return modfile.Parse("runtime/go.mod", f.Data, nil)
+		}
+	}
+	return nil, os.ErrNotExist
+}
+
+// writeOutline writes the packages of the runtime with nothing in them.
+func writeOutline(dir string) error {
+	for _, f := range txtar.Parse(runtimeArchive).Files {
+		name, data := f.Name, goMod(runtimeModule, "")
+		switch {
+		case path.Ext(f.Name) == ".go":
+			name, data = path.Join(path.Dir(f.Name), "outline.go"), []byte("package "+path.Base(path.Join(runtimeDir, path.Dir(f.Name)))+"\n")
+		case f.Name != "go.mod":
+			continue
+		}
+		file := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package runtime_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"go.uber.org/zap"
+
+	"goless.io/runtime"
+)
+
+// What the builder writes around a handler with hooks, which open and close what
+// all requests share.
+func ExampleFunction() {
+	var db *sql.DB
+	f := runtime.Function{
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			if _, err := db.ExecContext(r.Context(), "INSERT INTO visits DEFAULT VALUES"); err != nil {
+				http.Error(w, "try again", http.StatusServiceUnavailable)
+			}
+		},
+		Start: func(context.Context) (err error) { db, err = sql.Open("postgres", "dbname=visits"); return err },
+		Ready: func(ctx context.Context) error { return db.PingContext(ctx) },
+		Stop:  func(context.Context) error { return db.Close() },
+	}
+	serve := func() { runtime.Main(f) } // does not return
+	_ = serve
+}
+
+// The lines of a request carry its ids, whichever logger writes them.
+func ExampleLogger() {
+	handler := func(_ http.ResponseWriter, r *http.Request) {
+		runtime.Logger(r.Context()).Info("zap", zap.Int("order", 66))
+		slog.InfoContext(r.Context(), "log/slog", "order", 66)
+	}
+	_ = runtime.Function{Handler: handler}
+}
+
+// A function is served without a process of its own, as in a test.
+func ExampleServe() {
+	c := runtime.DefaultConfig()
+	c.Log, c.DrainDelay = new(lockedBuffer), 0
+	var err1, err2 error
+	c.Listener, err1 = net.Listen("tcp", "127.0.0.1:0")
+	c.AdminListener, err2 = net.Listen("tcp", "127.0.0.1:0")
+	if err := errors.Join(err1, err2); err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	done := make(chan error)
+	go func() {
+		done <- runtime.Serve(ctx, c, runtime.Function{Handler: func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "This works!")
+		}})
+	}()
+	resp, err := http.Get("http://" + c.Listener.Addr().String())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	cancel()
+	fmt.Println(string(body), err, <-done)
+	// Output: This works! <nil> <nil>
+}

@@ -1,0 +1,106 @@
+package exchange
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// requestContext is the server's context of the request, with the exchange and
+// a deadline in it. It is a part of the exchange so that both are one
+// allocation, and it costs a channel only once somebody waits for its end.
+//
+// The standard library's own context with a deadline would need a timer for
+// each request, and would end for a handler that took over its connection,
+// which may go on for ever.
+type requestContext struct {
+	base     context.Context
+	exchange *Exchange
+	limit    *Limit // none if nil
+	exempt   atomic.Bool
+	expired  atomic.Bool
+	waited   atomic.Pointer[cancellable]
+}
+
+// A Limit is how long the requests of a server may take, and why the context of
+// one that takes longer has ended.
+type Limit struct {
+	Time  time.Duration
+	Cause error
+}
+
+type cancellable struct {
+	context.Context
+	cancel context.CancelCauseFunc
+}
+
+type contextKey struct{}
+
+// wait returns what ends when the context ends, and makes it at the first call.
+func (c *requestContext) wait() *cancellable {
+	if w := c.waited.Load(); w != nil {
+		return w
+	}
+	ctx, cancel := context.WithCancelCause(c.base)
+	if w := (&cancellable{ctx, cancel}); c.waited.CompareAndSwap(nil, w) {
+		return w
+	}
+	cancel(nil)
+	return c.waited.Load()
+}
+
+// expire ends the context because its deadline has passed.
+func (c *requestContext) expire() {
+	c.expired.Store(true)
+	c.wait().cancel(c.limit.Cause)
+}
+
+// Deadline is part of [context.Context].
+func (c *requestContext) Deadline() (time.Time, bool) {
+	if c.limit == nil || c.exempt.Load() {
+		return c.base.Deadline()
+	}
+	return c.exchange.Start.Add(c.limit.Time), true
+}
+
+// Done is part of [context.Context].
+func (c *requestContext) Done() <-chan struct{} {
+	if c.limit == nil {
+		return c.base.Done()
+	}
+	return c.wait().Done()
+}
+
+// Err is part of [context.Context].
+func (c *requestContext) Err() error {
+	w := c.waited.Load()
+	if w == nil {
+		return c.base.Err()
+	}
+	err := w.Err()
+	if err != nil && c.limit != nil && context.Cause(w) == c.limit.Cause { //nolint:errorlint // the very error
+		return context.DeadlineExceeded
+	}
+	return err
+}
+
+// Value is part of [context.Context]. After the deadline [context.Cause] finds
+// the cause by it.
+func (c *requestContext) Value(key any) any {
+	if key == (contextKey{}) {
+		return c.exchange
+	}
+	if c.expired.Load() {
+		return c.wait().Value(key)
+	}
+	return c.base.Value(key)
+}
+
+// AfterFunc saves the context package a goroutine for each context that is
+// derived from this one.
+func (c *requestContext) AfterFunc(f func()) (stop func() bool) {
+	if c.limit == nil {
+		return context.AfterFunc(c.base, f)
+	}
+	return context.AfterFunc(c.wait(), f)
+}

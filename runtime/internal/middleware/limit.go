@@ -1,0 +1,43 @@
+package middleware
+
+import (
+	"net/http"
+	"sync/atomic"
+
+	"goless.io/runtime/internal/exchange"
+)
+
+// Limit refuses requests while so many handlers run already, with the status
+// 503 and Retry-After. A limit of 0 is none. It belongs within Timeout: a
+// handler that goes on after its time still uses the replica.
+func Limit(limit int64) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		if limit <= 0 {
+			return next
+		}
+		var running atomic.Int64
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !enter(&running, limit) {
+				exchange.Of(r.Context()).Reject()
+				w.Header().Set("Retry-After", "1")
+				http.Error(w, "the function serves as many requests as it may", http.StatusServiceUnavailable)
+				return
+			}
+			defer running.Add(-1)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// enter adds one to running, but not beyond the limit.
+func enter(running *atomic.Int64, limit int64) bool {
+	for {
+		n := running.Load()
+		if n >= limit {
+			return false
+		}
+		if running.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}

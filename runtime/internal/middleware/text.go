@@ -1,0 +1,43 @@
+package middleware
+
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
+
+// appendText appends key, which is written as it is, and value as a string of
+// JSON. What a client sent cannot end the string, nor the line.
+func appendText(line []byte, key, value string) []byte {
+	line = append(line, key...)
+	for i := range len(value) {
+		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			text, _ := json.Marshal(value) // a string cannot fail
+			return append(line, text...)
+		}
+	}
+	line = append(line, '"')
+	line = append(line, value...)
+	return append(line, '"')
+}
+
+// appendInt is appendText for a number.
+func appendInt(line []byte, key string, value int64) []byte {
+	return strconv.AppendInt(append(line, key...), value, 10)
+}
+
+// appendSeconds is appendText for a duration: seconds, to the nanosecond,
+// without the detour over floating point.
+func appendSeconds(line []byte, key string, d time.Duration) []byte {
+	line = appendInt(line, key, int64(d/time.Second))
+	rest := d % time.Second
+	if rest == 0 {
+		return line
+	}
+	line = append(line, '.')
+	for digit := time.Second / 10; rest > 0; digit /= 10 {
+		line = append(line, byte('0'+rest/digit))
+		rest %= digit
+	}
+	return line
+}

@@ -1,0 +1,202 @@
+package wire_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"goless.io/runtime/internal/wire"
+)
+
+// pair returns the two ends of a connection, the server's as [wire.Listen] makes it.
+func pair(t *testing.T, stall time.Duration) (server *wire.Conn, client *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		conn, err := wire.Listen(l, stall).Accept()
+		if err != nil {
+			t.Error(err)
+		}
+		accepted <- conn
+	}()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, client = (<-accepted).(*wire.Conn), conn.(*net.TCPConn)
+	t.Cleanup(func() { _, _ = server.Close(), client.Close() })
+	return server, client
+}
+
+func TestStalledWriteFails(t *testing.T) {
+	server, _ := pair(t, 50*time.Millisecond)
+	var err error
+	for err == nil {
+		_, err = server.Write(make([]byte, 1<<20))
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the write failed with %v, want that its deadline was exceeded", err)
+	}
+}
+
+func TestSteadyWriteLasts(t *testing.T) {
+	server, client := pair(t, time.Second)
+	if err := client.SetReadBuffer(256 << 10); err != nil {
+		t.Fatal(err)
+	}
+	const size = 16 << 20
+	go func() {
+		if n, err := server.Write(make([]byte, size)); n != size || err != nil {
+			t.Errorf("wrote %d bytes, %v", n, err)
+		}
+		_ = server.CloseWrite()
+	}()
+	var got int
+	began := time.Now()
+	for buffer := make([]byte, 1<<20); ; {
+		n, err := io.ReadFull(client, buffer)
+		got += n
+		if err != nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond) // 16 times, longer than one deadline
+	}
+	if got != size || time.Since(began) < time.Second {
+		t.Errorf("got %d bytes in %s", got, time.Since(began))
+	}
+}
+
+// A deadline that is set by somebody is left alone until it is cleared.
+func TestForeignDeadline(t *testing.T) {
+	server, _ := pair(t, time.Hour)
+	if err := server.SetWriteDeadline(time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Write([]byte("late")); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the write gave %v, want that the deadline was exceeded", err)
+	}
+	if err := server.SetWriteDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Write([]byte("in time")); err != nil {
+		t.Errorf("the write failed with %v after the deadline was cleared", err)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	server, client := pair(t, time.Hour)
+	if err := server.SetWriteDeadline(time.Unix(1, 0)); err != nil { // a write was interrupted
+		t.Fatal(err)
+	}
+	server.Answer([]byte("last words"))
+	server.Answer([]byte("and more"))
+	if _, err := server.Write([]byte("too late")); err == nil {
+		t.Error("a write after the answer succeeded")
+	}
+	if _, err := server.ReadFrom(strings.NewReader("too late")); err == nil {
+		t.Error("a copy after the answer succeeded")
+	}
+	if got, err := io.ReadAll(client); string(got) != "last words" || err != nil {
+		t.Errorf("the client got %q, %v", got, err)
+	}
+}
+
+// Whatever the source, all of it is copied and no more than asked for.
+func TestReadFrom(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 20_000) // five pieces
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	sources := map[string]struct {
+		src  io.Reader
+		want int
+	}{
+		"Reader":  {bytes.NewReader(content), len(content)},
+		"Limited": {io.LimitReader(bytes.NewReader(content), 100_000), 100_000},
+		"File":    {io.LimitReader(file, 300_000), 300_000},
+		"Empty":   {strings.NewReader(""), 0},
+	}
+	for name, test := range sources {
+		t.Run(name, func(t *testing.T) {
+			server, client := pair(t, time.Hour)
+			go func() {
+				if n, err := server.ReadFrom(test.src); n != int64(test.want) || err != nil {
+					t.Errorf("copied %d bytes, %v, want %d", n, err, test.want)
+				}
+				_ = server.CloseWrite()
+			}()
+			if got, err := io.ReadAll(client); !bytes.Equal(got, content[:test.want]) || err != nil {
+				t.Errorf("got %d bytes, %v, want the first %d", len(got), err, test.want)
+			}
+		})
+	}
+}
+
+// A deadline of reads holds, however far away it is, and one that was moved on,
+// or cleared, does not.
+func TestReadDeadline(t *testing.T) {
+	for name, distance := range map[string]time.Duration{"Past": -time.Hour, "Near": 50 * time.Millisecond, "Far": 4100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, _ := pair(t, 0)
+			began := time.Now()
+			for _, deadline := range []time.Time{began.Add(time.Hour), {}, began.Add(distance)} {
+				if err := server.SetReadDeadline(deadline); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := server.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the read gave %v, want that the deadline was exceeded", err)
+			}
+			if d := time.Since(began); d < distance {
+				t.Errorf("the read failed after %s, want %s", d, distance)
+			}
+		})
+	}
+	t.Run("Moved", func(t *testing.T) {
+		t.Parallel()
+		server, client := pair(t, 0)
+		if err := server.SetReadDeadline(time.Now().Add(4100 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(4*time.Second, func() { _ = server.SetReadDeadline(time.Time{}) })
+		time.AfterFunc(6*time.Second, func() { _, _ = client.Write([]byte("x")) })
+		if n, err := server.Read(make([]byte, 1)); n != 1 || err != nil {
+			t.Errorf("read %d bytes, %v, want one", n, err)
+		}
+	})
+}
+
+// Whoever interrupts a read is heard at once, as the server is that wants to
+// have its connection back.
+func TestReadIsInterrupted(t *testing.T) {
+	server, client := pair(t, 0)
+	time.AfterFunc(20*time.Millisecond, func() { _ = server.SetReadDeadline(time.Unix(1, 0)) })
+	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the read gave %v, want that the deadline was exceeded", err)
+	}
+	if err := server.SetReadDeadline(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = client.Write([]byte("x"))
+	if n, err := server.Read(make([]byte, 1)); n != 1 || err != nil {
+		t.Errorf("read %d bytes, %v, want one", n, err)
+	}
+}

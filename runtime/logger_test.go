@@ -1,0 +1,121 @@
+package runtime
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// logged returns the lines that do writes, without their time.
+func logged(t testing.TB, c Config, do func(*journal)) []map[string]any {
+	t.Helper()
+	var out bytes.Buffer
+	c.Log = zapcore.AddSync(&out)
+	do(newJournal(c))
+	var lines []map[string]any
+	for text := range strings.Lines(out.String()) {
+		var line map[string]any
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("not a JSON object: %q: %v", text, err)
+		}
+		if _, err := time.Parse(time.RFC3339Nano, fmt.Sprint(line["time"])); err != nil {
+			t.Error(err)
+		}
+		delete(line, "time")
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+type secret string
+
+func (secret) LogValue() slog.Value { return slog.StringValue("***") }
+
+func TestSlog(t *testing.T) {
+	lines := logged(t, Config{LogLevel: zapcore.DebugLevel, Name: "hello"}, func(j *journal) {
+		l := slog.New(&slogHandler{core: j.Core()})
+		l.Debug("levels", "a", true)
+		l.Info("kinds", "text", "a\nb", "n", -1, "u", uint64(1), "f", 1.5, "took", 250*time.Millisecond,
+			"at", time.Unix(0, 0), "err", errors.New("boom"), "any", []int{1}, "password", secret("p"), slog.Attr{})
+		l.With("outer", 1).WithGroup("g").With("inner", 2).Warn("groups", "last", 3, slog.Group("h", "deep", 4), slog.Group("", "flat", 5), slog.Group("none"))
+		l.WithGroup("").Log(t.Context(), slog.LevelError+4, "above")
+	})
+	want := []map[string]any{
+		{"level": "debug", "msg": "levels", "faas.name": "hello", "a": true},
+		{
+			"level": "info", "msg": "kinds", "faas.name": "hello", "text": "a\nb", "n": -1.0, "u": 1.0, "f": 1.5, "took": 0.25,
+			"at": "1970-01-01T00:00:00Z", "err": "boom", "any": []any{1.0}, "password": "***",
+		},
+		{
+			"level": "warn", "msg": "groups", "faas.name": "hello", "outer": 1.0,
+			"g": map[string]any{"inner": 2.0, "last": 3.0, "h": map[string]any{"deep": 4.0}, "flat": 5.0},
+		},
+		{"level": "error", "msg": "above", "faas.name": "hello"},
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestSlogLevel(t *testing.T) {
+	lines := logged(t, Config{LogLevel: zapcore.WarnLevel}, func(j *journal) {
+		l := slog.New(&slogHandler{core: j.Core()})
+		l.Info("below")
+		l.Warn("at")
+	})
+	if diff := cmp.Diff([]map[string]any{{"level": "warn", "msg": "at"}}, lines); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Of a message, the first lines of a second are written and then some; errors
+// are all written, and what is not is counted.
+func TestSampling(t *testing.T) {
+	var dropped float64
+	counts := make(map[string]int)
+	c := Config{LogSampling: Sampling{First: 5, Thereafter: 10}}
+	for _, line := range logged(t, c, func(j *journal) {
+		for range 25 {
+			j.Info("often")
+			j.With(zap.Int("n", 1)).Error("fault")
+		}
+		j.Info("seldom")
+		dropped = testutil.ToFloat64(j.dropped)
+	}) {
+		counts[line["msg"].(string)]++
+	}
+	// A new second may begin meanwhile, with its own first lines.
+	if n := counts["often"]; n < 7 || n > 12 {
+		t.Errorf("%d lines of 25 are written, want 5 and each tenth of the others", n)
+	}
+	if counts["fault"] != 25 || counts["seldom"] != 1 {
+		t.Errorf("errors or other messages are missing: %v", counts)
+	}
+	if want := 25 - counts["often"]; dropped != float64(want) {
+		t.Errorf("%v lines are counted as dropped, want %d", dropped, want)
+	}
+}
+
+// Whatever a client or a handler puts into a record, it is one line and one object.
+func FuzzSlogIsOneLine(f *testing.F) {
+	f.Add("message", "key", "value")
+	f.Add("a\nb", "\"}\n{\"level\":\"error", "\x00\xff\u2028\r\n")
+	f.Fuzz(func(t *testing.T, msg, key, value string) {
+		lines := logged(t, Config{}, func(j *journal) {
+			slog.New(&slogHandler{core: j.Core()}).Info(msg, key, value)
+		})
+		if len(lines) != 1 {
+			t.Errorf("%d lines", len(lines))
+		}
+	})
+}

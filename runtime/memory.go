@@ -1,0 +1,58 @@
+package runtime
+
+import (
+	"io/fs"
+	"math"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// memoryFiles hold the memory limit of the cgroup of a container, as the
+// container sees them: those of cgroup v2 and v1.
+var memoryFiles = []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"}
+
+// headroom is the share of the container's memory, in percent, that is left to
+// what the Go runtime does not count: the binary, the kernel's buffers.
+const headroom = 10
+
+// limitMemory makes the garbage collector work harder when the memory of the
+// container runs out, unless GOMEMLIMIT says otherwise. It returns the limit in
+// bytes, 0 if none was set.
+func limitMemory(root fs.FS, getenv func(string) string) int64 {
+	limit := cgroupMemory(root)
+	if getenv("GOMEMLIMIT") != "" || limit == 0 {
+		return 0
+	}
+	limit = limit / 100 * (100 - headroom)
+	debug.SetMemoryLimit(limit)
+	return limit
+}
+
+// cgroupMemory returns the memory limit of the container in bytes, 0 if there
+// is none.
+func cgroupMemory(root fs.FS) int64 {
+	limit := int64(math.MaxInt64)
+	for _, name := range memoryFiles {
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			continue // the other version
+		}
+		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err == nil && n > 0 { // "max" is no number
+			limit = min(limit, n)
+		}
+	}
+	if limit > noLimit {
+		return 0
+	}
+	return limit
+}
+
+// noLimit is more than any machine has; cgroup v1 says so where there is no
+// limit.
+const noLimit = 1 << 50
+
+// hostRoot is the root of the file system.
+func hostRoot() fs.FS { return os.DirFS("/") }

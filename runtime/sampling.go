@@ -1,0 +1,59 @@
+package runtime
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+)
+
+// Sampling thins the log out: of the lines of one second with the same message
+// and level, the First are written and then each Thereafter-th, none if that is
+// 0. Errors are always written. A First of 0 writes everything.
+type Sampling struct{ First, Thereafter uint64 }
+
+// sampled returns core as LogSampling wants it.
+func (j *journal) sampled(core zapcore.Core) zapcore.Core {
+	s := j.config.LogSampling
+	if s.First == 0 {
+		return core
+	}
+	count := func(_ zapcore.Entry, decision zapcore.SamplingDecision) {
+		if decision&zapcore.LogDropped != 0 {
+			j.dropped.Inc()
+		}
+	}
+	thin := zapcore.NewSamplerWithOptions(core, time.Second, int(s.First), int(s.Thereafter), zapcore.SamplerHook(count))
+	return &errorsWhole{core, thin}
+}
+
+// errorsWhole is a core that never samples errors.
+type errorsWhole struct {
+	zapcore.Core
+	thin zapcore.Core
+}
+
+// Check is part of [zapcore.Core].
+func (c *errorsWhole) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if entry.Level >= zapcore.ErrorLevel {
+		return c.Core.Check(entry, checked)
+	}
+	return c.thin.Check(entry, checked)
+}
+
+// With is part of [zapcore.Core].
+func (c *errorsWhole) With(fields []zapcore.Field) zapcore.Core {
+	return &errorsWhole{c.Core.With(fields), c.thin.With(fields)}
+}
+
+func parseSampling(s string) (Sampling, error) {
+	first, thereafter, found := strings.Cut(s, "/")
+	n, err1 := strconv.ParseUint(first, 10, 31)
+	m, err2 := strconv.ParseUint(thereafter, 10, 31)
+	if !found || err1 != nil || err2 != nil || n == 0 {
+		return Sampling{}, errors.New("want two numbers, as 100/100: the first hundred lines of a second, then each hundredth")
+	}
+	return Sampling{First: n, Thereafter: m}, nil
+}

@@ -1,0 +1,204 @@
+package runtime_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"goless.io/runtime"
+)
+
+// slowClients are ways to keep a server waiting: what is sent on a connection
+// that is then left alone.
+var slowClients = map[string]string{
+	"nothing":       "",
+	"half a header": "GET / HTTP/1.1\r\nHost: f\r\nX-",
+	"half a body":   "POST /read HTTP/1.1\r\nHost: f\r\nContent-Length: 1000000\r\n\r\nhalf",
+	"unread body":   "POST / HTTP/1.1\r\nHost: f\r\nContent-Length: 100000\r\n\r\nhalf",
+	"half preface":  "PRI * HTTP/2.0\r\n",
+	"only preface":  "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+	"keep alive":    "GET / HTTP/1.1\r\nHost: f\r\n\r\n",
+}
+
+// noReading is another one; each fills the buffers of the kernel.
+const noReading = "GET /endless HTTP/1.1\r\nHost: f\r\n\r\n"
+
+// impatient is a configuration in which slow clients are given up soon.
+func impatient(c *runtime.Config) {
+	c.ReadHeaderTimeout, c.IdleTimeout, c.StallTimeout = time.Second, time.Second, time.Second
+	c.RequestTimeout = 0 // the limits of this test are not of the request
+}
+
+func slowHandler(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/read":
+		_, _ = io.Copy(io.Discard, r.Body)
+	case "/endless":
+		for {
+			if _, err := w.Write(make([]byte, 8<<10)); err != nil {
+				return
+			}
+		}
+	default:
+		answer(w, r)
+	}
+}
+
+// 2000 clients that do not get on cost little, are given up, and are not
+// noticed by the others.
+func TestSlowClients(t *testing.T) {
+	const connections = 2000
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur < 2*connections+100 {
+		t.Skipf("the process may open %d files, too few for %d connections (%v)", files.Cur, connections, err)
+	}
+	f := start(t, impatient, slowHandler)
+	before := memory()
+	var ways []string
+	for _, way := range slowClients {
+		ways = append(ways, way)
+	}
+	conns := make([]net.Conn, connections)
+	for i := range conns {
+		conns[i] = dial(t, f.addr)
+		way := ways[i%len(ways)]
+		if i%40 == 0 {
+			way = noReading
+		}
+		_, _ = io.WriteString(conns[i], way)
+	}
+	latencies := f.latencies(200)
+	if median := latencies[len(latencies)/2]; median > 100*time.Millisecond {
+		t.Errorf("beside slow clients a request takes %s", median)
+	}
+	grown := memory() - before
+	if grown > 128<<20 {
+		t.Errorf("%d slow connections cost %d MiB", connections, grown>>20)
+	}
+	t.Logf("median %s, p99 %s, memory +%d MiB (clients included)",
+		latencies[len(latencies)/2], latencies[len(latencies)*99/100], grown>>20)
+
+	waitFor(t, "the handlers to be freed", func() bool {
+		return slices.Equal(f.metric("http_server_active_requests"), []string{"http_server_active_requests 0"})
+	})
+	var open atomic.Int64
+	var clients sync.WaitGroup
+	for _, conn := range conns {
+		clients.Go(func() {
+			if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+				open.Add(1)
+			}
+		})
+	}
+	clients.Wait()
+	if n := open.Load(); n > 0 {
+		t.Errorf("%d slow connections are still open", n)
+	}
+}
+
+// latencies returns how long n requests take, sorted.
+func (f *function) latencies(n int) []time.Duration {
+	f.t.Helper()
+	all := make([]time.Duration, n)
+	for i := range all {
+		began := time.Now()
+		if status, _ := f.get("/"); status != http.StatusOK {
+			f.t.Fatalf("got status %d", status)
+		}
+		all[i] = time.Since(began)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// memory returns the bytes of heap and stacks that are in use.
+func memory() int64 {
+	goruntime.GC()
+	var m goruntime.MemStats
+	goruntime.ReadMemStats(&m)
+	return int64(m.HeapInuse + m.StackInuse)
+}
+
+// A body that comes slowly, but comes, is read to its end, and a response that
+// is taken slowly is written to its end.
+func TestSlowButSteady(t *testing.T) {
+	t.Parallel()
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			f := start(t, func(c *runtime.Config) { impatient(c); c.RequestTimeout = time.Minute }, func(w http.ResponseWriter, r *http.Request) {
+				n, err := io.Copy(io.Discard, r.Body)
+				_, _ = fmt.Fprintln(w, n, err)
+				for range 4 {
+					w.(http.Flusher).Flush()
+					time.Sleep(500 * time.Millisecond)
+					_, _ = io.WriteString(w, "more\n")
+				}
+			})
+			body, feed := io.Pipe()
+			go func() {
+				for range 4 {
+					time.Sleep(500 * time.Millisecond)
+					_, _ = io.WriteString(feed, "piece")
+				}
+				shut(feed)
+			}()
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, body)
+			if _, got := do(t, client, req); got != "20 <nil>\n"+strings.Repeat("more\n", 4) {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// A handler that waits for long neither reads nor writes, and is not disturbed.
+func TestQuietHandler(t *testing.T) {
+	t.Parallel()
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			f := start(t, func(c *runtime.Config) { impatient(c); c.StallTimeout = 100 * time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				time.Sleep(400 * time.Millisecond)
+				_, _ = fmt.Fprint(w, r.Context().Err())
+			})
+			for range 2 { // the second on the same connection
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, strings.NewReader("body"))
+				if status, body := do(t, client, req); status != http.StatusOK || body != "<nil>" {
+					t.Errorf("got %d %q", status, body)
+				}
+			}
+		})
+	}
+}
+
+// A handler's own deadlines are the ones that count.
+func TestOwnDeadlines(t *testing.T) {
+	t.Parallel()
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			f := start(t, func(c *runtime.Config) { c.StallTimeout = 100 * time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
+				if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+					t.Error(err)
+				}
+				_, err := io.Copy(io.Discard, r.Body)
+				_, _ = fmt.Fprint(w, err)
+			})
+			body, feed := io.Pipe()
+			time.AfterFunc(400*time.Millisecond, func() { shut(feed) })
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, body)
+			if _, got := do(t, client, req); got != "<nil>" {
+				t.Errorf("the read ended with %q", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,284 @@
+package runtime_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/runtime"
+)
+
+// short is a timeout that is over soon.
+func short(c *runtime.Config) { c.RequestTimeout = 50 * time.Millisecond }
+
+func protocols(t *testing.T) map[string]*http.Client {
+	return map[string]*http.Client{"HTTP1": {Transport: new(http.Transport)}, "H2C": h2c(t)}
+}
+
+// timeoutTest is a handler that takes too long and what is seen of it.
+type timeoutTest struct {
+	handler http.HandlerFunc
+	// status is what the client sees, 0 where the connection is cut.
+	status int
+	// logged is the status in the log.
+	logged float64
+}
+
+func TestTimeout(t *testing.T) {
+	over := make(chan struct{}) // the end of the test
+	defer close(over)
+	tests := map[string]timeoutTest{
+		"Ignores": {
+			handler: func(http.ResponseWriter, *http.Request) { <-over },
+			status:  504, logged: 504,
+		},
+		"Obeys": {
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				http.Error(w, "mine", http.StatusTeapot) // too late
+			},
+			status: 504, logged: 504,
+		},
+		"OnlySetsHeaders": {
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				for i := 0; !isClosed(over); i++ {
+					w.Header().Set(fmt.Sprint("X-", i%100), "busy")
+				}
+			},
+			status: 504, logged: 504,
+		},
+		"ReadsTheBody": {
+			handler: func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-over },
+			status:  504, logged: 504,
+		},
+		"Begun": {
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "half an ans")
+				w.(http.Flusher).Flush()
+				<-over
+			},
+			logged: 200,
+		},
+		"Streams": {
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				for {
+					if _, err := io.WriteString(w, strings.Repeat("x", 5000)); err != nil {
+						if !errors.Is(err, http.ErrHandlerTimeout) {
+							t.Errorf("the write fails with %v", err)
+						}
+						return
+					}
+				}
+			},
+			logged: 200,
+		},
+		"PanicsAfterwards": {
+			handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done(); panic("boom") },
+			status:  504, logged: 504,
+		},
+	}
+	for name, test := range tests {
+		for protocol, client := range protocols(t) {
+			t.Run(name+protocol, func(t *testing.T) { test.check(t, client) })
+		}
+	}
+}
+
+func (test timeoutTest) check(t *testing.T, client *http.Client) {
+	f := start(t, func(c *runtime.Config) { short(c); c.DrainTimeout = time.Millisecond }, test.handler)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, strings.NewReader("body"))
+	req.Header.Set("X-Request-Id", "order-66")
+	resp, err := client.Do(req)
+	status := 0
+	if err == nil {
+		defer shut(resp.Body)
+		var body []byte
+		if body, err = io.ReadAll(resp.Body); err == nil {
+			status = resp.StatusCode
+			if id := resp.Header.Get("X-Request-Id"); id != "order-66" || string(body) != "the function took too long to answer\n" {
+				t.Errorf("got the answer %q with the request id %q", body, id)
+			}
+		}
+	}
+	if status != test.status {
+		t.Errorf("the client got status %d, %v, want %d", status, err, test.status)
+	}
+	line := f.requests(1)[0]
+	if line["http.response.status_code"] != test.logged || line["error.type"] != "timeout" || (line["aborted"] == true) != (test.status == 0) {
+		t.Errorf("logged is %v, want status %v", line, test.logged)
+	}
+	if diff := cmp.Diff([]string{"goless_request_timeouts_total 1"}, f.metric("goless_request_timeouts_total")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestTimeoutContext(t *testing.T) {
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			seen := make(chan string, 1)
+			f := start(t, short, func(w http.ResponseWriter, r *http.Request) {
+				ctx, cancel := context.WithCancel(r.Context())
+				defer cancel()
+				deadline, ok := ctx.Deadline()
+				left := time.Until(deadline)
+				<-ctx.Done()
+				_, err := io.WriteString(w, "too late")
+				seen <- fmt.Sprintln(ok && left > -time.Second && left <= 50*time.Millisecond,
+					ctx.Err() == context.DeadlineExceeded, r.Context().Err() == context.DeadlineExceeded,
+					errors.Is(context.Cause(ctx), context.DeadlineExceeded), err) +
+					context.Cause(r.Context()).Error()
+			})
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
+			if status, _ := do(t, client, req); status != http.StatusGatewayTimeout {
+				t.Errorf("got status %d, want 504", status)
+			}
+			want := "true true true true http: Handler timeout\n" +
+				"the request took longer than 50ms, the function's limit: context deadline exceeded"
+			if diff := cmp.Diff(want, <-seen); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A client that goes away ends the context as without a deadline.
+func TestContextEndsWithTheClient(t *testing.T) {
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			begun, seen := make(chan struct{}), make(chan error, 1)
+			f := start(t, nil, func(_ http.ResponseWriter, r *http.Request) {
+				close(begun)
+				<-r.Context().Done()
+				seen <- r.Context().Err()
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { <-begun; cancel() }()
+			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.addr, nil)
+			if _, _, err := fetch(client, req); err == nil {
+				t.Error("the request was not cancelled")
+			}
+			if err := <-seen; !errors.Is(err, context.Canceled) {
+				t.Errorf("the context ended with %v, want canceled", err)
+			}
+		})
+	}
+}
+
+// Requests one after the other on one connection: a timer that was set for an
+// earlier one must not hit a later one before its time.
+func TestTimeoutIsOfOneRequest(t *testing.T) {
+	f := start(t, func(c *runtime.Config) { c.RequestTimeout = 400 * time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(150 * time.Millisecond)
+		if r.Context().Err() == nil {
+			answer(w, r)
+		}
+	})
+	for range 6 {
+		if status, body := f.get("/"); status != http.StatusOK || body != "hello" {
+			t.Errorf("got %d %q", status, body)
+		}
+	}
+}
+
+// Whoever took over the connection has no limit any more.
+func TestTimeoutSparesHijacked(t *testing.T) {
+	f := start(t, short, func(w http.ResponseWriter, r *http.Request) {
+		done := r.Context().Done() // asked for before
+		conn, rw, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer shut(conn)
+		line, _ := rw.ReadString('\n')
+		_, limited := r.Context().Deadline()
+		_, _ = fmt.Fprintln(conn, strings.TrimSpace(line), limited, isClosed(done))
+	})
+	conn := dial(t, f.addr)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
+	time.Sleep(200 * time.Millisecond) // four times the timeout
+	_, _ = io.WriteString(conn, "ping\n")
+	if line, err := bufio.NewReader(conn).ReadString('\n'); line != "ping false false\n" {
+		t.Errorf("got %q, %v", line, err)
+	}
+}
+
+// A handler that goes on after its time counts as running: for the limit, for
+// the gauge and for the drain.
+func TestTimedOutHandlerStillCounts(t *testing.T) {
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			finish := make(chan struct{})
+			f := start(t, func(c *runtime.Config) { short(c); c.RequestConcurrency = 1 }, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/hang" {
+					<-finish
+				}
+				answer(w, r)
+			})
+			request := func(path string) int {
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr+path, nil)
+				status, _ := do(t, client, req)
+				return status
+			}
+			if status := request("/hang"); status != http.StatusGatewayTimeout {
+				t.Errorf("got %d, want 504", status)
+			}
+			if status := request("/"); status != http.StatusServiceUnavailable {
+				t.Errorf("got %d beside a handler that goes on, want 503", status)
+			}
+			waitFor(t, "the gauge to show the handler", func() bool {
+				return slices.Equal(f.metric("http_server_active_requests"), []string{"http_server_active_requests 1"})
+			})
+			close(finish)
+			waitFor(t, "the replica to be free again", func() bool { return request("/") == http.StatusOK })
+		})
+	}
+}
+
+func TestConcurrencyLimit(t *testing.T) {
+	const limit = 3
+	finish := make(chan struct{})
+	var running, clients sync.WaitGroup
+	running.Add(limit)
+	f := start(t, func(c *runtime.Config) { c.RequestConcurrency = limit }, func(w http.ResponseWriter, r *http.Request) {
+		running.Done()
+		<-finish
+		answer(w, r)
+	})
+	for range limit {
+		clients.Go(func() { f.get("/") })
+	}
+	running.Wait()
+	resp, err := http.Get("http://" + f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("one too many gets %d, Retry-After %q, want 503 and 1", resp.StatusCode, resp.Header.Get("Retry-After"))
+	}
+	close(finish)
+	clients.Wait()
+	running.Add(1)
+	if status, _ := f.get("/"); status != http.StatusOK {
+		t.Errorf("got %d when the others are done, want 200", status)
+	}
+	if diff := cmp.Diff([]string{"goless_requests_rejected_total 1"}, f.metric("goless_requests_rejected_total")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, line := range f.requests(limit + 2) {
+		if line["http.response.status_code"] == 503.0 && (line["level"] != "warn" || line["error.type"] != "rejected") {
+			t.Errorf("the refusal is logged as %v", line)
+		}
+	}
+}
