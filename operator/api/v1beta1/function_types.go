@@ -1,10 +1,18 @@
 package v1beta1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 const (
 	// DefaultServerPort is the port of a Function that names none.
 	DefaultServerPort = 8080
+
+	// DefaultTimeout is the longest time of one request of a Function that names
+	// none.
+	DefaultTimeout = 60 * time.Second
 
 	// AdminPort serves metrics and health beside every function. It is not
 	// available as spec.serverPort.
@@ -45,9 +53,11 @@ type Function struct {
 
 // FunctionSpec is what a user wants to run.
 type FunctionSpec struct {
-	// function is the Go source of one file, of any package but main, that
-	// declares func Handler(w http.ResponseWriter, r *http.Request). It may
-	// import the standard library. A change is compiled and rolled out; the
+	// function is the Go source: of any package but main, declaring
+	// func Handler(w http.ResponseWriter, r *http.Request). It is one file, which
+	// may import the standard library, or a txtar archive of several: more Go
+	// files, packages below, files to embed, tests, and go.mod with go.sum for
+	// dependencies. A change is compiled and rolled out; the
 	// version before it goes on serving until the new one is ready, and for as
 	// long as the new one does not compile. Whoever may read Functions or
 	// ConfigMaps can read the source: keep secrets out of it. At most 245760
@@ -82,6 +92,49 @@ type FunctionSpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
+
+	// env are environment variables of the function, as in a container. The
+	// builder never sees them. A change rolls the function out anew.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=256
+	Env []EnvVar `json:"env,omitempty"`
+
+	// envFrom makes environment variables of ConfigMaps and Secrets, as in a
+	// container. Of two variables with one name the later one counts, and env
+	// before all of them. The builder never sees them.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	EnvFrom []EnvFromSource `json:"envFrom,omitempty"`
+
+	// resources of the container that serves. By default it requests 50m of cpu,
+	// 32Mi of memory and 16Mi of ephemeral-storage, and is limited to 256Mi and
+	// 1Gi of the latter two. The cluster's configuration of Goless may have other
+	// defaults, and ceilings.
+	// +optional
+	Resources *Resources `json:"resources,omitempty"`
+
+	// timeout is the longest time that one request may take, for example 5s or
+	// 1m30s; 0s means any time. After it the handler's context ends, and the
+	// caller gets 503 or 504. A pod that ends leaves its requests as much time.
+	// +optional
+	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h')",message="timeout must be 0s, for none, or at most 1h"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+
+	// concurrency is how many requests one replica works on at the same time; 0,
+	// the default, means any number. The next one gets 503 with Retry-After.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Concurrency int32 `json:"concurrency,omitempty"`
+
+	// build is how the source is compiled.
+	// +optional
+	Build *BuildSpec `json:"build,omitempty"`
 }
 
 // FunctionList is a list of Functions.
@@ -109,6 +162,14 @@ func (f *Function) Port() int32 {
 		return DefaultServerPort
 	}
 	return f.Spec.ServerPort
+}
+
+// RequestTimeout is the longest time of one request; 0 means any time.
+func (f *Function) RequestTimeout() time.Duration {
+	if f.Spec.Timeout == nil {
+		return DefaultTimeout
+	}
+	return f.Spec.Timeout.Duration
 }
 
 // WantedReplicas is how many copies of the function shall run; 1 by default.

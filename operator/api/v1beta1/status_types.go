@@ -119,6 +119,11 @@ type BuildStatus struct {
 	// +listType=atomic
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
 
+	// warnings are what go vet finds in a source that compiles. They stop nothing.
+	// +optional
+	// +listType=atomic
+	Warnings []Diagnostic `json:"warnings,omitempty"`
+
 	// omitted counts the diagnostics that were left out.
 	// +optional
 	Omitted int32 `json:"omitted,omitempty"`
@@ -134,10 +139,11 @@ type BuildStatus struct {
 
 // Diagnostic is one mistake in the source and its place.
 type Diagnostic struct {
-	// file is the name of the source file; handler.go for a single one.
+	// file is the name of the source file: in the archive, or handler.go where
+	// the source is one file.
 	File string `json:"file"`
 
-	// line is counted from 1, in spec.function; 0 when the mistake has no place.
+	// line is counted from 1, in that file; 0 when the mistake has no place.
 	// +optional
 	Line int32 `json:"line,omitempty"`
 

@@ -1,11 +1,13 @@
 // Command goless-operator turns Functions into running HTTP services.
 //
 // It talks to the cluster that KUBECONFIG or --kubeconfig names, or to the one
-// it runs in. The images of functions' pods come from the environment, because
-// ko replaces whole values only: BUILDER_IMAGE and FUNCTION_IMAGE.
+// it runs in. The settings of the cluster are in a file. The images of functions'
+// pods come from the environment where the file has none, because ko replaces
+// whole values only: BUILDER_IMAGE and FUNCTION_IMAGE.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -14,20 +16,24 @@ import (
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"goless.io/operator/internal/desired"
+	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/function"
+	"goless.io/operator/internal/metrics"
+	"goless.io/operator/internal/settings"
 )
 
 type config struct {
 	metricsAddress string
 	healthAddress  string
 	leaderElection bool
-	images         desired.Images
+	file           string
 }
 
 func main() {
@@ -35,10 +41,10 @@ func main() {
 	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over HTTPS, for who may get /metrics; 0 turns them off")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
+	flag.StringVar(&cfg.file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml; read once, at the start")
 	var logOptions zap.Options
 	logOptions.BindFlags(flag.CommandLine)
 	flag.Parse()
-	cfg.images = desired.Images{Builder: os.Getenv("BUILDER_IMAGE"), Function: os.Getenv("FUNCTION_IMAGE")}
 
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
 	if err := run(ctrl.SetupSignalHandler(), cfg); err != nil {
@@ -48,14 +54,20 @@ func main() {
 }
 
 func run(ctx context.Context, cfg config) error {
-	if cfg.images.Builder == "" || cfg.images.Function == "" {
+	s, err := settings.Load(cfg.file)
+	if err != nil {
+		return err
+	}
+	s.Images.Builder = cmp.Or(s.Images.Builder, os.Getenv("BUILDER_IMAGE"))
+	s.Images.Function = cmp.Or(s.Images.Function, os.Getenv("FUNCTION_IMAGE"))
+	if s.Images.Builder == "" || s.Images.Function == "" {
 		return errors.New("set BUILDER_IMAGE and FUNCTION_IMAGE to the images of functions' pods, as deploy/ does")
 	}
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("finding a cluster: %w", err)
 	}
-	options, err := managerOptions(cfg)
+	options, err := managerOptions(cfg, s)
 	if err != nil {
 		return err
 	}
@@ -63,14 +75,23 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
+	counted, err := metrics.New(ctrlmetrics.Registry)
+	if err != nil {
+		return fmt.Errorf("registering the metrics: %w", err)
+	}
 	reconciler := &function.Reconciler{
-		Client: mgr.GetClient(),
-		Live:   mgr.GetAPIReader(),
-		Events: mgr.GetEventRecorder("goless-operator"),
-		Images: cfg.images,
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Events:   mgr.GetEventRecorder("goless-operator"),
+		Settings: s,
+		Metrics:  counted,
+	}
+	list := func(ctx context.Context, all *v1beta1.FunctionList) error {
+		return mgr.GetClient().List(ctx, all, client.UnsafeDisableDeepCopy)
 	}
 	err = errors.Join(
 		reconciler.Register(mgr),
+		ctrlmetrics.Registry.Register(metrics.Functions{List: list, Working: mgr.Elected(), Metrics: counted}),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
 	)
@@ -80,8 +101,8 @@ func run(ctx context.Context, cfg config) error {
 	return mgr.Start(ctx)
 }
 
-func managerOptions(cfg config) (ctrl.Options, error) {
-	options, err := function.ManagerOptions()
+func managerOptions(cfg config, s settings.Settings) (ctrl.Options, error) {
+	options, err := function.ManagerOptions(s)
 	if err != nil {
 		return ctrl.Options{}, fmt.Errorf("setting up the manager: %w", err)
 	}

@@ -2,63 +2,52 @@ package desired
 
 import (
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
 )
 
-// Volumes of a function's pod and where they are mounted.
-const (
-	volumeSource  = "source"
-	volumeProgram = "program"
-	volumeTmp     = "tmp"
-
-	sourceDir  = "/source"
-	programDir = "/function"
-	tmpDir     = "/tmp"
-
-	program        = programDir + "/server"
-	terminationLog = "/dev/termination-log"
-)
-
-// buildContainer compiles the source before the function starts. Its memory
-// limit is what contains sources that make the compiler grow without end; real
-// ones have been seen to need up to 430 MiB. It has no environment, so nothing
-// of the function's reaches the compiler.
-func buildContainer(image string) *corev1ac.ContainerApplyConfiguration {
-	return container(BuildContainer, image, resources{
-		requests: corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse("128Mi")},
-		limits:   corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("768Mi")},
-	}).
-		WithArgs("build", "--output-binary", program, "--report", terminationLog, sourceDir+"/"+handler.Filename).
+// buildContainer compiles the source before the function starts. Nothing of the
+// function's environment reaches it, and what leads to modules only where the
+// source asks for some.
+func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.ContainerApplyConfiguration {
+	args := []string{"build", "--output-binary", program, "--report", terminationLog}
+	if timeout := buildTimeout(fn, s); timeout > 0 {
+		args = append(args, "--timeout", timeout.String())
+	}
+	c := container(BuildContainer, s.Images.Builder, buildResources(fn, s)).
+		WithArgs(append(args, sourceDir+"/"+handler.Filename)...).
 		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile).
 		WithVolumeMounts(
 			mount(volumeSource, sourceDir).WithReadOnly(true),
 			mount(volumeProgram, programDir),
 			mount(volumeTmp, tmpDir),
 		)
+	if fetches(fn.Spec.Function) {
+		c.WithEnv(moduleEnv(s.Build.Modules)...).WithVolumeMounts(moduleMounts(s.Build.Modules)...)
+	}
+	return c
 }
 
-// functionContainer serves. It has no CPU limit, because throttling shows as
-// latency; GOMEMLIMIT keeps the garbage collector ahead of the memory limit.
-func functionContainer(fn *v1beta1.Function, revision, image string) *corev1ac.ContainerApplyConfiguration {
-	return container(FunctionContainer, image, resources{
-		requests: corev1.ResourceList{"cpu": resource.MustParse("50m"), "memory": resource.MustParse("32Mi")},
-		limits:   corev1.ResourceList{"memory": resource.MustParse("256Mi")},
-	}).
-		WithEnv(
-			env("SERVER_PORT", portString(fn.Port())),
-			env("ADMIN_PORT", portString(v1beta1.AdminPort)),
-			env("FUNCTION_NAME", fn.Name),
-			env("FUNCTION_NAMESPACE", fn.Namespace),
-			env("FUNCTION_REVISION", revision),
-			env("GOMEMLIMIT", "230MiB"),
-		).
+// buildTimeout is how long the compiler may take; 0 leaves it to the builder.
+func buildTimeout(fn *v1beta1.Function, s settings.Settings) time.Duration {
+	if fn.Spec.Build != nil && fn.Spec.Build.Timeout != nil {
+		return fn.Spec.Build.Timeout.Duration
+	}
+	return s.Build.Timeout.Duration
+}
+
+// functionContainer serves.
+func functionContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.ContainerApplyConfiguration {
+	return container(FunctionContainer, s.Images.Function, functionResources(fn, s)).
+		WithEnv(functionEnv(fn, Revision(fn.Spec.Function))...).
+		WithEnvFrom(functionEnvFrom(fn)...).
 		WithPorts(
 			containerPort(portHTTP, fn.Port()),
 			containerPort(portMetrics, v1beta1.AdminPort),
@@ -72,15 +61,13 @@ func functionContainer(fn *v1beta1.Function, revision, image string) *corev1ac.C
 		WithVolumeMounts(mount(volumeProgram, programDir).WithReadOnly(true))
 }
 
-type resources struct{ requests, limits corev1.ResourceList }
-
 // container is what the restricted Pod Security Standard asks of both.
-func container(name, image string, r resources) *corev1ac.ContainerApplyConfiguration {
+func container(name, image string, resources *corev1ac.ResourceRequirementsApplyConfiguration) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(name).
 		WithImage(image).
 		WithImagePullPolicy(corev1.PullIfNotPresent).
-		WithResources(corev1ac.ResourceRequirements().WithRequests(r.requests).WithLimits(r.limits)).
+		WithResources(resources).
 		WithSecurityContext(corev1ac.SecurityContext().
 			WithAllowPrivilegeEscalation(false).
 			WithReadOnlyRootFilesystem(true).
@@ -97,19 +84,6 @@ func probe(path string) *corev1ac.ProbeApplyConfiguration {
 
 func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfiguration {
 	return corev1ac.ContainerPort().WithName(name).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)
-}
-
-func env(name, value string) *corev1ac.EnvVarApplyConfiguration {
-	return corev1ac.EnvVar().WithName(name).WithValue(value)
-}
-
-func mount(volume, path string) *corev1ac.VolumeMountApplyConfiguration {
-	return corev1ac.VolumeMount().WithName(volume).WithMountPath(path)
-}
-
-func emptyDir(name, limit string) *corev1ac.VolumeApplyConfiguration {
-	return corev1ac.Volume().WithName(name).
-		WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse(limit)))
 }
 
 func portString(port int32) string { return strconv.Itoa(int(port)) }

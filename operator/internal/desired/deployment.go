@@ -8,8 +8,8 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
-	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
 )
 
 const (
@@ -25,20 +25,21 @@ const (
 	// nonroot is the user of both containers. The base images of ko have it in
 	// their /etc/passwd.
 	nonroot = 65532
-
-	// gracePeriodSeconds leaves the runtime time to let endpoints settle (5 s)
-	// and to drain (20 s) before the kubelet kills it.
-	gracePeriodSeconds = 30
 )
 
 // Deployment runs one revision of the function. The pod template names the
 // revision's ConfigMap, so a change of source is a change of template, and a
 // change of replicas alone is none. The old pods stay until the new ones are
-// ready.
-func Deployment(fn *v1beta1.Function, images Images) *appsv1ac.DeploymentApplyConfiguration {
-	revision := Revision(fn.Spec.Function)
+// ready. values is a hash of what the environment takes from ConfigMaps and
+// Secrets; empty when there is nothing.
+func Deployment(fn *v1beta1.Function, s settings.Settings, values string) *appsv1ac.DeploymentApplyConfiguration {
+	metadata := passed(fn, s)
+	if values != "" {
+		metadata.annotations[ValuesAnnotation] = values
+	}
 	return appsv1ac.Deployment(fn.Name, fn.Namespace).
 		WithLabels(labels(fn)).
+		WithAnnotations(map[string]string{WantedAnnotation: wanted(fn, metadata)}).
 		WithOwnerReferences(owner(fn)).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithReplicas(fn.WantedReplicas()).
@@ -49,17 +50,24 @@ func Deployment(fn *v1beta1.Function, images Images) *appsv1ac.DeploymentApplyCo
 				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
 					WithMaxUnavailable(intstr.FromInt32(0)).
 					WithMaxSurge(intstr.FromString("25%")))).
-			WithTemplate(corev1ac.PodTemplateSpec().
-				WithLabels(revisionLabels(fn, revision)).
-				WithAnnotations(map[string]string{
-					"prometheus.io/scrape": "true",
-					"prometheus.io/port":   portString(v1beta1.AdminPort),
-					"prometheus.io/path":   "/metrics",
-				}).
-				WithSpec(podSpec(fn, revision, images))))
+			WithTemplate(template(fn, s, metadata)))
 }
 
-func podSpec(fn *v1beta1.Function, revision string, images Images) *corev1ac.PodSpecApplyConfiguration {
+func template(fn *v1beta1.Function, s settings.Settings, metadata podMetadata) *corev1ac.PodTemplateSpecApplyConfiguration {
+	t := corev1ac.PodTemplateSpec().
+		WithLabels(metadata.labels).
+		WithLabels(revisionLabels(fn, Revision(fn.Spec.Function))).
+		WithAnnotations(metadata.annotations).
+		WithAnnotations(map[string]string{
+			"prometheus.io/scrape": "true",
+			"prometheus.io/port":   portString(v1beta1.AdminPort),
+			"prometheus.io/path":   "/metrics",
+		}).
+		WithSpec(podSpec(fn, s))
+	return t.WithLabels(map[string]string{TemplateLabel: templateHash(t)})
+}
+
+func podSpec(fn *v1beta1.Function, s settings.Settings) *corev1ac.PodSpecApplyConfiguration {
 	security := corev1ac.PodSecurityContext().
 		WithRunAsNonRoot(true).
 		WithRunAsUser(nonroot).
@@ -72,15 +80,10 @@ func podSpec(fn *v1beta1.Function, revision string, images Images) *corev1ac.Pod
 	return corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
-		WithTerminationGracePeriodSeconds(gracePeriodSeconds).
+		WithTerminationGracePeriodSeconds(gracePeriodSeconds(fn)).
 		WithSecurityContext(security).
-		WithInitContainers(buildContainer(images.Builder)).
-		WithContainers(functionContainer(fn, revision, images.Function)).
-		WithVolumes(
-			corev1ac.Volume().WithName(volumeSource).WithConfigMap(corev1ac.ConfigMapVolumeSource().
-				WithName(ConfigMapName(fn, revision)).
-				WithItems(corev1ac.KeyToPath().WithKey(handler.Filename).WithPath(handler.Filename))),
-			emptyDir(volumeProgram, "256Mi"),
-			emptyDir(volumeTmp, "512Mi"),
-		)
+		WithTopologySpreadConstraints(spread(fn)...).
+		WithInitContainers(buildContainer(fn, s)).
+		WithContainers(functionContainer(fn, s)).
+		WithVolumes(volumes(fn, s)...)
 }

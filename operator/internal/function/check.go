@@ -2,13 +2,11 @@ package function
 
 import (
 	"errors"
-	"fmt"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
 	"goless.io/operator/internal/status"
 )
 
@@ -23,25 +21,9 @@ type verdict struct {
 	omitted     int32
 }
 
-// check repeats what the schema of the API holds already, because an object may
-// be older than the schema, and parses the source, which a schema cannot.
-func check(fn *v1beta1.Function) verdict {
-	var wrong []string
-	say := func(field string, messages []string) {
-		for _, message := range messages {
-			wrong = append(wrong, field+": "+message)
-		}
-	}
-	say("metadata.name", validation.IsDNS1123Label(fn.Name))
-	say("spec.service", validation.IsDNS1035Label(fn.ServiceName()))
-	say("spec.serverPort", validation.IsValidPortNum(int(fn.Port())))
-	if fn.Port() == v1beta1.AdminPort {
-		say("spec.serverPort", []string{fmt.Sprintf("%d is taken by metrics and health checks", v1beta1.AdminPort)})
-	}
-	if fn.WantedReplicas() < 0 {
-		say("spec.replicas", []string{"must not be negative"})
-	}
-	if len(wrong) > 0 {
+// check looks at the spec, and at the source where the spec is in order.
+func check(fn *v1beta1.Function, s settings.Settings) verdict {
+	if wrong := checkSpec(fn, s); len(wrong) > 0 {
 		return verdict{problem: &status.Problem{Reason: v1beta1.ReasonInvalidSpec, Message: strings.Join(wrong, "; ")}}
 	}
 	diagnostics, omitted := diagnose(fn.Spec.Function)

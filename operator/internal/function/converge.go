@@ -7,12 +7,19 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
 	"goless.io/operator/internal/status"
 )
 
@@ -37,11 +44,53 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 		fn = valid
 	}
 
-	return solvable(
+	results := []error{
 		ensure(ctx, r, fn, desired.ConfigMap(fn), &corev1.ConfigMap{}, corev1ac.ExtractConfigMap),
-		ensure(ctx, r, fn, desired.Deployment(fn, r.Images), &appsv1.Deployment{}, appsv1ac.ExtractDeployment),
+		r.ensureDeployment(ctx, fn),
 		ensure(ctx, r, fn, desired.Service(fn), &corev1.Service{}, corev1ac.ExtractService),
-	)
+	}
+	if desired.Disruptable(fn) {
+		results = append(results, ensure(ctx, r, fn, desired.Budget(fn), &policyv1.PodDisruptionBudget{}, policyv1ac.ExtractPodDisruptionBudget))
+	}
+	if r.Settings.NetworkPolicy {
+		results = append(results, ensure(ctx, r, fn, desired.NetworkPolicy(fn), &networkingv1.NetworkPolicy{}, networkingv1ac.ExtractNetworkPolicy))
+	}
+	return solvable(results...)
+}
+
+// ensureDeployment makes the Deployment what it should be. A function that has
+// been built is not restarted for what the operator brings by itself: a new image,
+// say. One that has not takes all that may help it.
+func (r *Reconciler) ensureDeployment(ctx context.Context, fn *v1beta1.Function) error {
+	values, err := r.references.hash(ctx, fn)
+	if err != nil {
+		return err
+	}
+	want := desired.Deployment(fn, r.Settings, values)
+	var live appsv1.Deployment
+	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(fn), &live); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading Deployment %q: %w", fn.Name, err)
+	}
+	if r.Settings.Rollout != settings.Always && built(fn) && metav1.IsControlledBy(&live, fn) {
+		owned, err := appsv1ac.ExtractDeployment(&live, FieldOwner)
+		if err != nil {
+			return fmt.Errorf("reading the managed fields of Deployment %q: %w", live.Name, err)
+		}
+		want = desired.Kept(want, owned)
+	}
+	if err := ensure(ctx, r, fn, want, &appsv1.Deployment{}, appsv1ac.ExtractDeployment); err != nil {
+		return err
+	}
+	if want.Spec.Template.Labels[desired.TemplateLabel] != desired.TemplateOf(&live.Spec.Template) {
+		r.Metrics.RolledOut()
+	}
+	return nil
+}
+
+// built tells whether the last source that was not refused has compiled.
+func built(fn *v1beta1.Function) bool {
+	c := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionBuilt)
+	return c != nil && (c.Reason == v1beta1.ReasonBuilt || c.Reason == v1beta1.ReasonInvalidSource)
 }
 
 // solvable tells a name that belongs to somebody else, the first one, from other

@@ -1,6 +1,7 @@
 package function_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -10,25 +11,45 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap/zapcore"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
 
-	"goless.io/operator/internal/desired"
+	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/function"
+	"goless.io/operator/internal/metrics"
+	"goless.io/operator/internal/settings"
 )
 
 // The tests of this package talk to a real etcd and kube-apiserver. No
 // controller but ours runs there: the tests play the Deployment controller and
 // the kubelet where a case needs what they would write.
 var (
+	server  *rest.Config
 	cluster client.Client
-	writes  = &writeLog{}
+
+	// stopOperator ends the operator that looks after all namespaces.
+	stopOperator func()
+
+	writes = &writeLog{}
 )
+
+// configured has ceilings that no test reaches by accident.
+var configured = settings.Settings{
+	Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"},
+	Function: settings.Function{
+		MaxReplicas:  50,
+		MaxResources: v1beta1.Amounts{Memory: new(resource.MustParse("8Gi"))},
+	},
+}
 
 func TestMain(m *testing.M) {
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
@@ -50,67 +71,137 @@ func run(m *testing.M, assets string) int {
 		ControlPlaneStartTimeout: 2 * time.Minute,
 	}
 	defer environment.Stop() //nolint:errcheck // what did not start cannot be stopped
-	config, err := environment.Start()
-	if err != nil {
+	var err error
+	if server, err = environment.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "starting etcd and kube-apiserver:", err)
 		return 1
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	if err := startOperator(ctx, config); err != nil {
+	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))
+	options, err := function.ManagerOptions(configured)
+	if err == nil {
+		cluster, err = client.New(server, client.Options{Scheme: options.Scheme})
+	}
+	if err == nil {
+		err = install(context.Background(), "00-namespace.yaml", "20-rbac.yaml", "25-config.yaml", "30-operator.yaml", "40-fence.yaml")
+	}
+	if err == nil {
+		stopOperator, err = startOperator(configured, writes)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting the operator:", err)
 		return 1
 	}
+	defer func() { stopOperator() }()
 	return m.Run()
 }
 
-func startOperator(ctx context.Context, config *rest.Config) error {
-	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))
-	options, err := function.ManagerOptions()
+// operatorAccount is whom the operator acts as, with the rights that it has where
+// it is installed, and behind the fence.
+const operatorAccount = "system:serviceaccount:goless-system:goless-operator"
+
+// install applies files of deploy/, those that mean something to an API server
+// alone.
+func install(ctx context.Context, files ...string) error {
+	return installIn(ctx, "", files...)
+}
+
+// installIn applies files to a namespace.
+func installIn(ctx context.Context, namespace string, files ...string) error {
+	for _, name := range files {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		text = bytes.ReplaceAll(text, []byte("ko://goless.io/builder/cmd/builder"), []byte(configured.Images.Builder))
+		text = bytes.ReplaceAll(text, []byte("ko://goless.io/runtime/cmd/launch"), []byte(configured.Images.Function))
+		for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			object := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(part, &object.Object); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			if namespace != "" {
+				object.SetNamespace(namespace)
+			}
+			if err := cluster.Create(ctx, object); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// startOperator runs an operator whose writes go to a log, until stop is called.
+func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	options, err := function.ManagerOptions(s)
 	if err != nil {
-		return err
+		return cancel, err
 	}
 	options.Metrics = metricsserver.Options{BindAddress: "0"}
-	if cluster, err = client.New(config, client.Options{Scheme: options.Scheme}); err != nil {
-		return err
-	}
-	watched := rest.CopyConfig(config)
-	watched.Wrap(writes.wrap)
+	options.Controller.SkipNameValidation = new(true) // there may be several in this process
+	watched := rest.CopyConfig(server)
+	watched.Wrap(log.wrap)
+	watched.Impersonate.UserName = operatorAccount
 	mgr, err := ctrl.NewManager(watched, options)
 	if err != nil {
-		return err
+		return cancel, err
+	}
+	counted, err := metrics.New(prometheus.NewRegistry())
+	if err != nil {
+		return cancel, err
 	}
 	reconciler := &function.Reconciler{
-		Client: mgr.GetClient(),
-		Live:   mgr.GetAPIReader(),
-		Events: mgr.GetEventRecorder("goless-operator"),
-		Images: desired.Images{Builder: "builder", Function: "launch"},
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Events:   mgr.GetEventRecorder("goless-operator"),
+		Settings: s,
+		Metrics:  counted,
 	}
 	if err := reconciler.Register(mgr); err != nil {
-		return err
+		return cancel, err
 	}
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		if err := mgr.Start(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "the operator ended:", err)
 			os.Exit(1)
 		}
 	}()
-	return nil
+	return func() { cancel(); <-ended }, nil
 }
 
-// writeLog counts the operator's requests that are no reads.
+// exchangeOperator puts an operator with other settings in the place of the one
+// that runs, until the end of the test.
+func exchangeOperator(t *testing.T, s settings.Settings, log *writeLog) {
+	t.Helper()
+	run := func(s settings.Settings, log *writeLog) {
+		stopOperator()
+		stop, err := startOperator(s, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stopOperator = stop
+	}
+	run(s, log)
+	t.Cleanup(func() { run(configured, writes) })
+}
+
+// writeLog keeps the operator's requests: those that are no reads, and the reads.
 type writeLog struct {
-	mu   sync.Mutex
-	seen []string
+	mu         sync.Mutex
+	seen, read []string
 }
 
 func (l *writeLog) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		l.mu.Lock()
 		if r.Method != http.MethodGet {
-			l.mu.Lock()
 			l.seen = append(l.seen, r.Method+" "+r.URL.Path)
-			l.mu.Unlock()
+		} else {
+			l.read = append(l.read, r.URL.Path)
 		}
+		l.mu.Unlock()
 		return next.RoundTrip(r)
 	})
 }
@@ -119,6 +210,12 @@ func (l *writeLog) all() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string(nil), l.seen...)
+}
+
+func (l *writeLog) reads() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]string(nil), l.read...)
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
@@ -14,8 +16,8 @@ import (
 )
 
 // prune removes what the Function once needed: Services of a former
-// spec.service, once the new one is there, and sources that no pod can start
-// from any more.
+// spec.service, once the new one is there, sources that no pod can start from any
+// more, and what it has no use for any more.
 func (r *Reconciler) prune(ctx context.Context, fn *v1beta1.Function, seen status.Seen) error {
 	var services corev1.ServiceList
 	var sources corev1.ConfigMapList
@@ -23,7 +25,7 @@ func (r *Reconciler) prune(ctx context.Context, fn *v1beta1.Function, seen statu
 		return err
 	}
 
-	var errs []error
+	errs := []error{r.pruneOptional(ctx, fn)}
 	if seen.Service != nil && seen.Service.Name == fn.ServiceName() {
 		for _, service := range owned(services.Items, fn.UID) {
 			if service.Name != fn.ServiceName() {
@@ -40,13 +42,34 @@ func (r *Reconciler) prune(ctx context.Context, fn *v1beta1.Function, seen statu
 	return errors.Join(errs...)
 }
 
-// neededRevisions are the latest one, the Deployment's, and those of ReplicaSets
+// pruneOptional removes what not every Function has.
+func (r *Reconciler) pruneOptional(ctx context.Context, fn *v1beta1.Function) error {
+	var budgets policyv1.PodDisruptionBudgetList
+	var policies networkingv1.NetworkPolicyList
+	if err := errors.Join(r.list(ctx, fn, &budgets), r.list(ctx, fn, &policies)); err != nil {
+		return err
+	}
+	var errs []error
+	for _, budget := range owned(budgets.Items, fn.UID) {
+		if !desired.Disruptable(fn) {
+			errs = append(errs, r.remove(ctx, &budget))
+		}
+	}
+	for _, policy := range owned(policies.Items, fn.UID) {
+		if !r.Settings.NetworkPolicy {
+			errs = append(errs, r.remove(ctx, &policy))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// neededRevisions are the latest valid one, the Deployment's, and those of ReplicaSets
 // that have or want pods. Pods alone do not tell: the last pod of a revision
 // that serves may just be on its way to another node.
 func neededRevisions(fn *v1beta1.Function, seen status.Seen) map[string]bool {
-	needed := map[string]bool{
-		desired.Revision(fn.Spec.Function): true,
-		fn.Status.LatestRevision:           true,
+	needed := map[string]bool{desired.Revision(fn.Spec.Function): true}
+	if len(seen.Diagnostics) > 0 {
+		needed[fn.Status.LatestRevision] = true
 	}
 	if seen.Deployment != nil {
 		needed[desired.RevisionOf(&seen.Deployment.Spec.Template)] = true

@@ -15,7 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/metrics"
+	"goless.io/operator/internal/settings"
 )
 
 // FieldOwner is the field manager of everything that the operator writes.
@@ -42,8 +43,13 @@ type Reconciler struct {
 	// Events tells people what happened.
 	Events events.EventRecorder
 
-	// Images are the container images of functions' pods.
-	Images desired.Images
+	// Settings are what the administrator has decided, the images included.
+	Settings settings.Settings
+
+	// Metrics count what happened.
+	Metrics *metrics.Metrics
+
+	references *references
 }
 
 // Reconcile checks the Function, makes its objects follow it, looks at what came
@@ -53,7 +59,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 		return reconcile.Result{}, nil // owner references take everything along
 	}
 
-	verdict := check(fn)
+	r.Metrics.Changed(fn, time.Now())
+	verdict := check(fn, r.Settings)
 	problem, convergeErr := r.converge(ctx, fn, verdict)
 	if apierrors.IsConflict(convergeErr) {
 		return retry(convergeErr)
@@ -63,11 +70,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 		return retry(errors.Join(convergeErr, err))
 	}
 	seen.Diagnostics, seen.Omitted, seen.Problem = verdict.diagnostics, verdict.omitted, problem
-	if convergeErr != nil {
-		seen.Failure = convergeErr.Error()
+	writeErr := errors.Join(convergeErr, r.prune(ctx, fn, seen))
+	if apierrors.IsConflict(writeErr) {
+		return retry(writeErr)
 	}
-
-	if err := errors.Join(convergeErr, r.report(ctx, fn, seen), r.prune(ctx, fn, seen)); err != nil {
+	if writeErr != nil {
+		seen.Failure = writeErr.Error()
+	}
+	if err := errors.Join(writeErr, r.report(ctx, fn, seen)); err != nil {
 		return retry(err)
 	}
 	if problem != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,10 +61,11 @@ func TestChildren(t *testing.T) {
 // Once it has converged, an unchanged Function causes no write, whatever event
 // makes the operator look at it again.
 func TestUnchangedFunctionCausesNoWrites(t *testing.T) {
-	fn := create(t, "quiet", func(*v1beta1.Function) {})
+	fn := create(t, "quiet", everyField)
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
 	await(t, fn, "svc", &corev1.Service{}, ownedByApply)
 	await(t, fn, fn.Name+"-"+desired.Revision(hello), &corev1.ConfigMap{}, ownedByApply)
+	await(t, fn, fn.Name, &policyv1.PodDisruptionBudget{}, ownedByApply)
 	eventually(t, "the status is complete", func() bool { return get(t, fn).Status.URL != "" })
 
 	var before []string
@@ -74,7 +76,7 @@ func TestUnchangedFunctionCausesNoWrites(t *testing.T) {
 		// A field of somebody else, which is none of ours, but an event.
 		seen := reconciles(t)
 		patch := client.MergeFrom(deployment.DeepCopy())
-		deployment.Annotations = map[string]string{"somebody": fmt.Sprint(i)}
+		metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, "somebody", fmt.Sprint(i))
 		if err := cluster.Patch(t.Context(), deployment, patch); err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +140,7 @@ func TestDriftIsUndone(t *testing.T) {
 		overwrite(t, deployment)
 		await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
 			c := d.Spec.Template.Spec.Containers[0]
-			return c.Image == "launch" && c.Env[0].Value == "9000" && *d.Spec.Replicas == 1 && *d.OwnerReferences[0].BlockOwnerDeletion
+			return c.Image == configured.Images.Function && c.Env[0].Value == "9000" && *d.Spec.Replicas == 1 && *d.OwnerReferences[0].BlockOwnerDeletion
 		})
 	})
 	t.Run("label removed", func(t *testing.T) {

@@ -3,10 +3,13 @@ package function
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -24,6 +27,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
 )
 
 const (
@@ -37,24 +41,33 @@ const (
 )
 
 // Register makes the manager run r: for changes of a Function, of its objects,
-// and of the ReplicaSets and pods that the Deployment makes. Pods are watched
+// of what it refers to, and of the ReplicaSets and pods that the Deployment
+// makes. Pods are watched
 // because a Deployment does not show that an init container failed before ten
 // minutes are over.
 func (r *Reconciler) Register(mgr manager.Manager) error {
-	return builder.ControllerManagedBy(mgr).
+	b := builder.ControllerManagedBy(mgr).
 		Named("function").
-		For(&v1beta1.Function{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1beta1.Function{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
+		Owns(&policyv1.PodDisruptionBudget{}).
+		Owns(&networkingv1.NetworkPolicy{}).
 		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(labelled)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(labelled)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 4,
 			ReconciliationTimeout:   reconcileTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, maxBackoff),
-		}).
-		Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+		})
+	references, err := watchReferences(mgr, r.Settings, b)
+	if err != nil {
+		return fmt.Errorf("watching what Functions refer to: %w", err)
+	}
+	r.references = references
+	return b.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
 }
 
 // labelled maps an object to the Function that its label names.
@@ -69,8 +82,10 @@ func labelled(_ context.Context, obj client.Object) []reconcile.Request {
 // ManagerOptions are what the Reconciler relies on in its manager. What does not
 // belong to Functions stays out of the operator's memory; managed fields stay
 // where ensure reads them. A reconcile that follows a write sees it: with a stale
-// cache a Function could show as ready that is not.
-func ManagerOptions() (manager.Options, error) {
+// cache a Function could show as ready that is not. With several namespaces
+// controller-runtime cannot tell whether a cache is stale, and the next event has
+// to do.
+func ManagerOptions(s settings.Settings) (manager.Options, error) {
 	scheme := runtime.NewScheme()
 	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
 	if err := errors.Join(err, clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
@@ -80,21 +95,36 @@ func ManagerOptions() (manager.Options, error) {
 	return manager.Options{
 		Scheme: scheme,
 		Cache: cache.Options{
+			DefaultNamespaces: namespaces(s),
 			ByObject: map[client.Object]cache.ByObject{
-				&v1beta1.Function{}:  {Transform: cache.TransformStripManagedFields()},
-				&corev1.ConfigMap{}:  {Label: ours},
-				&appsv1.Deployment{}: {Label: ours},
-				&corev1.Service{}:    {Label: ours},
-				&appsv1.ReplicaSet{}: {Label: ours, Transform: withoutTemplate},
-				&corev1.Pod{}:        {Label: ours, Transform: withoutSpec},
+				&v1beta1.Function{}:             {Transform: cache.TransformStripManagedFields()},
+				&corev1.ConfigMap{}:             {Label: ours},
+				&appsv1.Deployment{}:            {Label: ours},
+				&corev1.Service{}:               {Label: ours},
+				&policyv1.PodDisruptionBudget{}: {Label: ours},
+				&networkingv1.NetworkPolicy{}:   {Label: ours},
+				&appsv1.ReplicaSet{}:            {Label: ours, Transform: withoutTemplate},
+				&corev1.Pod{}:                   {Label: ours, Transform: withoutSpec},
 			},
 			ReaderFailOnMissingInformer: true,
 		},
 		Client: client.Options{
 			FieldOwner: FieldOwner,
-			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: new(true)},
+			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: new(len(s.Namespaces) < 2)},
 		},
 	}, nil
+}
+
+// namespaces are those that the cache holds; nil for all.
+func namespaces(s settings.Settings) map[string]cache.Config {
+	var all map[string]cache.Config
+	for _, name := range s.Namespaces {
+		if all == nil {
+			all = map[string]cache.Config{}
+		}
+		all[name] = cache.Config{}
+	}
+	return all
 }
 
 // withoutTemplate keeps of a ReplicaSet what tells whose it is and how many of

@@ -3,6 +3,7 @@ package function
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,6 +27,7 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	r.announce(fn, before)
+	r.Metrics.Reported(fn, before.Status, time.Now())
 	return nil
 }
 

@@ -20,6 +20,7 @@ type report struct {
 	Message     string               `json:"message"`
 	Diagnostics []v1beta1.Diagnostic `json:"diagnostics"`
 	Omitted     int32                `json:"omitted"`
+	Warnings    []v1beta1.Diagnostic `json:"warnings"`
 	Duration    string               `json:"duration"`
 	Toolchain   string               `json:"toolchain"`
 }
@@ -75,11 +76,17 @@ func (v *view) newestOutcome() outcome {
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for a pod to compile the source"}
 }
 
-// latestPods are the pods of the latest revision, the newest first. What a pod
-// that has been ended tells of its build is that it was ended.
+// latestPods are the pods of the latest revision, made from the latest template
+// of the Deployment, the newest first. What a pod that has been ended tells of
+// its build is that it was ended.
 func (v *view) latestPods() []corev1.Pod {
+	template := ""
+	if d := v.seen.Deployment; d != nil {
+		template = desired.TemplateOf(&d.Spec.Template)
+	}
 	pods := slices.DeleteFunc(slices.Clone(v.seen.Pods), func(pod corev1.Pod) bool {
-		return desired.RevisionOf(&pod) != v.revision || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed
+		return desired.RevisionOf(&pod) != v.revision || desired.TemplateOf(&pod) != template ||
+			pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed
 	})
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -136,6 +143,8 @@ func (r *report) text() string {
 	switch {
 	case len(r.Diagnostics) > 0:
 		return summary(r.Diagnostics, r.Omitted)
+	case len(r.Warnings) > 0:
+		return warned(oneLine(r.Message), r.Warnings)
 	case r.Message == "":
 		return "the builder reports no more than " + r.Reason
 	}
@@ -156,7 +165,8 @@ func (v *view) buildStatus() *v1beta1.BuildStatus {
 	// it changes only when the diagnostics do.
 	if r := v.build.report; r != nil && (before == nil || !slices.Equal(before.Diagnostics, r.Diagnostics)) {
 		return &v1beta1.BuildStatus{
-			Revision: v.revision, Diagnostics: r.Diagnostics, Omitted: r.Omitted, Duration: r.Duration, Toolchain: r.Toolchain,
+			Revision: v.revision, Diagnostics: r.Diagnostics, Omitted: r.Omitted, Warnings: r.Warnings,
+			Duration: r.Duration, Toolchain: r.Toolchain,
 		}
 	}
 	return before

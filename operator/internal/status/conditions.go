@@ -178,8 +178,13 @@ func (v *view) rollout() string {
 	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), wanted(d))
 	for _, pod := range v.latestPods() {
 		for _, c := range pod.Status.ContainerStatuses {
-			if c.Name == desired.FunctionContainer && c.State.Running != nil && !c.Ready {
+			switch {
+			case c.Name != desired.FunctionContainer || c.Ready:
+			case c.State.Running != nil:
 				return text + "; a replica runs and does not serve yet"
+			case c.State.Waiting != nil && c.State.Waiting.Message != "":
+				// A Secret that is not there, for example.
+				return text + "; " + oneLine(c.State.Waiting.Reason+": "+c.State.Waiting.Message)
 			}
 		}
 	}

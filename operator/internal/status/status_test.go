@@ -82,6 +82,19 @@ func TestOf(t *testing.T) {
 				"{\"msg\":\"before\"}\n{\"level\":\"error\",\"msg\":\"served no longer\",\"error\":\"cannot listen\"}\n")),
 			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: served no longer: cannot listen",
 		},
+		"StartFails": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))),
+				"{\"level\":\"info\",\"msg\":\"listening\"}\n{\"level\":\"error\",\"ts\":\"2026\",\"msg\":\"Start failed\",\"function\":\"f\",\"error\":\"dial db: refused\"}\n")),
+			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "Start failed: dial db: refused",
+		},
+		"SecretMissing": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, configless(pod(latest, ended(0, `{"reason":"Built"}`)))),
+			ready: "RollingOut", truth: "SourceValid Built Reconciling", message: `0 of 1 replicas are of the latest version and ready; CreateContainerConfigError: secret "database" not found`,
+		},
+		"OtherTemplate": { // the variable that made it crash was mended
+			replicas: 1, seen: seen(templated(deployment(1, 0, latest)), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
+			ready: "Building", truth: "SourceValid Reconciling", message: "waiting for a pod",
+		},
 		"HostileWords": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))),
 				"bye\x1b[31m\x00"+strings.Repeat("x", 5000))),
@@ -204,6 +217,31 @@ func TestBuildIsToldOnce(t *testing.T) {
 	}
 }
 
+// What go vet finds is told and stops nothing.
+func TestWarnings(t *testing.T) {
+	one := `{"file":"handler.go","line":5,"column":2,"message":"unreachable code"}`
+	for report, want := range map[string]string{
+		`{"reason":"Built","message":"built in 1s","warnings":[` + one + `]}`:             "built in 1s; go vet warns: handler.go:5:2: unreachable code",
+		`{"reason":"Built","message":"built in 1s","warnings":[` + one + `,` + one + `]}`: "built in 1s; go vet has 2 warnings, see status.build.warnings: handler.go:5:2: unreachable code",
+	} {
+		fn := function(1)
+		got := status.Of(fn, seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, report))))
+		if truth := truth(got); truth != "SourceValid Built Available Ready" {
+			t.Errorf("true are %s", truth)
+		}
+		if built := meta.FindStatusCondition(got.Conditions, "Built"); built.Message != want {
+			t.Errorf("Built says %q, want %q", built.Message, want)
+		}
+		if len(got.Build.Warnings) == 0 || got.Build.Warnings[0].Line != 5 {
+			t.Errorf("the warnings are %v", got.Build.Warnings)
+		}
+		fn.Status = got
+		if again := status.Of(fn, seen(deployment(1, 1, latest), sets(latest))); !slices.Equal(again.Build.Warnings, got.Build.Warnings) {
+			t.Errorf("without the pod the warnings are %v", again.Build.Warnings)
+		}
+	}
+}
+
 // A new source is not built because the one before was.
 func TestBuiltIsOfTheLatestRevision(t *testing.T) {
 	fn := function(1)
@@ -318,6 +356,18 @@ func crashing(p corev1.Pod) corev1.Pod {
 		}},
 	}}
 	return p
+}
+
+func configless(p corev1.Pod) corev1.Pod {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: desired.FunctionContainer, State: waiting("CreateContainerConfigError", `secret "database" not found`),
+	}}
+	return p
+}
+
+func templated(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Spec.Template.Labels[desired.TemplateLabel] = "new"
+	return d
 }
 
 // ending has other last words.

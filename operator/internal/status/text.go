@@ -35,15 +35,7 @@ func oneLine(text string) string {
 
 // summary is one line about diagnostics: the first, and how many more.
 func summary(diagnostics []v1beta1.Diagnostic, omitted int32) string {
-	first := diagnostics[0]
-	text := first.File
-	if first.Line > 0 {
-		text += fmt.Sprintf(":%d", first.Line)
-	}
-	if first.Column > 0 {
-		text += fmt.Sprintf(":%d", first.Column)
-	}
-	text = oneLine(text + ": " + first.Message)
+	text := place(diagnostics[0])
 	switch more := len(diagnostics) - 1 + int(omitted); {
 	case more == 0:
 		return text
@@ -52,6 +44,27 @@ func summary(diagnostics []v1beta1.Diagnostic, omitted int32) string {
 	default:
 		return text + fmt.Sprintf(" (and %d more)", more)
 	}
+}
+
+// warned is a message about a build with what go vet finds in the source: how
+// much, and the first.
+func warned(message string, warnings []v1beta1.Diagnostic) string {
+	if len(warnings) == 1 {
+		return message + "; go vet warns: " + place(warnings[0])
+	}
+	return message + fmt.Sprintf("; go vet has %d warnings, see status.build.warnings: %s", len(warnings), place(warnings[0]))
+}
+
+// place is a diagnostic as compilers print it.
+func place(d v1beta1.Diagnostic) string {
+	text := d.File
+	if d.Line > 0 {
+		text += fmt.Sprintf(":%d", d.Line)
+	}
+	if d.Column > 0 {
+		text += fmt.Sprintf(":%d", d.Column)
+	}
+	return oneLine(text + ": " + d.Message)
 }
 
 // lastWords is what a container left to say when it ended: how the Go runtime

@@ -1,0 +1,132 @@
+package desired
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"goless.io/builder/handler"
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
+)
+
+type envVar = corev1ac.EnvVarApplyConfiguration
+
+// Reserved tells whether a variable of the function's environment is set by the
+// operator or the launcher, and not for the user to set.
+func Reserved(name string) bool {
+	switch name {
+	case "SERVER_PORT", "ADMIN_PORT", "SERVER_LISTENER", "ADMIN_LISTENER", "REQUEST_TIMEOUT", "REQUEST_CONCURRENCY":
+		return true
+	}
+	return strings.HasPrefix(name, "FUNCTION_")
+}
+
+// functionEnv is what the runtime reads, and after it what the user sets: the
+// values of later variables may contain earlier ones. All that Reserved names
+// and that has a meaning is there, because what is here goes before envFrom.
+func functionEnv(fn *v1beta1.Function, revision string) []*envVar {
+	all := []*envVar{
+		env("SERVER_PORT", portString(fn.Port())),
+		env("ADMIN_PORT", portString(v1beta1.AdminPort)),
+		env("FUNCTION_NAME", fn.Name),
+		env("FUNCTION_NAMESPACE", fn.Namespace),
+		env("FUNCTION_REVISION", revision),
+		env("REQUEST_TIMEOUT", fn.RequestTimeout().String()),
+		env("REQUEST_CONCURRENCY", strconv.Itoa(int(fn.Spec.Concurrency))),
+	}
+	if drain := drainTimeout(fn); drain != defaultDrainTimeout && !sets(fn, drainTimeoutName) {
+		all = append(all, env(drainTimeoutName, drain.String()))
+	}
+	for _, v := range fn.Spec.Env {
+		all = append(all, userEnv(v))
+	}
+	return all
+}
+
+func sets(fn *v1beta1.Function, name string) bool {
+	return slices.ContainsFunc(fn.Spec.Env, func(v v1beta1.EnvVar) bool { return v.Name == name })
+}
+
+func userEnv(v v1beta1.EnvVar) *envVar {
+	source := corev1ac.EnvVarSource()
+	switch from := v.ValueFrom; {
+	case from == nil:
+		return env(v.Name, v.Value)
+	case from.ConfigMapKeyRef != nil:
+		ref := corev1ac.ConfigMapKeySelector().WithName(from.ConfigMapKeyRef.Name).WithKey(from.ConfigMapKeyRef.Key)
+		ref.Optional = from.ConfigMapKeyRef.Optional
+		source.WithConfigMapKeyRef(ref)
+	case from.SecretKeyRef != nil:
+		ref := corev1ac.SecretKeySelector().WithName(from.SecretKeyRef.Name).WithKey(from.SecretKeyRef.Key)
+		ref.Optional = from.SecretKeyRef.Optional
+		source.WithSecretKeyRef(ref)
+	case from.FieldRef != nil:
+		// The API server owns no default here: the selector is one value to it.
+		source.WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath(from.FieldRef.FieldPath))
+	}
+	return corev1ac.EnvVar().WithName(v.Name).WithValueFrom(source)
+}
+
+func functionEnvFrom(fn *v1beta1.Function) []*corev1ac.EnvFromSourceApplyConfiguration {
+	var all []*corev1ac.EnvFromSourceApplyConfiguration
+	for _, from := range fn.Spec.EnvFrom {
+		source := corev1ac.EnvFromSource()
+		if from.Prefix != "" {
+			source.WithPrefix(from.Prefix)
+		}
+		if ref := from.ConfigMapRef; ref != nil {
+			source.WithConfigMapRef(corev1ac.ConfigMapEnvSource().WithName(ref.Name))
+			source.ConfigMapRef.Optional = ref.Optional
+		}
+		if ref := from.SecretRef; ref != nil {
+			source.WithSecretRef(corev1ac.SecretEnvSource().WithName(ref.Name))
+			source.SecretRef.Optional = ref.Optional
+		}
+		all = append(all, source)
+	}
+	return all
+}
+
+// fetches tells whether the builder may have to fetch modules for a source.
+func fetches(source string) bool {
+	return slices.ContainsFunc(handler.Split(handler.Filename, []byte(source)), func(f handler.File) bool { return f.Name == "go.mod" })
+}
+
+// moduleEnv tells the go command where modules come from.
+func moduleEnv(m settings.Modules) []*envVar {
+	var all []*envVar
+	for _, v := range []struct{ name, value string }{
+		{"GOPROXY", m.GoProxy},
+		{"GOPRIVATE", m.GoPrivate},
+		{"GONOPROXY", m.GoNoProxy},
+		{"GONOSUMDB", m.GoNoSumDB},
+		{"GOSUMDB", m.GoSumDB},
+		{"HTTP_PROXY", m.HTTPProxy},
+		{"HTTPS_PROXY", m.HTTPSProxy},
+		{"NO_PROXY", m.NoProxy},
+	} {
+		if v.value != "" {
+			all = append(all, env(v.name, v.value))
+		}
+	}
+	if m.CABundle.Name != "" {
+		all = append(all, env("SSL_CERT_FILE", caDir+"/"+caFile))
+	}
+	if m.Netrc.Name != "" {
+		all = append(all, env("NETRC", netrcDir+"/"+netrcFile))
+	}
+	return all
+}
+
+// env leaves an empty value out: the API server does not keep it, and what it
+// does not keep would be written again and again.
+func env(name, value string) *envVar {
+	v := corev1ac.EnvVar().WithName(name)
+	if value != "" {
+		v.WithValue(value)
+	}
+	return v
+}

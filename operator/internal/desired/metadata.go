@@ -1,0 +1,34 @@
+package desired
+
+import (
+	"strings"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
+)
+
+// PodMetadataPrefix begins the names of those labels and annotations of a
+// Function that its pods get too.
+const PodMetadataPrefix = "pod.goless.io/"
+
+// podMetadata is what the pods of a function have of the Function's labels and
+// annotations. An allow-list of prefixes, because what reads annotations of pods
+// may give them power over the node.
+type podMetadata struct{ labels, annotations map[string]string }
+
+func passed(fn *v1beta1.Function, s settings.Settings) podMetadata {
+	prefixes := append([]string{PodMetadataPrefix}, s.PodMetadataPrefixes...)
+	return podMetadata{labels: withPrefix(fn.Labels, prefixes), annotations: withPrefix(fn.Annotations, prefixes)}
+}
+
+func withPrefix(all map[string]string, prefixes []string) map[string]string {
+	kept := map[string]string{}
+	for name, value := range all {
+		for _, prefix := range prefixes {
+			if strings.HasPrefix(name, prefix) {
+				kept[name] = value
+			}
+		}
+	}
+	return kept
+}

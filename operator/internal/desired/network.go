@@ -1,0 +1,36 @@
+package desired
+
+import (
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// NetworkPolicy lets requests and scrapes in, by the ports that are for them, and
+// out whatever is not addressed to the machine below: the metadata services of
+// clouds hand out the machine's credentials.
+func NetworkPolicy(fn *v1beta1.Function) *networkingv1ac.NetworkPolicyApplyConfiguration {
+	ingress := networkingv1ac.NetworkPolicyIngressRule()
+	for _, port := range []string{portHTTP, portMetrics} {
+		ingress.WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromString(port)))
+	}
+	egress := networkingv1ac.NetworkPolicyEgressRule().WithTo(
+		block("0.0.0.0/0", "169.254.169.254/32"),
+		block("::/0", "fd00:ec2::254/128"),
+	)
+	return networkingv1ac.NetworkPolicy(fn.Name, fn.Namespace).
+		WithLabels(labels(fn)).
+		WithOwnerReferences(owner(fn)).
+		WithSpec(networkingv1ac.NetworkPolicySpec().
+			WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))).
+			WithPolicyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress).
+			WithIngress(ingress).
+			WithEgress(egress))
+}
+
+func block(all, except string) *networkingv1ac.NetworkPolicyPeerApplyConfiguration {
+	return networkingv1ac.NetworkPolicyPeer().WithIPBlock(networkingv1ac.IPBlock().WithCIDR(all).WithExcept(except))
+}

@@ -1,0 +1,60 @@
+package desired_test
+
+import (
+	"testing"
+
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// An operator with other images leaves the template of one before it alone, as
+// long as the user wants the same, and nobody else has changed it.
+func TestKept(t *testing.T) {
+	next := configured
+	next.Images.Builder, next.Images.Function = "builder-2", "launch-2"
+	next.Build.Modules.GoProxy = "off"
+
+	same := func(*v1beta1.Function) {}
+	intact := func(*appsv1ac.DeploymentApplyConfiguration) {}
+	for name, test := range map[string]struct {
+		change func(*v1beta1.Function)                      // by the user, since
+		tamper func(*appsv1ac.DeploymentApplyConfiguration) // by somebody else
+		kept   bool
+	}{
+		"Unchanged":   {tamper: intact, change: same, kept: true},
+		"Scaled":      {tamper: intact, change: func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(5)) }, kept: true},
+		"Moved":       {tamper: intact, change: func(fn *v1beta1.Function) { fn.Spec.Service = "other" }, kept: true},
+		"Labelled":    {tamper: intact, change: func(fn *v1beta1.Function) { fn.Labels["a"] = "b" }, kept: true},
+		"Source":      {tamper: intact, change: func(fn *v1beta1.Function) { fn.Spec.Function += "\n" }},
+		"Environment": {tamper: intact, change: func(fn *v1beta1.Function) { fn.Spec.Env = fn.Spec.Env[1:] }},
+		"Asked":       {tamper: intact, change: func(fn *v1beta1.Function) { fn.Annotations["goless.io/upgrade"] = "2" }},
+		"PodLabel":    {tamper: intact, change: func(fn *v1beta1.Function) { fn.Labels = map[string]string{"pod.goless.io/team": "red"} }},
+		"ForeignImage": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
+			d.Spec.Template.Spec.Containers[0].WithImage("evil")
+		}},
+		"LessOwned":  {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template.Spec.SecurityContext = nil }},
+		"NoTemplate": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template = nil }},
+		"NoLabels":   {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template.Labels = nil }},
+		"NoMetadata": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.ObjectMetaApplyConfiguration = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fn := function(everyField)
+			owned := desired.Deployment(fn, configured, "")
+			test.tamper(owned)
+			test.change(fn)
+			want := desired.Deployment(fn, next, "")
+			got := desired.Kept(want, owned)
+			if image := *got.Spec.Template.Spec.InitContainers[0].Image; (image != "builder-2") != test.kept {
+				t.Errorf("the builder is %s", image)
+			}
+			if *got.Spec.Replicas != fn.WantedReplicas() {
+				t.Errorf("%d replicas", *got.Spec.Replicas)
+			}
+			if image := *want.Spec.Template.Spec.InitContainers[0].Image; image != "builder-2" {
+				t.Errorf("want was changed: %s", image)
+			}
+		})
+	}
+}

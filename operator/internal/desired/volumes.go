@@ -1,0 +1,83 @@
+package desired
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"goless.io/builder/handler"
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
+)
+
+// Volumes of a function's pod and where they are mounted.
+const (
+	volumeSource  = "source"
+	volumeProgram = "program"
+	volumeTmp     = "tmp"
+	volumeCA      = "ca"
+	volumeNetrc   = "netrc"
+
+	sourceDir  = "/source"
+	programDir = "/function"
+	tmpDir     = "/tmp"
+	caDir      = "/etc/goless/ca"
+	netrcDir   = "/etc/goless/netrc"
+
+	caFile    = "ca.crt"
+	netrcFile = "netrc"
+
+	program        = programDir + "/server"
+	terminationLog = "/dev/termination-log"
+)
+
+func volumes(fn *v1beta1.Function, s settings.Settings) []*corev1ac.VolumeApplyConfiguration {
+	all := []*corev1ac.VolumeApplyConfiguration{
+		corev1ac.Volume().WithName(volumeSource).WithConfigMap(corev1ac.ConfigMapVolumeSource().
+			WithName(ConfigMapName(fn, Revision(fn.Spec.Function))).
+			WithItems(corev1ac.KeyToPath().WithKey(handler.Filename).WithPath(handler.Filename))),
+		emptyDir(volumeProgram, "256Mi"),
+		emptyDir(volumeTmp, "512Mi"),
+	}
+	if fetches(fn.Spec.Function) {
+		all = append(all, moduleVolumes(s.Build.Modules)...)
+	}
+	return all
+}
+
+// moduleVolumes hold what the builder needs to be let in where modules are. A
+// namespace may do without: then what is public can be fetched.
+func moduleVolumes(m settings.Modules) []*corev1ac.VolumeApplyConfiguration {
+	var all []*corev1ac.VolumeApplyConfiguration
+	if m.CABundle.Name != "" {
+		all = append(all, corev1ac.Volume().WithName(volumeCA).WithConfigMap(corev1ac.ConfigMapVolumeSource().
+			WithName(m.CABundle.Name).WithOptional(true).
+			WithItems(corev1ac.KeyToPath().WithKey(m.CABundle.Key).WithPath(caFile))))
+	}
+	if m.Netrc.Name != "" {
+		all = append(all, corev1ac.Volume().WithName(volumeNetrc).WithSecret(corev1ac.SecretVolumeSource().
+			WithSecretName(m.Netrc.Name).WithOptional(true).
+			WithItems(corev1ac.KeyToPath().WithKey(m.Netrc.Key).WithPath(netrcFile))))
+	}
+	return all
+}
+
+// moduleMounts are the mounts of moduleVolumes.
+func moduleMounts(m settings.Modules) []*corev1ac.VolumeMountApplyConfiguration {
+	var all []*corev1ac.VolumeMountApplyConfiguration
+	if m.CABundle.Name != "" {
+		all = append(all, mount(volumeCA, caDir).WithReadOnly(true))
+	}
+	if m.Netrc.Name != "" {
+		all = append(all, mount(volumeNetrc, netrcDir).WithReadOnly(true))
+	}
+	return all
+}
+
+func mount(volume, path string) *corev1ac.VolumeMountApplyConfiguration {
+	return corev1ac.VolumeMount().WithName(volume).WithMountPath(path)
+}
+
+func emptyDir(name, limit string) *corev1ac.VolumeApplyConfiguration {
+	return corev1ac.Volume().WithName(name).
+		WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse(limit)))
+}

@@ -1,0 +1,176 @@
+package function_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
+)
+
+// asOperator is a client with the account of the operator: a stolen token.
+func asOperator(t *testing.T) client.Client {
+	t.Helper()
+	config := rest.CopyConfig(server)
+	config.Impersonate.UserName = operatorAccount
+	c, err := client.New(config, client.Options{Scheme: cluster.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// forged is the Deployment of a Function in the hands of somebody who has the
+// operator's account.
+func forged(t *testing.T, fn *v1beta1.Function, forge func(*appsv1.Deployment)) *appsv1.Deployment {
+	t.Helper()
+	s := configured
+	s.Build.Modules.Netrc = settings.Key{Name: "modules", Key: "netrc"}
+	text, err := json.Marshal(desired.Deployment(fn, s, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d appsv1.Deployment
+	if err := json.Unmarshal(text, &d); err != nil {
+		t.Fatal(err)
+	}
+	forge(&d)
+	return &d
+}
+
+// The fence lets through what Functions become, and nothing else: not even when
+// the writer has the operator's account.
+func TestFenceOfDeployments(t *testing.T) {
+	thief := asOperator(t)
+	fn := create(t, "fenced", everyField)
+	await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	fn = get(t, fn)
+	fn.Spec.Function = "-- go.mod --\nmodule m\n" // of the name of another Function, so that it can be created
+	pod := func(change func(*corev1.PodSpec)) func(*appsv1.Deployment) {
+		return func(d *appsv1.Deployment) { change(&d.Spec.Template.Spec) }
+	}
+	create := func(forge func(*appsv1.Deployment)) error {
+		other := fn.DeepCopy()
+		other.Name = "other"
+		return thief.Create(t.Context(), forged(t, other, forge), client.DryRunAll)
+	}
+	eventually(t, "the fence stands", func() bool {
+		return apierrors.IsInvalid(create(func(d *appsv1.Deployment) { d.OwnerReferences = nil }))
+	})
+	if err := create(func(*appsv1.Deployment) {}); err != nil {
+		t.Errorf("what a Function becomes is refused: %v", err)
+	}
+	for name, test := range map[string]struct {
+		forge func(*appsv1.Deployment)
+		want  string
+	}{
+		"Nobodys":       {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, "only Deployments of Functions"},
+		"NoController":  {func(d *appsv1.Deployment) { d.OwnerReferences[0].Controller = nil }, "only Deployments of Functions"},
+		"SomebodyElses": {func(d *appsv1.Deployment) { d.OwnerReferences[0].Kind = "Job" }, "only Deployments of Functions"},
+		"HostPath": {pod(func(p *corev1.PodSpec) {
+			p.Volumes[1].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
+		}), "only volumes"},
+		"Secret": {pod(func(p *corev1.PodSpec) {
+			p.Volumes[1].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}
+		}), "only volumes"},
+		"Netrc":          {pod(func(p *corev1.PodSpec) { p.Containers[0].VolumeMounts[0].Name = "netrc" }), "for the builder alone"},
+		"ServiceAccount": {pod(func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }), "no service account"},
+		"Token":          {pod(func(p *corev1.PodSpec) { p.AutomountServiceAccountToken = new(true) }), "no service account"},
+		"ForeignImage":   {pod(func(p *corev1.PodSpec) { p.Containers[0].Image = "evil/launch:1" }), "only the images"},
+		"SimilarImage":   {pod(func(p *corev1.PodSpec) { p.Containers[0].Image = "example/launcher" }), "only the images"},
+		"SneakyImage":    {pod(func(p *corev1.PodSpec) { p.Containers[0].Image = "evil.example:5000/example/launch" }), "only the images"},
+		"HostNetwork":    {pod(func(p *corev1.PodSpec) { p.HostNetwork = true }), "nothing of the node"},
+		"HostPID":        {pod(func(p *corev1.PodSpec) { p.HostPID = true }), "nothing of the node"},
+		"HostPort":       {pod(func(p *corev1.PodSpec) { p.Containers[0].Ports[0].HostPort = 80 }), "nothing of the node"},
+		"NodeName":       {pod(func(p *corev1.PodSpec) { p.NodeName = "control-plane" }), "nothing of the node"},
+		"Privileged": {pod(func(p *corev1.PodSpec) {
+			p.Containers[0].SecurityContext.Privileged, p.Containers[0].SecurityContext.AllowPrivilegeEscalation = new(true), nil
+		}), "without privileges"},
+		"Capability": {pod(func(p *corev1.PodSpec) {
+			p.InitContainers[0].SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"}
+		}), "without privileges"},
+		"Writable": {pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.ReadOnlyRootFilesystem = nil }), "without privileges"},
+		"Root":     {pod(func(p *corev1.PodSpec) { p.SecurityContext.RunAsNonRoot = nil }), "not as root"},
+		"RootUser": {pod(func(p *corev1.PodSpec) { p.Containers[0].SecurityContext.RunAsUser = new(int64(0)) }), "without privileges"},
+		"Command":  {pod(func(p *corev1.PodSpec) { p.Containers[0].Command = []string{"sh"} }), "no command"},
+		"Sidecar": {pod(func(p *corev1.PodSpec) {
+			p.Containers = append(p.Containers, p.Containers[0])
+			p.Containers[1].Name = "more"
+			p.Containers[1].Ports = nil
+		}), "one container"},
+		"Selector": {func(d *appsv1.Deployment) {
+			d.Spec.Selector.MatchLabels = map[string]string{"app": "bank"}
+			d.Spec.Template.Labels = map[string]string{"app": "bank"}
+		}, "the selector"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := create(test.forge); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want a refusal that says %q", err, test.want)
+			}
+		})
+	}
+}
+
+// What belongs to nobody, or to somebody else, is out of reach.
+func TestFenceOfOthersObjects(t *testing.T) {
+	thief := asOperator(t)
+	namespace := newNamespace(t)
+	meta := metav1.ObjectMeta{Name: "bank", Namespace: namespace}
+	labels := map[string]string{"app": "bank"}
+	theirs := []client.Object{
+		&corev1.ConfigMap{ObjectMeta: meta},
+		&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}},
+		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		}},
+	}
+	for _, object := range theirs {
+		if err := cluster.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		adopt := client.MergeFrom(object.DeepCopyObject().(client.Object))
+		object.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: "goless.io/v1beta1", Kind: "Function", Name: "bank", UID: "1", Controller: new(true),
+		}})
+		if err := thief.Patch(t.Context(), object, adopt, client.DryRunAll); !refusedByFence(err) {
+			t.Errorf("adopting %T: %v", object, err)
+		}
+		if _, isDeployment := object.(*appsv1.Deployment); isDeployment {
+			continue // which the operator has no right to delete
+		}
+		if err := thief.Delete(t.Context(), object, client.DryRunAll); !refusedByFence(err) {
+			t.Errorf("deleting %T: %v", object, err)
+		}
+	}
+
+	fn := create(t, "open", func(fn *v1beta1.Function) { fn.Namespace = namespace })
+	service := await(t, fn, "svc", &corev1.Service{}, nil)
+	for name, change := range map[string]func(*corev1.ServiceSpec){
+		"external":  func(s *corev1.ServiceSpec) { s.ExternalIPs = []string{"203.0.113.1"} },
+		"node port": func(s *corev1.ServiceSpec) { s.Type = corev1.ServiceTypeNodePort },
+		"selector":  func(s *corev1.ServiceSpec) { s.Selector = labels },
+	} {
+		changed := service.DeepCopy()
+		change(&changed.Spec)
+		if err := thief.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !refusedByFence(err) {
+			t.Errorf("a Service with another %s: %v", name, err)
+		}
+	}
+}
+
+func refusedByFence(err error) bool {
+	return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
+}

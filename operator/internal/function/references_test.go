@@ -1,0 +1,113 @@
+package function_test
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// A value that the environment takes from a ConfigMap rolls the function out when
+// it changes. Nothing else about the ConfigMap does.
+func TestReferencedConfigMaps(t *testing.T) {
+	fn := create(t, "refers", func(fn *v1beta1.Function) {
+		fn.Spec.Env = []v1beta1.EnvVar{{Name: "LEVEL", ValueFrom: &v1beta1.EnvVarSource{ConfigMapKeyRef: &v1beta1.KeyRef{Name: "one", Key: "level"}}}}
+		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{ConfigMapRef: &v1beta1.ObjectRef{Name: "all", Optional: new(true)}}}
+	})
+	seen := values(t, fn, "")
+	one := configMap(t, fn, "one", map[string]string{"level": "info", "other": "x"})
+	seen = values(t, fn, seen)
+	all := configMap(t, fn, "all", map[string]string{"A": "1"})
+	seen = values(t, fn, seen)
+
+	all.Data["A"] = "2"
+	overwrite(t, all)
+	seen = values(t, fn, seen)
+	one.Data["level"] = "debug"
+	overwrite(t, one)
+	seen = values(t, fn, seen)
+	if err := cluster.Delete(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	values(t, fn, seen)
+}
+
+// Labels and keys that are not referred to leave the hash as it is.
+func TestUnreferencedValuesChangeNothing(t *testing.T) {
+	fn := create(t, "refers", func(fn *v1beta1.Function) {
+		fn.Spec.Env = []v1beta1.EnvVar{{Name: "LEVEL", ValueFrom: &v1beta1.EnvVarSource{ConfigMapKeyRef: &v1beta1.KeyRef{Name: "one", Key: "level"}}}}
+	})
+	before := values(t, fn, "")
+	one := configMap(t, fn, "one", map[string]string{"level": "info"})
+	before = values(t, fn, before)
+	looks := reconciles(t)
+	one.Data["other"], one.Labels = "y", map[string]string{"new": "label"}
+	overwrite(t, one)
+	eventually(t, "the operator looks again", func() bool { return reconciles(t) > looks })
+	// What it does after that look would show when it has looked once more.
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 2 })
+	if got := deployment.Spec.Template.Annotations[desired.ValuesAnnotation]; got != before {
+		t.Errorf("the hash went from %s to %s", before, got)
+	}
+}
+
+// By default the operator asks for no Secret at all; with the right to, it rolls
+// out what they change.
+func TestReferencedSecrets(t *testing.T) {
+	fn := create(t, "secretive", func(fn *v1beta1.Function) {
+		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{SecretRef: &v1beta1.ObjectRef{Name: "s"}}}
+	})
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
+	if got := deployment.Spec.Template.Annotations[desired.ValuesAnnotation]; got != "" {
+		t.Errorf("there is a hash of a Secret: %s", got)
+	}
+	for _, request := range writes.reads() {
+		if strings.Contains(request, "/secrets") {
+			t.Errorf("the operator has asked for Secrets: %s", request)
+		}
+	}
+
+	if err := install(t.Context(), "optional/secrets.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	settings := configured
+	settings.WatchSecrets = true
+	settings.Namespaces = []string{fn.Namespace}
+	exchangeOperator(t, settings, &writeLog{})
+	seen := values(t, fn, "")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: fn.Namespace}, StringData: map[string]string{"a": "b"}}
+	if err := cluster.Create(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	seen = values(t, fn, seen)
+	secret.StringData = map[string]string{"a": "c"}
+	overwrite(t, secret)
+	values(t, fn, seen)
+}
+
+// values waits until the hash in the pod template is another one.
+func values(t *testing.T, fn *v1beta1.Function, before string) string {
+	t.Helper()
+	var now string
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		now = d.Spec.Template.Annotations[desired.ValuesAnnotation]
+		return now != before
+	})
+	return now
+}
+
+func configMap(t *testing.T, fn *v1beta1.Function, name string, data map[string]string) *corev1.ConfigMap {
+	t.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: fn.Namespace}, Data: data}
+	if err := cluster.Create(t.Context(), object, client.FieldOwner("somebody")); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}

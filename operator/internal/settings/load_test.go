@@ -1,0 +1,108 @@
+package settings_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"goless.io/operator/internal/settings"
+)
+
+const head = "apiVersion: config.goless.io/v1beta1\nkind: OperatorConfiguration\n"
+
+// installed is the file as deploy/ has it.
+func installed(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "25-config.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object corev1.ConfigMap
+	if err := yaml.UnmarshalStrict(text, &object); err != nil {
+		t.Fatal(err)
+	}
+	return object.Data["config.yaml"]
+}
+
+// The file that is installed changes nothing.
+func TestInstalledFileIsTheDefault(t *testing.T) {
+	got, err := settings.Parse([]byte(installed(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(settings.Settings{APIVersion: settings.APIVersion, Kind: settings.Kind}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// With its examples taken out of the comments it is valid, and sets every field
+// that there is.
+func TestInstalledFileShowsEverySetting(t *testing.T) {
+	examples := regexp.MustCompile(`(?m)^#( *[a-zA-Z]+:.*)$`).ReplaceAllString(installed(t), "$1")
+	got, err := settings.Parse([]byte(examples))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, examples)
+	}
+	unset(t, "", reflect.ValueOf(got))
+	if limit := got.Build.Resources.Limits.Memory.String(); limit != "768Mi" || got.Build.MaxTimeout.Duration != 10*time.Minute {
+		t.Errorf("build is %+v", got.Build)
+	}
+}
+
+// unset fails the test for each field without a value. Limits of cpu are the
+// exception: serving has none by default.
+func unset(t *testing.T, path string, v reflect.Value) {
+	t.Helper()
+	if v.Kind() == reflect.Struct && strings.HasPrefix(v.Type().PkgPath(), "goless.io/") {
+		for i := range v.NumField() {
+			unset(t, path+"."+v.Type().Field(i).Name, v.Field(i))
+		}
+		return
+	}
+	if v.IsZero() && path != ".Function.Resources.Limits.CPU" {
+		t.Errorf("deploy/25-config.yaml does not show %s", path)
+	}
+}
+
+func TestWrongFiles(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"Empty":         {"", "it is nothing of nothing, must be kind: OperatorConfiguration"},
+		"OtherVersion":  {"apiVersion: config.goless.io/v2\nkind: OperatorConfiguration\n", "must be kind: OperatorConfiguration and apiVersion: config.goless.io/v1beta1"},
+		"TypingMistake": {head + "rolout: Always\n", `unknown field "rolout"`},
+		"Twice":         {head + "rollout: Always\nrollout: OnChange\n", "already set"},
+		"NotYAML":       {head + "\t", "yaml"},
+		"Rollout":       {head + "rollout: Never\n", `rollout: "Never" must be OnChange or Always`},
+		"Namespace":     {head + "namespaces: [a_b]\n", `"a_b" is not the name of a namespace`},
+		"Prefix":        {head + "podMetadataPrefixes: [example.com]\n", "must be a domain with a slash"},
+		"TheirPrefix":   {head + "podMetadataPrefixes: [container.apparmor.security.beta.kubernetes.io/]\n", "belongs to kubernetes.io"},
+		"OurPrefix":     {head + "podMetadataPrefixes: [goless.io/]\n", "belongs to goless.io"},
+		"Replicas":      {head + "function: {maxReplicas: -1}\n", "function.maxReplicas: must not be negative"},
+		"Amount":        {head + "function: {maxResources: {memory: much}}\n", "quantities must match"},
+		"Negative":      {head + "build: {resources: {limits: {cpu: -1}}}\n", "build.resources.limits: cpu must not be negative"},
+		"Resource":      {head + "build: {resources: {limits: {gpu: 1}}}\n", `unknown field "gpu"`},
+		"Timeout":       {head + "build: {timeout: 60}\n", "build.timeout"},
+		"LowTimeout":    {head + "build: {maxTimeout: -1s}\n", "must not be negative"},
+		"HalfAKey":      {head + "build: {modules: {netrc: {name: a}}}\n", "build.modules.netrc: give name and key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := settings.Parse([]byte(test.text))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	if _, err := settings.Load("nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "reading the configuration") {
+		t.Errorf("a file that is missing: %v", err)
+	}
+	if _, err := settings.Load(""); err != nil {
+		t.Errorf("no file: %v", err)
+	}
+}
