@@ -9,9 +9,21 @@ GENERATED := deploy/10-crd.yaml operator/api/v1beta1/zz_generated.deepcopy.go bu
 BIN       := .cache/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
+# The platforms of the images, such as linux/amd64,linux/arm64. The data of the
+# builder's image is for one of them, so that image is made for one after the other.
+ARCH      = $(shell go env GOARCH)
+PLATFORMS = linux/$(ARCH)
+comma    := ,
+ARCHES    = $(patsubst linux/%,%,$(subst $(comma), ,$(PLATFORMS)))
+
 # The end-to-end tests let a real Prometheus scrape. Debian's is unpacked and not
 # installed, so that no service of it starts.
 PROMETHEUS := $(or $(shell command -v prometheus),.cache/prometheus/usr/bin/prometheus)
+
+# The modules that functions of the end-to-end tests need, as a module proxy has
+# them, in the image of one.
+MODULES_SERVED := test/e2e/modproxy/kodata/modules
+DEPENDENCIES   := test/e2e/testdata/dependencies
 
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc),-race)
@@ -49,14 +61,19 @@ install: kodata $(BIN)/ko $(CLUSTER) ## install Goless into the cluster, images 
 	kubectl -n goless-system rollout status deployment/goless-operator --timeout=180s
 
 .PHONY: images
-images: kodata $(BIN)/ko ## build all images and push them to KO_DOCKER_REPO
+images: $(BIN)/ko $(BIN)/crane ## build all images for PLATFORMS and push them to KO_DOCKER_REPO
 	@test -n "$(KO_DOCKER_REPO)" || { echo "set KO_DOCKER_REPO to a registry that you may push to, for example KO_DOCKER_REPO=localhost:5000"; exit 1; }
-	ko build --base-import-paths ./operator/cmd/goless-operator ./builder/cmd/builder ./runtime/cmd/launch
+	@ko build --base-import-paths --platform=$(PLATFORMS) ./operator/cmd/goless-operator ./runtime/cmd/launch
+	@for arch in $(ARCHES); do \
+	  $(MAKE) kodata ARCH=$$arch >&2; \
+	  manifests+=" --manifest $$(ko build --base-import-paths --platform=linux/$$arch ./builder/cmd/builder)"; \
+	done; crane index append $$manifests --tag $(KO_DOCKER_REPO)/builder:latest
+	@$(MAKE) kodata
 
 .PHONY: kodata
 kodata: ## fetch the Go toolchain of functions and warm its build cache, for the builder image
-	$(call say,preparing the builder image: toolchain and warm build cache)
-	@go run ./builder/cmd/kodata builder/cmd/builder/kodata
+	$(call say,preparing the builder image for $(ARCH): toolchain and warm build cache)
+	@go run ./builder/cmd/kodata -arch $(ARCH) builder/cmd/builder/kodata
 
 .PHONY: cluster-up
 cluster-up: ## start a real Kubernetes on this machine (as root, without Docker)
@@ -70,12 +87,13 @@ cluster-down: ## stop that Kubernetes and leave nothing of it behind
 ##@ Test
 
 .PHONY: unit
-unit: kodata ## run the tests of all modules, some against etcd and kube-apiserver
+unit: kodata $(PROMETHEUS) ## run the tests of all modules, some against etcd and kube-apiserver
 	$(call say,testing the modules)
 	@cd test/cluster && GOWORK=off go run ./cmd/cluster build
 	@mkdir -p .cache/assets && for name in etcd kube-apiserver kubectl; do ln -sfn ../cluster/bin/kubernetes .cache/assets/$$name; done
 	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets go test ./operator/... ./builder/...
 	@go test $(RACE) ./runtime/...
+	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) go test ./monitoring/... ./otlp/...
 	@cd test/cluster && GOWORK=off go test ./...
 
 .PHONY: lint
@@ -92,9 +110,10 @@ verify: $(BIN)/controller-gen ## prove that generated files are current and that
 	@for module in $(MODULES) test test/cluster; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
 
 .PHONY: e2e
-e2e: install $(PROMETHEUS) ## run the end-to-end tests on the real cluster
+e2e: install $(PROMETHEUS) $(MODULES_SERVED) ## run the end-to-end tests on the real cluster
 	$(call say,testing on the real cluster)
-	@$(ENV) && export PROMETHEUS=$(abspath $(PROMETHEUS)) && cd test && GOWORK=off go test -count=1 -timeout 30m ./e2e/...
+	@$(ENV) && cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
+	MODPROXY_IMAGE=$$(ko build --base-import-paths ./e2e/modproxy) go test -count=1 -timeout 30m ./e2e/...
 
 .PHONY: bench
 bench: install ## measure on the real cluster; prints a table and writes .cache/bench.json
@@ -121,6 +140,12 @@ help: ## list the targets
 	{ command -v apt-get >/dev/null || { echo "install prometheus, then try again"; exit 1; }; } && \
 	{ apt-get download -q prometheus 2>/dev/null || { apt-get update -q && apt-get download -q prometheus; }; } && \
 	dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb
+
+$(MODULES_SERVED): $(DEPENDENCIES)/go.sum
+	$(call say,fetching the modules that the tests' functions need)
+	@rm -rf $(@D) && mkdir -p $(@D) && \
+	export GOWORK=off GOFLAGS=-modcacherw GOMODCACHE=$(abspath .cache/modproxy) && \
+	(cd $(DEPENDENCIES) && go mod download all) && cp -r .cache/modproxy/cache/download $@ && rm -rf $@/sumdb
 
 $(BIN)/%: tools/go.mod tools/go.sum
 	$(call say,building $* (some minutes the first time))

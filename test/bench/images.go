@@ -32,7 +32,7 @@ func (b *bench) images(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("measuring %s: %w", figure, err)
 		}
-		b.results = append(b.results, result{Name: figure, Value: round(mebibytes), Unit: "MiB", N: 1})
+		b.results.add(figure, mebibytes, "MiB", 1)
 	}
 	return nil
 }

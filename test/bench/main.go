@@ -1,141 +1,92 @@
-// Command bench measures Goless on the cluster that KUBECONFIG names: how long
-// it takes until a Function is ready, against a plain Deployment of the same
-// program in an image of its own, both in the same run and by turns.
+// Command bench measures Goless: how long builds take, what the runtime costs a
+// request, and how long it takes on the cluster that KUBECONFIG names until a
+// Function is ready. Everything is measured against a baseline in the same run
+// and by turns, because no two machines are alike.
 //
 // It prints a table and writes the same figures as JSON. PLAIN_IMAGE is the
-// image of the baseline; make bench builds it.
+// image of the baseline on the cluster; make bench builds it.
 package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/signal"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"goless.io/operator/api/v1beta1"
+	"slices"
+	"strings"
 )
+
+// A group measures figures that belong together.
+type group struct {
+	// name selects the group, and is what its rows begin with or, for the
+	// cluster, what they need.
+	name string
+
+	measure func(ctx context.Context, s *session) error
+}
+
+var groups = []group{
+	{"build", measureBuild},
+	{"runtime", measureRuntime},
+	{"cluster", measureCluster},
+}
 
 func main() {
 	n := flag.Int("n", 20, "how many samples of each kind to take")
-	output := flag.String("o", "bench.json", "write the figures to this `file` as JSON")
+	output := flag.String("o", "bench.json", "write the figures to this `file` as JSON, beside those of other groups that it has")
+	only := flag.String("only", "", "measure only these comma-separated `groups`: "+strings.Join(names(groups), ", "))
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *n, *output); err != nil {
+	if err := run(ctx, *n, *output, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1) //nolint:gocritic // stop has nothing to do at the end
 	}
 }
 
-func run(ctx context.Context, n int, output string) error {
-	plainImage := os.Getenv("PLAIN_IMAGE")
-	if plainImage == "" {
-		return errors.New("PLAIN_IMAGE is not set: make bench builds the image and sets it")
-	}
-	b, err := connect(ctx, plainImage)
+func run(ctx context.Context, n int, output, only string) error {
+	selected, err := choose(only)
 	if err != nil {
 		return err
 	}
-	defer b.cleanUp()
-	if err := b.measure(ctx, n); err != nil {
-		return err
-	}
-	if err := b.images(ctx); err != nil {
-		return err
-	}
-	return b.results.write(os.Stdout, output)
-}
-
-// bench takes samples in a namespace of its own.
-type bench struct {
-	client     client.WithWatch
-	clientset  *kubernetes.Clientset
-	namespace  string
-	plainImage string
-	samples    map[string][]float64
-	results    results
-}
-
-func connect(ctx context.Context, plainImage string) (*bench, error) {
-	config, err := ctrl.GetConfig()
+	s, err := newSession(n)
 	if err != nil {
-		return nil, fmt.Errorf("finding a cluster, set KUBECONFIG: %w", err)
+		return err
 	}
-	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
-		return nil, err
-	}
-	b := &bench{plainImage: plainImage, samples: map[string][]float64{}}
-	if b.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
-		return nil, err
-	}
-	if b.clientset, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	namespace := &corev1.Namespace{}
-	namespace.GenerateName = "goless-bench-"
-	if err := b.client.Create(ctx, namespace); err != nil {
-		return nil, fmt.Errorf("creating a namespace: %w", err)
-	}
-	b.namespace = namespace.Name
-	return b, nil
-}
-
-func (b *bench) cleanUp() {
-	namespace := &corev1.Namespace{}
-	namespace.Name = b.namespace
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := b.client.Delete(ctx, namespace); err != nil {
-		fmt.Fprintln(os.Stderr, "bench: removing the namespace:", err)
-	}
-}
-
-// measure takes n samples of each kind by turns, after one of each that does not
-// count because images are pulled in it. The pauses are random, because the
-// kubelet looks at containers once a second and a fixed rhythm would always meet
-// it at the same point.
-func (b *bench) measure(ctx context.Context, n int) error {
-	subjects := []subject{b.function, b.plain}
-	for i := range n + 1 {
-		fmt.Fprintf(os.Stderr, "\rround %d of %d ", i, n)
-		rand.Shuffle(len(subjects), func(i, j int) { subjects[i], subjects[j] = subjects[j], subjects[i] })
-		for _, sample := range subjects {
-			time.Sleep(rand.N(time.Second))
-			if err := sample(ctx, i); err != nil {
-				return err
-			}
-		}
-		if i == 0 {
-			clear(b.samples)
+	defer s.close()
+	if len(selected) < len(groups) {
+		if err := s.results.read(output); err != nil {
+			return err
 		}
 	}
-	fmt.Fprintln(os.Stderr)
-	b.results.compare("deploy.function", b.samples["deploy.function"], b.samples["deploy.plain"], "s")
-	b.results.compare("update.function", b.samples["update.function"], b.samples["update.plain"], "s")
-	for _, phase := range phases {
-		b.results.compare("phase."+phase.name, b.samples["phase."+phase.name], nil, "s")
+	for _, g := range selected {
+		if err := g.measure(ctx, s); err != nil {
+			return fmt.Errorf("measuring %s: %w", g.name, err)
+		}
 	}
-	b.results.compare("compile.wall", b.samples["compile.wall"], nil, "s")
-	b.results.compare("compile.memory", b.samples["compile.memory"], nil, "MiB")
-	return nil
+	return s.results.write(os.Stdout, output)
 }
 
-// subject takes the i-th sample of one kind.
-type subject func(ctx context.Context, i int) error
+// choose returns the groups that a comma-separated list names, or all.
+func choose(only string) ([]group, error) {
+	if only == "" {
+		return groups, nil
+	}
+	var chosen []group
+	for name := range strings.SplitSeq(only, ",") {
+		i := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no group %q, choose from: %s", name, strings.Join(names(groups), ", "))
+		}
+		chosen = append(chosen, groups[i])
+	}
+	return chosen, nil
+}
 
-// record adds a figure to the samples of a kind.
-func (b *bench) record(kind string, value float64) {
-	b.samples[kind] = append(b.samples[kind], value)
+func names(all []group) (names []string) {
+	for _, g := range all {
+		names = append(names, g.name)
+	}
+	return names
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -22,6 +24,36 @@ type result struct {
 
 type results []result
 
+// add adds one figure that is compared with nothing, of n samples.
+func (r *results) add(name string, value float64, unit string, n int) {
+	r.put(result{Name: name, Value: round(value), Unit: unit, N: n})
+}
+
+// addRatio adds a figure and the one that it is compared with.
+func (r *results) addRatio(name string, value, baseline float64, unit string, n int) {
+	r.put(result{Name: name, Value: round(value), Unit: unit, Baseline: new(round(baseline)), Ratio: new(round(value / baseline)), N: n})
+}
+
+// put replaces what an earlier run has said of the same.
+func (r *results) put(one result) {
+	*r = append(slices.DeleteFunc(*r, func(old result) bool { return old.Name == one.Name }), one)
+}
+
+// read takes over what the file has, if there is one.
+func (r *results) read(file string) error {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, r); err != nil {
+		return fmt.Errorf("reading the figures of the last run, remove %s to go without: %w", file, err)
+	}
+	return nil
+}
+
 // compare adds the median and the 90th percentile of samples, with those of the
 // baseline unless it is nil.
 func (r *results) compare(name string, samples, baseline []float64, unit string) {
@@ -31,7 +63,7 @@ func (r *results) compare(name string, samples, baseline []float64, unit string)
 			one.Baseline = new(percentile(baseline, p))
 			one.Ratio = new(round(one.Value / *one.Baseline))
 		}
-		*r = append(*r, one)
+		r.put(one)
 	}
 }
 
@@ -40,6 +72,8 @@ func percentile(samples []float64, p float64) float64 {
 	sorted := slices.Sorted(slices.Values(samples))
 	return round(sorted[int(math.Ceil(p*float64(len(sorted))))-1])
 }
+
+func median(samples []float64) float64 { return percentile(samples, 0.5) }
 
 func round(value float64) float64 { return math.Round(value*1000) / 1000 }
 

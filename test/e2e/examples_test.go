@@ -46,6 +46,11 @@ var examples = []struct {
 		{method: "OPTIONS", path: "/", status: 204},
 		{method: "POST", path: "/", body: strings.Repeat("word ", 300_000), status: 413},
 	}},
+	{"site.yaml", []call{
+		{method: "GET", path: "/", status: 200, part: "<h1>Home</h1>\n<p>This site is one Function.</p>"},
+		{method: "GET", path: "/about", status: 200, part: "<h1>About</h1>"},
+		{method: "GET", path: "/none", status: 404},
+	}},
 	// This one calls json-api.yaml, and finds there what the calls above left.
 	{"caller.yaml", []call{
 		{method: "GET", path: "/", status: 200, part: "<h1>2 notes</h1><ul><li>buy milk</li><li>&lt;b&gt;</li></ul>"},

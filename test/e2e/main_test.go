@@ -55,7 +55,12 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	var err error
+	modules, err := startModuleProxy(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting the proxy for Go modules:", err)
+		return 1
+	}
+	defer modules.remove(context.Background()) //nolint:errcheck // the next run makes its own
 	if caller, err = startProbe(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "starting the program that sends requests:", err)
 		return 1

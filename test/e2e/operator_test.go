@@ -91,8 +91,7 @@ func (ns *namespace) nothingTwice() {
 func TestOperatorLeaderIsReplaced(t *testing.T) {
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(function("followed", answering("one leader"))))
-	pods := ns.scaleOperator(2)
-	defer ns.scaleOperator(1)
+	pods := ns.operators(2)
 
 	for i, pod := range pods {
 		log, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
@@ -113,6 +112,7 @@ func TestOperatorLeaderIsReplaced(t *testing.T) {
 	}
 	ns.nothingTwice()
 
+	defer ns.scaleOperator(2)
 	ns.scaleOperator(1)
 	fn = ns.ready(ns.change(fn, source(answering("one again"))))
 	ns.answers(fn, "one again")
@@ -131,12 +131,13 @@ func TestOperatorRestartWritesNothing(t *testing.T) {
 	ns.stalled(refused, v1beta1.ReasonInvalidSource)
 	before := ns.settled()
 
-	pods := ns.operators(1)
-	if err := cluster.Delete(t.Context(), &pods[0]); err != nil {
-		t.Fatal(err)
+	for _, pod := range ns.operators(2) {
+		if err := cluster.Delete(t.Context(), &pod); err != nil {
+			t.Fatal(err)
+		}
 	}
 	over := time.After(silence)
-	ns.operators(1)
+	ns.operators(2)
 	elsewhere.ready(elsewhere.apply(function("canary", answering("the operator works"))))
 	<-over // there is nothing to await: nothing may happen
 

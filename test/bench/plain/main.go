@@ -9,7 +9,7 @@ import (
 )
 
 func main() {
-	runtime.Main(func(w http.ResponseWriter, _ *http.Request) {
+	runtime.Main(runtime.Function{Handler: func(w http.ResponseWriter, _ *http.Request) {
 		w.Write([]byte("hello")) //nolint:errcheck // as in the function that it stands beside
-	})
+	}})
 }

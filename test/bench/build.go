@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// measureBuild measures the builder with what its image holds: the build of the
+// smallest function against its floor, one with dependencies, the verdict on
+// sources, and a reload.
+func measureBuild(ctx context.Context, s *session) error {
+	if _, err := os.Stat(filepath.Join(s.kodata(), "plan.json")); err != nil {
+		return fmt.Errorf("there is nothing to build with, run make kodata: %w", err)
+	}
+	b, err := newBuilds(ctx, s)
+	if err != nil {
+		return err
+	}
+	floor, err := newFloor(ctx, b)
+	if err != nil {
+		return err
+	}
+	samples, err := s.measure(ctx, map[string]func(context.Context) (float64, error){
+		"warm":         b.hello,
+		"floor":        floor.sample,
+		"dependencies": b.dependencies,
+	})
+	if err != nil {
+		return err
+	}
+	warm, least := median(samples["warm"]), median(samples["floor"])
+	s.results.addRatio("build.warm", warm, least, "s", s.n)
+	s.results.add("build.floor", least, "s", s.n)
+	s.results.add("build.dependencies", median(samples["dependencies"]), "s", s.n)
+	s.results.add("build.heap", b.heap, "MiB", b.builds)
+	s.results.add("build.memory", b.memory, "MiB", b.builds)
+	if err := measureValidate(s); err != nil {
+		return err
+	}
+	return measureReload(ctx, b)
+}
+
+// builds runs the builder as a pod does.
+type builds struct {
+	*session
+	command string
+	environ []string
+
+	builds int
+	heap   float64 // the largest of the builder, in MiB
+	memory float64 // the largest of the compiler, in MiB
+}
+
+func newBuilds(ctx context.Context, s *session) (*builds, error) {
+	command, err := s.builder(ctx)
+	if err != nil {
+		return nil, err
+	}
+	modules := filepath.Join(s.root, "test", "e2e", "testdata", "dependencies")
+	download := exec.CommandContext(ctx, "go", "mod", "download", "-json")
+	download.Dir = modules
+	download.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := download.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("downloading the modules of %s: %w\n%s", modules, err, out)
+	}
+	cache, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		return nil, err
+	}
+	proxy := "GOPROXY=file://" + strings.TrimSpace(string(cache)) + "/cache/download"
+	// The collector of the builder says how large its heap is; that variable
+	// does not reach the compiler.
+	environ := append(s.environ(), proxy, "GODEBUG=gctrace=1")
+	return &builds{session: s, command: command, environ: environ}, nil
+}
+
+// hello builds a function of a few lines.
+func (b *builds) hello(ctx context.Context) (float64, error) {
+	return b.build(ctx, "hello.go", []byte(source(b.builds, "warm")))
+}
+
+// dependencies builds a function with five modules from a proxy.
+func (b *builds) dependencies(ctx context.Context) (float64, error) {
+	var archive bytes.Buffer
+	for _, name := range []string{"go.mod", "go.sum", "handler.go"} {
+		data, err := os.ReadFile(filepath.Join(b.root, "test", "e2e", "testdata", "dependencies", name))
+		if err != nil {
+			return 0, err
+		}
+		fmt.Fprintf(&archive, "-- %s --\n%s", name, data)
+	}
+	return b.build(ctx, "dependencies.txtar", archive.Bytes())
+}
+
+var (
+	compilerMemory = regexp.MustCompile(`the compiler took (\d+) MiB`)
+	collection     = regexp.MustCompile(`(?m)^gc \d+ .* (\d+)->(\d+)->\d+ MB,`)
+)
+
+// build returns the seconds from the start of the builder to its end.
+func (b *builds) build(ctx context.Context, name string, src []byte) (float64, error) {
+	file := filepath.Join(b.scratch, name)
+	if err := os.WriteFile(file, src, 0o644); err != nil {
+		return 0, err
+	}
+	cmd := exec.CommandContext(ctx, b.command, "build", "--output-binary", filepath.Join(b.scratch, "server"), file)
+	cmd.Env = b.environ
+	started := time.Now()
+	out, err := cmd.CombinedOutput()
+	took := time.Since(started)
+	if err != nil {
+		return 0, fmt.Errorf("building %s: %w\n%s", name, err, out)
+	}
+	b.builds++
+	b.memory = max(b.memory, largest(compilerMemory, out))
+	b.heap = max(b.heap, largest(collection, out), 4) // there is no collection below 4 MiB
+	return took.Seconds(), nil
+}
+
+// largest is the largest number that a group of pattern matches.
+func largest(pattern *regexp.Regexp, text []byte) (most float64) {
+	for _, match := range pattern.FindAllSubmatch(text, -1) {
+		for _, number := range match[1:] {
+			value, _ := strconv.ParseFloat(string(number), 64) // digits
+			most = max(most, value)
+		}
+	}
+	return most
+}

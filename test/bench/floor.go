@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// A floor is what no build can go below: the calls of the compiler and of the
+// linker, as the go command prints them, and nothing else.
+type floor struct {
+	dir, script string
+	work        string
+}
+
+// newFloor asks the go command of the image how it builds the smallest function.
+func newFloor(ctx context.Context, b *builds) (*floor, error) {
+	file, dir := filepath.Join(b.scratch, "floor.go"), filepath.Join(b.scratch, "floor")
+	if err := os.WriteFile(file, []byte(source(0, "floor")), 0o644); err != nil {
+		return nil, err
+	}
+	generate := exec.CommandContext(ctx, b.command, "generate", file, dir)
+	if out, err := generate.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("generating a program: %w\n%s", err, out)
+	}
+	// What is compiled here must not get into the cache of the image, where the
+	// next run would find it.
+	cache := filepath.Join(b.scratch, "cache")
+	if err := os.CopyFS(cache, os.DirFS(filepath.Join(b.kodata(), "cache"))); err != nil {
+		return nil, err
+	}
+	root := filepath.Join(b.kodata(), "go")
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "go"), "build", "-x", "-work", "-o", "server", "-trimpath", "-buildvcs=false",
+		"-mod=readonly", "-gcflags=all=-dwarf=false", "-ldflags=-s -w -buildid=", ".")
+	cmd.Dir = dir
+	cmd.Env = []string{
+		"GOROOT=" + root, "GOCACHE=" + cache, "GOMODCACHE=" + filepath.Join(b.kodata(), "mod"), "GOPATH=" + b.scratch, "HOME=" + b.scratch,
+		"TMPDIR=" + b.scratch, "CGO_ENABLED=0", "GOENV=off", "GOFLAGS=", "GOPROXY=off", "GOTOOLCHAIN=local", "GOWORK=off", "GODEBUG=goindex=0",
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("building a program: %w\n%s", err, out)
+	}
+	f := &floor{dir: dir}
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
+		if work, ok := strings.CutPrefix(line, "WORK="); ok {
+			f.work = work
+		}
+		if tools := filepath.Join(root, "pkg", "tool", "linux_"+runtime.GOARCH); strings.Contains(line, tools+"/compile -o ") || strings.Contains(line, tools+"/link -o ") {
+			f.script += line + "\n"
+		}
+	}
+	if calls := strings.Count(f.script, "\n"); calls != 3 {
+		return nil, fmt.Errorf("a warm build makes %d calls of the compiler and the linker, want 3: run make kodata\n%s", calls, f.script)
+	}
+	return f, nil
+}
+
+// sample returns the seconds that the calls take.
+func (f *floor) sample(ctx context.Context) (float64, error) {
+	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", f.script)
+	cmd.Dir = f.dir
+	cmd.Env = []string{"WORK=" + f.work, "TMPDIR=" + f.work}
+	started := time.Now()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("calling the compiler and the linker: %w\n%s", err, out)
+	}
+	return time.Since(started).Seconds(), nil
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"time"
+)
+
+// A process serves on listeners that it inherits, so that it can be asked from
+// the moment of its start on. It logs to /dev/null.
+type process struct {
+	cmd         *exec.Cmd
+	addr, admin string
+}
+
+func startProcess(ctx context.Context, program string) (*process, error) {
+	p := &process{cmd: exec.CommandContext(ctx, program)}
+	p.cmd.Env = []string{"SERVER_LISTENER=3", "ADMIN_LISTENER=4", "FUNCTION_NAME=hello", "FUNCTION_NAMESPACE=default", "FUNCTION_REVISION=abc"}
+	for _, address := range []*string{&p.addr, &p.admin} {
+		file, err := listenerFile(address)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close() //nolint:errcheck // the process has its own
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, file)
+	}
+	return p, p.cmd.Start()
+}
+
+// listenerFile returns a listener on loopback as a file, and sets its address.
+func listenerFile(address *string) (*os.File, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer listener.Close() //nolint:errcheck // the file is a copy
+	*address = listener.Addr().String()
+	return listener.(*net.TCPListener).File()
+}
+
+func (p *process) stop() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait() // it was killed
+}
+
+// measureStart measures how long a Function takes from its start until it says
+// that it is ready, and what memory it has after a first request.
+func measureStart(ctx context.Context, s *session, function string) error {
+	fmt.Fprintln(os.Stderr, "start of a function")
+	var ready, resident []float64
+	for range s.n {
+		took, memory, err := startOnce(ctx, function)
+		if err != nil {
+			return err
+		}
+		ready = append(ready, took.Seconds()*1000)
+		resident = append(resident, memory)
+	}
+	s.results.add("runtime.start_ms", median(ready), "ms", s.n)
+	s.results.add("runtime.rss_mib", median(resident), "MiB", s.n)
+	return nil
+}
+
+func startOnce(ctx context.Context, function string) (took time.Duration, resident float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	began := time.Now()
+	p, err := startProcess(ctx, function)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer p.stop()
+	for status := 0; status != http.StatusOK; {
+		if status, err = ask(ctx, client, "http://"+p.admin+"/readyz"); err != nil {
+			return 0, 0, fmt.Errorf("waiting until the function is ready: %w", err)
+		}
+	}
+	took = time.Since(began)
+	if _, err := ask(ctx, client, "http://"+p.addr); err != nil {
+		return 0, 0, err
+	}
+	resident, err = residentMemory(p.cmd.Process.Pid)
+	return took, resident, err
+}
+
+func ask(ctx context.Context, client *http.Client, url string) (status int, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, errors.Join(err, resp.Body.Close())
+}
+
+var vmRSS = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)
+
+// residentMemory returns the memory of a process in MiB.
+func residentMemory(pid int) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	match := vmRSS.FindSubmatch(status)
+	if match == nil {
+		return 0, errors.New("/proc does not tell the memory of the function: it has ended")
+	}
+	kibibytes, err := strconv.ParseFloat(string(match[1]), 64)
+	return kibibytes / 1024, err
+}

@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// telling answers with the value of the variable that the query names.
+const telling = `package handlers
+
+import (
+	"net/http"
+	"os"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	w.Write([]byte(os.Getenv("GREETING") + " " + os.Getenv("LEVEL") + " " + os.Getenv("DB_password")))
+}
+`
+
+// The environment reaches the function and not the builder. What is missing is
+// told and waited for, and what changes is rolled out.
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.apply(function("telling", telling, func(spec *v1beta1.FunctionSpec) {
+		spec.Env = []v1beta1.EnvVar{
+			{Name: "GREETING", Value: "hello from $(FUNCTION_NAME)"},
+			{Name: "LEVEL", ValueFrom: &v1beta1.EnvVarSource{ConfigMapKeyRef: &v1beta1.KeyRef{Name: "config", Key: "level"}}},
+		}
+		spec.EnvFrom = []v1beta1.EnvFromSource{{Prefix: "DB_", SecretRef: &v1beta1.ObjectRef{Name: "database"}}}
+	}))
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "config"}, Data: map[string]string{"level": "low"}}
+	ns.create(config)
+	ns.becomes(fn, "waiting for the Secret", func(fn *v1beta1.Function) bool {
+		return strings.Contains(condition(fn, v1beta1.ConditionReady).Message, `secret "database" not found`)
+	})
+	ns.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "database"}, StringData: map[string]string{"password": "p"}})
+	fn = ns.ready(fn)
+	ns.answers(fn, "hello from telling low p")
+	if build := ns.readyPods(fn, "")[0].Spec.InitContainers[0]; len(build.Env)+len(build.EnvFrom) > 0 {
+		t.Errorf("the builder sees %v %v", build.Env, build.EnvFrom)
+	}
+
+	before := client.MergeFrom(config.DeepCopy())
+	config.Data["level"] = "high"
+	if err := ns.client.Patch(t.Context(), config, before); err != nil {
+		t.Fatal(err)
+	}
+	ns.answers(fn, "hello from telling high p")
+	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.Env[0].Value = "bye" }))
+	ns.answers(fn, "bye high p")
+}
+
+// slow takes as long as the request asks for, or until it is told to stop.
+const slow = `package handlers
+
+import (
+	"net/http"
+	"time"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	d, _ := time.ParseDuration(r.URL.Query().Get("d"))
+	select {
+	case <-time.After(d):
+	case <-r.Context().Done():
+	}
+}
+`
+
+// A request that takes too long is answered all the same.
+func TestTimeoutOfRequests(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("slow", slow, func(spec *v1beta1.FunctionSpec) {
+		spec.Timeout = &metav1.Duration{Duration: 300 * time.Millisecond}
+	})))
+	ns.reach(fn)
+	if got := ns.call(http.MethodGet, url(fn)+"/?d=1m", "").Status; got != http.StatusGatewayTimeout && got != http.StatusServiceUnavailable {
+		t.Errorf("the answer to a request that takes too long has the status %d", got)
+	}
+	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.Timeout = &metav1.Duration{} }))
+	ns.eventually("there is no timeout", func() error {
+		r, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/?d=2s", "")
+		if err == nil && r.Status != http.StatusOK {
+			return differs(r.Body + r.Error)
+		}
+		return err
+	})
+}
+
+// A build that needs more memory than it may have says so, and more memory is
+// enough to mend it.
+func TestResourcesOfBuild(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.apply(function("cramped", answering("roomy"), func(spec *v1beta1.FunctionSpec) {
+		little := v1beta1.Amounts{Memory: new(resource.MustParse("48Mi"))}
+		spec.Build = &v1beta1.BuildSpec{Resources: &v1beta1.Resources{Requests: little, Limits: little}}
+	}))
+	fn = ns.stalled(fn, v1beta1.ReasonBuildOutOfMemory)
+	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.Build = nil }))
+	ns.answers(fn, "roomy")
+}
+
+// Labels of the Function with the prefix pass to its pods, and several replicas
+// have a budget for disruptions.
+func TestPodsOfReplicas(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := function("labelled", answering("labelled"), replicas(2))
+	fn.Labels = map[string]string{"pod.goless.io/team": "blue", "team": "red"}
+	fn = ns.ready(ns.apply(fn))
+	for _, pod := range ns.readyPods(fn, "") {
+		if pod.Labels["pod.goless.io/team"] != "blue" || pod.Labels["team"] != "" {
+			t.Errorf("pod %s has the labels %v", pod.Name, pod.Labels)
+		}
+	}
+	if budget := get(ns, fn.Name, &policyv1.PodDisruptionBudget{}); budget.Spec.MaxUnavailable.IntValue() != 1 {
+		t.Errorf("the budget is %v", budget.Spec)
+	}
+}
+
+// What is wrong in the new fields is refused when it is applied.
+func TestRefusedFields(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	for name, c := range map[string]struct {
+		set  func(*v1beta1.FunctionSpec)
+		says string
+	}{
+		"a variable of Goless": {func(spec *v1beta1.FunctionSpec) { spec.Env = []v1beta1.EnvVar{{Name: "SERVER_PORT", Value: "1"}} }, "set by Goless"},
+		"too long a timeout":   {func(spec *v1beta1.FunctionSpec) { spec.Timeout = &metav1.Duration{Duration: 2 * time.Hour} }, "at most 1h"},
+		"negative concurrency": {func(spec *v1beta1.FunctionSpec) { spec.Concurrency = -1 }, "spec.concurrency"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fn := function("refused", answering("never"), c.set)
+			fn.Namespace = ns.name
+			if err := ns.client.Create(t.Context(), fn); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("the answer is %v, want it to say %q", err, c.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/builder/hostile"
+	"goless.io/operator/api/v1beta1"
+)
+
+// Sources that try to reach out of a build or to let it never end get the verdict
+// that they get everywhere, and a function beside them goes on answering. It is
+// not parallel, because it takes the memory of several builds.
+func TestHostileSources(t *testing.T) {
+	const atOnce = 4
+	cases, err := hostile.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	beside := newNamespace(t)
+	neighbour := beside.ready(beside.apply(function("neighbour", answering("undisturbed"))))
+	beside.answers(neighbour, "undisturbed")
+	quiet := beside.loadAt(neighbour, 80)
+	quiet.sent(800)
+	quiet.stop()
+
+	noisy := beside.loadAt(neighbour, 80)
+	ns := newNamespace(t)
+	var group sync.WaitGroup
+	turns := make(chan struct{}, atOnce)
+	for _, c := range cases {
+		turns <- struct{}{}
+		group.Go(func() {
+			defer func() { <-turns }()
+			ns.judges(c)
+		})
+	}
+	group.Wait()
+	noisy.stop()
+	beside.alwaysServed(neighbour)
+}
+
+// judges applies a source and compares the verdict.
+func (ns *namespace) judges(c hostile.Case) {
+	fn := function(c.Name, string(c.Source), func(spec *v1beta1.FunctionSpec) {
+		spec.Build = &v1beta1.BuildSpec{Timeout: &metav1.Duration{Duration: 15 * time.Second}}
+	})
+	fn.Namespace = ns.name
+	if err := ns.client.Create(ns.t.Context(), fn); err != nil {
+		ns.t.Errorf("%s: %v", c.Name, err)
+		return
+	}
+	kind := v1beta1.ConditionBuilt
+	if c.Reason == v1beta1.ReasonInvalidSource {
+		kind = v1beta1.ConditionSourceValid
+	}
+	verdict := ns.awaitVerdict(fn, kind)
+	if verdict.Reason != c.Reason || !strings.HasPrefix(verdict.Message, c.Says) {
+		ns.t.Errorf("%s: %s is %s: %s, want %s: %s", c.Name, kind, verdict.Reason, verdict.Message, c.Reason, c.Says)
+	}
+	// Whatever a bomb left to be tried again is not tried beside the next one.
+	if err := ns.client.Delete(ns.t.Context(), fn); err != nil {
+		ns.t.Errorf("%s: %v", c.Name, err)
+	}
+}
+
+// awaitVerdict waits until a condition is no longer about something under way. It
+// gives up without ending the test, so that goroutines can call it.
+func (ns *namespace) awaitVerdict(fn *v1beta1.Function, kind string) metav1.Condition {
+	deadline := time.After(patience)
+	for {
+		news := ns.witness.next()
+		for _, f := range current[*v1beta1.Function](ns.witness) {
+			c := condition(f, kind)
+			if f.UID == fn.UID && c.Status != "" && c.Status != metav1.ConditionUnknown {
+				return c
+			}
+		}
+		select {
+		case <-news:
+		case <-deadline:
+			return metav1.Condition{Reason: "none", Message: "no verdict in " + patience.String()}
+		}
+	}
+}

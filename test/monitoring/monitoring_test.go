@@ -1,0 +1,197 @@
+package monitoring
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+func TestAlertsHold(t *testing.T) {
+	t.Parallel()
+	promtool(t, "check", "rules", "alerts.yaml")
+	promtool(t, "test", "rules", "alerts_test.yaml")
+}
+
+// Each alert has a unit test of its own: what promtool ran is all there is.
+func TestEveryAlertIsTested(t *testing.T) {
+	t.Parallel()
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Alert string }
+		}
+	}
+	decode(t, "alerts.yaml", &rules)
+	tests := string(read(t, "alerts_test.yaml"))
+	for _, group := range rules.Groups {
+		for _, rule := range group.Rules {
+			if !strings.Contains(tests, "alertname: "+rule.Alert+"\n        exp_alerts:") {
+				t.Errorf("alerts_test.yaml never expects %s", rule.Alert)
+			}
+		}
+	}
+}
+
+// A Prometheus that finds the function's pod by scrape.yaml has data for every
+// panel of the dashboard, and evaluates every alert.
+func TestMonitoring(t *testing.T) {
+	function := serve(t)
+	server := startPrometheus(t, configOf(t, function.admin))
+	function.load(t)
+
+	for _, query := range readDashboard(t).queries() {
+		eventually(t, "Prometheus has data for "+query, func() error {
+			samples, err := server.query(t.Context(), query)
+			if err == nil && !slices.ContainsFunc(samples, isNumber) {
+				err = fmt.Errorf("it has %v", samples)
+			}
+			return err
+		})
+	}
+	eventually(t, "the alerts are evaluated", func() error { return evaluated(t, server) })
+	eventually(t, "there are exemplars", func() error {
+		var series []struct{ Exemplars []any }
+		err := server.get(t.Context(), "/api/v1/query_exemplars", map[string][]string{
+			"query": {"http_server_request_duration_seconds_bucket"}, "start": {"0"}, "end": {"4000000000"},
+		}, &series)
+		if err == nil && len(series) == 0 {
+			err = fmt.Errorf("there are none")
+		}
+		return err
+	})
+	wantLabels(t, server)
+}
+
+// wantLabels wants the labels that scrape.yaml gives, and nothing twice.
+func wantLabels(t *testing.T, server prometheus) {
+	t.Helper()
+	samples, err := server.query(t.Context(), "goless_build_info")
+	if err != nil || len(samples) != 1 {
+		t.Fatalf("goless_build_info is %v, %v", samples, err)
+	}
+	got := samples[0].Metric
+	for label, want := range map[string]string{
+		"namespace": "default", "function": "measured", "pod": "measured-1", "revision": "abc", "exported_function": "", "exported_namespace": "",
+	} {
+		if got[label] != want {
+			t.Errorf("the label %s is %q, want %q", label, got[label], want)
+		}
+	}
+	if up, err := server.query(t.Context(), "up"); err != nil || len(up) != 1 {
+		t.Errorf("%d targets are scraped, want the function's metrics alone: %v", len(up), err)
+	}
+}
+
+func isNumber(s sample) bool { return s.Value[1] != "NaN" }
+
+func evaluated(t *testing.T, server prometheus) error {
+	var data struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	if err := server.get(t.Context(), "/api/v1/rules", nil, &data); err != nil {
+		return err
+	}
+	if len(data.Groups) == 0 {
+		return fmt.Errorf("there are no alerts")
+	}
+	for _, rule := range data.Groups[0].Rules {
+		if rule.Health != "ok" {
+			return fmt.Errorf("%s is %s: %s", rule.Name, rule.Health, rule.LastError)
+		}
+	}
+	return nil
+}
+
+// configOf is scrape.yaml with three ports of pods that it would find in a
+// cluster. Only the first is a function's port of metrics.
+func configOf(t *testing.T, admin string) string {
+	t.Helper()
+	var config map[string]any
+	decode(t, "scrape.yaml", &config)
+	alerts, err := filepath.Abs(filepath.Join(folder, "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config["global"] = map[string]any{"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"}
+	config["rule_files"] = []string{alerts}
+	job := config["scrape_configs"].([]any)[0].(map[string]any)
+	delete(job, "kubernetes_sd_configs")
+	pod := func(change map[string]string) any {
+		labels := map[string]string{
+			"__meta_kubernetes_namespace":                           "default",
+			"__meta_kubernetes_pod_name":                            "measured-1",
+			"__meta_kubernetes_pod_phase":                           "Running",
+			"__meta_kubernetes_pod_container_port_name":             "metrics",
+			"__meta_kubernetes_pod_label_goless_io_function":        "measured",
+			"__meta_kubernetes_pod_labelpresent_goless_io_function": "true",
+		}
+		maps.Copy(labels, change)
+		return map[string]any{"targets": []string{admin}, "labels": labels}
+	}
+	job["static_configs"] = []any{
+		pod(nil),
+		pod(map[string]string{"__meta_kubernetes_pod_container_port_name": "http"}),
+		pod(map[string]string{"__meta_kubernetes_pod_phase": "Succeeded"}),
+		pod(map[string]string{"__meta_kubernetes_pod_labelpresent_goless_io_function": ""}),
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What the scrape configurations look for is what the operator makes.
+func TestScrapedNames(t *testing.T) {
+	t.Parallel()
+	deployment := string(readFile(t, "../../operator/internal/desired/testdata/hello.yaml"))
+	for _, want := range []string{"goless.io/function:", "name: metrics"} {
+		if !strings.Contains(deployment, want) {
+			t.Errorf("the objects of a function lack %q, which scrape.yaml looks for", want)
+		}
+	}
+	var monitor struct {
+		Spec struct {
+			Selector struct {
+				MatchExpressions []struct{ Key, Operator string }
+			}
+			PodMetricsEndpoints []struct{ Port, Path string }
+		}
+	}
+	decode(t, "podmonitor.yaml", &monitor)
+	selector, endpoints := monitor.Spec.Selector.MatchExpressions, monitor.Spec.PodMetricsEndpoints
+	if len(selector) != 1 || selector[0].Key != "goless.io/function" || selector[0].Operator != "Exists" {
+		t.Errorf("podmonitor.yaml selects %v", selector)
+	}
+	if len(endpoints) != 1 || endpoints[0].Port != "metrics" || endpoints[0].Path != "/metrics" {
+		t.Errorf("podmonitor.yaml scrapes %v", endpoints)
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	return readFile(t, filepath.Join(folder, name))
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func decode(t *testing.T, name string, into any) {
+	t.Helper()
+	if err := yaml.Unmarshal(read(t, name), into); err != nil {
+		t.Fatal(err)
+	}
+}
