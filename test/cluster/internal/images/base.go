@@ -34,33 +34,59 @@ func PauseRef(registry string) string { return registry + pauseName }
 // Push makes both images and pushes them to the registry at an address such as
 // 127.0.0.1:5000. The pause image runs the given static program.
 func Push(registry, pauseProgram string) error {
-	static, err := staticImage()
+	static, err := staticIndex()
 	if err != nil {
 		return fmt.Errorf("make the static base image: %w", err)
 	}
-	if err := push(StaticRef(registry), static); err != nil {
+	if err := push(StaticRef(registry), static, remote.WriteIndex); err != nil {
 		return err
 	}
 	pause, err := pauseImage(pauseProgram)
 	if err != nil {
 		return fmt.Errorf("make the pause image: %w", err)
 	}
-	return push(PauseRef(registry), pause)
+	return push(PauseRef(registry), pause, remote.Write)
 }
 
-func push(reference string, image v1.Image) error {
+func push[T any](reference string, content T, write func(name.Reference, T, ...remote.Option) error) error {
 	ref, err := name.ParseReference(reference)
 	if err != nil {
 		return err
 	}
-	if err := remote.Write(ref, image); err != nil {
+	if err := write(ref, content); err != nil {
 		return fmt.Errorf("push %s: %w", reference, err)
 	}
 	return nil
 }
 
-// staticImage holds what a static program expects of a system, and no program.
-func staticImage() (v1.Image, error) {
+// staticIndex has the static base for every architecture that images are made
+// for, not only the one that runs here.
+func staticIndex() (v1.ImageIndex, error) {
+	files, err := staticFiles()
+	if err != nil {
+		return nil, err
+	}
+	index := v1.ImageIndex(empty.Index)
+	for _, arch := range []string{"amd64", "arm64"} {
+		static, err := image(files, arch, v1.Config{
+			User: "65532:65532",
+			Env: []string{
+				"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+				"SSL_CERT_FILE=" + certificates,
+			},
+			WorkingDir: "/",
+		})
+		if err != nil {
+			return nil, err
+		}
+		platform := &v1.Platform{OS: "linux", Architecture: arch}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: static, Descriptor: v1.Descriptor{Platform: platform}})
+	}
+	return index, nil
+}
+
+// staticFiles are what a static program expects of a system.
+func staticFiles() (*layer, error) {
 	files := newLayer()
 	for _, f := range []struct{ name, content string }{
 		{"etc/passwd", "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"},
@@ -77,17 +103,7 @@ func staticImage() (v1.Image, error) {
 	if err := files.copyFile(certificates); err != nil {
 		return nil, err
 	}
-	if err := files.copyZones(timeZones); err != nil {
-		return nil, err
-	}
-	return image(files, v1.Config{
-		User: "65532:65532",
-		Env: []string{
-			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			"SSL_CERT_FILE=" + certificates,
-		},
-		WorkingDir: "/",
-	})
+	return files, files.copyZones(timeZones)
 }
 
 func pauseImage(program string) (v1.Image, error) {
@@ -99,11 +115,11 @@ func pauseImage(program string) (v1.Image, error) {
 	if err := files.file("pause", 0o755, content); err != nil {
 		return nil, err
 	}
-	return image(files, v1.Config{User: "65535:65535", Entrypoint: []string{"/pause"}})
+	return image(files, runtime.GOARCH, v1.Config{User: "65535:65535", Entrypoint: []string{"/pause"}})
 }
 
-// image is an image of one layer, for the platform of this machine.
-func image(files *layer, config v1.Config) (v1.Image, error) {
+// image is an image of one layer.
+func image(files *layer, arch string, config v1.Config) (v1.Image, error) {
 	layer, err := files.build()
 	if err != nil {
 		return nil, err
@@ -117,7 +133,7 @@ func image(files *layer, config v1.Config) (v1.Image, error) {
 		return nil, err
 	}
 	file = file.DeepCopy()
-	file.OS, file.Architecture = "linux", runtime.GOARCH
+	file.OS, file.Architecture = "linux", arch
 	file.Config = config
 	return mutate.ConfigFile(image, file)
 }
