@@ -2,7 +2,8 @@
 // signals, its log and its metrics, around an ordinary HTTP handler.
 //
 // The program that the builder writes calls [Main] and nothing else. A handler
-// may use [Logger] to log under its request's ids. The package refuses to know
+// may use [Logger] to log under its request's ids, [Client] to call other
+// functions under them, and [Span] to know its trace. The package refuses to know
 // how the handler was compiled and who started the process: it needs neither
 // Kubernetes nor a container.
 package runtime
@@ -45,6 +46,7 @@ func run(f Function) int {
 		return exitBadConfig
 	}
 	limitMemory(hostRoot(), os.Getenv)
+	paceGC(os.Getenv)
 	takeOver(log.Logger)
 	err = serve(untilSignal(log.Logger), config, f, log)
 	if err == nil {

@@ -136,19 +136,20 @@ func TestSlowButSteady(t *testing.T) {
 	t.Parallel()
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
-			f := start(t, func(c *runtime.Config) { impatient(c); c.RequestTimeout = time.Minute }, func(w http.ResponseWriter, r *http.Request) {
+			t.Parallel()
+			f := start(t, func(c *runtime.Config) { c.StallTimeout = 3 * time.Second }, func(w http.ResponseWriter, r *http.Request) {
 				n, err := io.Copy(io.Discard, r.Body)
 				_, _ = fmt.Fprintln(w, n, err)
 				for range 4 {
 					w.(http.Flusher).Flush()
-					time.Sleep(500 * time.Millisecond)
+					time.Sleep(time.Second)
 					_, _ = io.WriteString(w, "more\n")
 				}
 			})
 			body, feed := io.Pipe()
 			go func() {
 				for range 4 {
-					time.Sleep(500 * time.Millisecond)
+					time.Sleep(time.Second)
 					_, _ = io.WriteString(feed, "piece")
 				}
 				shut(feed)
@@ -166,9 +167,10 @@ func TestQuietHandler(t *testing.T) {
 	t.Parallel()
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
-			f := start(t, func(c *runtime.Config) { impatient(c); c.StallTimeout = 100 * time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
+			t.Parallel()
+			f := start(t, func(c *runtime.Config) { c.StallTimeout = time.Second }, func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
-				time.Sleep(400 * time.Millisecond)
+				time.Sleep(2 * time.Second)
 				_, _ = fmt.Fprint(w, r.Context().Err())
 			})
 			for range 2 { // the second on the same connection
@@ -186,7 +188,8 @@ func TestOwnDeadlines(t *testing.T) {
 	t.Parallel()
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
-			f := start(t, func(c *runtime.Config) { c.StallTimeout = 100 * time.Millisecond }, func(w http.ResponseWriter, r *http.Request) {
+			t.Parallel()
+			f := start(t, func(c *runtime.Config) { c.StallTimeout = time.Second }, func(w http.ResponseWriter, r *http.Request) {
 				if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 					t.Error(err)
 				}
@@ -194,7 +197,7 @@ func TestOwnDeadlines(t *testing.T) {
 				_, _ = fmt.Fprint(w, err)
 			})
 			body, feed := io.Pipe()
-			time.AfterFunc(400*time.Millisecond, func() { shut(feed) })
+			time.AfterFunc(2*time.Second, func() { shut(feed) })
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, body)
 			if _, got := do(t, client, req); got != "<nil>" {
 				t.Errorf("the read ended with %q", got)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,10 +12,13 @@ import (
 // the cost of a timer. Here it is only written down if it is far away, and a
 // patrol looks every now and then at which connections have passed theirs.
 const (
-	// far is from when on a deadline may be missed by one round.
+	// far is from when on a deadline may be missed by a round or two.
 	far   = 4 * time.Second
 	round = time.Second / 2
 )
+
+// epoch is what deadlines are written down against.
+var epoch = time.Now()
 
 // SetReadDeadline is part of [net.Conn].
 func (c *Conn) SetReadDeadline(deadline time.Time) error {
@@ -22,8 +26,9 @@ func (c *Conn) SetReadDeadline(deadline time.Time) error {
 		c.read.Store(0)
 		return c.clearRead()
 	}
-	c.read.Store(max(int64(deadline.Sub(c.born)), 1))
-	if time.Until(deadline) > far {
+	at := max(int64(deadline.Sub(epoch)), 1)
+	c.read.Store(at)
+	if at-c.patrol.now.Load() > int64(far) {
 		return c.clearRead()
 	}
 	c.readSet.Store(true)
@@ -56,12 +61,16 @@ func (c *Conn) Read(p []byte) (int, error) {
 // passed reports whether the deadline of reads has passed.
 func (c *Conn) passed() bool {
 	deadline := c.read.Load()
-	return deadline != 0 && int64(time.Since(c.born)) >= deadline
+	return deadline != 0 && int64(time.Since(epoch)) >= deadline
 }
 
 // A patrol ends the reads of connections whose deadline has passed. It sleeps
 // while there is no connection.
 type patrol struct {
+	// now is the time of the last round, since epoch. To look at the clock itself
+	// takes longer than all the rest.
+	now atomic.Int64
+
 	mu    sync.Mutex
 	conns map[*Conn]struct{}
 	timer *time.Timer
@@ -70,11 +79,14 @@ type patrol struct {
 func (p *patrol) add(c *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.conns == nil {
+	switch {
+	case p.conns == nil:
 		p.conns = make(map[*Conn]struct{})
 		p.timer = time.AfterFunc(round, p.walk)
-	} else if len(p.conns) == 0 {
+		p.now.Store(int64(time.Since(epoch)))
+	case len(p.conns) == 0:
 		p.timer.Reset(round)
+		p.now.Store(int64(time.Since(epoch)))
 	}
 	p.conns[c] = struct{}{}
 }
@@ -88,10 +100,11 @@ func (p *patrol) remove(c *Conn) {
 func (p *patrol) walk() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.now.Store(int64(time.Since(epoch)))
 	for c := range p.conns {
 		if c.passed() {
 			c.readSet.Store(true)
-			_ = c.Conn.SetReadDeadline(c.born) // long ago; the read says what is wrong
+			_ = c.Conn.SetReadDeadline(epoch) // long ago; the read says what is wrong
 		}
 	}
 	if len(p.conns) > 0 {

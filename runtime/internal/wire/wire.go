@@ -30,7 +30,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{Conn: conn, stall: l.stall, born: time.Now(), patrol: l.patrol}
+	c := &Conn{Conn: conn, stall: l.stall, patrol: l.patrol}
 	l.patrol.add(c)
 	return c, nil
 }
@@ -40,13 +40,12 @@ func (l *listener) Accept() (net.Conn, error) {
 type Conn struct {
 	net.Conn
 	stall    time.Duration
-	born     time.Time
-	until    atomic.Int64 // the deadline of writes that is set, since born
+	until    atomic.Int64 // the deadline of writes that is set, since epoch
 	owned    atomic.Bool  // somebody else sets the deadline of writes
 	answered atomic.Bool
 
 	patrol  *patrol
-	read    atomic.Int64 // the deadline of reads, since born, 0 for none
+	read    atomic.Int64 // the deadline of reads, since epoch, 0 for none
 	readSet atomic.Bool  // the connection below has one
 }
 
@@ -130,12 +129,12 @@ func (c *Conn) extend() {
 	if c.stall == 0 || c.owned.Load() {
 		return
 	}
-	now := time.Since(c.born)
-	if time.Duration(c.until.Load())-now > c.stall*3/4 {
+	if c.stall > far && c.until.Load()-c.patrol.now.Load() > int64(c.stall*3/4) {
 		return
 	}
-	c.until.Store(int64(now + c.stall))
-	_ = c.Conn.SetWriteDeadline(c.born.Add(now + c.stall)) // the write that follows says what is wrong
+	deadline := time.Now().Add(c.stall)
+	c.until.Store(int64(deadline.Sub(epoch)))
+	_ = c.Conn.SetWriteDeadline(deadline) // the write that follows says what is wrong
 }
 
 // SetWriteDeadline is part of [net.Conn]. While a deadline is set by it, ours
