@@ -57,7 +57,9 @@ type FunctionSpec struct {
 	// func Handler(w http.ResponseWriter, r *http.Request). It is one file, which
 	// may import the standard library, or a txtar archive of several: more Go
 	// files, packages below, files to embed, tests, and go.mod with go.sum for
-	// dependencies. A change is compiled and rolled out; the
+	// dependencies. It may declare Start, Stop and Ready as well, each a
+	// func(context.Context) error: before the first request, after the last, and
+	// whether it can answer. A change is compiled and rolled out; the
 	// version before it goes on serving until the new one is ready, and for as
 	// long as the new one does not compile. Whoever may read Functions or
 	// ConfigMaps can read the source: keep secrets out of it. At most 245760
@@ -118,7 +120,8 @@ type FunctionSpec struct {
 
 	// timeout is the longest time that one request may take, for example 5s or
 	// 1m30s; 0s means any time. After it the handler's context ends, and the
-	// caller gets 503 or 504. A pod that ends leaves its requests as much time.
+	// caller gets 504, or a cut connection where the answer had begun. A pod that
+	// ends leaves its requests as much time.
 	// +optional
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string

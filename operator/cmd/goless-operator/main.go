@@ -33,6 +33,7 @@ type config struct {
 	metricsAddress string
 	healthAddress  string
 	leaderElection bool
+	profile        bool
 	file           string
 }
 
@@ -41,6 +42,7 @@ func main() {
 	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over HTTPS, for who may get /metrics; 0 turns them off")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
+	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
 	flag.StringVar(&cfg.file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml; read once, at the start")
 	var logOptions zap.Options
 	logOptions.BindFlags(flag.CommandLine)
@@ -112,6 +114,9 @@ func managerOptions(cfg config, s settings.Settings) (ctrl.Options, error) {
 		FilterProvider: filters.WithAuthenticationAndAuthorization,
 	}
 	options.HealthProbeBindAddress = cfg.healthAddress
+	if cfg.profile {
+		options.PprofBindAddress = "127.0.0.1:6060"
+	}
 	options.LeaderElection = cfg.leaderElection
 	options.LeaderElectionID = "goless-operator"
 	options.LeaderElectionReleaseOnCancel = true

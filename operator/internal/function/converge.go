@@ -25,28 +25,32 @@ import (
 
 // converge makes the Function's objects what they should be, the source before
 // the pods that compile it. It goes on after an error: the objects do not need
-// each other to exist. A problem is what only the user can solve.
+// each other to exist. The result has what the converging itself shows: the
+// problem that only the user can solve, and the pod template.
 //
 // While the source is refused, the rest of the spec holds for the last source
 // that was not, so that it can still be scaled, stopped and healed.
-func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict verdict) (*status.Problem, error) {
+func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict verdict) (status.Seen, error) {
+	seen := status.Seen{Diagnostics: verdict.diagnostics, Omitted: verdict.omitted, Problem: verdict.problem}
 	if verdict.problem != nil {
-		return verdict.problem, nil
+		return seen, nil
 	}
 	if len(verdict.diagnostics) > 0 {
 		valid, err := r.lastValid(ctx, fn)
 		if err != nil {
-			return nil, err
+			return seen, err
 		}
 		if valid == nil {
-			return r.keep(ctx, fn)
+			seen.Problem, err = r.keep(ctx, fn)
+			return seen, err
 		}
 		fn = valid
 	}
 
+	sourceErr := ensure(ctx, r, fn, desired.ConfigMap(fn), &corev1.ConfigMap{}, corev1ac.ExtractConfigMap)
+	template, deploymentErr := r.ensureDeployment(ctx, fn)
 	results := []error{
-		ensure(ctx, r, fn, desired.ConfigMap(fn), &corev1.ConfigMap{}, corev1ac.ExtractConfigMap),
-		r.ensureDeployment(ctx, fn),
+		sourceErr, deploymentErr,
 		ensure(ctx, r, fn, desired.Service(fn), &corev1.Service{}, corev1ac.ExtractService),
 	}
 	if desired.Disruptable(fn) {
@@ -55,36 +59,41 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 	if r.Settings.NetworkPolicy {
 		results = append(results, ensure(ctx, r, fn, desired.NetworkPolicy(fn), &networkingv1.NetworkPolicy{}, networkingv1ac.ExtractNetworkPolicy))
 	}
-	return solvable(results...)
+	var err error
+	seen.Template = template
+	seen.Problem, err = solvable(results...)
+	return seen, err
 }
 
-// ensureDeployment makes the Deployment what it should be. A function that has
-// been built is not restarted for what the operator brings by itself: a new image,
-// say. One that has not takes all that may help it.
-func (r *Reconciler) ensureDeployment(ctx context.Context, fn *v1beta1.Function) error {
+// ensureDeployment makes the Deployment what it should be, and returns the hash of
+// its pod template. A function that has been built is not restarted for what the
+// operator brings by itself: a new image, say. One that has not takes all that may
+// help it.
+func (r *Reconciler) ensureDeployment(ctx context.Context, fn *v1beta1.Function) (template string, err error) {
 	values, err := r.references.hash(ctx, fn)
 	if err != nil {
-		return err
+		return "", err
 	}
 	want := desired.Deployment(fn, r.Settings, values)
 	var live appsv1.Deployment
 	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(fn), &live); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("reading Deployment %q: %w", fn.Name, err)
+		return "", fmt.Errorf("reading Deployment %q: %w", fn.Name, err)
 	}
 	if r.Settings.Rollout != settings.Always && built(fn) && metav1.IsControlledBy(&live, fn) {
 		owned, err := appsv1ac.ExtractDeployment(&live, FieldOwner)
 		if err != nil {
-			return fmt.Errorf("reading the managed fields of Deployment %q: %w", live.Name, err)
+			return "", fmt.Errorf("reading the managed fields of Deployment %q: %w", live.Name, err)
 		}
 		want = desired.Kept(want, owned)
 	}
+	template = want.Spec.Template.Labels[desired.TemplateLabel]
 	if err := ensure(ctx, r, fn, want, &appsv1.Deployment{}, appsv1ac.ExtractDeployment); err != nil {
-		return err
+		return template, err
 	}
-	if want.Spec.Template.Labels[desired.TemplateLabel] != desired.TemplateOf(&live.Spec.Template) {
+	if template != desired.TemplateOf(&live.Spec.Template) {
 		r.Metrics.RolledOut()
 	}
-	return nil
+	return template, nil
 }
 
 // built tells whether the last source that was not refused has compiled.

@@ -2,6 +2,8 @@ package function_test
 
 import (
 	"encoding/json"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -118,6 +120,28 @@ func TestFenceOfDeployments(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What somebody else has added to a function's objects stays, and is no obstacle
+// to the operator.
+func TestFenceLeavesAdditionsAlone(t *testing.T) {
+	fn := create(t, "added", func(*v1beta1.Function) {})
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
+	service := await(t, fn, "svc", &corev1.Service{}, ownedByApply)
+	before, beforeService := client.MergeFrom(deployment.DeepCopy()), client.MergeFrom(service.DeepCopy())
+	pod := &deployment.Spec.Template.Spec
+	pod.Containers = append(pod.Containers, corev1.Container{Name: "agent", Image: "somebody/agent", Command: []string{"agent"}})
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/log"}}})
+	service.Spec.ExternalIPs = []string{"203.0.113.1"}
+	if err := errors.Join(cluster.Patch(t.Context(), deployment, before), cluster.Patch(t.Context(), service, beforeService)); err != nil {
+		t.Fatal(err)
+	}
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency, fn.Spec.ServerPort = 3, 9001 })
+	await(t, fn, fn.Name, deployment, func(d *appsv1.Deployment) bool {
+		c := d.Spec.Template.Spec.Containers
+		return len(c) == 2 && c[1].Name == "agent" && slices.Contains(c[0].Env, corev1.EnvVar{Name: "REQUEST_CONCURRENCY", Value: "3"})
+	})
+	await(t, fn, "svc", service, func(s *corev1.Service) bool { return s.Spec.Ports[0].Port == 9001 && len(s.Spec.ExternalIPs) == 1 })
 }
 
 // What belongs to nobody, or to somebody else, is out of reach.

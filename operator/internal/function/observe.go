@@ -19,7 +19,7 @@ import (
 
 // observe collects what the cluster shows of a Function. Labels find objects,
 // owner references decide whether they count: anybody can set a label.
-func (r *Reconciler) observe(ctx context.Context, fn *v1beta1.Function) (status.Seen, error) {
+func (r *Reconciler) observe(ctx context.Context, fn *v1beta1.Function, seen *status.Seen) error {
 	var (
 		services    corev1.ServiceList
 		deployments appsv1.DeploymentList
@@ -31,10 +31,8 @@ func (r *Reconciler) observe(ctx context.Context, fn *v1beta1.Function) (status.
 		errs = append(errs, r.list(ctx, fn, list))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return status.Seen{}, err
+		return err
 	}
-
-	var seen status.Seen
 	for _, service := range owned(services.Items, fn.UID) {
 		if seen.Service == nil || service.Name == fn.ServiceName() {
 			seen.Service = &service
@@ -50,7 +48,7 @@ func (r *Reconciler) observe(ctx context.Context, fn *v1beta1.Function) (status.
 	for _, set := range seen.ReplicaSets {
 		seen.Pods = append(seen.Pods, owned(pods.Items, set.UID)...)
 	}
-	return seen, nil
+	return nil
 }
 
 // list reads from the cache what carries the Function's label.

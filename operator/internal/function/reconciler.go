@@ -60,16 +60,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	}
 
 	r.Metrics.Changed(fn, time.Now())
-	verdict := check(fn, r.Settings)
-	problem, convergeErr := r.converge(ctx, fn, verdict)
+	seen, convergeErr := r.converge(ctx, fn, check(fn, r.Settings))
 	if apierrors.IsConflict(convergeErr) {
 		return retry(convergeErr)
 	}
-	seen, err := r.observe(ctx, fn)
-	if err != nil {
+	if err := r.observe(ctx, fn, &seen); err != nil {
 		return retry(errors.Join(convergeErr, err))
 	}
-	seen.Diagnostics, seen.Omitted, seen.Problem = verdict.diagnostics, verdict.omitted, problem
 	writeErr := errors.Join(convergeErr, r.prune(ctx, fn, seen))
 	if apierrors.IsConflict(writeErr) {
 		return retry(writeErr)
@@ -80,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	if err := errors.Join(writeErr, r.report(ctx, fn, seen)); err != nil {
 		return retry(err)
 	}
-	if problem != nil {
+	if seen.Problem != nil {
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return reconcile.Result{}, nil

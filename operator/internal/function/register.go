@@ -83,8 +83,8 @@ func labelled(_ context.Context, obj client.Object) []reconcile.Request {
 // belong to Functions stays out of the operator's memory; managed fields stay
 // where ensure reads them. A reconcile that follows a write sees it: with a stale
 // cache a Function could show as ready that is not. With several namespaces
-// controller-runtime cannot tell whether a cache is stale, and the next event has
-// to do.
+// controller-runtime cannot tell whether a cache is stale: there the template and
+// the generation of a Deployment have to do.
 func ManagerOptions(s settings.Settings) (manager.Options, error) {
 	scheme := runtime.NewScheme()
 	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)

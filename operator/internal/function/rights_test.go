@@ -1,6 +1,7 @@
 package function_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -19,18 +20,16 @@ import (
 // Without one of its rights the operator says which, and goes on where it can;
 // when it has the right again, all is well.
 func TestMissingRights(t *testing.T) {
-	for _, right := range []struct{ verb, resource string }{
-		{"create", "configmaps"}, {"create", "deployments"}, {"create", "services"}, {"create", "poddisruptionbudgets"},
-		{"patch", "configmaps"}, {"patch", "deployments"}, {"patch", "services"}, {"patch", "poddisruptionbudgets"},
-		{"get", "configmaps"}, {"get", "deployments"}, {"get", "services"}, {"get", "poddisruptionbudgets"},
-	} {
-		t.Run(right.verb+" "+right.resource, func(t *testing.T) {
-			restore := take(t, right.verb, right.resource)
-			fn := create(t, "poor", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
-			says(t, fn, fmt.Sprintf("cannot %s resource %q", right.verb, right.resource))
-			restore()
-			awaitReady(t, fn, v1beta1.ReasonBuilding)
-		})
+	for _, verb := range []string{"create", "patch", "get"} {
+		for _, resource := range []string{"configmaps", "deployments", "services", "poddisruptionbudgets"} {
+			t.Run(verb+" "+resource, func(t *testing.T) {
+				restore := take(t, verb, resource)
+				fn := create(t, "poor", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
+				says(t, fn, fmt.Sprintf("cannot %s resource %q", verb, resource))
+				restore()
+				awaitReady(t, fn, v1beta1.ReasonBuilding)
+			})
+		}
 	}
 	t.Run("delete services", func(t *testing.T) {
 		restore := take(t, "delete", "services")
@@ -73,8 +72,10 @@ func take(t *testing.T, verb, resource string) (restore func()) {
 		}
 	}
 	set := func(rules []rbacv1.PolicyRule, allowed bool) {
-		role.Rules = rules
-		overwrite(t, role)
+		role.Rules, role.ResourceVersion = rules, ""
+		if err := cluster.Update(context.Background(), role); err != nil { // in a clean-up too
+			t.Fatal(err)
+		}
 		eventually(t, "the API server knows the rights", func() bool { return may(t, verb, resource) == allowed })
 	}
 	set(rules, false)
@@ -99,7 +100,7 @@ func may(t *testing.T, verb, resource string) bool {
 			Verb: verb, Group: groups[resource], Resource: resource, Namespace: "default",
 		},
 	}}
-	if err := cluster.Create(t.Context(), review); err != nil {
+	if err := cluster.Create(context.Background(), review); err != nil {
 		t.Fatal(err)
 	}
 	return review.Status.Allowed
@@ -123,12 +124,12 @@ func TestNamespacedInstallation(t *testing.T) {
 	if err := cluster.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
+	exchangeOperator(t, s, &writeLog{})
 	t.Cleanup(func() {
-		if err := cluster.Create(t.Context(), whole); err != nil {
+		if err := cluster.Create(context.Background(), whole); err != nil {
 			t.Error(err)
 		}
 	})
-	exchangeOperator(t, s, &writeLog{})
 	for _, namespace := range s.Namespaces {
 		fn := create(t, "namespaced", func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Replicas = namespace, new(int32(2)) })
 		serve(t, fn)

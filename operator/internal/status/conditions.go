@@ -93,6 +93,9 @@ func (v *view) complete() bool {
 	if d == nil || d.DeletionTimestamp != nil || desired.RevisionOf(&d.Spec.Template) != v.revision {
 		return false
 	}
+	if t := v.seen.Template; t != "" && desired.TemplateOf(&d.Spec.Template) != t {
+		return false // an old Deployment, of the same source
+	}
 	if service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName() {
 		return false
 	}

@@ -43,6 +43,10 @@ type Seen struct {
 	// they could. It is tried again.
 	Failure string
 
+	// Template is the hash of the pod template that the Deployment should have, see
+	// desired.TemplateLabel; empty when nothing is known of it.
+	Template string
+
 	// Deployment and Service are the Function's own; nil when not there.
 	Deployment *appsv1.Deployment
 	Service    *corev1.Service

@@ -132,6 +132,10 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: moving(seen(deployment(1, 1, latest), sets(latest))),
 			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", revision: latest,
 		},
+		"StaleTemplate": { // another environment, which the cache does not show yet
+			replicas: 1, seen: templateOf(seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))), "other"),
+			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", revision: latest,
+		},
 		"StaleReplicaSets": {
 			replicas: 1, seen: seen(deployment(1, 1, latest), nil),
 			ready: "Serving", truth: "SourceValid Built Available Ready", revision: latest,
@@ -269,6 +273,11 @@ func seen(d *appsv1.Deployment, sets []appsv1.ReplicaSet, pods ...corev1.Pod) st
 
 func refused(s status.Seen) status.Seen {
 	s.Diagnostics = []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 1, Message: "bad"}}
+	return s
+}
+
+func templateOf(s status.Seen, template string) status.Seen {
+	s.Template = template
 	return s
 }
 
