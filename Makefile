@@ -87,14 +87,22 @@ cluster-down: ## stop that Kubernetes and leave nothing of it behind
 ##@ Test
 
 .PHONY: unit
-unit: kodata $(PROMETHEUS) ## run the tests of all modules, some against etcd and kube-apiserver
+unit: kodata assets $(PROMETHEUS) ## run the tests of all modules, some against etcd and kube-apiserver
 	$(call say,testing the modules)
-	@cd test/cluster && GOWORK=off go run ./cmd/cluster build
-	@mkdir -p .cache/assets && for name in etcd kube-apiserver kubectl; do ln -sfn ../cluster/bin/kubernetes .cache/assets/$$name; done
 	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets go test ./operator/... ./builder/...
 	@go test $(RACE) ./runtime/...
 	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) go test ./monitoring/... ./otlp/...
 	@cd test/cluster && GOWORK=off go test ./...
+
+.PHONY: assets
+assets:
+	@cd test/cluster && GOWORK=off go run ./cmd/cluster build
+	@mkdir -p .cache/assets && for name in etcd kube-apiserver kubectl; do ln -sfn ../cluster/bin/kubernetes .cache/assets/$$name; done
+
+.PHONY: faults
+faults: assets ## hurt the operator in every way there is, and print a table (FULL=1 tries all cases, for hours)
+	$(call say,testing the operator under faults)
+	@cd test/faults && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets go test -count=1 -timeout 4h $(if $(FULL),-full)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, the import arrows between the modules included

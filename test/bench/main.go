@@ -29,6 +29,7 @@ type group struct {
 var groups = []group{
 	{"build", measureBuild},
 	{"runtime", measureRuntime},
+	{"operator", measureOperator},
 	{"cluster", measureCluster},
 }
 

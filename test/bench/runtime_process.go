@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -119,4 +121,24 @@ func residentMemory(pid int) (float64, error) {
 	}
 	kibibytes, err := strconv.ParseFloat(string(match[1]), 64)
 	return kibibytes / 1024, err
+}
+
+// tick is the unit of times in /proc, the same on all Linux that Go runs on.
+const tick = 10 * time.Millisecond
+
+// cpu returns the time that the process has had of all processors.
+func (p *process) cpu() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name, in parentheses, may have spaces in it. After it the state is
+	// the first field, and the times in user and in kernel mode are these:
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc tells the times of the server as %q", stat)
+	}
+	user, err := strconv.Atoi(fields[11])
+	kernel, kernelErr := strconv.Atoi(fields[12])
+	return time.Duration(user+kernel) * tick, errors.Join(err, kernelErr)
 }

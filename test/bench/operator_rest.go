@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/test/faults/plane"
+)
+
+const (
+	// calm is how long the operator must have asked for nothing to be at rest.
+	calm = 5 * time.Second
+
+	// restart is how long an operator may take to be ready again.
+	restart = 20 * time.Second
+)
+
+// rest counts what the operator asks for while nothing happens. That it watches
+// does not count.
+func (f *fleet) rest(ctx context.Context) error {
+	window := time.Minute
+	if text := os.Getenv("GOLESS_IDLE"); text != "" {
+		var err error
+		if window, err = time.ParseDuration(text); err != nil {
+			return fmt.Errorf("GOLESS_IDLE: %w", err)
+		}
+	}
+	if err := f.settled(ctx); err != nil {
+		return err
+	}
+	time.Sleep(window) // what happens in a time is what is measured
+	reads, writes, err := f.requests()
+	if err != nil {
+		return err
+	}
+	f.results.add("operator.idle_writes", float64(writes), "writes in "+window.String(), 1)
+	f.results.add("operator.idle_reads", float64(reads), "reads in "+window.String(), 1)
+	return nil
+}
+
+// restarted counts what the next operator writes when it finds everything as it
+// should be.
+func (f *fleet) restarted(ctx context.Context) error {
+	f.operator.Kill()
+	if _, _, err := f.requests(); err != nil {
+		return err
+	}
+	if err := f.operator.Start(); err != nil {
+		return err
+	}
+	time.Sleep(restart) // what happens in a time is what is measured
+	_, writes, err := f.requests()
+	f.results.add("operator.restart_writes", float64(writes), "writes", 1)
+	return err
+}
+
+// unrelated measures how much memory the operator takes for what it has nothing
+// to do with: 300 ConfigMaps of 1 MiB, nearly, and 5000 pods.
+func (f *fleet) unrelated(ctx context.Context) error {
+	before, err := f.resident(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.namespace(ctx, "unrelated"); err != nil {
+		return err
+	}
+	big := strings.Repeat("x", 1<<20-4096)
+	err = each(0, 300, func(n int) error {
+		return f.client.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "unrelated", Name: fmt.Sprintf("big-%d", n)}, Data: map[string]string{"x": big},
+		})
+	})
+	if err != nil {
+		return err
+	}
+	err = each(0, 5000, func(n int) error {
+		return f.client.Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "unrelated", Name: fmt.Sprintf("pod-%d", n)},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/c"}}},
+		})
+	})
+	if err != nil {
+		return err
+	}
+	after, err := f.resident(ctx)
+	f.results.add("operator.unrelated_mib", after-before, "MiB", 1)
+	return err
+}
+
+// grow makes the Functions 5000, and measures the memory when all of them serve.
+func (f *fleet) grow(ctx context.Context) error {
+	if err := f.functions(ctx, "fleet", someFunctions, manyFunctions, nil); err != nil {
+		return err
+	}
+	if err := f.await(ctx, func() (bool, error) { return f.serving(ctx, "fleet", manyFunctions) }); err != nil {
+		return err
+	}
+	return f.memory(ctx, "operator.rss_5000_mib")
+}
+
+// memory measures what the operator has resident when it is at rest.
+func (f *fleet) memory(ctx context.Context, name string) error {
+	mib, err := f.resident(ctx)
+	f.results.add(name, mib, "MiB", 1)
+	return err
+}
+
+// resident is the resident memory of the operator at rest, in MiB.
+func (f *fleet) resident(ctx context.Context) (float64, error) {
+	if err := f.settled(ctx); err != nil {
+		return 0, err
+	}
+	status, err := os.Open(fmt.Sprintf("/proc/%d/status", f.operator.PID()))
+	if err != nil {
+		return 0, err
+	}
+	defer status.Close() //nolint:errcheck // it was only read
+	for lines := bufio.NewScanner(status); lines.Scan(); {
+		if words := strings.Fields(lines.Text()); words[0] == "VmRSS:" {
+			kib, err := strconv.ParseFloat(words[1], 64)
+			return kib / 1024, err
+		}
+	}
+	return 0, errors.New("the kernel does not say how much memory the operator has")
+}
+
+// settled waits until the operator has asked for nothing for a while.
+func (f *fleet) settled(ctx context.Context) error {
+	since := time.Now()
+	return f.await(ctx, func() (bool, error) {
+		reads, writes, err := f.requests()
+		if reads+writes > 0 {
+			since = time.Now()
+		}
+		return time.Since(since) > calm, err
+	})
+}
+
+// requests counts what operators have asked for since it was called last.
+func (f *fleet) requests() (reads, writes int, err error) {
+	f.audited, err = f.plane.Audit(f.audited, func(event *plane.Event) {
+		switch {
+		case event.User.Username != plane.Operator || event.Verb == "watch":
+		case event.IsWrite():
+			writes++
+		default:
+			reads++
+		}
+	})
+	return reads, writes, err
+}

@@ -1,0 +1,105 @@
+package faults
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"goless.io/test/faults/plane"
+)
+
+// audit is the audit log as far as it was read: the requests of operators, by
+// namespace.
+type audit struct {
+	mu     sync.Mutex
+	end    int64
+	events map[string][]plane.Event
+}
+
+// read reads what is new in the log.
+func (a *audit) read(t *testing.T) {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var err error
+	a.end, err = world.plane.Audit(a.end, func(event *plane.Event) {
+		if event.User.Username == plane.Operator {
+			a.events[event.ObjectRef.Namespace] = append(a.events[event.ObjectRef.Namespace], *event)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// of are the requests that concern a namespace and an object of the Function, no
+// Events that tell of one.
+func (a *audit) of(t *testing.T, ns string) (kept []plane.Event) {
+	t.Helper()
+	a.read(t)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, event := range a.events[ns] {
+		if event.ObjectRef.Resource != "events" {
+			kept = append(kept, event)
+		}
+	}
+	return kept
+}
+
+// counts says how often each object was created and deleted, and which were
+// written at all, by verb, resource and name. What was refused does not count.
+type counts map[string]int
+
+func (a *audit) counts(t *testing.T, ns string) counts {
+	t.Helper()
+	n := counts{}
+	for _, event := range a.of(t, ns) {
+		if !event.IsWrite() || !event.Done() {
+			continue
+		}
+		n["write "+event.Resource()+" "+event.ObjectRef.Name]++
+		if event.Verb == "create" || event.Verb == "delete" {
+			n[event.Verb+" "+event.Resource()+" "+event.ObjectRef.Name]++
+		}
+	}
+	return n
+}
+
+// within is that nothing was created or deleted more often than in the
+// reference, and nothing written that is not written there. What belongs to a
+// Function that is deleted may be made anew before the operator sees its end,
+// because two watches are in no order; the garbage collector takes it.
+func (n counts) within(want counts, deleted bool) error {
+	for what := range maps.Keys(n) {
+		if most := want[what]; n[what] > most && (most == 0 || strings.HasPrefix(what, "delete ") || strings.HasPrefix(what, "create ") && !deleted) {
+			return fmt.Errorf("%s: %d times, and %d without the fault", what, n[what], most)
+		}
+	}
+	return nil
+}
+
+// forbidden are the requests that the operator lacks the right for.
+func (a *audit) forbidden(t *testing.T, ns string) (all []string) {
+	t.Helper()
+	for _, event := range a.of(t, ns) {
+		if event.ResponseStatus.Code == 403 {
+			all = append(all, event.String())
+		}
+	}
+	return all
+}
+
+// after are the writes in a namespace after a time.
+func (a *audit) after(t *testing.T, ns string, since time.Time) (all []string) {
+	t.Helper()
+	for _, event := range a.of(t, ns) {
+		if event.IsWrite() && event.RequestReceivedTimestamp.After(since) {
+			all = append(all, event.String())
+		}
+	}
+	return all
+}

@@ -1,0 +1,82 @@
+package faults
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"goless.io/test/faults/wire"
+)
+
+// losses are the ways in which a write goes wrong that leave the operator in the
+// dark about it.
+var losses = []struct {
+	name string
+
+	// short is after how many writes the short set takes the next one.
+	short int
+	fault func() wire.Fault
+}{
+	{"crash-before", 5, func() wire.Fault { return wire.Before(world.restart) }},
+	{"crash-after", 5, func() wire.Fault { return wire.After(world.restart) }},
+	{"lost", 7, func() wire.Fault { return wire.After(func() {}) }},
+	{"500-after", 17, func() wire.Fault { return wire.AnswerAfter(500) }},
+	{"504-after", 17, func() wire.Fault { return wire.AnswerAfter(504) }},
+}
+
+// TestWrites kills the operator before and after each write of each scenario, and
+// loses the answer of each.
+func TestWrites(t *testing.T) {
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
+			want := s.reference(t)
+			for i, loss := range losses {
+				for k := range want.writes {
+					if !*full && (k+i)%loss.short != 0 {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%d %s", loss.name, k+1, want.writes[k].Verb+" "+want.writes[k].Resource), func(t *testing.T) {
+						over = append(over, s.against(t, loss.name, want, func(tr *trial, hit *atomic.Bool) wire.Injector {
+							return nth(tr.ns, k+1, hit, loss.fault())
+						}))
+					})
+				}
+			}
+		})
+	}
+}
+
+// against runs the scenario while an injector is at work, and judges. The
+// injector notes when it has done its work.
+func (s *scenario) against(t *testing.T, group string, want *reference, injector func(*trial, *atomic.Bool) wire.Injector) *trial {
+	t.Helper()
+	tr := newTrial(t)
+	var hit atomic.Bool
+	defer func() { table.note(t, group, hit.Load(), tr) }()
+	defer world.wire.Inject(nil)
+	s.prepare(tr)
+	tr.await(func() error { return tr.whole().like(want.prepared) })
+	world.wire.Inject(injector(tr, &hit))
+	tr.begin()
+	s.act(tr)
+	tr.judge(want)
+	return tr
+}
+
+// nth lets the n-th write in a namespace go wrong, counted from now. Events that
+// tell of what happened do not count: they come when they like.
+func nth(ns string, n int, hit *atomic.Bool, fault wire.Fault) wire.Injector {
+	seen := 0
+	return func(r wire.Request) wire.Fault {
+		if r.Namespace != ns || !r.Write() || r.Resource == "events" {
+			return nil
+		}
+		if seen++; seen != n {
+			return nil
+		}
+		hit.Store(true)
+		return fault
+	}
+}

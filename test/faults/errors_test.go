@@ -1,0 +1,173 @@
+package faults
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/wire"
+)
+
+// points are the kinds of requests that go wrong, each in a scenario that has it.
+var points = []struct{ scenario, verb, resource string }{
+	{"create", "get", "configmaps"},
+	{"create", "get", "deployments"},
+	{"create", "get", "services"},
+	{"create", "create", "configmaps"},
+	{"create", "create", "deployments"},
+	{"create", "create", "services"},
+	{"create", "create", "events"},
+	{"create", "patch", "configmaps"},
+	{"create", "patch", "deployments"},
+	{"create", "patch", "services"},
+	{"create", "patch", "functions/status"},
+	{"source", "apply", "deployments"},
+	{"source", "delete", "configmaps"},
+	{"service", "delete", "services"},
+	{"broken", "patch", "functions/status"},
+}
+
+// mishaps are wrong answers.
+var mishaps = []struct {
+	name  string
+	fault func() wire.Fault
+}{
+	{"409", func() wire.Fault { return wire.Answer(409, 0) }},
+	{"429", func() wire.Fault { return wire.Answer(429, 0) }},
+	{"429-retry-after", func() wire.Fault { return wire.Answer(429, 1) }},
+	{"500", func() wire.Fault { return wire.Answer(500, 0) }},
+	{"503", func() wire.Fault { return wire.Answer(503, 0) }},
+	{"504", func() wire.Fault { return wire.Answer(504, 0) }},
+	{"403", func() wire.Fault { return wire.Answer(403, 0) }},
+	{"reset", func() wire.Fault { return wire.Before(func() {}) }},
+	{"hang", wire.Hang},
+}
+
+// forms are how often it goes wrong: a number of times, or all the time.
+var forms = []struct {
+	name  string
+	times int
+	while time.Duration
+}{{"once", 1, 0}, {"thrice", 3, 0}, {"for 3s", 1 << 30, 3 * time.Second}}
+
+// TestErrors answers each kind of request wrongly, in each way.
+func TestErrors(t *testing.T) {
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	i := 0
+	for _, p := range points {
+		s := named(p.scenario)
+		t.Run(p.verb+" "+p.resource+" in "+p.scenario, func(t *testing.T) {
+			want := s.reference(t)
+			for _, m := range mishaps {
+				for _, f := range forms {
+					if i++; !chosen(i, m.name == "hang", f.times) {
+						continue
+					}
+					t.Run(m.name+" "+f.name, func(t *testing.T) {
+						over = append(over, s.against(t, "error "+m.name, want, func(tr *trial, hit *atomic.Bool) wire.Injector {
+							return some(func(r wire.Request) bool {
+								return r.Namespace == tr.ns && r.Verb == p.verb && r.Resource == p.resource
+							}, f.times, f.while, hit, m.fault())
+						}))
+					})
+				}
+			}
+		})
+	}
+}
+
+// chosen tells whether the i-th case is run. What hangs is given up after half a
+// minute, so it hangs only once, and in a single case of the short set.
+func chosen(i int, hangs bool, times int) bool {
+	switch {
+	case hangs && times > 1:
+		return false
+	case *full:
+		return true
+	case hangs:
+		return i == 25
+	}
+	return i%20 == 0
+}
+
+// TestRefusal makes the API server refuse what the operator needs for as long as
+// it takes until the status says so. Another Function is served meanwhile as if
+// nothing was.
+func TestRefusal(t *testing.T) {
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	s := named("create")
+	want := s.reference(t)
+	for _, code := range []int{403, 422, 500, 503} {
+		for _, resource := range []string{"configmaps", "deployments", "services"} {
+			if !*full && code != 403 && resource != "services" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%d create %s", code, resource), func(t *testing.T) {
+				over = append(over, s.refusedWith(t, code, resource, want)...)
+			})
+		}
+	}
+}
+
+// refusedWith runs the scenario twice, and refuses to create a resource for one of
+// the two.
+func (s *scenario) refusedWith(t *testing.T, code int, resource string, want *reference) []*trial {
+	t.Helper()
+	tr, other := newTrial(t), newTrial(t)
+	defer func() { table.note(t, "refusal", true, tr); table.note(t, "bystander", true, other) }()
+	defer world.wire.Inject(nil)
+	world.wire.Inject(func(r wire.Request) wire.Fault {
+		if r.Namespace == tr.ns && r.Verb == "create" && r.Resource == resource {
+			return wire.Answer(code, 0)
+		}
+		return nil
+	})
+	s.act(tr)
+	tr.await(tr.reason(v1beta1.ReasonApplyFailed))
+	message := strings.ToLower(tr.condition(v1beta1.ConditionReady).Message)
+	if !strings.Contains(message, strings.TrimSuffix(resource, "s")) {
+		t.Errorf("the message names no %s: %s", resource, message)
+	}
+	other.begin()
+	s.act(other)
+	other.judge(want)
+	if other.took() > 10*time.Second {
+		t.Errorf("a Function that nothing is wrong with took %s", other.took())
+	}
+	world.wire.Inject(nil)
+	tr.begin()
+	tr.judge(want)
+	return []*trial{tr, other}
+}
+
+// some lets requests go wrong, so many times, or for so long from the first on.
+func some(which func(wire.Request) bool, times int, while time.Duration, hit *atomic.Bool, fault wire.Fault) wire.Injector {
+	var began time.Time
+	return func(r wire.Request) wire.Fault {
+		if !which(r) || times == 0 {
+			return nil
+		}
+		if hit.CompareAndSwap(false, true) {
+			began = time.Now()
+		}
+		if while > 0 && time.Since(began) > while {
+			return nil
+		}
+		times--
+		return fault
+	}
+}
+
+func named(name string) *scenario {
+	for _, s := range scenarios {
+		if s.name == name {
+			return s
+		}
+	}
+	panic("there is no scenario " + name)
+}

@@ -1,0 +1,118 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/plane"
+	"goless.io/test/faults/wire"
+)
+
+// world is what all cases share: one control plane, and one line on which one
+// operator after the other lives and dies.
+var world *harness
+
+type harness struct {
+	plane   *plane.Plane
+	client  client.Client // of somebody who may do everything
+	witness *witness
+	audit   *audit
+	wire    *wire.Wire
+
+	mu       sync.Mutex
+	operator *plane.Process
+	away     bool // other operators take its place
+	stopping bool
+}
+
+func newHarness(ctx context.Context, p *plane.Plane) (*harness, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	c, err := client.New(p.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	w, err := newWitness(ctx, p.Config)
+	if err != nil {
+		return nil, err
+	}
+	server, token := p.Upstream()
+	line, err := wire.New("operator", server, token)
+	if err != nil {
+		return nil, err
+	}
+	process, err := p.Operator(*operator, "operator", line.URL)
+	if err != nil {
+		return nil, err
+	}
+	h := &harness{plane: p, client: c, witness: w, audit: &audit{events: map[string][]plane.Event{}}, wire: line, operator: process}
+	return h, process.Start()
+}
+
+func (h *harness) close() {
+	h.mu.Lock()
+	h.stopping = true
+	h.mu.Unlock()
+	h.operator.Kill()
+	h.wire.Close()
+}
+
+// restart kills the operator and starts the next one, as a kubelet would.
+func (h *harness) restart() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopping {
+		return
+	}
+	h.operator.Kill()
+	if err := h.operator.Start(); err != nil {
+		panic(err)
+	}
+}
+
+// unbroken fails the test if the operator has ended by itself, or has panicked.
+func (h *harness) unbroken(t *testing.T) {
+	t.Helper()
+	select {
+	case <-h.operator.Ended():
+		if h.away {
+			return
+		}
+		t.Errorf("the operator ended by itself; its log ends with:\n%s", tail(h.operator.Log))
+		if err := h.operator.Start(); err != nil {
+			t.Fatal(err)
+		}
+	default:
+	}
+	text, err := os.ReadFile(h.operator.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, "panic") || strings.Contains(line, "DATA RACE") {
+			t.Errorf("the operator panicked: %s", line)
+		}
+	}
+}
+
+func tail(file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	return string(text[max(0, len(text)-4096):])
+}

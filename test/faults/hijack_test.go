@@ -1,0 +1,214 @@
+package faults
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// takeovers are ways in which an object that the Function needs comes to be
+// somebody else's. Each gets the object as it was, or as it would be, and leaves
+// one of the same name in its place.
+var takeovers = []struct {
+	name string
+	do   func(*trial, *unstructured.Unstructured)
+}{
+	{"another controller", func(tr *trial, object *unstructured.Unstructured) {
+		stranger := tr.decoy[0]
+		tr.own(object, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: stranger.GetName(), UID: stranger.GetUID(), Controller: new(true)})
+	}},
+	{"no controller", func(tr *trial, object *unstructured.Unstructured) {
+		ref := object.GetOwnerReferences()[0]
+		ref.Controller, ref.BlockOwnerDeletion = nil, nil
+		tr.own(object, ref)
+	}},
+	{"no owner", func(tr *trial, object *unstructured.Unstructured) { tr.own(object) }},
+	{"replaced", func(tr *trial, object *unstructured.Unstructured) {
+		tr.must(world.operator.Signal(syscall.SIGSTOP)) // so that it cannot be faster
+		defer world.operator.Signal(syscall.SIGCONT)    //nolint:errcheck // it would fail the rest of the test
+		tr.must(world.client.Delete(tr.t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		tr.await(func() error {
+			if world.witness.live(object.GetKind(), tr.ns, object.GetName()) != nil {
+				return fmt.Errorf("%s is still there", object.GetName())
+			}
+			return nil
+		})
+		tr.occupy(object)
+	}},
+}
+
+// TestHijack gives what the Function needs to somebody else. The operator says so
+// and writes it no more; once it is gone, the Function gets its own again.
+func TestHijack(t *testing.T) {
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	for i, takeover := range takeovers {
+		for k, kind := range []string{"Deployment", "Service", "ConfigMap"} {
+			if !*full && k != i%3 {
+				continue
+			}
+			t.Run(takeover.name+" of "+kind, func(t *testing.T) {
+				tr := newTrial(t)
+				over = append(over, tr)
+				ready(tr)
+				tr.settle()
+				want := tr.whole()
+				object := tr.child(kind)
+				takeover.do(tr, object.DeepCopy())
+				tr.refused(kind)
+				tr.recover(t, "hijack", want)
+			})
+		}
+	}
+}
+
+// TestOccupied lets others have the names before the Function comes.
+func TestOccupied(t *testing.T) {
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	model := newTrial(t)
+	ready(model)
+	model.settle()
+	model.done = time.Now()
+	over = append(over, model)
+	for _, kind := range []string{"Service", "Deployment", "ConfigMap"} {
+		if !*full && kind != "Service" {
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			tr := newTrial(t)
+			over = append(over, tr)
+			object := model.child(kind).DeepCopy()
+			object.SetNamespace(tr.ns)
+			tr.occupy(object)
+			tr.create()
+			tr.refused(kind)
+			tr.recover(t, "occupied", model.whole())
+		})
+	}
+}
+
+// TestOrphans deletes the Function and leaves its objects, and creates it again.
+// They are not the new one's.
+func TestOrphans(t *testing.T) {
+	tr := newTrial(t)
+	ready(tr)
+	tr.settle()
+	want, objects := tr.whole(), tr.objects()
+	tr.must(world.client.Delete(t.Context(), &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}},
+		client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	tr.deleted = true
+	tr.await(func() error {
+		if tr.fn() != nil {
+			return errStillThere
+		}
+		return tr.children().like(state{})
+	})
+	tr.create()
+	tr.await(tr.reason(v1beta1.ReasonNotOwned))
+	tr.begin()
+	defer func() { table.note(t, "orphans", true, tr) }()
+	for _, object := range objects {
+		tr.must(world.client.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	}
+	tr.await(func() error { return tr.whole().like(want) })
+	tr.done = time.Now()
+	tr.untouched()
+	quiet(t, []*trial{tr})
+}
+
+// child is the only child of a kind.
+func (tr *trial) child(kind string) *unstructured.Unstructured {
+	tr.t.Helper()
+	for _, object := range tr.objects() {
+		if object.GetKind() == kind {
+			return object
+		}
+	}
+	tr.t.Fatalf("there is no %s", kind)
+	return nil
+}
+
+// own makes the owners of an object those that are given, and keeps in mind what
+// the object is like then.
+func (tr *trial) own(object *unstructured.Unstructured, refs ...metav1.OwnerReference) {
+	tr.t.Helper()
+	before := object.DeepCopy()
+	object.SetOwnerReferences(refs)
+	tr.must(world.client.Patch(tr.t.Context(), object, client.MergeFrom(before), client.FieldOwner("somebody")))
+	tr.keep(object.GetKind(), object.GetName())
+}
+
+// occupy creates an object of a name that the Function needs.
+func (tr *trial) occupy(like *unstructured.Unstructured) {
+	tr.t.Helper()
+	object := blank(like.GetKind(), tr.ns, like.GetName())
+	tr.must(world.client.Create(tr.t.Context(), object, client.FieldOwner("somebody")))
+	tr.keep(like.GetKind(), like.GetName())
+}
+
+// blank is an object of somebody else.
+func blank(kind, ns, name string) client.Object {
+	labels := map[string]string{"somebody": "else"}
+	meta := metav1.ObjectMeta{Namespace: ns, Name: name, Labels: labels}
+	switch kind {
+	case "Deployment":
+		return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(0)),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "function", Image: "example.com/somebody"}}},
+			},
+		}}
+	case "Service":
+		return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}}
+	}
+	return &corev1.ConfigMap{ObjectMeta: meta}
+}
+
+// keep makes a decoy of an object that is somebody else's now.
+func (tr *trial) keep(kind, name string) {
+	tr.t.Helper()
+	object := map[string]client.Object{"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{}}[kind]
+	tr.must(world.client.Get(tr.t.Context(), types.NamespacedName{Namespace: tr.ns, Name: name}, object))
+	tr.decoy = append(tr.decoy, object)
+}
+
+// refused waits until the status says that the object is not the Function's, and
+// then for a while in which the operator could touch it all the same.
+func (tr *trial) refused(kind string) {
+	tr.t.Helper()
+	reason := v1beta1.ReasonNotOwned
+	if kind == "Service" {
+		reason = v1beta1.ReasonServiceConflict
+	}
+	tr.await(tr.reason(reason))
+	tr.settle()
+	tr.untouched()
+}
+
+// recover deletes what is not the Function's, and waits until the Function has
+// what it wants.
+func (tr *trial) recover(t *testing.T, group string, want state) {
+	t.Helper()
+	last := tr.decoy[len(tr.decoy)-1]
+	tr.decoy = tr.decoy[:len(tr.decoy)-1]
+	defer func() { table.note(t, group, true, tr) }()
+	tr.must(world.client.Delete(t.Context(), last, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	tr.begin()
+	tr.await(func() error { return tr.whole().like(want) })
+	tr.done = time.Now()
+	tr.untouched()
+	world.unbroken(t)
+}

@@ -1,0 +1,95 @@
+package faults
+
+import (
+	"cmp"
+	"testing"
+	"time"
+
+	"goless.io/test/faults/wire"
+)
+
+// trailing is how long after the end of a case a write may still be on its way:
+// a request whose answer was lost is sent once more.
+const trailing = 2 * time.Second
+
+// reference is what a scenario comes to without a fault.
+type reference struct {
+	prepared, state state // before and after the faults
+	counts          counts
+	writes          []wire.Request // from prepared to state
+}
+
+// judge waits until the case has come to what the reference is, and asks the
+// oracles. What must hold from then on is for quiet to say.
+func (tr *trial) judge(want *reference) {
+	tr.t.Helper()
+	defer tr.explain()
+	tr.await(func() error { return tr.whole().like(want.state) })
+	tr.done = time.Now()
+	tr.oracles()
+	if err := world.audit.counts(tr.t, tr.ns).within(want.counts, tr.deleted); err != nil {
+		tr.t.Errorf("%s: %v", tr.ns, err)
+	}
+}
+
+// explain logs all that the operator did in the namespace, if the test failed.
+func (tr *trial) explain() {
+	if !tr.t.Failed() {
+		return
+	}
+	for _, event := range world.audit.of(tr.t, tr.ns) {
+		tr.t.Log(event.String())
+	}
+}
+
+// oracles fail the test for what must never have been, whatever the case.
+func (tr *trial) oracles() {
+	tr.t.Helper()
+	tr.untouched()
+	tr.truth()
+	tr.uninterrupted()
+	for _, request := range world.audit.forbidden(tr.t, tr.ns) {
+		if !tr.outage {
+			tr.t.Errorf("the operator lacks a right: %s", request)
+		}
+	}
+	world.unbroken(tr.t)
+}
+
+// took is how long the case needed to converge, or what else it measured.
+func (tr *trial) took() time.Duration { return cmp.Or(tr.measured, tr.done.Sub(tr.begun)) }
+
+// quiet fails the test if the operator wrote in a namespace whose case was over,
+// although it was restarted there many times, and waits for a while in which it
+// might. Then it deletes all Functions, and fails the test if anything of them
+// is left.
+func quiet(t *testing.T, over []*trial) {
+	t.Helper()
+	window := 2 * time.Second
+	if *full {
+		window = 30 * time.Second
+	}
+	time.Sleep(window) // that nothing happens in a time is what is tested
+	for _, tr := range over {
+		for _, request := range world.audit.after(t, tr.ns, tr.done.Add(trailing)) {
+			t.Errorf("%s: written after all was done at %s: %s", tr.t.Name(), tr.done.Format("15:04:05.000"), request)
+		}
+	}
+	for _, tr := range over {
+		tr.t = t
+		tr.explain()
+		if tr.fn() != nil {
+			tr.remove()
+		}
+	}
+	for _, tr := range over {
+		tr.await(func() error {
+			if tr.fn() != nil {
+				return errStillThere
+			}
+			return tr.children().like(state{})
+		})
+		tr.untouched()
+		world.witness.forget(tr.ns)
+	}
+}

@@ -1,0 +1,73 @@
+package faults
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// TestKills kills the operator at random moments while Functions change all the
+// time.
+func TestKills(t *testing.T) {
+	kills := 20
+	if *full {
+		kills = 200
+	}
+	const functions = 5
+	choose := random()
+	var over []*trial
+	specs := make([]func(*v1beta1.FunctionSpec), functions)
+	for range functions {
+		tr := newTrial(t)
+		tr.create()
+		over = append(over, tr)
+	}
+	for _, tr := range over {
+		tr.awaitReady()
+	}
+	for kill := range kills {
+		i := choose.IntN(functions)
+		specs[i] = change(kill, choose.IntN(4))
+		over[i].change(specs[i])
+		time.Sleep(time.Duration(choose.IntN(600)) * time.Millisecond) // the moment is what is random
+		world.restart()
+	}
+	begun := time.Now()
+	for i, tr := range over {
+		final := tr.fn().Spec
+		t.Run(fmt.Sprintf("function %d", i), func(t *testing.T) {
+			tr := tr.in(t)
+			tr.begun = begun
+			tr.awaitReady()
+			scratch := newTrial(t)
+			scratch.create(func(spec *v1beta1.FunctionSpec) { *spec = final })
+			scratch.awaitReady()
+			scratch.settle()
+			tr.await(func() error { return tr.children().like(scratch.children()) })
+			tr.done = time.Now()
+			tr.oracles()
+			scratch.remove()
+		})
+		over[i].begun, over[i].done = begun, time.Now()
+	}
+	for range kills {
+		table.note(t, "kill -9 in rollouts", true, over[0])
+	}
+	quiet(t, over)
+}
+
+// change is the n-th change of a spec, of one of four kinds.
+func change(n, kind int) func(*v1beta1.FunctionSpec) {
+	return func(spec *v1beta1.FunctionSpec) {
+		switch kind {
+		case 0:
+			spec.Replicas = new(int32(n%3 + 1))
+		case 1:
+			spec.Service = fmt.Sprintf("service-%d", n%3)
+		default:
+			spec.Function = fmt.Sprintf("%s\n// %d.\n", first, n)
+		}
+	}
+}

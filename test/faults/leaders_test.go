@@ -1,0 +1,192 @@
+package faults
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"goless.io/test/faults/plane"
+	"goless.io/test/faults/wire"
+)
+
+// candidate is one of two operators that only work as the leader.
+type candidate struct {
+	name string
+	line *wire.Wire
+	*plane.Process
+}
+
+// candidates starts two operators in the place of the one of the other tests,
+// until the test ends.
+func candidates(t *testing.T) (both [2]*candidate) {
+	t.Helper()
+	world.operator.Kill()
+	world.away = true
+	server, token := world.plane.Upstream()
+	for i := range both {
+		name := fmt.Sprintf("candidate-%d", i)
+		line, err := wire.New(name, server, token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		process, err := world.plane.Operator(*operator, name, line.URL, "--leader-elect", "--leader-elect-namespace=goless-system")
+		if err != nil {
+			t.Fatal(err)
+		}
+		both[i] = &candidate{name, line, process}
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() {
+		for _, c := range both {
+			c.Terminate(time.Minute) // so that the lease is free
+			c.line.Close()
+		}
+		world.away = false
+		if err := world.operator.Start(); err != nil {
+			t.Error(err)
+		}
+	})
+	return both
+}
+
+// wrote is the time of the first write for a Function that an operator has sent
+// after a time; zero if there was none. That it holds the lease is none.
+func (c *candidate) wrote(since time.Time) time.Time {
+	for _, r := range c.line.Requests(0) {
+		if r.Write() && r.Resource != "leases" && r.Resource != "events" && r.Time.After(since) {
+			return r.Time
+		}
+	}
+	return time.Time{}
+}
+
+// leading tells the leader from the other one: the leader writes for a Function.
+func leading(t *testing.T, both [2]*candidate, over *[]*trial) (leader, other *candidate) {
+	t.Helper()
+	since := time.Now()
+	tr := newTrial(t)
+	*over = append(*over, tr)
+	ready(tr)
+	tr.settle()
+	tr.done = time.Now()
+	for i, c := range both {
+		if !c.wrote(since).IsZero() {
+			return c, both[1-i]
+		}
+	}
+	t.Fatal("a Function is ready, and nobody wrote")
+	return nil, nil
+}
+
+// ends are the ways in which a leader ends, and how long it may take until the
+// other one writes.
+var ends = []struct {
+	name   string
+	within time.Duration
+	do     func(*candidate)
+}{
+	{"SIGTERM", 5 * time.Second, func(c *candidate) { c.Signal(syscall.SIGTERM) }}, //nolint:errcheck // what follows shows
+	{"kill -9", 20 * time.Second, func(c *candidate) { c.Kill() }},
+}
+
+// times is how often a case is repeated.
+func times(most int) int {
+	if *full {
+		return most
+	}
+	return 1
+}
+
+// TestFailover ends the leader, and looks at how long it takes until the other one
+// writes.
+func TestFailover(t *testing.T) {
+	for _, end := range ends {
+		for n := range times(10) {
+			t.Run(fmt.Sprintf("%s %d", end.name, n+1), func(t *testing.T) {
+				var over []*trial
+				defer func() { quiet(t, over) }()
+				leader, other := leading(t, candidates(t), &over)
+				tr := over[0]
+				defer func() { table.note(t, "failover "+end.name, true, tr) }()
+				tr.begin()
+				end.do(leader)
+				tr.change(source(second))
+				tr.await(other.wroteSince(tr.begun))
+				tr.measured = other.wrote(tr.begun).Sub(tr.begun)
+				if tr.measured > end.within {
+					t.Errorf("the first write came after %s, and %s are promised", tr.measured, end.within)
+				}
+				tr.awaitReady()
+				tr.settle()
+				tr.done = time.Now()
+				tr.oracles()
+				leader.ended(t)
+			})
+		}
+	}
+}
+
+// TestTwoLeaders holds the leader for longer than its lease, lets the other one
+// take over, and lets both run.
+func TestTwoLeaders(t *testing.T) {
+	for n := range times(5) {
+		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
+			var over []*trial
+			defer func() { quiet(t, over) }()
+			leader, other := leading(t, candidates(t), &over)
+			tr := over[0]
+			defer func() { table.note(t, "two leaders", true, tr) }()
+			tr.change(source(second)) // so that it is held in the middle of something
+			tr.must(leader.Signal(syscall.SIGSTOP))
+			held := time.Now()
+			tr.change(source(third))
+			tr.await(other.wroteSince(held))
+			tr.awaitReady()
+			tr.settle()
+			want, resumed := tr.whole(), time.Now()
+			tr.begin()
+			tr.must(leader.Signal(syscall.SIGCONT))
+			leader.ended(t)
+			tr.settle()
+			tr.await(func() error { return tr.whole().like(want) })
+			tr.done = time.Now()
+			leader.saidLittle(tr, resumed)
+			tr.oracles()
+		})
+	}
+}
+
+// wroteSince is that an operator has written for a Function after a time.
+func (c *candidate) wroteSince(since time.Time) func() error {
+	return func() error {
+		if c.wrote(since).IsZero() {
+			return fmt.Errorf("%s has written nothing", c.name)
+		}
+		return nil
+	}
+}
+
+// ended fails the test unless the process ends by itself, as one that has lost
+// its lease should.
+func (c *candidate) ended(t *testing.T) {
+	t.Helper()
+	select {
+	case <-c.Ended():
+	case <-time.After(30 * time.Second):
+		t.Errorf("%s does not lead any more and runs on", c.name)
+	}
+}
+
+// saidLittle fails the test if a former leader has changed anything for a
+// Function after it went on: what it had been about to write is out of date.
+func (c *candidate) saidLittle(tr *trial, since time.Time) {
+	tr.t.Helper()
+	for _, event := range world.audit.of(tr.t, tr.ns) {
+		if event.UserAgent == c.name && event.IsWrite() && event.Done() && event.RequestReceivedTimestamp.After(since) {
+			tr.t.Errorf("written by who does not lead: %s", event.String())
+		}
+	}
+}

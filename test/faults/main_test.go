@@ -1,0 +1,76 @@
+package faults
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"goless.io/test/faults/kubelet"
+	"goless.io/test/faults/plane"
+)
+
+var (
+	full     = flag.Bool("full", false, "run all cases, which takes about an hour, and not a selection")
+	operator = flag.String("operator", "", "test this `program`, and not what the working tree compiles to")
+	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "choose random cases by this seed")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" { // nobody has promised an API server, as make faults does
+		assets = filepath.Join("..", "..", ".cache", "assets")
+		if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
+			fmt.Fprintf(os.Stderr, "skipping the faults: %v, make unit builds an API server\n", err)
+			return
+		}
+	}
+	code, err := run(m, assets)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "faults:", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, assets string) (int, error) {
+	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	repo, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		return 1, err
+	}
+	p, err := plane.Start(ctx, assets, repo)
+	if err != nil {
+		return 1, err
+	}
+	defer p.Stop()
+	if *operator == "" {
+		if *operator, err = p.BuildOperator(); err != nil {
+			return 1, err
+		}
+	}
+	if err := kubelet.Start(ctx, p.Config); err != nil {
+		return 1, err
+	}
+	if world, err = newHarness(ctx, p); err != nil {
+		return 1, err
+	}
+	defer world.close()
+	code := m.Run()
+	table.print(os.Stdout)
+	fmt.Fprintf(os.Stdout, "seed %d\n", *seed)
+	return code, nil
+}
+
+// random is the source of a group's random choices.
+func random() *rand.Rand { return rand.New(rand.NewPCG(*seed, 0)) }

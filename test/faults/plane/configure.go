@@ -1,0 +1,134 @@
+package plane
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Users that the API server knows by a token. Who is of system:masters may do
+// everything.
+const (
+	admin   = "admin"
+	manager = "system:kube-controller-manager"
+
+	// Operator is the account that deploy/ gives its rights to.
+	Operator = "system:serviceaccount:goless-system:goless-operator"
+)
+
+// policy makes the audit log hold every request of the operator, and what
+// everybody else writes.
+const policy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: ["` + Operator + `"]
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+  resources:
+  - group: goless.io
+  - group: apps
+    resources: [deployments]
+  - group: ""
+    resources: [services, configmaps]
+- level: None
+`
+
+// configure writes the files that the programs read, and the command lines of
+// the programs.
+func (p *Plane) configure() error {
+	etcd, peer, secure, err := threePorts()
+	if err != nil {
+		return err
+	}
+	p.etcd = fmt.Sprintf("http://127.0.0.1:%d", etcd)
+	p.server = fmt.Sprintf("https://127.0.0.1:%d", secure)
+	var lines strings.Builder
+	for user, group := range map[string]string{admin: "system:masters", manager: "system:masters", Operator: "system:serviceaccounts"} {
+		p.tokens[user] = newToken()
+		fmt.Fprintf(&lines, "%s,%q,%q,%q\n", p.tokens[user], user, user, group)
+	}
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"tokens.csv": lines.String(), "audit.yaml": policy, "accounts.key": key} {
+		if err := os.WriteFile(p.path(name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	managerConfig, err := p.kubeconfig(manager, p.server, p.tokens[manager])
+	if err != nil {
+		return err
+	}
+	p.Config = &rest.Config{
+		Host: p.server, BearerToken: p.tokens[admin], TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		QPS: -1, // the API server is fair by itself
+	}
+	p.Etcd = p.program("etcd",
+		"--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn", "--quota-backend-bytes=8589934592",
+		"--listen-client-urls="+p.etcd, "--advertise-client-urls="+p.etcd,
+		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", peer), fmt.Sprintf("--initial-advertise-peer-urls=http://127.0.0.1:%d", peer),
+		fmt.Sprintf("--initial-cluster=default=http://127.0.0.1:%d", peer))
+	p.APIServer = p.program("kube-apiserver",
+		"--etcd-servers="+p.etcd, fmt.Sprintf("--secure-port=%d", secure),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--service-cluster-ip-range=10.32.0.0/16",
+		"--cert-dir="+p.path("certs"), "--token-auth-file="+p.path("tokens.csv"), "--authorization-mode=RBAC",
+		// Who gives accounts to pods, and tokens to accounts, does not run.
+		"--disable-admission-plugins=ServiceAccount",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file="+p.path("accounts.key"), "--service-account-signing-key-file="+p.path("accounts.key"),
+		"--audit-policy-file="+p.path("audit.yaml"), "--audit-log-path="+p.path("audit.log"), "--audit-log-maxsize=4096")
+	p.Manager = p.program("kube-controller-manager",
+		"--kubeconfig="+managerConfig, "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000", "--secure-port=0",
+		"--concurrent-deployment-syncs=10", "--concurrent-replicaset-syncs=10",
+		"--controllers=deployment-controller,replicaset-controller,garbage-collector-controller,namespace-controller")
+	return nil
+}
+
+func (p *Plane) program(name string, flags ...string) *Process {
+	return &Process{Name: name, Argv: append([]string{p.binary, name}, flags...), Log: p.path(name + ".log")}
+}
+
+// kubeconfig writes the file by which a user finds a server. Without a token
+// somebody on the way must add it.
+func (p *Plane) kubeconfig(user, server, token string) (string, error) {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["it"] = &clientcmdapi.Cluster{Server: server, InsecureSkipTLSVerify: strings.HasPrefix(server, "https:")}
+	config.AuthInfos["it"] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
+	config.CurrentContext = "it"
+	file, err := os.CreateTemp(p.dir, strings.ReplaceAll(user, ":", "-")+"-*.kubeconfig")
+	if err != nil {
+		return "", err
+	}
+	defer file.Close() //nolint:errcheck // it is written by name
+	return file.Name(), clientcmd.WriteToFile(*config, file.Name())
+}
+
+func threePorts() (a, b, c int, err error) {
+	for _, port := range []*int{&a, &b, &c} {
+		if *port, err = freePort(); err != nil {
+			return 0, 0, 0, err
+		}
+	}
+	return a, b, c, nil
+}
+
+// newKey is a key that signs the tokens of service accounts.
+func newKey() (string, error) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return "", err
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})), nil
+}

@@ -1,0 +1,44 @@
+package plane
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// BuildOperator compiles the operator of the working tree.
+func (p *Plane) BuildOperator() (string, error) {
+	path := p.path("goless-operator")
+	build := exec.Command("go", "build", "-o", path, "./cmd/goless-operator")
+	build.Dir = filepath.Join(p.repo, "operator")
+	build.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("compiling the operator: %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// Operator is an operator that talks to a server, which is the API server itself
+// if that is empty. It is not started. All operators of one name share a log.
+func (p *Plane) Operator(binary, name, server string, flags ...string) (*Process, error) {
+	token := ""
+	if server == "" {
+		server, token = p.server, p.tokens[Operator]
+	}
+	kubeconfig, err := p.kubeconfig(name, server, token)
+	if err != nil {
+		return nil, err
+	}
+	argv := []string{binary, "--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0"}
+	return &Process{
+		Name: name,
+		Argv: append(argv, flags...),
+		Env:  []string{"BUILDER_IMAGE=" + images + "goless.io/builder/cmd/builder", "FUNCTION_IMAGE=" + images + "goless.io/runtime/cmd/launch"},
+		Log:  p.path(name + ".log"),
+	}, nil
+}
+
+// Upstream is the URL of the API server, and the token by which it takes a
+// request for one of the operator's.
+func (p *Plane) Upstream() (server, token string) { return p.server, p.tokens[Operator] }

@@ -1,0 +1,130 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// state is what a namespace holds of a Function, by kind and name, as text
+// without what differs between two runs that are the same: times, UIDs,
+// addresses and the name of the namespace.
+type state map[string]string
+
+// children are the objects that belong to the Function, with the fields that the
+// operator owns in them.
+func (tr *trial) children() state {
+	tr.t.Helper()
+	fn := tr.fn()
+	found := state{}
+	for _, object := range world.witness.all(tr.ns) {
+		ref := metav1.GetControllerOf(object)
+		if ref == nil || ref.Kind != "Function" {
+			continue
+		}
+		text := normal(object)
+		if fn != nil {
+			text = strings.ReplaceAll(text, string(fn.UID), "UID")
+		}
+		found[object.GetKind()+"/"+object.GetName()] = text
+	}
+	return found
+}
+
+// whole are the children and the status of the Function.
+func (tr *trial) whole() state {
+	tr.t.Helper()
+	found := tr.children()
+	if object := world.witness.live("Function", tr.ns, subject); object != nil {
+		status, _, err := unstructured.NestedMap(object.Object, "status")
+		tr.must(err)
+		found["status"] = tr.normalStatus(status)
+	}
+	return found
+}
+
+// normalStatus leaves the times of conditions out. That something has been
+// observed is compared, and not which generation it has: see truth.
+func (tr *trial) normalStatus(status map[string]any) string {
+	conditions, _, err := unstructured.NestedSlice(status, "conditions")
+	tr.must(err)
+	for _, c := range conditions {
+		delete(c.(map[string]any), "lastTransitionTime")
+	}
+	slices.SortFunc(conditions, func(a, b any) int {
+		return strings.Compare(a.(map[string]any)["type"].(string), b.(map[string]any)["type"].(string))
+	})
+	copied := maps.Clone(status)
+	copied["conditions"] = conditions
+	return strings.ReplaceAll(text(copied), tr.ns, "NAMESPACE")
+}
+
+// normal is an object without its status, and without what differs between two
+// runs.
+func normal(object *unstructured.Unstructured) string {
+	o := object.DeepCopy()
+	unstructured.RemoveNestedField(o.Object, "status")
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	for _, field := range []string{"clusterIP", "clusterIPs"} {
+		unstructured.RemoveNestedField(o.Object, "spec", field)
+	}
+	annotations := o.GetAnnotations()
+	delete(annotations, "deployment.kubernetes.io/revision")
+	o.SetAnnotations(annotations)
+	o.Object["owned"] = ownedFields(object)
+	s := strings.ReplaceAll(text(o.Object), object.GetNamespace(), "NAMESPACE")
+	// The hash of a template that has the name of the namespace in it.
+	hash, _, _ := unstructured.NestedString(object.Object, "spec", "template", "metadata", "labels", "goless.io/template")
+	if hash != "" {
+		s = strings.ReplaceAll(s, hash, "HASH")
+	}
+	return s
+}
+
+// ownedFields are the managed fields of the operator. That it owns a map as such,
+// beside what is in it, tells only whether its first write was a creation.
+func ownedFields(object *unstructured.Unstructured) (owned []any) {
+	for _, entry := range object.GetManagedFields() {
+		if entry.Manager == "goless-operator" && entry.Subresource == "" {
+			owned = append(owned, map[string]any{"operation": string(entry.Operation), "fields": strings.ReplaceAll(entry.FieldsV1.GetRawString(), `".":{},`, "")})
+		}
+	}
+	return owned
+}
+
+func text(value any) string {
+	out, err := json.MarshalIndent(value, "", " ")
+	if err != nil {
+		panic(err) // it came as JSON
+	}
+	return string(out)
+}
+
+// like is that a state is the wanted one.
+func (s state) like(want state) error {
+	diff := ""
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if _, ok := s[key]; !ok {
+			diff += "- " + key + "\n"
+		} else if s[key] != want[key] {
+			diff += key + ":\n" + cmp.Diff(strings.Split(want[key], "\n"), strings.Split(s[key], "\n"))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s)) {
+		if _, ok := want[key]; !ok {
+			diff += "+ " + key + "\n"
+		}
+	}
+	if diff != "" {
+		return fmt.Errorf("the state is another (-want +got):\n%s", diff)
+	}
+	return nil
+}

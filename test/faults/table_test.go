@@ -1,0 +1,67 @@
+package faults
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"text/tabwriter"
+	"time"
+)
+
+// table counts the cases of each group.
+var table results
+
+type results struct {
+	mu     sync.Mutex
+	groups []*group
+}
+
+// group is a row of the table.
+type group struct {
+	name          string
+	cases, passed int
+
+	// unreached counts the cases that passed without their fault, because the
+	// operator was done before the moment for it came.
+	unreached int
+
+	worst     time.Duration
+	worstName string
+}
+
+// note adds a case to a group, with the time that it took to converge.
+func (r *results) note(t *testing.T, name string, reached bool, tr *trial) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.groups, func(g *group) bool { return g.name == name })
+	if i < 0 {
+		i = len(r.groups)
+		r.groups = append(r.groups, &group{name: name})
+	}
+	g := r.groups[i]
+	g.cases++
+	switch {
+	case t.Failed():
+		return
+	case !reached:
+		g.unreached++
+	}
+	g.passed++
+	if took := tr.took(); took > g.worst {
+		g.worst, g.worstName = took, t.Name()
+	}
+}
+
+// print writes the table.
+func (r *results) print(w io.Writer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "GROUP\tCASES\tPASSED\tUNREACHED\tWORST\tWHICH")
+	for _, g := range r.groups {
+		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%.1fs\t%s\n", g.name, g.cases, g.passed, g.unreached, g.worst.Seconds(), g.worstName)
+	}
+	out.Flush() //nolint:errcheck // there is nobody left to tell
+}

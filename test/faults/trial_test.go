@@ -1,0 +1,195 @@
+package faults
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+const (
+	// patience is how long anything may take on a machine that has much else to
+	// do. What a case took is in the table.
+	patience = 90 * time.Second
+
+	// subject is the name of the Function of every case.
+	subject = "subject"
+)
+
+// Sources of Functions.
+const (
+	first   = "package f\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n"
+	second  = first + "\n// Second.\n"
+	third   = first + "\n// Third.\n"
+	invalid = "package f\n"
+	broken  = first + "\nvar _ = Broken\n"
+)
+
+// trial is one case: a namespace with decoys, and a Function in it.
+type trial struct {
+	t    *testing.T
+	ns   string
+	slow bool // waits after each step of what users do
+
+	deleted bool // the Function, at least once
+	outage  bool // the API server was started anew, and forbids everything at first
+	decoy   []client.Object
+	begun   time.Time // when the faults began
+	done    time.Time // when all was as it should be; zero before
+
+	measured time.Duration // what counts in the place of the time between
+}
+
+var trials atomic.Int64
+
+func newTrial(t *testing.T) *trial {
+	t.Helper()
+	tr := &trial{t: t, ns: fmt.Sprintf("case-%d", trials.Add(1))}
+	tr.must(world.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tr.ns}}))
+	tr.lay()
+	return tr
+}
+
+func (tr *trial) must(err error) {
+	tr.t.Helper()
+	if err != nil {
+		tr.t.Fatal(err)
+	}
+}
+
+// create creates the Function.
+func (tr *trial) create(changes ...func(*v1beta1.FunctionSpec)) {
+	tr.t.Helper()
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}}
+	fn.Spec.Function = first
+	for _, change := range changes {
+		change(&fn.Spec)
+	}
+	tr.must(world.client.Create(tr.t.Context(), fn))
+	tr.known(fn)
+}
+
+// change changes the spec of the Function.
+func (tr *trial) change(change func(*v1beta1.FunctionSpec)) {
+	tr.t.Helper()
+	fn := &v1beta1.Function{}
+	tr.must(world.client.Get(tr.t.Context(), client.ObjectKey{Namespace: tr.ns, Name: subject}, fn))
+	before := fn.DeepCopy()
+	change(&fn.Spec)
+	tr.must(world.client.Patch(tr.t.Context(), fn, client.MergeFrom(before)))
+	tr.known(fn)
+}
+
+// known waits until the witness has seen what was done to the Function, so that
+// nobody takes the status of before for that of now.
+func (tr *trial) known(fn *v1beta1.Function) {
+	tr.t.Helper()
+	tr.await(func() error {
+		if now := tr.fn(); now == nil || now.UID != fn.UID || now.Generation < fn.Generation {
+			return fmt.Errorf("generation %d of the Function has not arrived", fn.Generation)
+		}
+		return nil
+	})
+}
+
+// remove deletes the Function; what belongs to it goes after it.
+func (tr *trial) remove() {
+	tr.t.Helper()
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}}
+	tr.deleted = true
+	tr.must(world.client.Delete(tr.t.Context(), fn, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+}
+
+// await waits until something holds, and fails the test if it never does.
+func (tr *trial) await(holds func() error) {
+	tr.t.Helper()
+	if err := world.witness.await(patience, holds); err != nil {
+		tr.t.Fatalf("%s: %v", tr.ns, err)
+	}
+}
+
+// fn is the Function as it is now, nil if there is none.
+func (tr *trial) fn() *v1beta1.Function {
+	tr.t.Helper()
+	object := world.witness.live("Function", tr.ns, subject)
+	if object == nil {
+		return nil
+	}
+	return tr.typed(object.Object)
+}
+
+func (tr *trial) typed(object map[string]any) *v1beta1.Function {
+	tr.t.Helper()
+	fn := &v1beta1.Function{}
+	tr.must(runtime.DefaultUnstructuredConverter.FromUnstructured(object, fn))
+	return fn
+}
+
+// reason is that Ready of the latest spec has a reason; the empty one means that
+// it is true.
+func (tr *trial) reason(want string) func() error {
+	return func() error {
+		fn := tr.fn()
+		if fn == nil {
+			return fmt.Errorf("there is no Function")
+		}
+		ready := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady)
+		switch {
+		case fn.Status.ObservedGeneration != fn.Generation || ready == nil:
+			return fmt.Errorf("the status is of generation %d, the Function of %d", fn.Status.ObservedGeneration, fn.Generation)
+		case want == "" && ready.Status == metav1.ConditionTrue, want != "" && ready.Reason == want:
+			return nil
+		}
+		return fmt.Errorf("Ready is %s for %s (%s), not %q", ready.Status, ready.Reason, ready.Message, want)
+	}
+}
+
+// step ends one step of what users do. They do not wait for the operator where
+// there are faults.
+func (tr *trial) step() {
+	tr.t.Helper()
+	if tr.slow {
+		tr.awaitReady()
+		tr.settle()
+	}
+}
+
+func (tr *trial) awaitReady() {
+	tr.t.Helper()
+	tr.await(tr.reason(""))
+}
+
+// begin is the moment from which the time to converge counts.
+func (tr *trial) begin() { tr.begun = time.Now() }
+
+// applied is that the operator owns its fields by applying them alone, and so has
+// come to the end of what it does to a new object.
+func (tr *trial) applied() error {
+	for _, object := range tr.objects() {
+		for _, entry := range object.GetManagedFields() {
+			if entry.Manager == "goless-operator" && entry.Operation != metav1.ManagedFieldsOperationApply {
+				return fmt.Errorf("%s %s is owned by an update", object.GetKind(), object.GetName())
+			}
+		}
+	}
+	return nil
+}
+
+// condition is a condition of the Function; empty if it has none of that kind.
+func (tr *trial) condition(kind string) metav1.Condition {
+	tr.t.Helper()
+	if fn := tr.fn(); fn != nil {
+		if c := meta.FindStatusCondition(fn.Status.Conditions, kind); c != nil {
+			return *c
+		}
+	}
+	return metav1.Condition{}
+}

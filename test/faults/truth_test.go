@@ -1,0 +1,121 @@
+package faults
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// truth fails the test if the Function has ever said of itself what was not so:
+// that it is ready while its Deployment was never complete since the spec is what
+// it is, or two things that exclude each other. All versions of all objects are
+// in one order, that of etcd, so this looks at no clock.
+func (tr *trial) truth() {
+	tr.t.Helper()
+	deployments := world.witness.of("Deployment", tr.ns, subject)
+	type life struct {
+		uid        string
+		generation int64
+	}
+	since := map[life]int64{} // when a spec came to be
+	for _, v := range world.witness.of("Function", tr.ns, subject) {
+		fn, revision := tr.typed(v.Object), number(v)
+		id := life{string(fn.UID), fn.Generation}
+		if _, ok := since[id]; !ok {
+			since[id] = revision
+		}
+		if fn.Status.ObservedGeneration != fn.Generation || v.deleted {
+			continue
+		}
+		if err := contradiction(fn); err != nil {
+			tr.t.Errorf("%s: version %d: %v\n%s", tr.ns, revision, err, text(fn.Status))
+		}
+		if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady) {
+			continue
+		}
+		if !tr.everComplete(fn, deployments, since[id], revision) {
+			tr.t.Errorf("%s: version %d of the Function is Ready, and its Deployment was not complete from version %d on\n%s",
+				tr.ns, revision, since[id], text(fn.Status))
+		}
+	}
+}
+
+// everComplete tells whether a Deployment did what a spec says, at any time
+// between two versions.
+func (tr *trial) everComplete(fn *v1beta1.Function, deployments []version, from, to int64) bool {
+	for i, v := range deployments {
+		superseded := i+1 < len(deployments) && number(deployments[i+1]) <= from
+		if v.deleted || superseded || number(v) > to {
+			continue
+		}
+		var d appsv1.Deployment
+		tr.must(runtime.DefaultUnstructuredConverter.FromUnstructured(v.Object, &d))
+		if complete(fn, &d) {
+			return true
+		}
+	}
+	return false
+}
+
+// complete tells whether a Deployment does what a spec says, and its controller
+// has seen that it should.
+func complete(fn *v1beta1.Function, d *appsv1.Deployment) bool {
+	sum := sha256.Sum256([]byte(fn.Spec.Function))
+	want, s := *fn.Spec.Replicas, d.Status
+	return metav1.IsControlledBy(d, fn) && d.DeletionTimestamp == nil &&
+		d.Spec.Template.Labels["goless.io/revision"] == hex.EncodeToString(sum[:])[:10] &&
+		*d.Spec.Replicas == want && s.ObservedGeneration >= d.Generation &&
+		s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
+}
+
+// contradiction is where conditions exclude each other.
+func contradiction(fn *v1beta1.Function) error {
+	signs := 0
+	for _, kind := range []string{v1beta1.ConditionReady, v1beta1.ConditionReconciling, v1beta1.ConditionStalled} {
+		if meta.IsStatusConditionTrue(fn.Status.Conditions, kind) {
+			signs++
+		}
+	}
+	if signs != 1 {
+		return fmt.Errorf("%d of Ready, Reconciling and Stalled are true", signs)
+	}
+	for _, c := range fn.Status.Conditions {
+		if c.ObservedGeneration != fn.Generation {
+			return fmt.Errorf("condition %s is of generation %d", c.Type, c.ObservedGeneration)
+		}
+	}
+	return nil
+}
+
+// uninterrupted fails the test if a Deployment that served had no ready replica
+// while it should have had some.
+func (tr *trial) uninterrupted() {
+	tr.t.Helper()
+	var before appsv1.Deployment
+	for _, v := range world.witness.of("Deployment", tr.ns, subject) {
+		var d appsv1.Deployment
+		tr.must(runtime.DefaultUnstructuredConverter.FromUnstructured(v.Object, &d))
+		if d.UID == before.UID && *d.Spec.Replicas > 0 && *before.Spec.Replicas > 0 &&
+			d.Status.ReadyReplicas == 0 && before.Status.ReadyReplicas > 0 {
+			tr.t.Errorf("%s: the function did not serve at version %d of its Deployment", tr.ns, number(v))
+		}
+		before = d
+	}
+}
+
+// number is the place of a version in the order of etcd.
+func number(v version) int64 {
+	n, err := strconv.ParseInt(v.GetResourceVersion(), 10, 64)
+	if err != nil {
+		panic(err) // the API server of the tests has numbers
+	}
+	return n
+}

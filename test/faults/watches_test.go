@@ -1,0 +1,147 @@
+package faults
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"goless.io/test/faults/wire"
+)
+
+// watchedResources are what the operator watches.
+var watchedResources = []string{"functions", "deployments", "services", "configmaps", "poddisruptionbudgets", "replicasets", "pods"}
+
+// edits are scenarios in which the operator may see the end and not the way.
+var edits = []*scenario{
+	named("source"), named("service"), named("scale"), named("recreate"),
+	{name: "there and back", prepare: ready, act: func(tr *trial) {
+		tr.change(source(second))
+		tr.step()
+		tr.change(source(first))
+	}},
+	{name: "up and down", prepare: ready, act: func(tr *trial) {
+		tr.change(replicas(5))
+		tr.step()
+		tr.change(replicas(1))
+	}},
+	{name: "service there and back", prepare: ready, act: func(tr *trial) {
+		tr.change(service("other"))
+		tr.step()
+		tr.change(service(""))
+	}},
+}
+
+// stalls are what becomes of a watch that has told nothing for a second.
+var stalls = []struct {
+	name string
+	end  func(*wire.Valve)
+}{
+	{"held", (*wire.Valve).Release},
+	{"cut", func(v *wire.Valve) { v.Cut(); v.Release() }},
+	{"expired", func(v *wire.Valve) { v.Expire(); v.Release() }},
+}
+
+// TestWatches holds the events of one kind while those of others arrive, and
+// then lets them come late, or never: the watch breaks, or is too old to go on.
+func TestWatches(t *testing.T) {
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	wants, i := wantEdits(t), 0
+	for _, resource := range watchedResources {
+		t.Run(resource, func(t *testing.T) {
+			valve := throughValve(t, resource, &wire.Valve{})
+			for _, s := range edits {
+				for _, stall := range stalls {
+					if i++; !*full && i%10 != 0 {
+						continue
+					}
+					t.Run(s.name+" "+stall.name, func(t *testing.T) {
+						over = append(over, s.stalled(t, wants[s], valve, stall.name, stall.end))
+					})
+				}
+			}
+		})
+	}
+}
+
+// TestEvents repeats every event, and makes every event late.
+func TestEvents(t *testing.T) {
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	wants := wantEdits(t)
+	for i, resource := range watchedResources {
+		for k, valve := range []*wire.Valve{{Twice: true}, {Delay: 300 * time.Millisecond}} {
+			if !*full && i%2 != k {
+				continue
+			}
+			name := []string{"twice", "late"}[k]
+			t.Run(resource+" "+name, func(t *testing.T) {
+				throughValve(t, resource, valve)
+				chosen := edits
+				if !*full {
+					chosen = edits[i : i+1]
+				}
+				for _, s := range chosen {
+					t.Run(s.name, func(t *testing.T) {
+						over = append(over, s.stalled(t, wants[s], valve, name, func(*wire.Valve) {}))
+					})
+				}
+			})
+		}
+	}
+}
+
+// wantEdits are the references of all edits. They are made before anything goes
+// through a valve.
+func wantEdits(t *testing.T) map[*scenario]*reference {
+	t.Helper()
+	wants := map[*scenario]*reference{}
+	for _, s := range edits {
+		wants[s] = s.reference(t)
+	}
+	return wants
+}
+
+// throughValve starts an operator whose watches of a resource go through a valve
+// until the test ends.
+func throughValve(t *testing.T, resource string, valve *wire.Valve) *wire.Valve {
+	t.Helper()
+	world.wire.Inject(func(r wire.Request) wire.Fault {
+		if r.Verb == "watch" && r.Resource == resource {
+			return valve.Fault()
+		}
+		return nil
+	})
+	t.Cleanup(func() { world.wire.Inject(nil); world.restart() })
+	world.restart()
+	if err := world.witness.await(patience, func() error {
+		if valve.Streams() == 0 {
+			return errors.New("nobody watches " + resource)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return valve
+}
+
+// stalled runs the scenario while the valve is shut, ends that after a second in
+// a way of its own, and judges.
+func (s *scenario) stalled(t *testing.T, want *reference, valve *wire.Valve, group string, end func(*wire.Valve)) *trial {
+	t.Helper()
+	tr := newTrial(t)
+	var hit atomic.Bool
+	defer func() { table.note(t, "watch "+group, hit.Load(), tr) }()
+	s.prepare(tr)
+	tr.await(func() error { return tr.whole().like(want.prepared) })
+	hit.Store(valve.Streams() > 0)
+	if group != "twice" && group != "late" {
+		valve.Hold()
+		time.AfterFunc(time.Second, func() { end(valve) })
+	}
+	s.act(tr)
+	tr.begin()
+	tr.judge(want)
+	return tr
+}

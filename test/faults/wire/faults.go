@@ -1,0 +1,73 @@
+package wire
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Before calls do in the place of the request, which never arrives, and cuts the
+// connection.
+func Before(do func()) Fault {
+	return func(http.ResponseWriter, *http.Request, http.Handler) {
+		do()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// After calls do when the request has been carried out, and loses the answer.
+func After(do func()) Fault {
+	return func(_ http.ResponseWriter, r *http.Request, forward http.Handler) {
+		forward.ServeHTTP(httptest.NewRecorder(), r)
+		do()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// Answer answers with an error of the API server, and does nothing.
+func Answer(code int, retryAfter int) Fault {
+	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+		refuse(w, code, retryAfter)
+	}
+}
+
+// AnswerAfter carries the request out, and then answers with an error.
+func AnswerAfter(code int) Fault {
+	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		forward.ServeHTTP(httptest.NewRecorder(), r)
+		refuse(w, code, 0)
+	}
+}
+
+// Hang neither answers nor ends before the operator does.
+func Hang() Fault {
+	return func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+		<-gone(r).Done()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+var reasons = map[int]metav1.StatusReason{
+	http.StatusForbidden:           metav1.StatusReasonForbidden,
+	http.StatusConflict:            metav1.StatusReasonConflict,
+	http.StatusTooManyRequests:     metav1.StatusReasonTooManyRequests,
+	http.StatusInternalServerError: metav1.StatusReasonInternalError,
+	http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
+	http.StatusGatewayTimeout:      metav1.StatusReasonTimeout,
+}
+
+func refuse(w http.ResponseWriter, code, retryAfter int) {
+	status := metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reasons[code], Message: "injected",
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(status) //nolint:errcheck // the operator may have ended
+}

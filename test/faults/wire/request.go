@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Request is one request of the operator.
+type Request struct {
+	Time time.Time
+
+	// Verb is one of get, list, watch, create, update, patch, apply and delete.
+	Verb string
+
+	// Resource is the resource with its subresource, such as functions/status.
+	Resource string
+
+	// Namespace and Name are empty where the request has none. A creation has the
+	// name of the new object, as far as its body is JSON.
+	Namespace, Name string
+}
+
+// Write tells whether the request asks for a change.
+func (r Request) Write() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
+
+func (r Request) String() string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", r.Verb, r.Resource, r.Name))
+}
+
+func parse(r *http.Request, body []byte) Request {
+	request := Request{Time: time.Now()}
+	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	switch {
+	case len(parts) >= 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) >= 3 && parts[0] == "apis":
+		parts = parts[3:]
+	default:
+		parts = nil
+	}
+	if len(parts) >= 3 && parts[0] == "namespaces" {
+		request.Namespace, parts = parts[1], parts[2:]
+	}
+	if len(parts) > 0 {
+		request.Resource = parts[0]
+	}
+	if len(parts) > 1 {
+		request.Name = parts[1]
+	}
+	if len(parts) > 2 {
+		request.Resource += "/" + parts[2]
+	}
+	request.Verb = verb(r, request.Name)
+	if request.Verb == "create" {
+		var object struct{ Metadata struct{ Name string } }
+		if json.Unmarshal(body, &object) == nil {
+			request.Name = object.Metadata.Name
+		}
+	}
+	return request
+}
+
+func verb(r *http.Request, name string) string {
+	switch r.Method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodDelete:
+		return "delete"
+	case http.MethodPatch:
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/apply-patch") {
+			return "apply"
+		}
+		return "patch"
+	}
+	switch watch := r.URL.Query().Get("watch"); {
+	case watch == "true" || watch == "1":
+		return "watch"
+	case name == "":
+		return "list"
+	}
+	return "get"
+}

@@ -1,0 +1,142 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// witnessed are the kinds that the oracles speak of.
+var witnessed = map[string]string{
+	"Function": "goless.io/v1beta1", "Deployment": "apps/v1", "PodDisruptionBudget": "policy/v1", "Service": "v1", "ConfigMap": "v1",
+}
+
+// version is an object at one time.
+type version struct {
+	*unstructured.Unstructured
+	deleted bool // it is the last one, and the object is gone
+}
+
+// witness records every version of every object, in order.
+type witness struct {
+	mu       sync.Mutex
+	versions map[string][]version // by kind, namespace and name, with slashes
+	changed  chan struct{}        // closed by the next version
+}
+
+func newWitness(ctx context.Context, config *rest.Config) (*witness, error) {
+	w := &witness{versions: map[string][]version{}, changed: make(chan struct{})}
+	informers, err := cache.New(config, cache.Options{})
+	if err != nil {
+		return nil, err
+	}
+	for kind, apiVersion := range witnessed {
+		object := &unstructured.Unstructured{}
+		object.SetAPIVersion(apiVersion)
+		object.SetKind(kind)
+		informer, err := informers.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, err
+		}
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { w.note(obj, false) },
+			UpdateFunc: func(_, obj any) { w.note(obj, false) },
+			DeleteFunc: func(obj any) { w.note(obj, true) },
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	go informers.Start(ctx) //nolint:errcheck // what it cannot watch, no case can await
+	if !informers.WaitForCacheSync(ctx) {
+		return nil, fmt.Errorf("the API server cannot be watched")
+	}
+	return w, nil
+}
+
+func (w *witness) note(obj any, deleted bool) {
+	if lost, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+		obj = lost.Obj
+	}
+	object := obj.(*unstructured.Unstructured)
+	key := object.GetKind() + "/" + object.GetNamespace() + "/" + object.GetName()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.versions[key] = append(w.versions[key], version{object, deleted})
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+// of are all versions of an object.
+func (w *witness) of(kind, namespace, name string) []version {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.versions[kind+"/"+namespace+"/"+name])
+}
+
+// live is an object as it is now, nil if there is none.
+func (w *witness) live(kind, namespace, name string) *unstructured.Unstructured {
+	all := w.of(kind, namespace, name)
+	if len(all) == 0 || all[len(all)-1].deleted {
+		return nil
+	}
+	return all[len(all)-1].Unstructured
+}
+
+// all are the objects of a namespace as they are now, of all kinds, by kind and
+// name.
+func (w *witness) all(namespace string) []*unstructured.Unstructured {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var live []*unstructured.Unstructured
+	for key, versions := range w.versions {
+		if last := versions[len(versions)-1]; !last.deleted && strings.Split(key, "/")[1] == namespace {
+			live = append(live, last.Unstructured)
+		}
+	}
+	slices.SortFunc(live, func(a, b *unstructured.Unstructured) int {
+		return strings.Compare(a.GetKind()+"/"+a.GetName(), b.GetKind()+"/"+b.GetName())
+	})
+	return live
+}
+
+// forget drops what was seen of a namespace.
+func (w *witness) forget(namespace string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key := range w.versions {
+		if strings.Split(key, "/")[1] == namespace {
+			delete(w.versions, key)
+		}
+	}
+}
+
+// await waits until holds returns nil, and asks it again after every event,
+// and now and then. When
+// patience is over, it returns what holds has said last.
+func (w *witness) await(patience time.Duration, holds func() error) error {
+	deadline := time.After(patience)
+	for {
+		w.mu.Lock()
+		changed := w.changed
+		w.mu.Unlock()
+		err := holds()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-time.After(200 * time.Millisecond): // for what is not in etcd
+		case <-deadline:
+			return fmt.Errorf("not within %s: %w", patience, err)
+		}
+	}
+}
