@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -42,11 +43,27 @@ func newRegistry(c Config) *prometheus.Registry {
 	return reg
 }
 
+// gatherTimeout is for how long a scrape waits for the user's collectors: half of
+// what Prometheus waits that was not told otherwise.
+const gatherTimeout = 5 * time.Second
+
+var errSlowCollector = fmt.Errorf("its collectors did not return within %s", gatherTimeout)
+
 // metricsHandler serves our metrics, and with them what user code registered
 // in the default registry. Ours come first and win: a user's metric that
-// contradicts one is left out and named in the log, the rest is served.
+// contradicts one is left out and named in the log, the rest is served. So are
+// ours alone if a user's collector panics or hangs.
 func metricsHandler(own prometheus.Gatherer, logger *zap.Logger) http.Handler {
-	user := prometheus.GathererFunc(guarded(gatherUser))
+	registered := &single[[]*dto.MetricFamily]{call: gatherUser}
+	user := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		ctx, cancel := context.WithTimeoutCause(context.Background(), gatherTimeout, errSlowCollector)
+		defer cancel()
+		families, err := registered.ask(ctx)
+		if err != nil {
+			err = fmt.Errorf("the default registry: %w", err)
+		}
+		return families, err
+	})
 	return promhttp.HandlerFor(prometheus.Gatherers{own, user}, promhttp.HandlerOpts{
 		ErrorLog:            serverLog(logger),
 		ErrorHandling:       promhttp.ContinueOnError,
@@ -70,19 +87,6 @@ func gatherUser() ([]*dto.MetricFamily, error) {
 		}
 	}
 	return families, err
-}
-
-// guarded turns a panic of gather into an error: the function behind a user's
-// gauge must not cost us our own metrics.
-func guarded[F any](gather func() (families []F, err error)) func() ([]F, error) {
-	return func() (families []F, err error) {
-		defer func() {
-			if v := recover(); v != nil {
-				families, err = nil, fmt.Errorf("a collector of the default registry panicked: %v", v)
-			}
-		}()
-		return gather()
-	}
 }
 
 // adminHandler is all that the admin port serves, on a mux of its own: what an

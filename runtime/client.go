@@ -21,18 +21,22 @@ import (
 // with the context of that request.
 var Client = &http.Client{Transport: Transport(nil)}
 
-// Transport returns a RoundTripper that sends requests by base,
-// [http.DefaultTransport] if nil, and tells the next function what they belong
-// to. If a request's context is that of a request being served, it gets the
-// headers X-Request-Id, traceparent and tracestate of that one. Headers that
-// are set already are kept, and all others are left alone.
+// Transport returns a RoundTripper that sends requests by base and tells the
+// next function what they belong to. If base is nil, it is what
+// [http.DefaultTransport] is at that moment. If a request's context is that of a
+// request being served, it gets the headers X-Request-Id, traceparent and
+// tracestate of that one. Headers that are set already are kept, and all others
+// are left alone.
 //
 // Where the function exports spans, the request is a span of its own. It ends
 // when the header of the response is there.
 //
 // The headers tell nothing but random ids, yet they are meant for the inside:
-// call strangers by another client.
+// call strangers by another client, and whoever may redirect to strangers, too.
 func Transport(base http.RoundTripper) http.RoundTripper {
+	if base == nil {
+		base = http.DefaultTransport // not later: it may become this transport
+	}
 	return &transport{base}
 }
 
@@ -42,24 +46,24 @@ type transport struct{ base http.RoundTripper }
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchange.Of(r.Context())
 	if x == nil {
-		return t.next().RoundTrip(r)
+		return t.base.RoundTrip(r)
 	}
 	r = cloneWithHeader(r)
 	if len(r.Header.Values("X-Request-Id")) == 0 {
 		r.Header.Set("X-Request-Id", x.RequestID)
 	}
 	if len(r.Header.Values("Traceparent")) > 0 {
-		return t.next().RoundTrip(r) // a trace of the user's own
+		return t.base.RoundTrip(r) // a trace of the user's own
 	}
 	parent := spanContext(x)
 	spans := x.Spans()
 	if spans == nil || !parent.Sampled {
 		setTrace(r.Header, parent)
-		return t.next().RoundTrip(r)
+		return t.base.RoundTrip(r)
 	}
 	span := newClientSpan(r, parent)
 	setTrace(r.Header, span.Context)
-	resp, err := t.next().RoundTrip(r)
+	resp, err := t.base.RoundTrip(r)
 	endClientSpan(span, resp, err)
 	spans.Record(span)
 	return resp, err
@@ -67,16 +71,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // CloseIdleConnections is what [http.Client.CloseIdleConnections] calls.
 func (t *transport) CloseIdleConnections() {
-	if closer, ok := t.next().(interface{ CloseIdleConnections() }); ok {
+	if closer, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		closer.CloseIdleConnections()
 	}
-}
-
-func (t *transport) next() http.RoundTripper {
-	if t.base == nil {
-		return http.DefaultTransport
-	}
-	return t.base
 }
 
 // cloneWithHeader copies as much as we change: the request is the caller's.

@@ -173,6 +173,24 @@ func TestTransportUsesBase(t *testing.T) {
 	}
 }
 
+// Whoever makes ours the default for all gets no loop.
+func TestTransportAsDefault(t *testing.T) {
+	url, got := next(t)
+	before := http.DefaultTransport
+	defer func() { http.DefaultTransport = before }()
+	http.DefaultTransport = runtime.Transport(nil)
+	f := start(t, nil, func(_ http.ResponseWriter, r *http.Request) {
+		req, _ := http.NewRequestWithContext(r.Context(), http.MethodGet, url, nil)
+		if _, _, err := fetch(http.DefaultClient, req); err != nil {
+			t.Error(err)
+		}
+	})
+	f.get("/")
+	if got().Get("X-Request-Id") == "" {
+		t.Error("the next function got no request id")
+	}
+}
+
 // deadEnd is a transport that leads nowhere.
 type deadEnd struct{ idleClosed bool }
 

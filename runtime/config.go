@@ -43,7 +43,8 @@ type Config struct {
 	// RequestTimeout is the longest time of one request, streams included;
 	// after it the request's context ends and the client gets the status 504,
 	// or a connection that is cut if the answer had begun. 0 is none. A handler
-	// that took over its connection has no limit.
+	// that took over its connection has no limit. One that ignores the end of its
+	// context goes on, and nothing but RequestConcurrency bounds how many do.
 	RequestTimeout time.Duration
 
 	// RequestConcurrency is how many requests are served at a time; others get
@@ -58,7 +59,8 @@ type Config struct {
 	// DrainDelay is for how long requests are served as before when the end
 	// has been asked for, while /readyz already says no: clients learn of it
 	// with a delay. DrainTimeout is for how long running requests may go on
-	// after that, until they are cut off.
+	// after that, until they are cut off. A connection that was taken over runs
+	// as long as its handler does, and not its goroutines.
 	DrainDelay, DrainTimeout time.Duration
 
 	// ReadHeaderTimeout is for how long a client may take to send a header.

@@ -15,6 +15,10 @@ import (
 // begins before the first request and ends after the last. Hooks may be nil.
 type Function struct {
 	// Handler answers every request to the function's port. It is required.
+	//
+	// What it can find on its writer is what net/http's own has, but for what no
+	// other package can offer: after [http.MaxBytesReader] has refused a body, the
+	// connection is not closed.
 	Handler http.HandlerFunc
 
 	// Start is called once, before the first request. Until it returns,
@@ -63,8 +67,7 @@ func (s *server) start(ctx context.Context, failed <-chan error) (started bool, 
 		return true, nil
 	}
 	began := time.Now()
-	done := make(chan error, 1)
-	go func() { done <- s.guard(ctx, "Start", s.hooks.Start) }()
+	done := s.guard(ctx, "Start", s.hooks.Start)
 	select {
 	case err = <-done:
 	case err = <-failed:
@@ -95,8 +98,7 @@ func (s *server) stop(drain context.Context) error {
 	}
 	ctx, cancel := rest(drain)
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- s.guard(ctx, "Stop", s.hooks.Stop) }()
+	done := s.guard(ctx, "Stop", s.hooks.Stop)
 	var err error
 	select {
 	case err = <-done:
@@ -109,14 +111,20 @@ func (s *server) stop(drain context.Context) error {
 	return nil
 }
 
-// guard calls a hook and turns its panic into an error. The stack is a line of
-// its own, so that the one with the error stays short.
-func (s *server) guard(ctx context.Context, name string, hook func(context.Context) error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			s.logger.Error("panic in "+name, zap.ByteString("exception.stacktrace", debug.Stack()))
-			err = fmt.Errorf("it panicked: %v", v)
-		}
+// guard calls a hook in a goroutine and turns its panic into an error. The stack
+// is a line of its own, so that the one with the error stays short.
+func (s *server) guard(ctx context.Context, name string, hook func(context.Context) error) (done <-chan error) {
+	outcome := make(chan error, 1)
+	go func() {
+		err := errGone
+		defer func() {
+			if v := recover(); v != nil {
+				s.logger.Error("panic in "+name, zap.ByteString("exception.stacktrace", debug.Stack()))
+				err = fmt.Errorf("it panicked: %v", v)
+			}
+			outcome <- err
+		}()
+		err = hook(ctx)
 	}()
-	return hook(ctx)
+	return outcome
 }

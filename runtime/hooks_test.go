@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,8 @@ func userFunction(hooks string) runtime.Function {
 		f.Start = func(context.Context) error { return errors.New("no database\nat db:5432") }
 	case "start panics":
 		f.Start = func(context.Context) error { panic("no database") }
+	case "start goes":
+		f.Start = func(context.Context) error { goruntime.Goexit(); return nil }
 	case "start waits":
 		f.Start = func(ctx context.Context) error {
 			<-ctx.Done()
@@ -42,6 +45,7 @@ func TestMainFailingHooks(t *testing.T) {
 	tests := map[string]struct{ msg, err string }{
 		"start fails":  {"Start failed", "no database\nat db:5432"},
 		"start panics": {"Start failed", "it panicked: no database"},
+		"start goes":   {"Start failed", "it ended its goroutine"},
 		"stop fails":   {"Stop failed", "not flushed"},
 		"stop hangs":   {"Stop failed", "it did not return in time, though its context had ended"},
 	}
@@ -200,6 +204,6 @@ func TestReadyPanics(t *testing.T) {
 	f := begin(t, nil, runtime.Function{Handler: answer, Ready: func(context.Context) error { panic("boom") }})
 	waitFor(t, "the panic to be the reason", func() bool {
 		status, body := get(t, f.admin+"/readyz")
-		return status == http.StatusServiceUnavailable && body == "not ready: Ready panicked: boom\n"
+		return status == http.StatusServiceUnavailable && body == "not ready: it panicked: boom\n"
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"log"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +28,8 @@ func Logger(ctx context.Context) *zap.Logger {
 
 // A journal is the log of the process: one JSON object a line, written at once
 // and in one piece, because a buffer would be lost with the process when a
-// handler calls os.Exit or a goroutine panics.
+// handler calls os.Exit or a goroutine panics. For the same reason a log that
+// nobody takes holds requests up.
 //
 // The lines go to standard error. Standard output belongs to the user's
 // program: a print without newline at its end cannot spoil a line of ours.
@@ -80,14 +82,20 @@ func labels(c Config) [][2]string {
 }
 
 // serverLog is what net/http complains to. A client can make it complain at
-// will, so a second's lines beyond the first ten are dropped.
+// will, so a second's lines beyond the first ten are dropped, whatever they say.
 func serverLog(logger *zap.Logger) *log.Logger {
-	sampled := logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(core, time.Second, 10, 0)
-	}))
-	std, err := zap.NewStdLogAt(sampled, zapcore.WarnLevel)
-	if err != nil {
-		panic(err) // warn is a level
+	return log.New(&complaints{logger, middleware.Sampling{First: 10}}, "", 0)
+}
+
+type complaints struct {
+	logger   *zap.Logger
+	sampling middleware.Sampling
+}
+
+// Write is part of [io.Writer]; each call is one line.
+func (c *complaints) Write(line []byte) (int, error) {
+	if c.sampling.Keep(time.Now()) {
+		c.logger.Warn(strings.TrimSpace(string(line)))
 	}
-	return std
+	return len(line), nil
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/slogtest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -118,4 +119,34 @@ func FuzzSlogIsOneLine(f *testing.F) {
 			t.Errorf("%d lines", len(lines))
 		}
 	})
+}
+
+// What the standard library asks of a handler.
+func TestSlogConforms(t *testing.T) {
+	var line map[string]any
+	slogtest.Run(t, func(*testing.T) slog.Handler {
+		c := DefaultConfig()
+		c.Log = zapcore.AddSync(writerFunc(func(p []byte) (int, error) {
+			line = nil
+			return len(p), json.Unmarshal(p, &line)
+		}))
+		return &slogHandler{core: newJournal(c).Core()}
+	}, func(*testing.T) map[string]any { return line })
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// Clients cannot make the server complain without end, whatever they vary.
+func TestComplaintsAreFew(t *testing.T) {
+	lines := logged(t, DefaultConfig(), func(j *journal) {
+		l := serverLog(j.Logger)
+		for port := range 1000 {
+			l.Printf("http2: server connection error from 192.0.2.1:%d", port)
+		}
+	})
+	if len(lines) < 10 || len(lines) > 50 || lines[0]["level"] != "warn" { // ten a second
+		t.Errorf("%d lines of 1000 are written, the first is %v", len(lines), lines[0])
+	}
 }

@@ -13,6 +13,7 @@ import (
 	goruntime "runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,10 +25,12 @@ import (
 )
 
 // asProgram makes the test binary a program that calls runtime.Main. With
-// panickingGauge it has a gauge that panics when it is read.
+// panickingGauge it has a gauge that panics when it is read, with hangingGauge one
+// that never is.
 const (
 	asProgram      = "GOLESS_TEST_PROGRAM"
 	panickingGauge = "GOLESS_TEST_PANICKING_GAUGE"
+	hangingGauge   = "GOLESS_TEST_HANGING_GAUGE"
 	hooks          = "GOLESS_TEST_HOOKS"
 )
 
@@ -38,6 +41,9 @@ func TestMain(m *testing.M) {
 		promauto.NewGauge(prometheus.GaugeOpts{Name: "goless_panics_total", Help: "Contradicts ours."})
 		if os.Getenv(panickingGauge) != "" {
 			promauto.NewGaugeFunc(prometheus.GaugeOpts{Name: "stock"}, func() float64 { panic("no stock") })
+		}
+		if os.Getenv(hangingGauge) != "" {
+			promauto.NewGaugeFunc(prometheus.GaugeOpts{Name: "stock"}, func() float64 { select {} })
 		}
 		runtime.Main(userFunction(os.Getenv(hooks)))
 	}
@@ -62,6 +68,8 @@ func userHandler(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintln(w, "hanging")
 		w.(http.Flusher).Flush()
 		select {}
+	case "/fatal":
+		log.Fatal("no database")
 	case "/exit":
 		os.Exit(3)
 	case "/goroutine":
@@ -348,4 +356,73 @@ func TestMainMetricsBesideAPanic(t *testing.T) {
 	if !strings.Contains(p.log.String(), "panicked: no stock") {
 		t.Errorf("the panic is not in the log:\n%s", p.log)
 	}
+}
+
+// Nor does a collector that hangs take them down, however often it is asked.
+func TestMainMetricsBesideAHang(t *testing.T) {
+	t.Parallel()
+	p := launch(t, hangingGauge+"=1")
+	var scrapes sync.WaitGroup
+	for range 4 { // as many as there may be at a time
+		scrapes.Go(func() {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.admin+"/metrics", nil)
+			status, body, err := fetch(http.DefaultClient, req)
+			if err != nil || status != http.StatusOK || !strings.Contains(body, "\ntotal_invocations 0\n") {
+				t.Errorf("/metrics answers %d, %v:\n%s", status, err, body)
+			}
+		})
+	}
+	scrapes.Wait()
+	if body := p.scrape("text/plain"); !strings.Contains(body, "\ntotal_invocations 0\n") {
+		t.Errorf("our metrics are not served later on:\n%s", body)
+	}
+	p.signal(syscall.SIGINT)
+	p.exits(0) // the whole log has arrived
+	if !strings.Contains(p.log.String(), "its collectors did not return within 5s") {
+		t.Errorf("the reason is not in the log:\n%s", p.log)
+	}
+}
+
+// The last words of a function are heard at any level.
+func TestMainFatal(t *testing.T) {
+	for _, level := range []string{"debug", "info", "warn", "error"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			p := launch(t, "LOG_LEVEL="+level)
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/fatal", nil)
+			_, _, _ = fetch(http.DefaultClient, req) // there is no answer
+			p.exits(1)
+			want := level
+			if level == "debug" {
+				want = "info"
+			}
+			p.logs(want, "no database")
+		})
+	}
+}
+
+// A log that nobody takes holds a function up, but does not keep it alive.
+func TestMainEndsWithABlockedLog(t *testing.T) {
+	t.Parallel()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(r)
+	defer shut(w)
+	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = w.Write(make([]byte, 1<<20)) // as much as fits
+	p := newProgram(t)
+	p.cmd.Stderr = w
+	p.start()
+	waitFor(t, "an answer of /readyz", func() bool { status, _ := p.ready(); return status == http.StatusOK })
+	p.signal(syscall.SIGTERM)
+	waitFor(t, "the second signal to be heard", func() bool {
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		status, _ := p.ready()
+		return status == 0
+	})
+	p.exits(1)
 }

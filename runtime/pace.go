@@ -33,8 +33,8 @@ const (
 	relaxedPercent = 400
 )
 
-// paceGC keeps the pace as long as the process lives, unless GOGC says what the
-// user wants.
+// paceGC keeps the pace as long as the process lives, unless the user has said
+// what is wanted, by GOGC or by [debug.SetGCPercent].
 func paceGC(getenv func(string) string) {
 	if getenv("GOGC") == "" {
 		(&pace{last: time.Now()}).next()
@@ -57,8 +57,10 @@ func (p *pace) cycle() {
 	case p.relaxed && !small:
 		p.usual()
 	case !p.relaxed && small && busy:
+		if !swapPercent(usualPercent, relaxedPercent) {
+			return // the user's code has set another
+		}
 		p.relaxed = true
-		debug.SetGCPercent(relaxedPercent)
 		time.AfterFunc(idleCycle, p.rest)
 	}
 	p.next()
@@ -80,7 +82,16 @@ func (p *pace) rest() {
 
 func (p *pace) usual() {
 	p.relaxed = false
-	debug.SetGCPercent(usualPercent)
+	swapPercent(relaxedPercent, usualPercent)
+}
+
+// swapPercent changes GOGC if it is old.
+func swapPercent(old, to int) bool {
+	found := debug.SetGCPercent(to)
+	if found != old {
+		debug.SetGCPercent(found)
+	}
+	return found == old
 }
 
 // liveHeap returns how many bytes the last cycle found alive.

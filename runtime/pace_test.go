@@ -64,3 +64,20 @@ func waitForGOGC(t *testing.T, want uint64, do func()) {
 
 // garbage keeps the compiler from leaving out what is only made to be collected.
 var garbage []byte
+
+// What the user sets while the program runs stays.
+func TestPaceIsTheUsers(t *testing.T) {
+	for name, p := range map[string]*pace{"Usual": {}, "Relaxed": {relaxed: true}} {
+		t.Run(name, func(t *testing.T) {
+			before := debug.SetGCPercent(50)
+			defer debug.SetGCPercent(before)
+			p.last = time.Now()
+			p.cycle()
+			p.last = time.Now().Add(-time.Minute)
+			p.rest()
+			if now := gogc(); now != 50 {
+				t.Errorf("GOGC is %d, want the user's 50", now)
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -53,6 +54,10 @@ func TestPanics(t *testing.T) {
 		},
 		"Abort": {
 			handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			logged:  0,
+		},
+		"Goexit": {
+			handler: func(http.ResponseWriter, *http.Request) { goruntime.Goexit() },
 			logged:  0,
 		},
 		"AbortAfterWrite": {

@@ -2,11 +2,9 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,18 +25,8 @@ var errNotReadyInTime = fmt.Errorf("Ready did not return within %s", readyTimeou
 // readiness is what /readyz answers.
 type readiness struct {
 	state  atomic.Value
-	check  func(context.Context) error
+	hook   *single[struct{}] // nil if there is none
 	logger *zap.Logger
-
-	mu      sync.Mutex
-	running *answerToCome
-}
-
-// answerToCome is one call of the Ready hook. All probes that come while it runs
-// wait for it, so that a hook that hangs costs one goroutine and not one a probe.
-type answerToCome struct {
-	done chan struct{}
-	err  error
 }
 
 func newReadiness(check func(context.Context) error, logger *zap.Logger) *readiness {
@@ -46,7 +34,14 @@ func newReadiness(check func(context.Context) error, logger *zap.Logger) *readin
 	sampled := logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, 10*time.Second, 1, 0)
 	}))
-	r := &readiness{check: check, logger: sampled}
+	r := &readiness{logger: sampled}
+	if check != nil {
+		r.hook = &single[struct{}]{call: func() (struct{}, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+			defer cancel()
+			return struct{}{}, check(ctx)
+		}}
+	}
 	r.set("starting")
 	return r
 }
@@ -55,7 +50,7 @@ func (r *readiness) set(state string) { r.state.Store(state) }
 
 func (r *readiness) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	state := r.state.Load().(string)
-	if state == ready && r.check != nil {
+	if state == ready && r.hook != nil {
 		if err := r.ask(request.Context()); err != nil {
 			r.logger.Warn("Ready failed", zap.Error(err))
 			state = "not ready: " + err.Error()
@@ -71,37 +66,6 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 func (r *readiness) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNotReadyInTime)
 	defer cancel()
-	answer := r.answer()
-	select {
-	case <-answer.done:
-		return answer.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// answer returns the call of the hook that runs, or a new one.
-func (r *readiness) answer() *answerToCome {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.running != nil {
-		return r.running
-	}
-	a := &answerToCome{done: make(chan struct{}), err: errors.New("Ready panicked")} //nolint:staticcheck // as above
-	r.running = a
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
-		defer cancel()
-		defer func() {
-			if v := recover(); v != nil {
-				a.err = fmt.Errorf("Ready panicked: %v", v) //nolint:staticcheck // as above
-			}
-			r.mu.Lock()
-			r.running = nil
-			r.mu.Unlock()
-			close(a.done)
-		}()
-		a.err = r.check(ctx)
-	}()
-	return a
+	_, err := r.hook.ask(ctx)
+	return err
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 )
 
 // Exit codes of Main. A drain that ended every request is 0.
@@ -47,7 +48,7 @@ func run(f Function) int {
 	}
 	limitMemory(hostRoot(), os.Getenv)
 	paceGC(os.Getenv)
-	takeOver(log.Logger)
+	takeOver(log.Logger, config.LogLevel)
 	err = serve(untilSignal(log.Logger), config, f, log)
 	if err == nil {
 		return 0
@@ -63,9 +64,13 @@ func run(f Function) int {
 // takeOver claims what a process has one of. The default of log/slog, and with
 // it the standard logger, writes into our log. The collectors that the default
 // registry starts with are in ours already.
-func takeOver(logger *zap.Logger) {
+//
+// What the standard logger prints has no level. It gets one that is not dropped:
+// it may be the last words of log.Fatal.
+func takeOver(logger *zap.Logger, lowest zapcore.Level) {
 	zap.ReplaceGlobals(logger)
 	slog.SetDefault(slog.New(&slogHandler{core: logger.Core()}))
+	slog.SetLogLoggerLevel(max(slog.LevelInfo, slog.Level(4*lowest))) // their levels are four apart
 	prometheus.Unregister(collectors.NewGoCollector())
 	prometheus.Unregister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
@@ -80,22 +85,30 @@ func untilSignal(logger *zap.Logger) context.Context {
 		// A handler that calls signal.Ignore or signal.Reset takes the signal
 		// from us as well; we take it back.
 		again := time.NewTicker(time.Second)
-		for {
+		for ending := false; ; {
 			select {
 			case <-again.C:
 				signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 			case s := <-signals:
-				if ctx.Err() != nil {
-					logger.Warn("second signal, ending at once", zap.Stringer("signal", s))
-					os.Exit(exitFailed)
+				switch {
+				case ending:
+					go heed(logger.Warn, "second signal, ending at once", s, func() { os.Exit(exitFailed) })
+				case s == syscall.SIGINT:
+					go heed(logger.Info, "ending", s, func() { cancel(errInterrupted) })
+				default:
+					go heed(logger.Info, "ending", s, func() { cancel(nil) })
 				}
-				logger.Info("ending", zap.Stringer("signal", s))
-				if s == syscall.SIGINT {
-					cancel(errInterrupted)
-				}
-				cancel(nil)
+				ending = true
 			}
 		}
 	}()
 	return ctx
+}
+
+// heed logs a signal and acts upon it, after a second even if nobody takes the
+// log.
+func heed(log func(string, ...zap.Field), message string, s os.Signal, act func()) {
+	time.AfterFunc(time.Second, act)
+	log(message, zap.Stringer("signal", s))
+	act()
 }

@@ -52,7 +52,7 @@ func serve(ctx context.Context, c Config, fn Function, log *journal) error {
 		function:  newHTTPServer(c, observed(c, requests, fn.Handler, registry, log), log.Logger),
 	}
 	f.admin = newHTTPServer(c, adminHandler(f.readiness, metricsHandler(registry, log.Logger)), log.Logger)
-	f.admin.WriteTimeout = 30 * time.Second
+	f.admin.ReadTimeout, f.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // nothing here takes long
 	return f.run(ctx, wire.Listen(function, c.StallTimeout), admin)
 }
 

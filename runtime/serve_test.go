@@ -11,12 +11,16 @@ import (
 	"mime/multipart"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/zap"
 
 	"goless.io/runtime"
@@ -152,13 +156,7 @@ func TestHijack(t *testing.T) {
 // The interfaces that handlers look for, by assertion and by ResponseController,
 // and the bytes on the wire are those of a server without our middlewares.
 func TestWriterParity(t *testing.T) {
-	handler := http.HandlerFunc(probe)
-	bare := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
-	bare.Protocols.SetHTTP1(true)
-	bare.Protocols.SetUnencryptedHTTP2(true)
-	l := loopback(t)
-	go func() { _ = bare.Serve(l) }()
-	defer shut(bare)
+	bare := bareServer(t, probe)
 	f := start(t, nil, probe)
 
 	for name, client := range map[string]*http.Client{"HTTP1": http.DefaultClient, "H2C": h2c(t)} {
@@ -168,7 +166,7 @@ func TestWriterParity(t *testing.T) {
 		} {
 			t.Run(name+request, func(t *testing.T) {
 				method, path, _ := strings.Cut(request, " ")
-				want := dump(t, client, method, "http://"+l.Addr().String()+path)
+				want := dump(t, client, method, "http://"+bare+path)
 				if path == "/badstatus" { // a panic; the bare server hangs up
 					want = "500"
 				}
@@ -179,6 +177,18 @@ func TestWriterParity(t *testing.T) {
 			})
 		}
 	}
+}
+
+// bareServer serves handler on loopback without anything of ours.
+func bareServer(t *testing.T, handler http.HandlerFunc) (addr string) {
+	t.Helper()
+	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true)
+	l := loopback(t)
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { shut(server) })
+	return l.Addr().String()
 }
 
 func probe(w http.ResponseWriter, r *http.Request) {
@@ -270,6 +280,47 @@ func dump(t *testing.T, client *http.Client, method, url string) string {
 	return fmt.Sprintf("%d %v %d %v %v\n%s%v", resp.StatusCode, resp.Header, resp.ContentLength, resp.TransferEncoding, resp.Trailer, content, err)
 }
 
+// What a handler can find on its writer is what the server's own has.
+func TestWriterMethods(t *testing.T) {
+	methods := make(chan []string, 1)
+	handler := func(w http.ResponseWriter, _ *http.Request) {
+		var names []string
+		for method := range reflect.TypeOf(w).Methods() {
+			names = append(names, method.Name)
+		}
+		methods <- names
+	}
+	bare := bareServer(t, handler)
+	f := start(t, nil, handler)
+	for protocol, client := range protocols(t) {
+		var got [2][]string
+		for i, addr := range []string{bare, f.addr} {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr, nil)
+			do(t, client, req)
+			got[i] = <-methods
+		}
+		if diff := cmp.Diff(got[0], got[1]); diff != "" {
+			t.Errorf("%s: -bare +ours:\n%s", protocol, diff)
+		}
+	}
+}
+
+// A function in front of another passes its answer on with one set of ids.
+func TestReverseProxy(t *testing.T) {
+	inner := start(t, nil, answer)
+	f := start(t, nil, httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: inner.addr}).ServeHTTP)
+	resp, err := http.Get("http://" + f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	for _, name := range []string{"X-Request-Id", "Traceparent"} {
+		if values := resp.Header.Values(name); len(values) != 1 {
+			t.Errorf("%s is sent as %q", name, values)
+		}
+	}
+}
+
 func TestLoggedStatus(t *testing.T) {
 	f := start(t, nil, probe)
 	want := map[string]float64{"/early": 201, "/copy": 200, "/empty": 418, "/nocontent": 204, "/twice": 202, "/nothing": 200}
@@ -328,6 +379,16 @@ func TestSlowHeaderIsClosed(t *testing.T) {
 				t.Error("the connection was still open after 30s")
 			}
 		})
+	}
+}
+
+// Nor does the admin port wait for a body that never comes.
+func TestAdminBodyIsNotWaitedFor(t *testing.T) {
+	f := start(t, func(c *runtime.Config) { c.ReadHeaderTimeout = 50 * time.Millisecond }, answer)
+	conn := dial(t, strings.TrimPrefix(f.admin, "http://"))
+	_, _ = io.WriteString(conn, "POST /healthz HTTP/1.1\r\nHost: f\r\nContent-Length: 100\r\n\r\n")
+	if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the connection was still open after 30s")
 	}
 }
 

@@ -42,6 +42,9 @@ func (h *slogHandler) Handle(ctx context.Context, record slog.Record) error {
 		fields = appendAttr(fields, attr)
 		return true
 	})
+	for len(fields) > 0 && fields[len(fields)-1].Type == zapcore.NamespaceType {
+		fields = fields[:len(fields)-1] // a group without attributes
+	}
 	checked.Write(fields...)
 	return nil
 }

@@ -205,3 +205,87 @@ func TestOwnDeadlines(t *testing.T) {
 		})
 	}
 }
+
+// A stream that is silent for a while, because the handler has nothing to say or
+// is busy with what it has read, has not stalled.
+func TestSilenceIsNoStall(t *testing.T) {
+	t.Parallel()
+	const size = 4 << 20 // more than may be under way
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, func(c *runtime.Config) { c.StallTimeout, c.RequestTimeout = time.Second, 0 }, func(w http.ResponseWriter, r *http.Request) {
+				begun, err := io.ReadFull(r.Body, make([]byte, 10))
+				if err != nil {
+					t.Error(err)
+				}
+				time.Sleep(2 * time.Second)
+				rest, err := io.Copy(io.Discard, r.Body)
+				_, _ = fmt.Fprintln(w, int64(begun)+rest, err)
+				w.(http.Flusher).Flush()
+				time.Sleep(2 * time.Second)
+				_, _ = io.WriteString(w, "last words")
+			})
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, io.LimitReader(zeros{}, size))
+			if _, got := do(t, client, req); got != fmt.Sprintln(size, nil)+"last words" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// A source that is slow is not the client's fault, however it is copied.
+func TestSlowSource(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *runtime.Config) { c.StallTimeout = time.Second }, func(w http.ResponseWriter, _ *http.Request) {
+		r, feed, err := os.Pipe()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer shut(r)
+		go func() {
+			defer shut(feed)
+			for range 10 {
+				_, _ = feed.Write(make([]byte, 1000))
+				time.Sleep(200 * time.Millisecond)
+			}
+		}()
+		if n, err := io.CopyN(w, r, 10_000); err != nil {
+			t.Errorf("%d bytes are copied, then %v", n, err)
+		}
+	})
+	if _, body := f.get("/"); len(body) != 10_000 {
+		t.Errorf("got %d bytes, want 10000", len(body))
+	}
+}
+
+// A handler that leaves the request's body alone is not held up by a client that
+// does not send it, though the server wants to read it before it answers.
+func TestBodyThatNeverComes(t *testing.T) {
+	tests := map[string]func(*runtime.Config){
+		"Stall":   func(c *runtime.Config) { c.StallTimeout = 500 * time.Millisecond },
+		"Timeout": func(c *runtime.Config) { c.RequestTimeout = 500 * time.Millisecond },
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			returned := make(chan struct{})
+			f := start(t, change, func(w http.ResponseWriter, _ *http.Request) {
+				defer close(returned)
+				_, _ = w.Write(make([]byte, 10_000))
+			})
+			conn := dial(t, f.addr)
+			_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: f\r\nContent-Length: 10\r\n\r\n")
+			select {
+			case <-returned:
+			case <-time.After(20 * time.Second):
+				t.Error("the handler still writes after 20s")
+			}
+			got, _ := io.ReadAll(conn)
+			if name == "Stall" && !strings.HasPrefix(string(got), "HTTP/1.1 200 OK") {
+				t.Errorf("the client got %q", got)
+			}
+		})
+	}
+}

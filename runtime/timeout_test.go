@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -83,6 +84,10 @@ func TestTimeout(t *testing.T) {
 			},
 			logged: 200,
 		},
+		"CopiesFromSilence": {
+			handler: copySilence,
+			status:  504, logged: 504,
+		},
 		"PanicsAfterwards": {
 			handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done(); panic("boom") },
 			status:  504, logged: 504,
@@ -96,6 +101,18 @@ func TestTimeout(t *testing.T) {
 			})
 		}
 	}
+}
+
+// copySilence copies from what says nothing until the time is over.
+func copySilence(w http.ResponseWriter, r *http.Request) {
+	silent, feed, err := os.Pipe()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer shut(feed)
+	defer context.AfterFunc(r.Context(), func() { shut(silent) })()
+	_, _ = io.CopyN(w, silent, 10)
 }
 
 func (test timeoutTest) check(t *testing.T, client *http.Client) {
@@ -118,11 +135,37 @@ func (test timeoutTest) check(t *testing.T, client *http.Client) {
 		t.Errorf("the client got status %d, %v, want %d", status, err, test.status)
 	}
 	line := f.requests(1)[0]
-	if line["http.response.status_code"] != test.logged || line["error.type"] != "timeout" || (line["aborted"] == true) != (test.status == 0) {
+	if line["level"] != "error" || line["http.response.status_code"] != test.logged || line["error.type"] != "timeout" || (line["aborted"] == true) != (test.status == 0) {
 		t.Errorf("logged is %v, want status %v", line, test.logged)
 	}
 	if diff := cmp.Diff([]string{"goless_request_timeouts_total 1"}, f.metric("goless_request_timeouts_total")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// What waits in the server's buffer is no answer. A client that was cut off for it
+// would take the connection for one that had died, and ask once more.
+func TestTimeoutOfABufferedAnswer(t *testing.T) {
+	t.Parallel()
+	f := start(t, short, func(w http.ResponseWriter, r *http.Request) {
+		answer(w, r)
+		if r.URL.Path == "/hang" {
+			<-r.Context().Done()
+		}
+	})
+	client := &http.Client{Transport: new(http.Transport)}
+	defer client.CloseIdleConnections()
+	for path, want := range map[string]int{"/": http.StatusOK, "/hang": http.StatusGatewayTimeout} {
+		for range 2 { // the second on the same connection, if it is still there
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr+path, nil)
+			if status, body := do(t, client, req); status != want {
+				t.Errorf("%s: got %d %q, want %d", path, status, body, want)
+			}
+		}
+	}
+	f.requests(4) // and no more
+	if n := f.metric("total_invocations"); !slices.Equal(n, []string{"total_invocations 4"}) {
+		t.Errorf("the requests are counted as %q", n)
 	}
 }
 

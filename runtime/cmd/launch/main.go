@@ -26,13 +26,14 @@ func main() {
 	if len(os.Args) > 1 {
 		program = os.Args[1:]
 	}
-	environ := os.Environ()
 	for _, name := range []string{"SERVER", "ADMIN"} {
+		variable := name + "_LISTENER"
+		_ = os.Unsetenv(variable) // who runs a function may set variables, and knows no descriptor
 		if fd, err := listen(os.Getenv(name + "_PORT")); err == nil {
-			environ = append(environ, name+"_LISTENER="+strconv.Itoa(fd))
+			_ = os.Setenv(variable, strconv.Itoa(fd)) // neither name nor value can be wrong
 		}
 	}
-	err := syscall.Exec(program[0], program, environ)
+	err := syscall.Exec(program[0], program, os.Environ())
 	message, code := explain(program[0], err)
 	_, _ = os.Stderr.WriteString("launch: " + message + "\n")
 	os.Exit(code)

@@ -71,7 +71,8 @@ func TestLaunchOpensThePorts(t *testing.T) {
 	}
 
 	cmd := exec.CommandContext(t.Context(), os.Args[0], script)
-	cmd.Env = append(os.Environ(), asLaunch+"=1", "SERVER_PORT="+port, "ADMIN_PORT=no port")
+	cmd.Env = append(os.Environ(), asLaunch+"=1", "SERVER_PORT="+port, "ADMIN_PORT=no port",
+		"SERVER_LISTENER=99", "ADMIN_LISTENER=99") // nobody but launch knows its descriptors
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +89,7 @@ func TestLaunchOpensThePorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One number: what could not be opened is left to the program.
-	if _, err := strconv.Atoi(strings.TrimSpace(line)); err != nil {
+	if fd, err := strconv.Atoi(strings.TrimSpace(line)); err != nil || fd == 99 {
 		t.Errorf("the program got the listeners %q", line)
 	}
 	connection, err := net.Dial("tcp", "127.0.0.1:"+port)

@@ -7,44 +7,39 @@ import (
 	"time"
 )
 
-// body is the body of a request whose client has to keep sending: a deadline
-// moves on with every read. It counts what the handler reads.
+// body is the body of a request whose client has to keep sending while the
+// handler reads. It counts what the handler reads.
 type body struct {
 	io.ReadCloser
-	exchange *Exchange
-	owned    atomic.Bool  // the handler sets deadlines itself
-	until    atomic.Int64 // the deadline that is set, since the exchange began
-	bytes    atomic.Int64
-	ended    atomic.Bool
+	stall stall
+	bytes atomic.Int64
+	ended atomic.Bool
+}
+
+func newBody(x *Exchange, inner io.ReadCloser) *body {
+	b := &body{ReadCloser: inner}
+	b.stall.limit, b.stall.end = x.server.Stall, func() { x.endRead(past) }
+	return b
+}
+
+// past is a deadline that interrupts what waits.
+var past = time.Unix(1, 0)
+
+// endRead sets the deadline of reads; the writer may have none.
+func (x *Exchange) endRead(deadline time.Time) {
+	_ = x.control.do(x.inner, func(c *http.ResponseController) error { return c.SetReadDeadline(deadline) })
 }
 
 // Read is part of [io.Reader].
 func (b *body) Read(p []byte) (int, error) {
-	b.extend()
+	b.stall.begin()
 	n, err := b.ReadCloser.Read(p)
+	b.stall.done()
 	b.bytes.Add(int64(n))
 	if err != nil {
 		b.ended.Store(true)
 	}
 	return n, err
-}
-
-// extend moves the deadline on when a quarter of it is used up, for to set one
-// is not free.
-func (b *body) extend() {
-	x := b.exchange
-	limit := x.server.Stall
-	if limit == 0 || b.owned.Load() {
-		return
-	}
-	now := time.Since(x.Start)
-	if time.Duration(b.until.Load())-now > limit*3/4 {
-		return
-	}
-	b.until.Store(int64(now + limit))
-	_ = x.control.do(x.inner, func(c *http.ResponseController) error { // the writer may have none
-		return c.SetReadDeadline(x.Start.Add(now + limit))
-	})
 }
 
 // RequestBytes returns the bytes of the request's body that the handler read.

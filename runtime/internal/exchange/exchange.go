@@ -96,7 +96,7 @@ func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.Method = cut(r.Method, maxMethod)
 	x.Path = cut(r.URL.Path, maxPath)
 	x.Peer = host(r.RemoteAddr)
-	x.identify(r.Header, w.Header())
+	x.identify(r.Header)
 	x.ctx.base, x.ctx.exchange = r.Context(), x
 
 	if r.Body != nil && r.Body != http.NoBody {
@@ -112,7 +112,7 @@ func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveBody gives the handler a request of its own: the server looks into its
 // copy to learn what became of the body, and would not find it behind ours.
 func (h *outermost) serveBody(x *Exchange, w http.ResponseWriter, r *http.Request) {
-	x.body = &body{ReadCloser: r.Body, exchange: x}
+	x.body = newBody(x, r.Body)
 	own := r.WithContext(&x.ctx)
 	own.Body = x.body
 	// The temporary files of a form are removed by the server, which has to

@@ -1,9 +1,14 @@
 package exchange_test
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -79,5 +84,66 @@ func TestLoggerIsMadeOnce(t *testing.T) {
 	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	if logs.Len() != 10 {
 		t.Errorf("%d lines are logged, want 10", logs.Len())
+	}
+}
+
+// kernelWriter is a server's writer that tells what it is asked to copy.
+type kernelWriter struct {
+	*httptest.ResponseRecorder
+	copies int
+}
+
+func (w *kernelWriter) ReadFrom(src io.Reader) (int64, error) {
+	w.copies++
+	return io.Copy(w.Body, src)
+}
+
+func (*kernelWriter) CloseNotify() <-chan bool { return nil }
+
+func (*kernelWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return nil, nil, http.ErrNotSupported
+}
+
+// The kernel copies files, however they are handed over, and nothing that may be
+// silent.
+func TestKernelCopiesFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		open func() (io.Reader, error)
+		want int
+	}{
+		"File": {func() (io.Reader, error) { return os.Open(path) }, 1},
+		"LimitedFile": {func() (io.Reader, error) {
+			file, err := os.Open(path)
+			return io.LimitReader(file, 7), err
+		}, 1},
+		"Pipe": {func() (io.Reader, error) {
+			r, w, err := os.Pipe()
+			_, _ = w.WriteString("content")
+			_ = w.Close()
+			return r, err
+		}, 0},
+		"Reader": {func() (io.Reader, error) { return io.MultiReader(strings.NewReader("content")), nil }, 0},
+	}
+	server := &exchange.Server{Logger: zap.NewNop()}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			src, err := test.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := &kernelWriter{ResponseRecorder: httptest.NewRecorder()}
+			server.Begin(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if n, err := io.Copy(w, src); n != 7 || err != nil {
+					t.Errorf("copied %d bytes, %v", n, err)
+				}
+			})).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			if w.copies != test.want || w.Body.String() != "content" {
+				t.Errorf("%d copies by the kernel, want %d; the body is %q", w.copies, test.want, w.Body)
+			}
+		})
 	}
 }

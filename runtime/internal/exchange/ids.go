@@ -28,9 +28,9 @@ const (
 	maxRequestID = 128
 )
 
-// identify takes the client's ids where they are well formed, makes the
-// others, and sends both back.
-func (x *Exchange) identify(in, out http.Header) {
+// identify takes the client's ids where they are well formed, and makes the
+// others.
+func (x *Exchange) identify(in http.Header) {
 	x.TraceParent = traceParent(single(in[headerTraceParent]))
 	if x.Remote = x.TraceParent != ""; x.Remote {
 		x.TraceState = in[headerTraceState]
@@ -42,13 +42,15 @@ func (x *Exchange) identify(in, out http.Header) {
 		x.RequestID = x.TraceID()
 	}
 	x.echo = [2]string{x.RequestID, x.TraceParent}
-	x.echoIDs(out)
 }
 
-// echoIDs sends the ids of the request back, as they were before the handler.
+// echoIDs sends the ids of the request back, unless the handler sends others.
 func (x *Exchange) echoIDs(out http.Header) {
-	out[headerRequestID] = x.echo[0:1:1]
-	out[headerTraceParent] = x.echo[1:2:2]
+	for i, name := range [...]string{headerRequestID, headerTraceParent} {
+		if _, set := out[name]; !set {
+			out[name] = x.echo[i : i+1 : i+1]
+		}
+	}
 }
 
 // TraceID returns the 32 hex digits that name the trace. They are the request

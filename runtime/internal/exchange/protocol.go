@@ -3,10 +3,11 @@ package exchange
 import (
 	"bufio"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"sync"
+	"syscall"
 
 	"goless.io/runtime/internal/wire"
 )
@@ -29,32 +30,31 @@ type (
 )
 
 // newExchange wraps w by what it can do. The second result is what handlers
-// get: the exchange as a response writer of the right protocol.
+// get: the exchange's response writer of the right protocol. It is a pointer
+// into the exchange and costs nothing.
 func (s *Server) newExchange(w http.ResponseWriter) (*Exchange, http.ResponseWriter) {
-	var x *Exchange
-	var outer http.ResponseWriter
+	x := &Exchange{server: s}
+	x.inner, x.exchange = w, x
 	switch w.(type) {
 	case http1Writer:
-		one := new(http1)
-		x, outer = &one.Exchange, one
+		return x, http1{&x.writer}
 	case http2Writer:
-		two := new(http2)
-		x, outer = &two.Exchange, two
-		x.control.stall = s.Stall
+		x.stall.limit, x.stall.end = s.Stall, x.endStalledWrite
+		return x, http2{&x.writer}
 	default:
-		x = new(Exchange)
-		outer = x
+		return x, &x.writer
 	}
-	x.inner, x.draining, x.server = w, &s.Draining, s
-	return x, outer
 }
 
-type http1 struct{ Exchange }
+func (x *Exchange) endStalledWrite() { _ = x.endWrite(past) } // the stream may have ended meanwhile
 
-// ReadFrom keeps the way of sendfile and splice open. Other sources take the
-// ordinary way: one that is slow to begin must not keep the response locked.
-func (w *http1) ReadFrom(src io.Reader) (int64, error) {
-	if !kernelCopies(src) {
+type http1 struct{ *writer }
+
+// ReadFrom keeps the way of sendfile open. All sources but files take the
+// ordinary way: one that is silent must not keep the response locked, nor may
+// its pauses count against the client.
+func (w http1) ReadFrom(src io.Reader) (int64, error) {
+	if w.stalls().limit > 0 || !regular(src) {
 		buffer := buffers.Get().(*[32 << 10]byte)
 		defer buffers.Put(buffer)
 		return io.CopyBuffer(struct{ io.Writer }{w}, src, buffer[:])
@@ -63,7 +63,9 @@ func (w *http1) ReadFrom(src io.Reader) (int64, error) {
 		return 0, err
 	}
 	defer w.mu.Unlock()
-	w.closeIfDraining()
+	if w.status == 0 {
+		w.publish(http.StatusOK)
+	}
 	w.copying = true
 	n, err := w.inner.(io.ReaderFrom).ReadFrom(src)
 	w.copying = false
@@ -76,22 +78,27 @@ func (w *http1) ReadFrom(src io.Reader) (int64, error) {
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// kernelCopies reports whether the kernel may be able to copy from src into a
-// connection.
-func kernelCopies(src io.Reader) bool {
+// regular reports whether src is a file that never lets us wait. It may be the
+// one that [os.File.WriteTo] wraps, which has no type that could be named.
+func regular(src io.Reader) bool {
 	if limited, ok := src.(*io.LimitedReader); ok {
 		src = limited.R
 	}
-	switch src.(type) {
-	case *os.File, *net.TCPConn, *net.UnixConn:
-		return true
+	file, ok := src.(interface {
+		fs.File
+		io.Seeker
+		syscall.Conn
+	})
+	if !ok {
+		return false
 	}
-	return false
+	info, err := file.Stat()
+	return err == nil && info.Mode().IsRegular()
 }
 
 // Hijack is part of [http.Hijacker]. The connection is the handler's from then
 // on, without any limit of ours.
-func (w *http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err := w.open(); err != nil {
 		return nil, nil, err
 	}
@@ -101,19 +108,19 @@ func (w *http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return conn, rw, err
 	}
 	w.hijacked = true
-	w.ctx.exempt.Store(true)
+	w.exchange.ctx.exempt.Store(true)
 	conn = wire.Unwrap(conn)
 	rw.Writer.Reset(conn)
 	return conn, rw, nil
 }
 
 // CloseNotify is part of [http.CloseNotifier].
-func (w *http1) CloseNotify() <-chan bool { return w.closeNotify() }
+func (w http1) CloseNotify() <-chan bool { return w.closeNotify() }
 
-type http2 struct{ Exchange }
+type http2 struct{ *writer }
 
 // Push is part of [http.Pusher].
-func (w *http2) Push(target string, opts *http.PushOptions) error {
+func (w http2) Push(target string, opts *http.PushOptions) error {
 	if err := w.open(); err != nil {
 		return err
 	}
@@ -122,7 +129,7 @@ func (w *http2) Push(target string, opts *http.PushOptions) error {
 }
 
 // CloseNotify is part of [http.CloseNotifier].
-func (w *http2) CloseNotify() <-chan bool { return w.closeNotify() }
+func (w http2) CloseNotify() <-chan bool { return w.closeNotify() }
 
 func (w *writer) closeNotify() <-chan bool {
 	if w.open() != nil {

@@ -69,15 +69,16 @@ func (x *Exchange) end() {
 	switch {
 	case x.state != running:
 		x.mu.Unlock()
-	case x.over.Load():
+	case x.over.Load() && !x.hijacked:
 		x.expire()
 	default:
-		if x.status == 0 {
-			x.publish(false) // the server writes the header now
-		} else {
+		switch {
+		case x.hijacked:
+		case x.status == 0:
+			x.publish(http.StatusOK) // the server writes the header now
+		default:
 			x.publishTrailers()
 		}
-		x.control.extendWrite(x.inner)
 		x.state = returned
 		x.mu.Unlock()
 		x.observe()
@@ -122,8 +123,8 @@ func (x *Exchange) Expire() {
 	defer x.Detach()() // as in end: a drain waits for the line of the log
 	if !x.mu.TryLock() {
 		x.over.Store(true)
-		if !x.ending.Load() { // a write is under way, maybe to a client that does not read
-			_ = x.SetWriteDeadline(time.Unix(1, 0))
+		if !x.ending.Load() {
+			x.interrupt()
 		}
 		x.mu.Lock()
 	}
@@ -132,6 +133,15 @@ func (x *Exchange) Expire() {
 		return
 	}
 	x.expire()
+}
+
+// interrupt ends a write that is under way. Its client may not read, or not send
+// the rest of a body that the server wants to have first.
+func (x *Exchange) interrupt() {
+	_ = x.endWrite(past) // it may have ended meanwhile
+	if x.body != nil && !x.body.ended.Load() {
+		x.endRead(past)
+	}
 }
 
 // expire is called with the lock, and releases it.
@@ -146,12 +156,13 @@ func (x *Exchange) expire() {
 
 // hangUp says the last word to the client.
 func (x *Exchange) hangUp() {
-	x.aborted = x.begun()
+	conn := wire.Of(x.ctx.base)
+	x.aborted = x.begun() && !x.buffered(conn)
 	if !x.aborted {
 		x.status = http.StatusGatewayTimeout
 		x.bytes = int64(len(timeoutBody))
 	}
-	switch conn := wire.Of(x.ctx.base); {
+	switch {
 	case x.header != nil && !x.aborted:
 		header := x.inner.Header()
 		clear(header)
@@ -164,6 +175,14 @@ func (x *Exchange) hangUp() {
 	default:
 		conn.Answer(x.timeoutAnswer())
 	}
+}
+
+// buffered reports whether all that the handler wrote still waits in the server's
+// buffer. It is no answer then: a client of HTTP/1 that is cut off without a byte
+// would ask once more.
+func (x *Exchange) buffered(conn *wire.Conn) bool {
+	return x.status != 0 && x.header == nil && conn != nil && conn.Sent() == x.before &&
+		!x.over.Load() // else a write was interrupted
 }
 
 const timeoutBody = "the function took too long to answer\n"

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"goless.io/runtime/internal/wire"
 )
 
 // writer is the response writer that handlers get. It remembers the final
@@ -16,11 +18,13 @@ import (
 // may use its own writer for another request by then.
 //
 // What depends on the protocol is added by [http1] and [http2], so that a type
-// assertion by the handler finds the same as on the server's own writer.
+// assertion by the handler finds the same as on the server's own writer, and
+// nothing else: what an [Exchange] can do is not in its method set.
 type writer struct {
 	inner    http.ResponseWriter
-	draining *atomic.Bool
+	exchange *Exchange // that it is a part of
 	control  control
+	stall    stall // of HTTP/2; the connections of HTTP/1 have theirs in package wire
 
 	over   atomic.Bool // the time is, and whoever has the lock next says so
 	ending atomic.Bool // the handler has returned
@@ -31,8 +35,9 @@ type writer struct {
 	state    state
 	header   http.Header // the handler's own, nil if it uses the server's
 	bytes    int64
-	status   int  // 0 until the final header is written
-	copying  bool // within ReadFrom, or a panic left it
+	before   int64 // what the connection had sent when the final header was published
+	status   int   // 0 until the final header is written
+	copying  bool  // within ReadFrom, or a panic left it
 	hijacked bool
 	aborted  bool
 }
@@ -72,49 +77,6 @@ func (w *writer) reason(err error) error {
 	return err
 }
 
-// Status returns the final status that was sent: 200 if the handler wrote
-// nothing, 101 if it took over the connection, and 0 if the connection was
-// aborted without an answer.
-func (w *writer) Status() int {
-	switch {
-	case w.status != 0:
-		return w.status
-	case w.hijacked:
-		return http.StatusSwitchingProtocols
-	case w.aborted && !w.copying:
-		return 0
-	default:
-		return http.StatusOK
-	}
-}
-
-// Bytes returns the bytes of the body that the handler wrote. It is 0 once the
-// handler took over the connection.
-func (w *writer) Bytes() int64 { return w.bytes }
-
-// Aborted reports whether the connection was cut instead of answered to the end.
-func (w *writer) Aborted() bool { return w.aborted }
-
-// Abort ends the connection, so that the client cannot take what it got for an
-// answer. It does not return.
-func (w *writer) Abort() {
-	if w.open() == nil {
-		w.aborted = true
-		w.mu.Unlock()
-	}
-	panic(http.ErrAbortHandler)
-}
-
-// Begun reports whether it is too late for another answer: some of this one
-// may be on its way, or the connection is no longer ours.
-func (w *writer) Begun() bool {
-	if w.open() != nil {
-		return true
-	}
-	defer w.mu.Unlock()
-	return w.begun()
-}
-
 func (w *writer) begun() bool { return w.status != 0 || w.copying || w.hijacked }
 
 // Header is part of [http.ResponseWriter].
@@ -131,37 +93,55 @@ func (w *writer) WriteHeader(status int) {
 		return
 	}
 	defer w.mu.Unlock()
-	informational := 100 <= status && status <= 199 && status != http.StatusSwitchingProtocols
 	if w.status == 0 {
-		w.publish(informational)
+		w.publish(status)
 	}
 	w.inner.WriteHeader(status) // panics if the status is out of range
-	if !informational && w.status == 0 {
+	if !informational(status) && w.status == 0 {
 		w.status = status
 	}
 }
 
-func (w *writer) Write(p []byte) (int, error) {
-	if err := w.open(); err != nil {
-		return 0, err
-	}
-	defer w.mu.Unlock()
-	w.implicitHeader()
-	n, err := w.inner.Write(p)
-	w.bytes += int64(n)
-	return n, w.reason(err)
-}
+func (w *writer) Write(p []byte) (int, error) { return write(w, p, w.inner.Write) }
 
 // WriteString is part of [io.StringWriter].
 func (w *writer) WriteString(s string) (int, error) {
+	return write(w, s, func(s string) (int, error) { return io.WriteString(w.inner, s) })
+}
+
+// piece is how much of a response has to get on within the time of a stall.
+const piece = 64 << 10
+
+func write[T string | []byte](w *writer, p T, to func(T) (int, error)) (n int, err error) {
 	if err := w.open(); err != nil {
 		return 0, err
 	}
 	defer w.mu.Unlock()
 	w.implicitHeader()
-	n, err := io.WriteString(w.inner, s)
-	w.bytes += int64(n)
-	return n, w.reason(err)
+	size, stall := len(p), w.stalls()
+	if stall.limit > 0 {
+		size = piece
+	}
+	for {
+		stall.begin()
+		written, err := to(p[n:min(n+size, len(p))])
+		stall.done()
+		n += written
+		w.bytes += int64(written)
+		if err != nil || n == len(p) {
+			return n, w.reason(err)
+		}
+	}
+}
+
+// stalls returns what ends a write that does not get on. On HTTP/1 the connection
+// does so itself, but before the server writes a header it reads what the handler
+// has left of the request's body.
+func (w *writer) stalls() *stall {
+	if b := w.exchange.body; b != nil && w.stall.limit == 0 && !b.ended.Load() {
+		return &b.stall
+	}
+	return &w.stall
 }
 
 // Flush is part of [http.Flusher].
@@ -176,37 +156,45 @@ func (w *writer) FlushError() error {
 	}
 	defer w.mu.Unlock()
 	w.implicitHeader()
+	stall := w.stalls()
+	stall.begin()
+	defer stall.done()
 	return w.reason(http.NewResponseController(w.inner).Flush())
 }
 
 // implicitHeader is called before what makes the server write the header.
 func (w *writer) implicitHeader() {
 	if w.status == 0 {
-		w.publish(false)
+		w.publish(http.StatusOK)
 		w.status = http.StatusOK
 	}
-	w.control.extendWrite(w.inner)
 }
 
-// publish brings the handler's header to where the server looks for it.
-func (w *writer) publish(informational bool) {
+func informational(status int) bool {
+	return 100 <= status && status <= 199 && status != http.StatusSwitchingProtocols
+}
+
+// publish brings the handler's header to where the server looks for it, and to
+// the final one adds ours. They come last, so that a handler that passes on the
+// header of another function's answer finds nothing in its way.
+func (w *writer) publish(status int) {
+	header := w.inner.Header()
 	if w.header != nil {
-		header := w.inner.Header()
 		clear(header)
 		for name, values := range w.header {
 			header[name] = append([]string(nil), values...)
 		}
 	}
-	if !informational {
-		w.closeIfDraining()
+	if informational(status) {
+		return
 	}
-}
-
-// closeIfDraining asks the client for a new connection next time. An idle
-// connection is not closed under a client that may be sending at that moment;
-// it is told with an answer. HTTP/2 turns the header into GOAWAY.
-func (w *writer) closeIfDraining() {
-	if w.draining.Load() && !w.begun() {
-		w.inner.Header()["Connection"] = []string{"close"}
+	if ctx := &w.exchange.ctx; ctx.limit != nil {
+		w.before = wire.Of(ctx.base).Sent()
+	}
+	w.exchange.echoIDs(header)
+	// An idle connection is not closed under a client that may be sending at that
+	// moment; it is told with an answer. HTTP/2 turns the header into GOAWAY.
+	if w.exchange.server.Draining.Load() && status != http.StatusSwitchingProtocols {
+		header["Connection"] = []string{"close"}
 	}
 }

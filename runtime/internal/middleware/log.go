@@ -19,8 +19,8 @@ import (
 )
 
 // A Log writes one line for each request when it is settled, with the message
-// "request", at level error from status 500 on (a refusal by [Limit] is a
-// warning), else at info. The fields have OpenTelemetry's names where it has one:
+// "request", at level error after a timeout or a panic and from status 500 on (a
+// refusal by [Limit] is a warning), else at info. The fields have OpenTelemetry's names where it has one:
 //
 //	http.request.method        cut to 32 bytes
 //	url.path                   without query, cut to 1 KiB
@@ -60,7 +60,7 @@ func (l *Log) Observe(x *exchange.Exchange) {
 		return
 	}
 	now := x.Start.Add(x.Duration())
-	if level < zapcore.ErrorLevel && !l.Sampling.keep(now) {
+	if level < zapcore.ErrorLevel && !l.Sampling.Keep(now) {
 		return
 	}
 	l.once.Do(l.prepare)
@@ -72,6 +72,8 @@ func (l *Log) Observe(x *exchange.Exchange) {
 
 func levelOf(x *exchange.Exchange) zapcore.Level {
 	switch {
+	case x.ErrorType == exchange.ErrorTimeout || x.Panic != nil: // the status may have been sent before
+		return zapcore.ErrorLevel
 	case x.Status() < http.StatusInternalServerError:
 		return zapcore.InfoLevel
 	case x.ErrorType == exchange.ErrorRejected:

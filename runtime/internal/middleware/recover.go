@@ -22,9 +22,15 @@ func Recover(panics prometheus.Counter) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			x := exchange.Of(r.Context())
+			returned := false
 			defer func() {
-				switch v := recover(); v {
-				case nil:
+				v := recover()
+				if returned {
+					return
+				}
+				switch v {
+				case nil: // runtime.Goexit; net/http ends the connection
+					x.Abandoned()
 				case http.ErrAbortHandler:
 					x.Abort()
 				default:
@@ -33,6 +39,7 @@ func Recover(panics prometheus.Counter) func(http.Handler) http.Handler {
 				}
 			}()
 			next.ServeHTTP(w, r)
+			returned = true
 		})
 	}
 }

@@ -9,15 +9,15 @@ import (
 // manyth, or none if Thereafter is 0. A nil Sampling keeps all.
 type Sampling struct {
 	First, Thereafter uint64
-	// Dropped is called for each line that is not kept.
+	// Dropped, if not nil, is called for each line that is not kept.
 	Dropped func()
 
 	second atomic.Int64
 	seen   atomic.Uint64
 }
 
-// keep decides on a line at the time now.
-func (s *Sampling) keep(now time.Time) bool {
+// Keep decides on a line at the time now.
+func (s *Sampling) Keep(now time.Time) bool {
 	if s == nil {
 		return true
 	}
@@ -29,6 +29,8 @@ func (s *Sampling) keep(now time.Time) bool {
 	if n <= s.First || s.Thereafter > 0 && (n-s.First)%s.Thereafter == 0 {
 		return true
 	}
-	s.Dropped()
+	if s.Dropped != nil {
+		s.Dropped()
+	}
 	return false
 }

@@ -2,8 +2,10 @@ package middleware
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // appendText appends key, which is written as it is, and value as a string of
@@ -12,13 +14,26 @@ func appendText(line []byte, key, value string) []byte {
 	line = append(line, key...)
 	for i := range len(value) {
 		if c := value[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			text, _ := json.Marshal(value) // a string cannot fail
-			return append(line, text...)
+			return appendEscaped(line, value)
 		}
 	}
 	line = append(line, '"')
 	line = append(line, value...)
 	return append(line, '"')
+}
+
+// appendEscaped is the slow way. Beyond what JSON asks for it escapes the control
+// characters that JSON leaves alone and a terminal obeys.
+func appendEscaped(line []byte, value string) []byte {
+	text, _ := json.Marshal(value) // a string cannot fail
+	for _, r := range string(text) {
+		if 0x7f <= r && r <= 0x9f {
+			line = fmt.Appendf(line, `\u%04x`, r)
+		} else {
+			line = utf8.AppendRune(line, r)
+		}
+	}
+	return line
 }
 
 // appendInt is appendText for a number.

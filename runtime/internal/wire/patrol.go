@@ -22,46 +22,63 @@ var epoch = time.Now()
 
 // SetReadDeadline is part of [net.Conn].
 func (c *Conn) SetReadDeadline(deadline time.Time) error {
-	if deadline.IsZero() {
-		c.read.Store(0)
-		return c.clearRead()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.given {
+		return errGiven
 	}
-	at := max(int64(deadline.Sub(epoch)), 1)
-	c.read.Store(at)
-	if at-c.patrol.now.Load() > int64(far) {
-		return c.clearRead()
+	c.read = 0
+	if !deadline.IsZero() {
+		c.read = max(int64(deadline.Sub(epoch)), 1)
 	}
-	c.readSet.Store(true)
-	return c.Conn.SetReadDeadline(deadline)
+	return c.applyRead()
 }
 
-// clearRead removes a deadline from the connection below.
-func (c *Conn) clearRead() error {
-	if !c.readSet.Swap(false) {
-		return nil
+// applyRead brings the deadline of reads to the connection below if it is near,
+// and sees to it that there is none if not. It is called with the lock.
+func (c *Conn) applyRead() error {
+	switch {
+	case c.read != 0 && c.read-c.patrol.now.Load() <= int64(far):
+		c.readSet = true
+		return c.Conn.SetReadDeadline(epoch.Add(time.Duration(c.read)))
+	case c.readSet:
+		c.readSet = false
+		return c.Conn.SetReadDeadline(time.Time{})
 	}
-	return c.Conn.SetReadDeadline(time.Time{})
+	return nil
 }
 
 // Read is part of [net.Conn].
 func (c *Conn) Read(p []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(p)
-		if n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || c.passed() {
+		if n > 0 || err == nil || !errors.Is(err, os.ErrDeadlineExceeded) || !c.again() {
 			return n, err
-		}
-		// The patrol came just when the deadline was moved.
-		c.readSet.Store(false)
-		if err := c.Conn.SetReadDeadline(time.Time{}); err != nil {
-			return 0, err
 		}
 	}
 }
 
-// passed reports whether the deadline of reads has passed.
+// again reports whether a read that was interrupted by a deadline is to be tried
+// once more: the deadline was moved just when it passed.
+func (c *Conn) again() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.given && !c.passed() && c.applyRead() == nil
+}
+
+// interrupt ends the read of a connection whose deadline has passed.
+func (c *Conn) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.readSet && c.passed() {
+		_ = c.applyRead() // the read says what is wrong
+	}
+}
+
+// passed reports whether the deadline of reads has passed. It is called with the
+// lock.
 func (c *Conn) passed() bool {
-	deadline := c.read.Load()
-	return deadline != 0 && int64(time.Since(epoch)) >= deadline
+	return c.read != 0 && int64(time.Since(epoch)) >= c.read
 }
 
 // A patrol ends the reads of connections whose deadline has passed. It sleeps
@@ -102,10 +119,7 @@ func (p *patrol) walk() {
 	defer p.mu.Unlock()
 	p.now.Store(int64(time.Since(epoch)))
 	for c := range p.conns {
-		if c.passed() {
-			c.readSet.Store(true)
-			_ = c.Conn.SetReadDeadline(epoch) // long ago; the read says what is wrong
-		}
+		c.interrupt()
 	}
 	if len(p.conns) > 0 {
 		p.timer.Reset(round)

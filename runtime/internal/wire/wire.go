@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -43,14 +44,22 @@ type Conn struct {
 	until    atomic.Int64 // the deadline of writes that is set, since epoch
 	owned    atomic.Bool  // somebody else sets the deadline of writes
 	answered atomic.Bool
+	sent     atomic.Int64
 
-	patrol  *patrol
-	read    atomic.Int64 // the deadline of reads, since epoch, 0 for none
-	readSet atomic.Bool  // the connection below has one
+	patrol *patrol
+
+	mu      sync.Mutex // of what follows, and of the deadlines of the connection below
+	given   bool       // away: the deadlines are somebody else's
+	read    int64      // the deadline of reads, since epoch, 0 for none
+	readSet bool       // the connection below has one
 }
 
-// errAnswered is what writes get after Answer.
-var errAnswered = errors.New("wire: the connection was answered already")
+var (
+	// errAnswered is what writes get after Answer.
+	errAnswered = errors.New("wire: the connection was answered already")
+	// errGiven is what whoever sets a deadline gets after Unwrap.
+	errGiven = errors.New("wire: the connection was given away")
+)
 
 type contextKey struct{}
 
@@ -66,19 +75,34 @@ func Of(ctx context.Context) *Conn {
 	return conn
 }
 
-// Unwrap gives the connection up: it returns the one that the listener below
-// ours accepted.
+// Unwrap gives the connection away: it returns the one that the listener below
+// ours accepted, without any deadline. What still reads through ours reads from
+// that one, and cannot change its deadlines.
 func Unwrap(conn net.Conn) net.Conn {
-	if c, ok := conn.(*Conn); ok {
-		c.patrol.remove(c)
-		return c.Conn
+	c, ok := conn.(*Conn)
+	if !ok {
+		return conn
 	}
-	return conn
+	c.patrol.remove(c)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.given = true
+	_ = c.Conn.SetDeadline(time.Time{}) // fails only if it is closed, as the next use will say
+	return c.Conn
 }
 
 // piece is how much is written under one deadline: 64 KiB within 45 seconds is
 // progress, however slow.
 const piece = 64 << 10
+
+// Sent returns how many bytes went out over the connection, for comparison with
+// what it was before. Nil has sent nothing.
+func (c *Conn) Sent() int64 {
+	if c == nil {
+		return 0
+	}
+	return c.sent.Load()
+}
 
 // Write is part of [net.Conn].
 func (c *Conn) Write(p []byte) (n int, err error) {
@@ -89,6 +113,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 		c.extend()
 		end := min(n+piece, len(p))
 		written, err := c.Conn.Write(p[n:end])
+		c.sent.Add(int64(written))
 		n += written
 		if err != nil || n == len(p) {
 			return n, err
@@ -114,6 +139,7 @@ func (c *Conn) ReadFrom(src io.Reader) (n int64, err error) {
 		c.extend()
 		part := &io.LimitedReader{R: rest.R, N: min(rest.N, piece)}
 		copied, err := to.ReadFrom(part)
+		c.sent.Add(copied)
 		n += copied
 		rest.N -= copied
 		if err != nil || part.N > 0 { // part.N > 0: the end of src
@@ -132,6 +158,11 @@ func (c *Conn) extend() {
 	if c.stall > far && c.until.Load()-c.patrol.now.Load() > int64(c.stall*3/4) {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.given || c.owned.Load() {
+		return
+	}
 	deadline := time.Now().Add(c.stall)
 	c.until.Store(int64(deadline.Sub(epoch)))
 	_ = c.Conn.SetWriteDeadline(deadline) // the write that follows says what is wrong
@@ -140,6 +171,11 @@ func (c *Conn) extend() {
 // SetWriteDeadline is part of [net.Conn]. While a deadline is set by it, ours
 // is none; net/http clears it after each request.
 func (c *Conn) SetWriteDeadline(deadline time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.given {
+		return errGiven
+	}
 	if deadline.IsZero() && !c.owned.Swap(false) {
 		return nil // ours may stay
 	}

@@ -1,0 +1,151 @@
+package runtime_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"goless.io/runtime"
+)
+
+// hijacked serves "hello", and at /hijack what talk says to a connection that
+// it took over. It returns a connection on which both were asked for.
+func hijacked(t *testing.T, change func(*runtime.Config), talk func(net.Conn, *bufio.ReadWriter)) {
+	t.Helper()
+	done := make(chan struct{})
+	f := start(t, change, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/hijack" {
+			answer(w, r)
+			return
+		}
+		defer close(done)
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer shut(conn)
+		talk(conn, rw)
+	})
+	conn := dial(t, f.addr)
+	r := bufio.NewReader(conn)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_, _ = io.WriteString(conn, "GET /hijack HTTP/1.1\r\nHost: f\r\n\r\n")
+	<-done
+}
+
+// What an earlier request on the connection left behind does not limit whoever
+// takes it over.
+func TestHijackedHasNoDeadline(t *testing.T) {
+	t.Parallel()
+	hijacked(t, func(c *runtime.Config) { c.StallTimeout = 300 * time.Millisecond }, func(_ net.Conn, rw *bufio.ReadWriter) {
+		time.Sleep(600 * time.Millisecond)
+		_, _ = rw.WriteString("x")
+		if err := rw.Flush(); err != nil {
+			t.Errorf("a write on the hijacked connection fails with %v", err)
+		}
+	})
+}
+
+// A deadline that the handler sets on the connection holds for its reader, too.
+func TestHijackedReadDeadline(t *testing.T) {
+	t.Parallel()
+	hijacked(t, nil, func(conn net.Conn, rw *bufio.ReadWriter) {
+		for range 2 {
+			if err := conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+				t.Error(err)
+			}
+			if _, err := rw.ReadByte(); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the read ends with %v, want that its deadline is exceeded", err)
+			}
+		}
+	})
+}
+
+// A handler that takes the connection over when its time ends either gets it
+// whole or not at all.
+func TestHijackAtTheDeadline(t *testing.T) {
+	t.Parallel()
+	const limit = 20 * time.Millisecond
+	f := start(t, func(c *runtime.Config) { c.RequestTimeout = limit }, func(w http.ResponseWriter, r *http.Request) {
+		deadline, _ := r.Context().Deadline()
+		for until := deadline.Add(time.Duration(len(r.URL.Path)-30) * time.Microsecond); time.Now().Before(until); {
+		}
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return // the time was over
+		}
+		defer shut(conn)
+		time.Sleep(2 * time.Millisecond)
+		_, _ = rw.WriteString("HTTP/1.1 299 Mine\r\nContent-Length: 0\r\n\r\n")
+		if err := rw.Flush(); err != nil {
+			t.Errorf("a write on the hijacked connection fails with %v", err)
+		}
+	})
+	const tries = 120
+	mine := 0
+	for i := range tries {
+		conn := dial(t, f.addr)
+		_, _ = fmt.Fprintf(conn, "GET /%s HTTP/1.1\r\nHost: f\r\n\r\n", strings.Repeat("x", i%60))
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		switch {
+		case line == "HTTP/1.1 299 Mine\r\n":
+			mine++
+		case line != "HTTP/1.1 504 Gateway Timeout\r\n":
+			t.Errorf("the client got %q, %v", line, err)
+		}
+		shut(conn)
+	}
+	for _, line := range f.requests(tries) {
+		if (line["http.response.status_code"] == 101.0) == (line["error.type"] == "timeout") {
+			t.Errorf("logged is %v", line)
+		}
+		if line["http.response.status_code"] == 101.0 {
+			mine--
+		}
+	}
+	if mine != 0 {
+		t.Errorf("%d more connections were taken over than are logged as that", mine)
+	}
+}
+
+// A handshake that is written as an ordinary answer stays one during the drain.
+func TestUpgradeWhileDraining(t *testing.T) {
+	t.Parallel()
+	f := start(t, func(c *runtime.Config) { c.DrainDelay = 3 * time.Second }, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "echo")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		shut(conn)
+	})
+	f.stop()
+	waitFor(t, "the drain", func() bool { return f.ready() == http.StatusServiceUnavailable })
+	conn := dial(t, f.addr)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	if got := resp.Header.Get("Connection"); got != "Upgrade" {
+		t.Errorf("the handshake has Connection: %s", got)
+	}
+}
