@@ -111,7 +111,7 @@ func (b *Builder) timeout() time.Duration {
 	switch {
 	case b.Timeout != 0:
 		return b.Timeout
-	case b.Toolchain.Slow != "":
+	case b.Toolchain.Slow != "" || !b.Toolchain.Sealed: // nobody knows what is in the cache of a machine
 		return SlowTimeout
 	}
 	return DefaultTimeout

@@ -77,7 +77,7 @@ func (s *source) checkPattern(dir, pattern string) string {
 	return message
 }
 
-const noMatch = "no file of the archive matches, add it or mend the pattern"
+const noMatch = "no file of the source matches, add it or mend the pattern"
 
 // checkMatch returns why a file or directory in dir cannot be embedded, or
 // nothing.

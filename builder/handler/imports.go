@@ -77,7 +77,7 @@ func (s *source) checkImport(path string) string {
 		return checkStandard(path)
 	case s.module.Path:
 		if dir := "." + strings.TrimPrefix(path, s.module.Path); !s.goDirs[pathpkg.Clean(dir)] {
-			return cannot("the archive has no package in " + pathpkg.Clean(dir))
+			return cannot("the source has no package in " + pathpkg.Clean(dir))
 		}
 	}
 	return ""

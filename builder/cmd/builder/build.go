@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -47,7 +49,7 @@ when the program is too large, and 20 when the builder is at fault.`,
 	b.addFlag(cmd)
 	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory (default the name of the Function)")
 	cmd.Flags().StringVar(&b.report, "report", "", "write how the build ended to `file` as JSON, and repeat it as long as nothing changes")
-	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m, or 5m where there is no build cache)")
+	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m in an image with a build cache, and 5m elsewhere)")
 	cmd.Flags().BoolVarP(&b.trace, "print-commands", "x", false, "print the commands that the go command executes")
 	return cmd
 }
@@ -61,6 +63,9 @@ type build struct {
 }
 
 func (b *build) run(ctx context.Context, path string) error {
+	if b.timeout < 0 {
+		return fmt.Errorf("--timeout %s is negative, see: builder build --help", b.timeout)
+	}
 	functions, err := b.functions(path)
 	if err != nil {
 		found, omitted, _ := blamed(err)
@@ -84,7 +89,7 @@ func (b *build) run(ctx context.Context, path string) error {
 // functions returns the Functions of the input, of which there must be only one
 // when there is only one place for what they become.
 func (b *build) functions(path string) ([]*input.Function, error) {
-	functions, notes, err := input.Read(path, b.in)
+	functions, notes, err := b.input(path)
 	for _, note := range notes {
 		b.notef("%s", note)
 	}
@@ -132,14 +137,29 @@ func (b *build) function(ctx context.Context, function *input.Function) record {
 }
 
 // output returns the absolute path of the binary, which is in a directory that
-// has its name.
+// has its name, and which can be written.
 func (b *build) output(function *input.Function) (string, error) {
 	name := filepath.Base(function.Name)
 	path := cmp.Or(b.binary, name)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(path, name)
 	}
+	if err := writable(path); err != nil {
+		return "", fmt.Errorf("%s cannot be written: %w", path, err)
+	}
 	return filepath.Abs(path)
+}
+
+// writable tries to write beside path, before a compiler has worked in vain.
+func writable(path string) error {
+	file, err := os.CreateTemp(filepath.Dir(path), ".builder-")
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
 // end tells how the build ended: the diagnostics, or the message where there are

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,6 +22,7 @@ type diagnostics struct {
 	streams
 	notation string
 	all      []format.Finding
+	messages []string // about no place
 	omitted  int
 	code     exit // the worst so far
 	told     []string
@@ -34,7 +37,7 @@ func (d *diagnostics) addFlag(cmd *cobra.Command) {
 // read returns the Functions of an input. There are none when it cannot be read,
 // which is told already.
 func (d *diagnostics) read(path string) []*input.Function {
-	functions, notes, err := input.Read(path, d.in)
+	functions, notes, err := d.input(path)
 	for _, note := range notes {
 		d.noteOnce("%s", note)
 	}
@@ -43,6 +46,27 @@ func (d *diagnostics) read(path string) []*input.Function {
 		return nil
 	}
 	return functions
+}
+
+// input reads an input, for as long as somebody waits for that: there are files
+// that nobody ever writes.
+func (s streams) input(path string) ([]*input.Function, []string, error) {
+	type result struct {
+		functions []*input.Function
+		notes     []string
+		err       error
+	}
+	read := make(chan result, 1)
+	go func() {
+		functions, notes, err := input.Read(path, s.in)
+		read <- result{functions, notes, err}
+	}()
+	select {
+	case r := <-read:
+		return r.functions, r.notes, r.err
+	case <-s.ended:
+		return nil, nil, fmt.Errorf("reading %s: %w", path, context.Canceled)
+	}
 }
 
 // noteOnce is for what is the same when a file is read again.
@@ -91,10 +115,10 @@ func (d *diagnostics) fail(function *input.Function, err error) {
 		d.omitted += omitted
 		d.worsen(exitSource)
 	case isSource:
-		d.notef("builder: %v", err)
+		d.messages = append(d.messages, err.Error())
 		d.worsen(exitSource)
 	default:
-		d.notef("builder: %v", err)
+		d.messages = append(d.messages, err.Error())
 		d.worsen(exitUsage)
 	}
 }
@@ -116,6 +140,10 @@ func blamed(err error) (found []handler.Diagnostic, omitted int, isSource bool) 
 }
 
 func (d *diagnostics) add(function *input.Function, severity format.Severity, found []handler.Diagnostic) {
+	found = slices.Clone(found)
+	slices.SortStableFunc(found, func(a, b handler.Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
 	for _, f := range found {
 		if function != nil {
 			f = function.Locate(f)
@@ -139,6 +167,10 @@ func (d *diagnostics) end() error {
 
 // print writes all diagnostics, and forgets them.
 func (d *diagnostics) print() error {
+	defer d.forget()
+	for _, message := range d.messages {
+		d.notef("builder: %s", message)
+	}
 	w := d.out
 	if d.notation == "text" {
 		w = d.err
@@ -149,6 +181,7 @@ func (d *diagnostics) print() error {
 	if d.omitted > 0 {
 		d.notef("and %d more", d.omitted)
 	}
-	d.all, d.omitted = nil, 0
 	return nil
 }
+
+func (d *diagnostics) forget() { d.all, d.messages, d.omitted = nil, nil, 0 }

@@ -96,7 +96,10 @@ func (f *fixer) input(ctx context.Context, path string) {
 		f.show(edits)
 		return
 	}
-	f.fail(nil, f.apply(edits))
+	if err := f.apply(edits); err != nil {
+		f.fail(nil, err)
+		return
+	}
 	for _, change := range changes {
 		f.describe(change)
 	}

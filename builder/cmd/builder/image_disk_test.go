@@ -16,10 +16,10 @@ func TestImageDiskFull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a small file system")
 	}
-	for _, dir := range []string{"tmp", "function"} {
+	for dir, size := range map[string]string{"tmp": "64k", "function": "2m"} {
 		t.Run(dir, func(t *testing.T) {
 			i := newImage(t)
-			mountSmall(t, i.path(dir))
+			mountSmall(t, i.path(dir), size)
 			code, stderr := i.build(t, "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n", nil)
 			if code != exitBuilder || !strings.Contains(stderr, "no space left on device") {
 				t.Errorf("exit code %d, want %d and that the disk is full\n%s", code, exitBuilder, tail(stderr))
@@ -31,10 +31,10 @@ func TestImageDiskFull(t *testing.T) {
 	}
 }
 
-// mountSmall mounts a file system of 2 MiB at dir.
-func mountSmall(t *testing.T, dir string) {
+// mountSmall mounts a file system of that size at dir.
+func mountSmall(t *testing.T, dir, size string) {
 	t.Helper()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=0777"); err != nil {
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0777,size="+size); err != nil {
 		t.Skipf("a small file system cannot be mounted: %v", err)
 	}
 	t.Cleanup(func() {

@@ -248,6 +248,26 @@ func TestImageWithoutCache(t *testing.T) {
 	checkStatic(t, i.path("function/server"))
 }
 
+// TestImageBuildsOnce restarts the container, with one file and with an archive.
+func TestImageBuildsOnce(t *testing.T) {
+	i := newImage(t)
+	const handler = "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"
+	for name, src := range map[string]string{
+		"File":    handler,
+		"Archive": "-- handler.go --\n" + handler + "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if code, stderr := i.build(t, src, nil, "-x"); code != 0 || len(compiled(stderr)) == 0 {
+				t.Fatalf("exit code %d\n%s", code, stderr)
+			}
+			code, stderr := i.build(t, src, nil, "-x")
+			if code != 0 || !strings.Contains(stderr, "nothing has changed since the last build") || len(compiled(stderr)) > 0 {
+				t.Errorf("the second time: exit code %d\n%s", code, stderr)
+			}
+		})
+	}
+}
+
 // TestImageReportsErrors needs files of the image that a good build does not.
 func TestImageReportsErrors(t *testing.T) {
 	i := newImage(t)

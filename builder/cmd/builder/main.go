@@ -35,11 +35,22 @@ func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 func main() {
 	gotool.EnterSandbox()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	context.AfterFunc(ctx, stop) // the second signal ends what does not heed the first
-	code := run(ctx, streams{os.Stdin, os.Stdout, os.Stderr}, os.Environ(), os.Args[1:])
+	code := run(ctx, streams{os.Stdin, os.Stdout, os.Stderr, ctx.Done()}, os.Environ(), os.Args[1:])
 	stop()
 	os.Exit(code)
+}
+
+// endings are the signals that ask this process to end: from the keyboard, from
+// whoever has started it, and from a terminal that is closed, unless nohup has
+// said to ignore that.
+func endings() []os.Signal {
+	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
 }
 
 // streams are what a command reads and writes. Results go to out; diagnostics
@@ -47,6 +58,7 @@ func main() {
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
+	ended    <-chan struct{} // closed when nothing more is to be read
 }
 
 // resultf writes a line of the result, and notef one about how it came to be.
@@ -92,14 +104,23 @@ func run(ctx context.Context, s streams, environ, args []string) int {
 }
 
 func newRoot(s streams, environ []string) *cobra.Command {
+	var versions bool
 	root := &cobra.Command{
 		Use:           "builder",
 		Short:         "Check, build, run and test the Go source of Functions",
 		Long:          rootLong,
 		Example:       rootExample,
+		Args:          known,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if versions {
+				return printVersion(cmd, environ)
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().BoolVar(&versions, "version", false, "print what the command version does")
 	root.AddCommand(
 		newValidate(s), newVet(s, environ), newFix(s, environ), newTidy(s, environ),
 		newGenerate(s), newBuild(s, environ), newRun(s, environ), newTest(s, environ),
@@ -108,10 +129,35 @@ func newRoot(s streams, environ []string) *cobra.Command {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
+	root.SuggestionsMinimumDistance = 2
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, args []string) error {
+			cmd, rest, _ := root.Find(args) // a command that it does not find is in the rest
+			return known(cmd, rest)
+		}
+	}
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.Args = known
+		completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w, see: %s --help", err, cmd.CommandPath())
 	})
 	return root
+}
+
+// known rejects what is left of the arguments after all commands in them: the
+// last one has no such command.
+func known(cmd *cobra.Command, rest []string) error {
+	if len(rest) == 0 {
+		return nil
+	}
+	if similar := cmd.SuggestionsFor(rest[0]); len(similar) > 0 {
+		return fmt.Errorf("unknown command %q, did you mean %s? See: %s --help", rest[0], strings.Join(similar, " or "), cmd.CommandPath())
+	}
+	return fmt.Errorf("unknown command %q, see: %s --help", rest[0], cmd.CommandPath())
 }
 
 // asFlags lets those who are used to go test write flags as it does.

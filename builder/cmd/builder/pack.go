@@ -85,6 +85,9 @@ func (p *pack) write(function *input.Function) error {
 	if name == "" {
 		name = label(function.Name)
 	}
+	if name == "" {
+		return fmt.Errorf("no name can be made of %q, choose one with --name", function.Name)
+	}
 	if !isLabel(name) {
 		return fmt.Errorf("%q is no name for a Function, choose one of lower case letters, digits and - with --name", name)
 	}

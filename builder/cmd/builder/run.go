@@ -30,7 +30,7 @@ const runExample = `  # serve a Function at its serverPort, and again with every
   TOKEN=secret builder run hello.yaml`
 
 func newRun(s streams, environ []string) *cobra.Command {
-	r := &runner{diagnostics: diagnostics{streams: s}, environ: environ}
+	r := &runner{diagnostics: diagnostics{streams: s}, environ: environ, unsettled: unsettled}
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Serve a Function on this machine, and reload it on save",
@@ -73,7 +73,8 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	if r.code == exitUsage {
 		return r.end()
 	}
-	if function != nil && function.Serving.Port != 0 && !cmd.Flags().Changed("port") {
+	r.fixed = cmd.Flags().Changed("port")
+	if function != nil && function.Serving.Port != 0 && !r.fixed {
 		r.config.Port = function.Serving.Port
 	}
 	if r.scratch, err = os.MkdirTemp("", "goless-run-"); err != nil {
@@ -85,7 +86,7 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 		return err
 	}
 	defer watcher.Close() //nolint:errcheck // nothing is left to be told
-	r.config.Dir, r.config.Env, r.config.Out, r.config.Err = r.scratch, r.environ, r.out, r.err
+	r.config.Dir, r.config.Env = r.scratch, r.environ
 	if r.server, err = serve.Listen(r.config); err != nil {
 		return err
 	}

@@ -23,12 +23,18 @@ import (
 // end it again.
 const atOnce = time.Second
 
+// unsettled is for how long after a change nothing is said of what is wrong:
+// whoever saves may have emptied the file, and still be writing.
+const unsettled = 250 * time.Millisecond
+
 // A runner serves what a file holds, and what it holds after every save.
 type runner struct {
 	diagnostics
-	environ []string
-	name    string
-	config  serve.Config
+	environ   []string
+	name      string
+	config    serve.Config
+	fixed     bool // the port, by a flag
+	unsettled time.Duration
 
 	path    string
 	maker   *builder.Builder
@@ -75,6 +81,7 @@ func (r *runner) await(ctx context.Context, changes <-chan struct{}) func(contex
 			}
 			if time.Since(r.since) < atOnce {
 				r.notef("%s: ended at once: %v; waiting for the next save", r.serving.Name, err)
+				r.server.Refuse(fmt.Sprintf("%s ended at once: %v, see what builder run says", r.serving.Name, err))
 				continue
 			}
 			r.notef("%s: ended: %v; starting it again", r.serving.Name, err)
@@ -87,7 +94,8 @@ func (r *runner) await(ctx context.Context, changes <-chan struct{}) func(contex
 // what is wrong with it.
 func (r *runner) reload(ctx context.Context) {
 	began := time.Now()
-	r.all, r.omitted = nil, 0 // of an attempt that became obsolete
+	r.forget() // an attempt that became obsolete
+	r.server.Refuse("")
 	function := r.readOne(r.path, r.name)
 	if function != nil && r.server.Serving() && same(function, r.serving) {
 		return // somebody has saved without a change
@@ -95,7 +103,13 @@ func (r *runner) reload(ctx context.Context) {
 	first := r.serving == nil
 	if function != nil && r.build(ctx, function) {
 		r.announce(first, time.Since(began))
-	} else if ctx.Err() == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Until(began.Add(r.unsettled))):
+	}
+	if ctx.Err() == nil {
 		r.complain()
 	}
 }
@@ -118,7 +132,12 @@ func (r *runner) build(ctx context.Context, function *input.Function) bool {
 
 // start has a binary serve, in place of the one that did.
 func (r *runner) start(ctx context.Context, function *input.Function, binary string) bool {
-	err := r.server.Replace(ctx, binary, r.variables(function))
+	err := r.server.Replace(ctx, serve.Version{
+		Program: binary,
+		Env:     r.variables(function),
+		Out:     &located{to: r.out, function: function},
+		Err:     &located{to: r.err, function: function},
+	})
 	if err != nil {
 		if ctx.Err() == nil {
 			r.notef("%s: %v", function.Name, err)
@@ -141,6 +160,9 @@ func (r *runner) restart(ctx context.Context) {
 // announce says where the function is, or that it is another one now.
 func (r *runner) announce(first bool, took time.Duration) {
 	took = took.Round(time.Millisecond)
+	if port := r.serving.Serving.Port; port != 0 && port != r.config.Port && !r.fixed {
+		r.noteOnce("%s: spec.serverPort is %d now, end this and run it again to have that", r.serving.Name, port)
+	}
 	if !first {
 		r.notef("%s: reloaded in %s", r.serving.Name, took)
 		return
@@ -162,6 +184,7 @@ func (r *runner) complain() {
 		r.notef("%s: the version before goes on serving", r.serving.Name)
 	} else {
 		r.notef("builder: waiting for the next save")
+		r.server.Refuse("the function cannot be served, see what builder run says")
 	}
 }
 

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -59,8 +57,8 @@ func (t *tests) all(ctx context.Context, path string) error {
 func (t *tests) function(ctx context.Context, function *input.Function) error {
 	out := &located{to: t.out, function: function}
 	messages := &located{to: t.err, function: function}
-	defer out.flush()
-	defer messages.flush()
+	defer out.Close()      //nolint:errcheck // there is nobody to tell
+	defer messages.Close() //nolint:errcheck // as above
 	return t.with(ctx, function, func(toolchain *gotool.Toolchain, p *program.Program) error {
 		return toolchain.Test(ctx, gotool.Test{Program: p, Args: t.args(), Environ: t.environ, Stdout: out, Stderr: messages})
 	})
@@ -78,29 +76,4 @@ func (t *tests) args() []string {
 		args = append(args, "-cover")
 	}
 	return args
-}
-
-// located writes lines with the places of a Function's files made places in its
-// input.
-type located struct {
-	to       io.Writer
-	function *input.Function
-	rest     []byte // a line that has not ended
-}
-
-func (l *located) Write(p []byte) (int, error) {
-	l.rest = append(l.rest, p...)
-	end := bytes.LastIndexByte(l.rest, '\n') + 1
-	if end == 0 {
-		return len(p), nil
-	}
-	_, err := io.WriteString(l.to, l.function.Mentions(string(l.rest[:end])))
-	l.rest = append([]byte(nil), l.rest[end:]...)
-	return len(p), err
-}
-
-// flush writes what does not end with a line break. There is nobody to tell when
-// that fails.
-func (l *located) flush() {
-	_, _ = io.WriteString(l.to, l.function.Mentions(string(l.rest)))
 }

@@ -18,16 +18,21 @@ func newVersion(environ []string) *cobra.Command {
 		Example: `  # equal lines make equal binaries of equal sources
   builder version`,
 		Args: arguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			toolchain := "no Go toolchain"
-			if t, err := gotool.Find(cmd.Context(), environ); err == nil {
-				toolchain = t.Version
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "builder %s, functions are compiled with %s, runtime %.12s\n",
-				version(), toolchain, program.Fingerprint())
-			return err
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return printVersion(cmd, environ) },
 	}
+}
+
+func printVersion(cmd *cobra.Command, environ []string) error {
+	toolchain := "no Go toolchain"
+	t, err := gotool.Find(cmd.Context(), environ)
+	if err == nil {
+		toolchain = t.Version
+	} else {
+		cmd.PrintErrln("builder:", err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "builder %s, functions are compiled with %s, runtime %.12s\n",
+		version(), toolchain, program.Fingerprint())
+	return err
 }
 
 // version is the one of the module, or the revision of the repository.

@@ -4,6 +4,7 @@
 package fix
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,9 @@ func process(ctx context.Context, path string, data []byte) ([]byte, error) {
 	done := make(chan result, 1)
 	go func() {
 		fixed, err := imports.Process(path, data, nil)
+		if bytes.Count(data, []byte("\r\n")) == bytes.Count(data, []byte("\n")) { // as the author's editor has it
+			fixed = bytes.ReplaceAll(fixed, []byte("\n"), []byte("\r\n"))
+		}
 		done <- result{fixed, err}
 	}()
 	select {

@@ -44,6 +44,7 @@ func TestFiles(t *testing.T) {
 	cases := map[string]struct{ files, want map[string]string }{
 		"Added":    {map[string]string{"a.go": "package a\n\nvar A = strings.ToUpper(\"a\")\n"}, map[string]string{"a.go": "package a\n\nimport \"strings\"\n\nvar A = strings.ToUpper(\"a\")\n"}},
 		"Removed":  {map[string]string{"a.go": "package a\n\nimport \"strings\"\n"}, map[string]string{"a.go": "package a\n"}},
+		"Windows":  {map[string]string{"a.go": "package a\r\nvar  A = strings.ToUpper(\"a\")\r\n"}, map[string]string{"a.go": "package a\r\n\r\nimport \"strings\"\r\n\r\nvar A = strings.ToUpper(\"a\")\r\n"}},
 		"Good":     {map[string]string{"a.go": "package a\n"}, map[string]string{}},
 		"Other":    {map[string]string{"a.go": "package a\n", "a.txt": "package  a"}, map[string]string{}},
 		"Vendored": {map[string]string{"a.go": "package a\n", "vendor/x.y/z/z.go": "package  z"}, map[string]string{}},

@@ -2,6 +2,7 @@ package format_test
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -31,6 +32,24 @@ func TestWriteEscapes(t *testing.T) {
 				t.Errorf("Write: -want +got\n%s", diff)
 			}
 		})
+	}
+}
+
+// A name becomes a reference by the rules of URIs, which the schema asks for.
+func TestWriteEscapesURIs(t *testing.T) {
+	for name, want := range map[string]string{
+		"a/b.go":    "a/b.go",
+		"d ü%/a.go": "d%20%C3%BC%25/a.go",
+		"a:b.go":    "./a:b.go",
+		"<stdin>":   "%3Cstdin%3E",
+	} {
+		var b bytes.Buffer
+		if err := format.Write(&b, "sarif", []format.Finding{{Diagnostic: handler.Diagnostic{File: name, Line: 1}}}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), `"uri": "`+want+`"`) {
+			t.Errorf("%s is not %s in\n%s", name, want, &b)
+		}
 	}
 }
 

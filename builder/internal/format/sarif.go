@@ -3,7 +3,10 @@ package format
 import (
 	"encoding/json"
 	"io"
+	"net/url"
 	"path/filepath"
+	"regexp"
+	"slices"
 )
 
 // The part of SARIF 2.1.0 that diagnostics need. Libraries for it bring a
@@ -54,25 +57,41 @@ type (
 	}
 )
 
-// sarifRuleID is the one rule there is: a source must be a Function.
-const sarifRuleID = "function"
+// sarifFunction is the rule that errors break: a source must be a Function.
+const sarifFunction = "function"
+
+// analyzer matches the name of the analyzer that ends a warning.
+var analyzer = regexp.MustCompile(`\((\w+)\)$`)
+
+// sarifRuleOf returns the rule that a finding is about: an analyzer of go vet, or
+// that of all others.
+func sarifRuleOf(f Finding) string {
+	if match := analyzer.FindStringSubmatch(f.Message); match != nil && f.Severity == Warning {
+		return match[1]
+	}
+	return sarifFunction
+}
 
 func writeSARIF(w io.Writer, all []Finding) error {
 	run := sarifRun{
 		Tool: sarifTool{Driver: sarifDriver{
 			Name:           "builder",
 			InformationURI: "https://goless.io",
-			Rules:          []sarifRule{{ID: sarifRuleID}},
+			Rules:          []sarifRule{{ID: sarifFunction}},
 		}},
 		Results: []sarifResult{},
 	}
 	for _, f := range all {
+		rule := sarifRule{ID: sarifRuleOf(f)}
+		if !slices.Contains(run.Tool.Driver.Rules, rule) {
+			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, rule)
+		}
 		run.Results = append(run.Results, sarifResult{
-			RuleID:  sarifRuleID,
+			RuleID:  rule.ID,
 			Level:   string(f.Severity),
 			Message: sarifMessage{Text: f.Message},
 			Locations: []sarifLocation{{Physical: sarifPhysical{
-				Artifact: sarifArtifact{URI: filepath.ToSlash(f.File)},
+				Artifact: sarifArtifact{URI: (&url.URL{Path: filepath.ToSlash(f.File)}).String()},
 				Region:   sarifRegion{StartLine: f.Line, StartColumn: f.Column},
 			}}},
 		})

@@ -47,7 +47,7 @@ type Build struct {
 	// Vet asks for Warnings, which never fail a build and hardly delay it.
 	Vet bool
 
-	patience time.Duration // for the Warnings, 0 means vetGrace
+	patience time.Duration // for the Warnings, 0 means a grace
 }
 
 // Result describes a build that succeeded.
@@ -97,7 +97,7 @@ func (t *Toolchain) Build(ctx context.Context, b Build) (*Result, error) {
 	took := time.Since(started)
 	switch {
 	case err == nil:
-		warnings, vetErr := a.wait(cmp.Or(b.patience, vetGrace))
+		warnings, vetErr := a.wait(cmp.Or(b.patience, max(vetGrace, took/4)))
 		return &Result{Duration: took, PeakMemory: r.peakMemory(), Warnings: warnings, vetErr: vetErr}, nil
 	case r == nil || r.state == nil || ctx.Err() != nil:
 		return nil, err

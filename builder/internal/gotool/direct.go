@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"goless.io/builder/internal/program"
 )
@@ -40,8 +41,8 @@ type direct struct {
 }
 
 // direct returns how to build b without the go command, or nil where there is
-// more to decide than a plan says: another module, embedded files, imports that
-// are not allowed.
+// more to decide than a plan says: another module, files that are not Go, imports
+// that are not allowed.
 func (t *Toolchain) direct(b Build, work string) *direct {
 	if t.Plan == "" || b.Program.Handler.Module != nil {
 		return nil
@@ -51,7 +52,7 @@ func (t *Toolchain) direct(b Build, work string) *direct {
 		return nil
 	}
 	pkg, err := t.context().ImportDir(filepath.Join(b.Program.Dir, program.HandlerDir), 0)
-	if err != nil || len(pkg.EmbedPatterns) > 0 {
+	if err != nil || len(pkg.EmbedPatterns)+len(pkg.SFiles)+len(pkg.SysoFiles) > 0 {
 		return nil
 	}
 	d := &direct{Build: b, Toolchain: t, plan: plan, packages: map[string]string{}, imports: pkg.Imports, work: work}
@@ -182,6 +183,7 @@ func runAll(stdin io.Reader, stdout io.Writer) error {
 	for _, command := range commands {
 		cmd := exec.Command(command[0], command[1:]...)
 		cmd.Stdout, cmd.Stderr = stdout, os.Stderr
+		cmd.SysProcAttr = tied(&syscall.SysProcAttr{})
 		if err := cmd.Run(); err != nil {
 			fmt.Fprintln(os.Stderr, err) // which signal, before all
 			return err

@@ -65,11 +65,12 @@ func pick(environ []string, names ...string) (picked []string) {
 	return picked
 }
 
-func lookup(environ []string, name string) string {
+// lookup returns the value of a variable, which is the last one of several.
+func lookup(environ []string, name string) (last string) {
 	for _, variable := range environ {
 		if value, ok := strings.CutPrefix(variable, name+"="); ok {
-			return value
+			last = value
 		}
 	}
-	return ""
+	return last
 }

@@ -47,14 +47,14 @@ var (
 )
 
 // noPackage is said of an import.
-const noPackage = "no module of go.mod has the package %s, add it with: builder tidy"
+const noPackage = "no module of go.mod has the package %s, add it with: builder tidy FILE"
 
 // rules are tried in this order.
 var rules = []rule{
-	{sign: regexp.MustCompile(`checksum mismatch`), fault: author, says: "SECURITY: the checksum of %s is not the one that it had when go.sum was written; find out which of them is wrong, then write go.sum anew with: builder tidy"},
-	{sign: regexp.MustCompile(`missing go.sum entry for go.mod file`), fault: fault{remedy: completeGraph}, says: "go.sum has no checksum of %s, write it with: builder tidy"},
-	{sign: regexp.MustCompile(`missing go.sum entry`), fault: fault{remedy: completePackages}, says: "go.sum has no checksum of %s, write it with: builder tidy"},
-	{sign: regexp.MustCompile(`updates to go.mod needed|implicitly required module`), fault: fault{remedy: completeGraph}, says: "go.mod does not list all that the source needs, write it anew with: builder tidy"},
+	{sign: regexp.MustCompile(`checksum mismatch`), fault: author, says: "SECURITY: the checksum of %s is not the one that it had when go.sum was written; find out which of them is wrong, then write go.sum anew with: builder tidy FILE"},
+	{sign: regexp.MustCompile(`missing go.sum entry for go.mod file`), fault: fault{remedy: completeGraph}, says: "go.sum has no checksum of %s, write it with: builder tidy FILE"},
+	{sign: regexp.MustCompile(`missing go.sum entry`), fault: fault{remedy: completePackages}, says: "go.sum has no checksum of %s, write it with: builder tidy FILE"},
+	{sign: regexp.MustCompile(`updates to go.mod needed|implicitly required module`), fault: fault{remedy: completeGraph}, says: "go.mod does not list all that the source needs, write it anew with: builder tidy FILE"},
 	{sign: regexp.MustCompile(`module providing package|no required module provides package|does not contain package`), fault: author, imported: true, says: noPackage},
 	{sign: regexp.MustCompile(`is not in std`), fault: author, imported: true, says: "package %s is not in std"},
 	{sign: regexp.MustCompile(`ambiguous import: found package`), fault: author, imported: true, says: "more than one module of go.mod has the package %s, require newer versions of them"},
@@ -85,6 +85,9 @@ func newFault(p *program.Program, pkg, place, text string) (fault, bool) {
 			at = imported
 		}
 	}
+	if subject == goMod && strings.HasPrefix(found, "requires go ") {
+		at, r.says = goDirective(p), "%s %s, which is newer than the toolchain: write an older version there, or install a newer Go"
+	}
 	f := r.fault
 	if named && r.remedy != noRemedy {
 		// What the author's go.mod names, go.sum has to name too.
@@ -102,7 +105,7 @@ func newFault(p *program.Program, pkg, place, text string) (fault, bool) {
 }
 
 // mention matches a module and its version in a message.
-var mention = regexp.MustCompile(`([^\s@":]+)@(v[0-9][^\s:@",)]*)`)
+var mention = regexp.MustCompile(`(?:^|[\s(])(([^\s@":(]+)@v[0-9][^\s:@",)]*)`)
 
 // subjectModule returns the module, with its version, that a message about a
 // package is about, the place of what requires it, and whether the author's
@@ -113,18 +116,23 @@ func subjectModule(p *program.Program, pkg, text string) (subject string, at han
 	// What it says of a remedy is about the program, which is not the author's.
 	text, _, _ = strings.Cut(text, "; to add")
 	for _, parts := range mention.FindAllStringSubmatch(text, -1) {
-		if parts[1] == p.Path {
+		path := parts[2]
+		if path == p.Path {
 			continue
 		}
-		subject = parts[0]
-		if found := requirement(p, parts[1]); found.Line > 1 && at.Line == 1 {
+		subject = parts[1]
+		if found := requirement(p, path); found.Line > 1 && at.Line == 1 {
 			at = found
 		}
-		m, ok := required(p, parts[1])
+		m, ok := required(p, path)
 		named = ok && m.String() == subject
 	}
-	if m, ok := required(p, pkg); ok && (subject == "" || !named) {
-		return m.String(), requirement(p, m.Path), true
+	if m, ok := required(p, pkg); ok && subject == "" {
+		at, named = requirement(p, m.Path), true
+		if now := selected(p, m.Path); now != m.Version { // something else needs a newer one
+			m.Version, named = now, false
+		}
+		return m.String(), at, named
 	}
 	return cmp.Or(subject, pkg, goMod), at, named
 }

@@ -61,6 +61,10 @@ func TestFaults(t *testing.T) {
 			text: "go: example.com/b@v1.2.0 requires go >= 1.99.0 (running go 1.27.4; GOTOOLCHAIN=local)",
 			want: "go.mod:7:2: example.com/b@v1.2.0 requires go >= 1.99.0, which is newer than the toolchain: require an older version",
 		},
+		"GoTooNew": {
+			text: "go: go.mod requires go >= 1.27 (running go 1.26.8; GOTOOLCHAIN=local)",
+			want: "go.mod:3:1: go.mod requires go >= 1.27, which is newer than the toolchain: write an older version there, or install a newer Go",
+		},
 		"OtherPath": {
 			text: "go: example.com/b@v1.2.0: parsing go.mod:\n\tmodule declares its path as: example.org/b\n\t        but was required as: example.com/b",
 			want: "go.mod:7:2: example.com/b@v1.2.0 has another path (module declares its path as: example.org/b), require it by that",
@@ -79,17 +83,17 @@ func TestFaults(t *testing.T) {
 		"SumOfAnother": {
 			pkg: "example.com/other/sub", place: "runtime/serve.go:6:2",
 			text:   "missing go.sum entry for module providing package example.com/other/sub (imported by goless.io/runtime); to add:\n\tgo get goless.io/runtime@v0.0.0",
-			want:   "go.mod:1:1: go.sum has no checksum of example.com/other/sub, write it with: builder tidy",
+			want:   "go.mod:1:1: go.sum has no checksum of example.com/other/sub, write it with: builder tidy FILE",
 			remedy: completePackages,
 		},
 		"SumInGraph": {
 			text:   "go: example.com/b@v1.2.0 requires\n\texample.com/c@v0.1.0: missing go.sum entry for go.mod file; to add it:\n\tgo mod download example.com/c",
-			want:   "go.mod:7:2: go.sum has no checksum of example.com/c@v0.1.0, write it with: builder tidy",
+			want:   "go.mod:7:2: go.sum has no checksum of example.com/c@v0.1.0, write it with: builder tidy FILE",
 			remedy: completeGraph,
 		},
 		"Incomplete": {
 			text:   "go: updates to go.mod needed, disabled by -mod=readonly; to update it:\n\tgo mod tidy",
-			want:   "go.mod:1:1: go.mod does not list all that the source needs, write it anew with: builder tidy",
+			want:   "go.mod:1:1: go.mod does not list all that the source needs, write it anew with: builder tidy FILE",
 			remedy: completeGraph,
 		},
 	}

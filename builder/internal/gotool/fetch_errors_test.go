@@ -87,16 +87,19 @@ func TestFetchReports(t *testing.T) {
 		}
 		return strings.Replace(source, old, new, 1)
 	}
+	mod, sums, _ := strings.Cut(source, "-- go.sum --\n")
+	replaced := mod + "\nreplace example.com/greeter => example.com/fork v1.0.0\n-- go.sum --\n" + strings.ReplaceAll(sums, "greeter", "fork")
 	cases := map[string]struct {
 		source string
 		proxy  string
 		want   string // PROXY stands for the address
 	}{
-		"WrongChecksum":  {change("v1.0.0 h1:", "v1.0.0 h1:x"), server.URL, "go.mod:5:1: SECURITY: the checksum of example.com/greeter@v1.0.0 is not the one that it had when go.sum was written; find out which of them is wrong, then write go.sum anew with: builder tidy"},
-		"MissingSum":     {change("example.com/greeter v1.0.0 h1:", "example.com/other v1.0.0 h1:"), server.URL, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy"},
-		"NoSums":         {source[:strings.Index(source, "-- go.sum")], server.URL, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy"},
+		"WrongChecksum":  {change("v1.0.0 h1:", "v1.0.0 h1:x"), server.URL, "go.mod:5:1: SECURITY: the checksum of example.com/greeter@v1.0.0 is not the one that it had when go.sum was written; find out which of them is wrong, then write go.sum anew with: builder tidy FILE"},
+		"MissingSum":     {change("example.com/greeter v1.0.0 h1:", "example.com/other v1.0.0 h1:"), server.URL, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy FILE"},
+		"NoSums":         {source[:strings.Index(source, "-- go.sum")], server.URL, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy FILE"},
 		"MissingVersion": {strings.ReplaceAll(source, "v1.0.0", "v1.9.9"), server.URL, "go.mod:5:1: there is no example.com/greeter@v1.9.9 at the module proxy (404 Not Found), check its path and version"},
-		"MissingPackage": {change("example.com/greeter\"", "example.com/greeter\"\n\t_ \"example.com/greeter/none\""), server.URL, "handler.go:8:2: no module of go.mod has the package example.com/greeter/none, add it with: builder tidy"},
+		"Replaced":       {replaced, server.URL, "go.mod:7:1: there is no example.com/fork@v1.0.0 at the module proxy (404 Not Found), check its path and version"},
+		"MissingPackage": {change("example.com/greeter\"", "example.com/greeter\"\n\t_ \"example.com/greeter/none\""), server.URL, "handler.go:8:2: no module of go.mod has the package example.com/greeter/none, add it with: builder tidy FILE"},
 		"Down":           {source, "http://127.0.0.1:1", "fetching modules failed: example.com/greeter@v1.0.0 cannot be fetched: the module proxy does not answer as it should (Get \"http://127.0.0.1:1/example.com/greeter/@v/v1.0.0.zip\": dial tcp 127.0.0.1:1: connect: connection refused)"},
 		"Off":            {source, "off", "go.mod:5:1: example.com/greeter@v1.0.0 cannot be fetched: the administrator of the cluster has turned it off (GOPROXY=off); ask for it, or put the modules into the source with: go mod vendor, builder pack"},
 		"Fine":           {source, server.URL, "<nil>"},

@@ -23,7 +23,8 @@ import (
 	"goless.io/builder/internal/program"
 )
 
-const fetchTimeout = 2 * time.Minute
+// fetchTimeout is for machines that are busy and have to compile everything.
+const fetchTimeout = 5 * time.Minute
 
 // write writes the program around a source that is right.
 func write(t *testing.T, source string) *program.Program {

@@ -86,7 +86,7 @@ func TestFetchJoinsNewer(t *testing.T) {
 	source, url, sums := newerSource(t)
 	toolchain := machine(t, url)
 	err := toolchain.Fetch(t.Context(), Fetch{Program: write(t, source), Timeout: fetchTimeout})
-	if _, ok := errors.AsType[*CompileError](err); !ok || !strings.Contains(err.Error(), "go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy") {
+	if _, ok := errors.AsType[*CompileError](err); !ok || !strings.Contains(err.Error(), "go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy FILE") {
 		t.Errorf("Fetch without a checksum database: %v", err)
 	}
 

@@ -21,6 +21,10 @@ func TestMain(m *testing.M) {
 		probe(os.Args[2:])
 		return
 	}
+	if len(os.Args) > 1 && os.Args[1] == abandonName {
+		abandon()
+		return
+	}
 	dir, err := os.MkdirTemp("", "goless-gotool-")
 	if err != nil {
 		panic(err)

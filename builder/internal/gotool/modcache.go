@@ -27,7 +27,7 @@ func (t *Toolchain) modules(p *program.Program) string {
 // links.
 func (t *Toolchain) openModules(p *program.Program) error {
 	own := t.modules(p)
-	if own == t.Modules {
+	if own == t.Modules || isDir(own) {
 		return nil
 	}
 	err := filepath.WalkDir(t.Modules, func(path string, entry fs.DirEntry, err error) error {

@@ -80,6 +80,22 @@ func TestBuildReportsEveryPackage(t *testing.T) {
 	}
 }
 
+// TestBuildAnyModulePath has the names that people give to modules.
+func TestBuildAnyModulePath(t *testing.T) {
+	toolchain, err := Find(t.Context(), append(os.Environ(), "KO_DATA_PATH="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"hello", "my-site", "example.com/site/v2", "gopkg.in/site.v3", "example.com/UPPER/case_under"} {
+		t.Run(path, func(t *testing.T) {
+			p := write(t, strings.ReplaceAll(site, "example.com/site", path))
+			if _, err := toolchain.Build(t.Context(), Build{Program: p, Output: filepath.Join(t.TempDir(), "server"), Timeout: fetchTimeout}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // TestBuildReportsDependency has a module that does not compile.
 func TestBuildReportsDependency(t *testing.T) {
 	proxy := new(modproxy.Proxy)
@@ -89,9 +105,16 @@ func TestBuildReportsDependency(t *testing.T) {
 	}
 	server := httptest.NewServer(proxy)
 	defer server.Close()
-	_, err := fetchAndBuild(t, machine(t, server.URL), write(t, greetingSource(t, proxy)), nil)
 	const want = "go.mod:5:1: example.com/greeter@v1.0.0 does not compile here, require another version of it: greeter.go:3:30: "
-	if _, ok := errors.AsType[*CompileError](err); !ok || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), os.TempDir()) {
-		t.Errorf("Build: %v, want %s", err, want)
+	for name, toolchain := range map[string]*Toolchain{
+		"Image":   machine(t, server.URL),
+		"Machine": workbench(t, "GOPROXY="+server.URL, "GOSUMDB=off", "GOFLAGS=-modcacherw"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := fetchAndBuild(t, toolchain, write(t, greetingSource(t, proxy)), nil)
+			if _, ok := errors.AsType[*CompileError](err); !ok || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), os.TempDir()) {
+				t.Errorf("Build: %v, want %s", err, want)
+			}
+		})
 	}
 }

@@ -1,6 +1,8 @@
 package gotool
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -20,7 +22,7 @@ func authorMod(p *program.Program) *modfile.File {
 	for _, f := range p.Handler.Files {
 		if f.Name == goMod {
 			// It was parsed before, so there is no error to care for.
-			mod, _ := modfile.ParseLax(goMod, f.Data, nil)
+			mod, _ := modfile.Parse(goMod, f.Data, nil)
 			return mod
 		}
 	}
@@ -28,18 +30,32 @@ func authorMod(p *program.Program) *modfile.File {
 }
 
 // requirement returns the place, in the author's go.mod, of what requires a
-// module. A module that is only required by others has the place of the first
-// line.
+// module, or puts it in the place of another one. A module that is only required
+// by others has the place of the first line.
 func requirement(p *program.Program, path string) handler.Import {
 	at := handler.Import{File: goMod, Path: path, Line: 1, Column: 1}
 	mod := authorMod(p)
 	if mod == nil {
 		return at
 	}
+	for _, r := range mod.Replace {
+		if r.New.Path == path {
+			at.Line, at.Column = r.Syntax.Start.Line, r.Syntax.Start.LineRune
+		}
+	}
 	for _, r := range mod.Require {
 		if r.Mod.Path == path {
 			at.Line, at.Column = r.Syntax.Start.Line, r.Syntax.Start.LineRune
 		}
+	}
+	return at
+}
+
+// goDirective returns the place of the go line of the author's go.mod.
+func goDirective(p *program.Program) handler.Import {
+	at := requirement(p, "")
+	if mod := authorMod(p); mod != nil && mod.Go != nil {
+		at.Line, at.Column = mod.Go.Syntax.Start.Line, mod.Go.Syntax.Start.LineRune
 	}
 	return at
 }
@@ -57,4 +73,23 @@ func required(p *program.Program, pkg string) (found module.Version, ok bool) {
 		}
 	}
 	return found, found.Path != ""
+}
+
+// selected returns the version of a module that the go.mod of the program
+// requires by now, empty if none.
+func selected(p *program.Program, path string) string {
+	data, err := os.ReadFile(filepath.Join(p.Dir, goMod))
+	if err != nil {
+		return ""
+	}
+	mod, err := modfile.ParseLax(goMod, data, nil)
+	if err != nil {
+		return ""
+	}
+	for _, r := range mod.Require {
+		if r.Mod.Path == path {
+			return r.Mod.Version
+		}
+	}
+	return ""
 }

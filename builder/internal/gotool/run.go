@@ -53,7 +53,7 @@ func (t *Toolchain) run(ctx context.Context, c command) (*result, error) {
 		cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
 	}
 	// A process group of its own, so that the compilers end with the go command.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = tied(&syscall.SysProcAttr{Setpgid: true})
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 

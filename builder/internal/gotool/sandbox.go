@@ -25,7 +25,8 @@ const sandboxName = "builder-sandbox"
 // binary included.
 const MaxFileSize = 128 << 20
 
-// A sandbox says what is left to a command.
+// A sandbox says what is left to a command. How many processes it starts is left
+// to the container: the kernel counts them by user, and pods share one.
 type sandbox struct {
 	// Read and Write are files and directories, unless Open.
 	Read, Write []string
@@ -51,11 +52,11 @@ func EnterSandbox() {
 		return
 	}
 	err := enter(os.Args[1], os.Args[2:])
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok { // it has said why
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok { // what was executed has said why
 		os.Exit(exit.ExitCode())
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "confining the go command: %v\n", err)
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
 	os.Exit(0)

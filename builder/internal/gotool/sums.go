@@ -46,7 +46,7 @@ func (t *Toolchain) checkSums(p *program.Program, before map[string]bool) error 
 		named, _ := required(p, m.Path)
 		if named == m || !t.asksDatabase(m.Path) {
 			at := requirement(p, m.Path)
-			refused = append(refused, handler.NewDiagnostic(at.File, at.Line, at.Column, fmt.Sprintf("go.sum has no checksum of %s, write it with: builder tidy", m)))
+			refused = append(refused, handler.NewDiagnostic(at.File, at.Line, at.Column, fmt.Sprintf("go.sum has no checksum of %s, write it with: builder tidy FILE", m)))
 		}
 	}
 	if len(refused) > 0 {

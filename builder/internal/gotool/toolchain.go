@@ -5,7 +5,9 @@
 // Compiling what a stranger wrote is safe as long as nothing around it can be
 // reached, so the environment of the go command is assembled from nothing, and
 // every build has limits on time, file size and, where the kernel has Landlock,
-// on the files and the network. Memory is limited by the container.
+// on the files and the network. Memory is limited by the container. The modules
+// that a stranger requires are fetched before that, by a go command that has a
+// network and compiles nothing.
 package gotool
 
 import (
@@ -14,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"go/version"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +29,9 @@ import (
 // Pinned is the toolchain that compiles functions in a cluster. The Go that
 // compiles Goless itself may be another.
 const Pinned = handler.GoVersion
+
+// oldest is what compiles the runtime, see its go.mod.
+const oldest = "go1.26"
 
 // ErrNoToolchain says that there is no go command to be found.
 var ErrNoToolchain = errors.New("there is no Go toolchain")
@@ -146,6 +152,9 @@ func (t *Toolchain) unseal(why string) {
 // which its user reaches modules.
 func fromMachine(ctx context.Context, command string, environ []string) (*Toolchain, error) {
 	names := append([]string{"GOVERSION", "GOROOT", "GOCACHE", "GOMODCACHE", "GOVCS"}, moduleSettings...)
+	if !isDir(os.TempDir()) {
+		return nil, fmt.Errorf("there is no directory %s for temporary files, set TMPDIR to one", os.TempDir())
+	}
 	cmd := exec.CommandContext(ctx, command, append([]string{"env", "-json"}, names...)...)
 	cmd.Env = append(environ, "GOTOOLCHAIN=local")
 	cmd.Dir = os.TempDir()
@@ -156,6 +165,9 @@ func fromMachine(ctx context.Context, command string, environ []string) (*Toolch
 	var env map[string]string
 	if err := json.Unmarshal(out, &env); err != nil {
 		return nil, fmt.Errorf("asking %s for its environment: %w", command, err)
+	}
+	if v, _, _ := strings.Cut(env["GOVERSION"], " "); version.IsValid(v) && version.Compare(v, oldest) < 0 {
+		return nil, fmt.Errorf("%s is %s, which is too old: install Go 1.26 or newer and add it to PATH", command, v)
 	}
 	t := &Toolchain{Version: env["GOVERSION"], Root: env["GOROOT"], Cache: env["GOCACHE"], Modules: env["GOMODCACHE"]}
 	if !filepath.IsAbs(t.Cache) || !filepath.IsAbs(t.Modules) {

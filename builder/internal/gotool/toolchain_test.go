@@ -92,6 +92,29 @@ func TestFindOnMachine(t *testing.T) {
 	}
 }
 
+// An old Go is told apart from one that fails later, in its own words.
+func TestFindOnMachineRefusesOldGo(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/sh\necho '{\"GOVERSION\": \"go1.22.12 X:nocoverageredesign\", \"GOROOT\": \"/go\"}'\n"
+	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o700); err != nil { //nolint:gosec // it is executed
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
+	_, err := Find(t.Context(), nil)
+	if want := filepath.Join(dir, "go") + " is go1.22.12, which is too old: install Go 1.26 or newer and add it to PATH"; err == nil || err.Error() != want {
+		t.Errorf("Find: %v, want %s", err, want)
+	}
+}
+
+func TestFindOnMachineNamesTMPDIR(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	t.Setenv("TMPDIR", none)
+	_, err := Find(t.Context(), append(os.Environ(), "KO_DATA_PATH="))
+	if want := "there is no directory " + none + " for temporary files, set TMPDIR to one"; err == nil || err.Error() != want {
+		t.Errorf("Find: %v, want %s", err, want)
+	}
+}
+
 func TestFindOnMachineWithoutHome(t *testing.T) {
 	environ := []string{"PATH=" + os.Getenv("PATH")}
 	got, err := Find(t.Context(), environ)

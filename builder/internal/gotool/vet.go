@@ -29,7 +29,8 @@ const (
 	vetMemory = 256 << 20
 
 	// vetGrace is how long a binary that is complete waits for the warnings about
-	// it. They mostly are there before.
+	// it, or a quarter of the time that it took if that is more: a busy machine is
+	// slow at both. They mostly are there before.
 	vetGrace = 250 * time.Millisecond
 )
 
@@ -100,9 +101,9 @@ func (t *Toolchain) vet(ctx context.Context, p *program.Program, work string, ex
 		return nil, err
 	}
 	r, err := t.run(ctx, command{
-		box:   sandbox{Read: []string{t.Cache, what.Dir, work}, Open: !t.Sealed, Memory: vetMemory},
+		box:   sandbox{Read: []string{t.Cache, t.Root, what.Dir, work}, Open: !t.Sealed, Memory: vetMemory},
 		dir:   what.Dir,
-		env:   []string{"GOMAXPROCS=2"},
+		env:   []string{"GOMAXPROCS=2"}, // the compiler needs the processors more
 		args:  []string{vetMode},
 		stdin: bytes.NewReader(encoded),
 	})
@@ -121,7 +122,12 @@ func (t *Toolchain) vet(ctx context.Context, p *program.Program, work string, ex
 
 // vetted returns those of the author's packages that are compiled.
 func (t *Toolchain) vetted(p *program.Program, exports map[string]string) (*vet.Program, error) {
-	v := &vet.Program{Dir: filepath.Join(p.Dir, program.HandlerDir), Exports: exports, GoVersion: goVersion(p.Handler)}
+	v := &vet.Program{
+		Dir:       filepath.Join(p.Dir, program.HandlerDir),
+		Exports:   exports,
+		Root:      t.Root,
+		GoVersion: goVersion(p.Handler),
+	}
 	var dirs []string
 	for _, f := range p.Handler.Files {
 		if dir := path.Dir(f.Name); path.Ext(f.Name) == ".go" && !slices.Contains(dirs, dir) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -39,14 +40,10 @@ func readDirectory(dir string) ([]*Function, []string, error) {
 	var files []handler.File
 	for _, f := range found {
 		data, err := root.ReadFile(filepath.FromSlash(f.name))
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, notes, fmt.Errorf("reading %s: %w", dir, err)
-		case isProgram(data):
-			notes = append(notes, fmt.Sprintf("%s is a compiled program, left out", filepath.Join(dir, f.name)))
-		default:
-			files = append(files, handler.File{Name: f.name, Line: 1, Data: data})
 		}
+		files = append(files, handler.File{Name: f.name, Line: 1, Data: data})
 	}
 	if !slices.ContainsFunc(files, func(f handler.File) bool { return path.Ext(f.Name) == ".go" }) {
 		return nil, notes, fmt.Errorf("%s holds no Go file", dir)
@@ -102,8 +99,11 @@ func rank(name string) int {
 // archive.
 func checkArchivable(dir string, file handler.File) error {
 	name := filepath.Join(dir, filepath.FromSlash(file.Name))
-	if !utf8.Valid(file.Data) || bytes.IndexByte(file.Data, 0) >= 0 {
-		return authorError(name, 1, 0, "the file is not UTF-8 text, and a Function can hold nothing else: leave it out, or embed it as base64")
+	if !isText(file.Data) {
+		// A replacement character that is really there is as good a place to look at.
+		before := file.Data[:bytes.IndexFunc(file.Data, func(r rune) bool { return r == 0 || r == utf8.RuneError })]
+		line, column := 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n')
+		return authorError(name, line, column, "the file is not UTF-8 text, and a Function can hold nothing else: leave it out, or embed it as base64")
 	}
 	if strings.TrimSpace(file.Name) != file.Name || strings.ContainsAny(file.Name, "\r\n") {
 		return authorError(name, 1, 0, "no file of a Function can have this name: choose one without line breaks, and without spaces at its ends")
@@ -114,6 +114,8 @@ func checkArchivable(dir string, file handler.File) error {
 	}
 	return nil
 }
+
+func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
 
 // A found is a file of a directory, by its name with slashes, and its size.
 type found struct {
@@ -137,11 +139,14 @@ func walk(dir string, root *os.Root) (files []found, notes []string, err error) 
 			}
 			return nil
 		}
-		info, err := root.Stat(filepath.FromSlash(name)) // through links that stay inside
-		if err != nil {
+		info, err := stat(dir, root, name, entry)
+		switch {
+		case err != nil:
 			return err
-		}
-		if info.Mode().IsRegular() {
+		case !info.Mode().IsRegular():
+		case isProgram(root, name):
+			notes = append(notes, fmt.Sprintf("%s is a compiled program, left out", filepath.Join(dir, name)))
+		default:
 			files = append(files, found{name, info.Size()})
 			total += info.Size()
 		}
@@ -159,6 +164,15 @@ func walk(dir string, root *os.Root) (files []found, notes []string, err error) 
 	return files, notes, nil
 }
 
+// stat follows links that stay inside of the directory.
+func stat(dir string, root *os.Root, name string, entry fs.DirEntry) (fs.FileInfo, error) {
+	info, err := root.Stat(filepath.FromSlash(name))
+	if err != nil && entry.Type()&fs.ModeSymlink != 0 {
+		return nil, authorError(filepath.Join(dir, name), 1, 0, "the link leads out of the directory, or nowhere: put the file in its place")
+	}
+	return info, err
+}
+
 func skip(entry fs.DirEntry) error {
 	if entry.IsDir() {
 		return fs.SkipDir
@@ -173,14 +187,19 @@ func isModule(root *os.Root, name string) bool {
 	return name != "." && err == nil
 }
 
-// isProgram knows the first bytes of what compilers write: ELF, Mach-O and PE.
-func isProgram(data []byte) bool {
-	for _, magic := range []string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ\x90\x00"} {
-		if bytes.HasPrefix(data, []byte(magic)) {
-			return true
-		}
+// isProgram knows the first bytes of what compilers write: ELF, Mach-O and PE. A
+// file that cannot be read is none, and is told later.
+func isProgram(root *os.Root, name string) bool {
+	file, err := root.Open(filepath.FromSlash(name))
+	if err != nil {
+		return false
 	}
-	return false
+	defer file.Close() //nolint:errcheck // it was only read
+	start := make([]byte, 4)
+	if _, err := io.ReadFull(file, start); err != nil {
+		return false // it is shorter
+	}
+	return slices.Contains([]string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ\x90\x00"}, string(start))
 }
 
 func sizes(files []handler.File) []found {

@@ -41,7 +41,7 @@ func TestReadDirectory(t *testing.T) {
 		"Module":       {map[string]string{"go.mod": "module example.com/x/v2\n", "a.go": goSource, "b/b.go": goSource}, "x", "a.go b/b.go go.mod", ""},
 		"Dots":         {map[string]string{"a.go": goSource, ".git/config": "x", ".env": "x", "b/.c/d.go": "x"}, "dir", "a.go", ""},
 		"Nested":       {map[string]string{"a.go": goSource, "tool/go.mod": "module t\n", "tool/a.go": goSource}, "dir", "a.go", "dir/tool is a module of its own, left out"},
-		"Program":      {map[string]string{"a.go": goSource, "server": "\x7fELF\x00"}, "dir", "a.go", "dir/server is a compiled program, left out"},
+		"Program":      {map[string]string{"a.go": goSource, "server": "\x7fELF" + strings.Repeat("\x00", 17<<20)}, "dir", "a.go", "dir/server is a compiled program, left out"},
 		"Everything":   {map[string]string{"a.go": goSource, "a_test.go": goSource, "go.sum": "", "testdata/x": "x\n", "vendor/modules.txt": "#\n"}, "dir", "a.go a_test.go testdata/x go.sum vendor/modules.txt", ""},
 	}
 	for name, c := range cases {
@@ -65,13 +65,27 @@ func TestReadDirectory(t *testing.T) {
 	}
 }
 
+// A command in a message is one that can be copied.
+func TestLocateNamesTheDirectory(t *testing.T) {
+	writeTree(t, map[string]string{"a.go": goSource, "go.mod": "module m\n"})
+	functions, _, err := input.Read("dir", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := functions[0].Locate(handler.Diagnostic{File: "go.mod", Line: 1, Column: 1, Message: "write it with: builder tidy FILE"})
+	if want := "dir/go.mod:1:1: write it with: builder tidy dir"; at.String() != want {
+		t.Errorf("Locate: %s, want %s", at, want)
+	}
+}
+
 func TestReadDirectoryRefuses(t *testing.T) {
 	cases := map[string]struct {
 		files map[string]string
 		want  string
 	}{
 		"NoGo":     {map[string]string{"a.txt": "x\n"}, "dir holds no Go file"},
-		"Binary":   {map[string]string{"a.go": goSource, "x.png": "\x89PNG"}, "dir/x.png:1: the file is not UTF-8 text"},
+		"Binary":   {map[string]string{"a.go": goSource, "x.png": "\x89PNG"}, "dir/x.png:1:1: the file is not UTF-8 text"},
+		"NUL":      {map[string]string{"a.go": "package a\n\nvar s = \"\x00\"\n", "b.go": goSource}, "dir/a.go:3:10: the file is not UTF-8 text"},
 		"Marker":   {map[string]string{"a.go": goSource, "x.txt": "a\n-- b --\n"}, "dir/x.txt:2:1: the line would begin another file"},
 		"Name":     {map[string]string{"a.go": goSource, "x.txt ": "x\n"}, "dir/x.txt :1: no file of a Function can have this name"},
 		"TooLarge": {map[string]string{"a.go": goSource, "b/x.txt": strings.Repeat("x\n", 1<<17)}, "dir/b/x.txt:1: dir holds 262"},
@@ -102,8 +116,9 @@ func TestReadDirectoryFollowsLinksInside(t *testing.T) {
 	if err := os.Symlink("/etc/hostname", "dir/name.txt"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := input.Read("dir", nil); err == nil {
-		t.Error("Read has left the directory")
+	_, _, err = input.Read("dir", nil)
+	if invalid, ok := errors.AsType[*handler.Error](err); !ok || invalid.Error() != "dir/name.txt:1: the link leads out of the directory, or nowhere: put the file in its place" {
+		t.Errorf("Read: %v", err)
 	}
 }
 

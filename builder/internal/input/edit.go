@@ -133,11 +133,13 @@ func editText(sources map[*Function][]byte) (Edit, error) {
 	if first.block == nil {
 		return edit, nil
 	}
-	lines := first.block.lines
-	for _, f := range functions { // from the last to the first, so that lines above stay where they are
+	for _, f := range slices.Backward(functions) {
 		if !f.block.literal() {
 			return Edit{}, fmt.Errorf("%s:%d: spec.function of %s can only be changed where it is a literal block, begin it with: function: |", f.file, f.line(), f.Name)
 		}
+	}
+	lines := first.block.lines
+	for _, f := range functions { // from the last to the first, so that lines above stay where they are
 		lines = f.block.replace(lines, string(sources[f]))
 	}
 	edit.New = []byte(strings.Join(lines, "\n"))

@@ -108,6 +108,21 @@ func TestEditsRefuse(t *testing.T) {
 	}
 }
 
+// The first that cannot be changed is named.
+func TestEditsRefuseInOrder(t *testing.T) {
+	functions, _, err := read(t, "x.yaml", function("one", `"package p"`)+"---\n"+function("two", `"package p"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var changes []input.Change
+	for _, f := range functions {
+		changes = append(changes, input.Change{Function: f, Files: map[string][]byte{handler.Filename: []byte("package q\n")}})
+	}
+	if _, err := input.Edits(changes); err == nil || !strings.HasPrefix(err.Error(), "x.yaml:6: spec.function of one ") {
+		t.Errorf("Edits: %v", err)
+	}
+}
+
 // Whatever the source is, it can be read again from its Manifest.
 func FuzzManifest(f *testing.F) {
 	for _, source := range []string{"", goSource, archive, " x\n", "\n\n x", "x\n\n\n", "a\r\nb", "\u2028\u0085\ufeff", "\t\n \n", "- x: y #z\n", "\x7f\x00"} {

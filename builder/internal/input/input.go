@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"goless.io/builder/handler"
 )
@@ -47,7 +48,8 @@ type Function struct {
 	block *block         // of YAML, or nil
 	text  []byte         // of the whole file, nil with dir
 
-	mention *regexp.Regexp // nil until it is needed
+	mention *regexp.Regexp // when it is needed
+	compile sync.Once      // mention
 }
 
 // Read returns the Functions in the file or directory path, or in stdin when

@@ -48,6 +48,8 @@ func TestReadTellsFormsApart(t *testing.T) {
 		"YAMLSeveral":  {"-", "---\n" + function("one", literal) + "---\n# nothing\n---\n" + function("two", "|\n    "), "one two"},
 		"YAMLList":     {"-", "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(function("one", `"package p"`), "\n", "\n  "), "one"},
 		"JSON":         {"-", `{"apiVersion":"goless.io/v1beta1","kind":"Function","metadata":{"name":"one"},"spec":{"function":"package p\n"}}`, "one"},
+		"Alias":        {"-", "source: &s |\n  package p\nname: &n one\n" + function("*n", "*s"), "one"},
+		"Merge":        {"-", "base: &b\n  kind: Function\n  spec: {function: package p}\n  <<: *b\napiVersion: goless.io/v1beta1\nmetadata: {name: one, <<: {name: two}}\n<<: [*b, {kind: Other}]\n", "one"},
 		"WindowsLines": {"-", strings.ReplaceAll(function("one", literal), "\n", "\r\n"), "one"},
 	}
 	for name, c := range cases {
@@ -104,10 +106,11 @@ func TestReadRefuses(t *testing.T) {
 	}{
 		"NoFunction": {"x.yaml", "kind: Namespace\n", "x.yaml holds no Function of goless.io", false},
 		"Empty":      {"x.yaml", "", "x.yaml holds no Function of goless.io", false},
-		"Syntax":     {"x.yaml", "a: b\nc: d: e\n", "x.yaml:2: mapping values are not allowed in this context", true},
 		"NoName":     {"x.yaml", strings.Replace(function("one", "|"), "name: one", "namespace: x", 1), "x.yaml:1:1: metadata.name is missing", true},
-		"NoSource":   {"x.yaml", strings.Replace(function("one", "|"), "function: |", "service: x", 1), "x.yaml:1:1: spec.function of one is missing", true},
-		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:1:1: spec.function of one is missing", true},
+		"NoSource":   {"x.yaml", strings.Replace(function("one", "|"), "function: |", "service: x", 1), "x.yaml:6:3: spec.function of one is missing", true},
+		"NoSpec":     {"x.yaml", strings.Replace(function("one", "|"), "spec:\n  function: |\n", "", 1), "x.yaml:1:1: spec of one is missing", true},
+		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:6:13: spec.function of one is no text", true},
+		"Twice":      {"x.yaml", function("one", literal) + "  function: |\n    package p\n", "x.yaml:10:3: function is there twice, the first is in line 6: remove one", true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -117,6 +120,32 @@ func TestReadRefuses(t *testing.T) {
 			}
 			if _, ok := errors.AsType[*handler.Error](err); ok != c.authors {
 				t.Errorf("Read: %T, the author's fault: %t", err, c.authors)
+			}
+		})
+	}
+}
+
+// The parser has several ideas of what a line is.
+func TestReadLocatesSyntaxErrors(t *testing.T) {
+	const head = "kind: Function\nmetadata:\n  name: m\n"
+	for name, c := range map[string]struct{ data, want string }{
+		"First":     {"a: b: c\n", "1: mapping values are not allowed in this context"},
+		"Values":    {head + "c: d: e\n", "4: mapping values are not allowed in this context"},
+		"Unclosed":  {head + "spec: {a: b\nc:\n  d: |\n", "4: did not find expected ',' or '}'"},
+		"List":      {head + "spec: [a,\nb\nc: d\n", "4: did not find expected ',' or ']'"},
+		"Key":       {head + " spec: x\nc: d\n", "4: did not find expected key"},
+		"Colon":     {head + "spec:\n  function: |\n    package p\n\nfunc f() {\n}\nfunc g()\n", "8: could not find expected ':'"},
+		"Tab":       {head + "spec:\n  function: |\n    package p\n\n\timport x\n\n    func f()\n", "8: found a tab character where an indentation space is expected"},
+		"TabBefore": {head + "\tspec: x\na: b\n", "4: found a tab character that violates indentation"},
+		"Quote":     {head + "spec: \"x\na: b\n", "4: found unexpected end of stream"},
+		"Escape":    {head + "spec: \"\\q\"\na: b\n", "4: found unknown escape character"},
+		"Encoding":  {head + "spec: \xff\na: b\n", "4: invalid leading UTF-8 octet"},
+		"Document":  {head + "---\n" + head + "spec: {a\nb: c", "8: did not find expected ',' or '}'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, err := read(t, "x.yaml", c.data)
+			if err == nil || err.Error() != "x.yaml:"+c.want {
+				t.Errorf("Read: %v, want %s", err, c.want)
 			}
 		})
 	}
@@ -143,6 +172,7 @@ func TestLocate(t *testing.T) {
 		"Indented":  {"x.yaml", function("one", "|1-  # kept\n    package handlers\n\n    func Handler() {}"), "x.yaml:9:9: declared twice, the first is at x.yaml:7:12"},
 		"Windows":   {"x.yaml", strings.ReplaceAll(function("one", literal), "\n", "\r\n"), "x.yaml:9:10: declared twice, the first is at x.yaml:7:13"},
 		"NextLine":  {"x.yaml", function("one", "\n    "+literal), "x.yaml:10:10: declared twice, the first is at x.yaml:8:13"},
+		"Alias":     {"x.yaml", "source: &s " + literal + "\n" + function("one", "*s"), "x.yaml:4:10: declared twice, the first is at x.yaml:2:13"},
 		"Quoted":    {"x.yaml", function("one", `"package p\n\nfunc Handler() {}"`), "x.yaml:6:13: line 3 of the source: declared twice, the first is at x.yaml:6:13"},
 		"Truncated": {"x.yaml", function("one", "|\n    package p"), "x.yaml:6:13: line 3 of the source: declared twice, the first is at x.yaml:7:13"},
 	}
@@ -162,6 +192,7 @@ func TestLocate(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add(goSource)
 	f.Add(function("one", literal))
+	f.Add("a: &a {<<: [*a, *a, *a], b: c}\n<<: [*a, *a, *a]\n")
 	f.Add("--- \n...\n--- &a\nkind: List\nitems: *a\n")
 	f.Fuzz(func(t *testing.T, data string) {
 		functions, _, err := input.Read(input.Stdin, strings.NewReader(data))

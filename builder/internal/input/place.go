@@ -10,7 +10,10 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/mod/modfile"
+
 	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
 )
 
 // A place is where something is in an input. Where the lines of a source are not
@@ -42,14 +45,13 @@ func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
 }
 
 // Mentions returns text with the places in files of the source, as in
-// "handler.go:3:5", made places in the input.
+// "handler.go:3:5", made places in the input. So are those that stacks name by
+// the import path.
 func (f *Function) Mentions(text string) string {
 	if !strings.Contains(text, ":") {
 		return text
 	}
-	if f.mention == nil {
-		f.mention = mention(f.files)
-	}
+	f.compile.Do(func() { f.mention = mention(f.files) })
 	return f.mention.ReplaceAllStringFunc(text, func(match string) string {
 		parts := f.mention.FindStringSubmatch(match)
 		line, _ := strconv.Atoi(parts[3])   // digits
@@ -69,16 +71,21 @@ func (f *Function) fullName(name string) string {
 	return name
 }
 
-// mention returns what matches a place in any of the files.
+// mention returns what matches a place in any of the files, in a string of JSON
+// as well.
 func mention(files []handler.File) *regexp.Regexp {
+	root := program.Module + "/" + program.HandlerDir
 	var names []string
 	for _, file := range files {
 		names = append(names, regexp.QuoteMeta(file.Name), regexp.QuoteMeta(path.Base(file.Name)))
+		if file.Name == "go.mod" {
+			root = modfile.ModulePath(file.Data)
+		}
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return regexp.MustCompile(`(^|[\s(,;"'` + "`" + `])(?:\./)?(` + strings.Join(names, "|") + `):(\d+)(?::(\d+))?`)
+	return regexp.MustCompile(`(^|[\s(,;"'` + "`" + `]|\\[nt])(?:\./|` + regexp.QuoteMeta(root) + `/)?(` + strings.Join(names, "|") + `):(\d+)(?::(\d+))?`)
 }
 
 func (f *Function) locate(file string, line, column int) place {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -37,7 +38,7 @@ type process struct {
 }
 
 // start executes a program that takes its listeners from file descriptors.
-func (s *Server) start(program string, env []string) (*process, error) {
+func (s *Server) start(v Version) (*process, error) {
 	address, function, err := inheritable()
 	if err != nil {
 		return nil, err
@@ -50,17 +51,17 @@ func (s *Server) start(program string, env []string) (*process, error) {
 	defer admin.Close() //nolint:errcheck // as above
 
 	p := &process{
-		cmd:     exec.CommandContext(s.alive, program),
+		cmd:     exec.CommandContext(s.alive, v.Program),
 		address: address,
 		admin:   &url.URL{Scheme: "http", Host: adminAddress},
 		done:    make(chan struct{}),
 	}
 	// They become the second and third file after the standard ones.
 	p.cmd.ExtraFiles = []*os.File{function, admin}
-	p.cmd.Env = slices.Concat([]string{"DRAIN_TIMEOUT=" + drain}, s.config.Env, env,
+	p.cmd.Env = slices.Concat([]string{"DRAIN_TIMEOUT=" + drain}, s.config.Env, v.Env,
 		[]string{"SERVER_LISTENER=3", "ADMIN_LISTENER=4", "DRAIN_DELAY=" + farewell})
 	p.cmd.Dir = s.config.Dir
-	p.cmd.Stdout, p.cmd.Stderr = s.config.Out, s.config.Err
+	p.cmd.Stdout, p.cmd.Stderr = v.Out, v.Err
 	p.cmd.SysProcAttr = attributes()
 	// With the server everything ends, so nobody has to be sent away.
 	p.cmd.Cancel = func() error { p.end(syscall.SIGINT); return nil }
@@ -70,6 +71,7 @@ func (s *Server) start(program string, env []string) (*process, error) {
 	}
 	s.running.Go(func() {
 		p.err = p.cmd.Wait()
+		_ = errors.Join(v.Out.Close(), v.Err.Close()) // there is nobody left to be told
 		close(p.done)
 	})
 	return p, nil

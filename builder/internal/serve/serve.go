@@ -30,9 +30,18 @@ type Config struct {
 	// Env is the environment of the processes, in the form of os.Environ. The
 	// variables that hand over the listeners are added.
 	Env []string
+}
 
-	// Out and Err take what the processes write.
-	Out, Err io.Writer
+// A Version is a program that serves the Function.
+type Version struct {
+	Program string
+
+	// Env is added to the environment of all versions.
+	Env []string
+
+	// Out and Err take what the process writes. They are closed when it has
+	// ended.
+	Out, Err io.WriteCloser
 }
 
 // Server serves one process at a time.
@@ -41,6 +50,7 @@ type Server struct {
 	listener, admin net.Listener
 	proxy           *http.Server
 	current         atomic.Pointer[process]
+	refusal         atomic.Pointer[string] // nil while requests wait
 	ended           chan error
 
 	alive   context.Context // until Close
@@ -94,11 +104,22 @@ func (s *Server) forwardAdmin(w http.ResponseWriter, r *http.Request) {
 	httputil.NewSingleHostReverseProxy(current.admin).ServeHTTP(w, r)
 }
 
-// Replace starts a program with additional environment, and ends the process
-// that served before once the new one is ready. When that fails, or ctx ends
-// before, the old process goes on serving.
-func (s *Server) Replace(ctx context.Context, program string, env []string) error {
-	next, err := s.start(program, env)
+// Refuse has the requests that no process can serve answered with a line that
+// says why. With an empty reason they wait for the next process, which they do at
+// first.
+func (s *Server) Refuse(reason string) {
+	if reason == "" {
+		s.refusal.Store(nil)
+		return
+	}
+	s.refusal.Store(&reason)
+}
+
+// Replace starts a version, and ends the process that served before once the new
+// one is ready. When that fails, or ctx ends before, the old process goes on
+// serving.
+func (s *Server) Replace(ctx context.Context, v Version) error {
+	next, err := s.start(v)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package serve_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -77,7 +78,7 @@ func inherited(variable string) net.Listener {
 
 func listen(t *testing.T) *serve.Server {
 	t.Helper()
-	s, err := serve.Listen(serve.Config{Host: "localhost", Dir: t.TempDir(), Env: os.Environ(), Out: t.Output(), Err: t.Output()})
+	s, err := serve.Listen(serve.Config{Host: "localhost", Dir: t.TempDir(), Env: os.Environ()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +91,17 @@ func replace(t *testing.T, s *serve.Server, version string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Replace(t.Context(), self, []string{"VERSION=" + version})
+	return s.Replace(t.Context(), serving(t, self, version))
 }
+
+// serving returns a version of the program.
+func serving(t *testing.T, program, version string) serve.Version {
+	return serve.Version{Program: program, Env: []string{"VERSION=" + version}, Out: output{t.Output()}, Err: output{t.Output()}}
+}
+
+type output struct{ io.Writer }
+
+func (output) Close() error { return nil }
 
 func get(url string) (string, error) {
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -159,7 +169,7 @@ func TestReplaceKeepsTheOld(t *testing.T) {
 	if err := replace(t, s, "broken"); err == nil || err.Error() != "it ended before it was ready: exit status 3" {
 		t.Errorf("Replace: %v", err)
 	}
-	if err := s.Replace(t.Context(), filepath.Join(t.TempDir(), "none"), nil); err == nil {
+	if err := s.Replace(t.Context(), serving(t, filepath.Join(t.TempDir(), "none"), "")); err == nil {
 		t.Error("Replace has started a program that does not exist")
 	}
 	expect(t, s.Addr(), "/", "good 200ms")
@@ -178,7 +188,7 @@ func TestReplaceGivesUp(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	if err := s.Replace(ctx, self, []string{"VERSION=never"}); err == nil {
+	if err := s.Replace(ctx, serving(t, self, "never")); err == nil {
 		t.Error("Replace has taken for ready what is not")
 	}
 	if s.Serving() {
@@ -209,6 +219,44 @@ func TestEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, s.Addr(), "/", "next 200ms")
+}
+
+// Requests wait for a process, unless nobody is to wait.
+func TestRefuse(t *testing.T) {
+	t.Parallel()
+	s := listen(t)
+	defer s.Close() //nolint:errcheck // seen elsewhere
+	s.Refuse("not today")
+	response, err := http.Post("http://"+s.Addr().String(), "text/plain", strings.NewReader(strings.Repeat("x", 1<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(response.Body)
+	if err := errors.Join(err, response.Body.Close()); err != nil || response.StatusCode != http.StatusServiceUnavailable || string(body) != "not today\n" {
+		t.Errorf("%s: %q, %v", response.Status, body, err)
+	}
+	if err := replace(t, s, "good"); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, s.Addr(), "/", "good 200ms")
+	_, _ = get("http://" + s.Addr().String() + "/exit") // it is not answered
+	if err := <-s.Ended(); err == nil {
+		t.Error("Ended: nil")
+	}
+	expect(t, s.Addr(), "/", "not today\n")
+
+	s.Refuse("")
+	answers := make(chan string)
+	go func() {
+		body, err := get("http://" + s.Addr().String())
+		answers <- fmt.Sprint(body, err)
+	}()
+	if err := replace(t, s, "next"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answers; got != "next 200ms<nil>" {
+		t.Errorf("who has waited gets %q", got)
+	}
 }
 
 // Close does not depend on the good will of a process.

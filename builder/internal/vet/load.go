@@ -59,6 +59,14 @@ func (l *loader) Import(path string) (*types.Package, error) {
 	if pkg := l.imports[path]; pkg != nil && pkg.Complete() {
 		return pkg, nil
 	}
+	pkg, err := l.importData(path)
+	if err != nil && l.Root != "" {
+		return l.importSource(path, err)
+	}
+	return pkg, err
+}
+
+func (l *loader) importData(path string) (*types.Package, error) {
 	file, ok := l.Exports[path]
 	if !ok {
 		return nil, fmt.Errorf("there is no export data of %s", path)
@@ -98,7 +106,7 @@ func (l *loader) check(p Package) (*packages.Package, error) {
 		Selections:   make(map[*ast.SelectorExpr]*types.Selection),
 		FileVersions: make(map[*ast.File]string),
 	}
-	config := &types.Config{Importer: l, Sizes: types.SizesFor("gc", runtime.GOARCH), GoVersion: l.GoVersion}
+	config := &types.Config{Importer: l, Sizes: sizes(), GoVersion: l.GoVersion}
 	checked, err := config.Check(p.Path, l.fset, files, info)
 	if err != nil {
 		return nil, err
@@ -132,3 +140,5 @@ func (l *loader) parse(p Package) ([]*ast.File, error) {
 	}
 	return files, nil
 }
+
+func sizes() types.Sizes { return types.SizesFor("gc", runtime.GOARCH) }

@@ -33,6 +33,10 @@ type Program struct {
 	// path. They may hold more.
 	Exports map[string]string
 
+	// Root is the GOROOT of the toolchain, for a standard library that is newer
+	// than this program. It may be empty.
+	Root string
+
 	// GoVersion is the version of the language, such as "go1.26". It is the one
 	// of this program's own compiler if it is empty.
 	GoVersion string

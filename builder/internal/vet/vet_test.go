@@ -151,3 +151,22 @@ func TestServe(t *testing.T) {
 		t.Errorf("Serve: -want +got\n%s", diff)
 	}
 }
+
+// TestCheckNewerStandardLibrary imports a package whose export data cannot be
+// read, and whose source has what this program's Go cannot parse.
+func TestCheckNewerStandardLibrary(t *testing.T) {
+	p := write(t, "-- a.go --\npackage m\n\nimport \"newer\"\n\nfunc f(x newer.T) { y := x.M(); y = y }\n")
+	p.Root = t.TempDir()
+	dir := filepath.Join(p.Root, "src", "newer")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	src := "package newer\n\nimport \"internal/unknown\"\n\ntype T struct{}\n\nfunc (T) Generic[P any](p P) P { return unknown.F(p) }\n\nfunc (T) M() int { return 1 }\n"
+	if err := os.WriteFile(filepath.Join(dir, "newer.go"), []byte(src), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	findings, err := Check(p)
+	if err != nil || len(findings) != 1 {
+		t.Errorf("Check = %v, %v, want one finding", findings, err)
+	}
+}

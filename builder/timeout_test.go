@@ -1,0 +1,25 @@
+package builder
+
+import (
+	"testing"
+	"time"
+
+	"goless.io/builder/internal/gotool"
+)
+
+// Where the standard library may not be compiled yet, a build takes long.
+func TestTimeout(t *testing.T) {
+	for name, c := range map[string]struct {
+		builder Builder
+		want    time.Duration
+	}{
+		"Image":        {Builder{Toolchain: &gotool.Toolchain{Sealed: true}}, DefaultTimeout},
+		"WithoutCache": {Builder{Toolchain: &gotool.Toolchain{Sealed: true, Slow: "no cache"}}, SlowTimeout},
+		"Machine":      {Builder{Toolchain: &gotool.Toolchain{}}, SlowTimeout},
+		"Chosen":       {Builder{Toolchain: &gotool.Toolchain{}, Timeout: time.Second}, time.Second},
+	} {
+		if got := c.builder.timeout(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
