@@ -25,14 +25,28 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/function"
+	"goless.io/operator/internal/lease"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
+)
+
+const (
+	leaseName = "goless-operator"
+
+	// leaseDuration is how long the others wait after the last renewal that they
+	// saw, renewDeadline how long the leader tries to renew before it gives up.
+	// client-go waits up to 2.2 times retryPeriod between two looks, so that
+	// another one works at most 19 s after a leader was killed.
+	leaseDuration = 12 * time.Second
+	renewDeadline = 9 * time.Second
+	retryPeriod   = 1500 * time.Millisecond
 )
 
 type config struct {
 	metricsAddress string
 	healthAddress  string
 	leaderElection bool
+	leaseNamespace string
 	profile        bool
 	file           string
 }
@@ -42,6 +56,7 @@ func main() {
 	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over HTTPS, for who may get /metrics; 0 turns them off")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
+	flag.StringVar(&cfg.leaseNamespace, "leader-elect-namespace", "", "namespace of the lease; that of the pod when empty")
 	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
 	flag.StringVar(&cfg.file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml; read once, at the start")
 	var logOptions zap.Options
@@ -72,6 +87,9 @@ func run(ctx context.Context, cfg config) error {
 	options, err := managerOptions(cfg, s)
 	if err != nil {
 		return err
+	}
+	if cfg.leaderElection {
+		restConfig.Wrap(lease.NewGuard(leaseName, renewDeadline).Wrap)
 	}
 	mgr, err := ctrl.NewManager(restConfig, options)
 	if err != nil {
@@ -118,7 +136,11 @@ func managerOptions(cfg config, s settings.Settings) (ctrl.Options, error) {
 		options.PprofBindAddress = "127.0.0.1:6060"
 	}
 	options.LeaderElection = cfg.leaderElection
-	options.LeaderElectionID = "goless-operator"
+	options.LeaderElectionID = leaseName
+	options.LeaderElectionNamespace = cfg.leaseNamespace
+	options.LeaseDuration = new(leaseDuration)
+	options.RenewDeadline = new(renewDeadline)
+	options.RetryPeriod = new(retryPeriod)
 	options.LeaderElectionReleaseOnCancel = true
 	// Less than the grace period of the pod, so that the lease is released.
 	options.GracefulShutdownTimeout = new(10 * time.Second)

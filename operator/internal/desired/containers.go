@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"strconv"
 	"time"
 
@@ -35,10 +36,19 @@ func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.Contain
 	return c
 }
 
+// defaultMaxBuildTimeout is the most that spec.build.timeout may be where the
+// settings do not say.
+const defaultMaxBuildTimeout = 10 * time.Minute
+
+// MaxBuildTimeout is the most that spec.build.timeout may be.
+func MaxBuildTimeout(s settings.Settings) time.Duration {
+	return cmp.Or(s.Build.MaxTimeout.Duration, defaultMaxBuildTimeout)
+}
+
 // buildTimeout is how long the compiler may take; 0 leaves it to the builder.
 func buildTimeout(fn *v1beta1.Function, s settings.Settings) time.Duration {
 	if fn.Spec.Build != nil && fn.Spec.Build.Timeout != nil {
-		return fn.Spec.Build.Timeout.Duration
+		return min(fn.Spec.Build.Timeout.Duration, MaxBuildTimeout(s))
 	}
 	return s.Build.Timeout.Duration
 }

@@ -39,7 +39,7 @@ func Deployment(fn *v1beta1.Function, s settings.Settings, values string) *appsv
 	}
 	return appsv1ac.Deployment(fn.Name, fn.Namespace).
 		WithLabels(labels(fn)).
-		WithAnnotations(map[string]string{WantedAnnotation: wanted(fn, metadata)}).
+		WithLabels(map[string]string{WantedLabel: wanted(fn, metadata)}).
 		WithOwnerReferences(owner(fn)).
 		WithSpec(appsv1ac.DeploymentSpec().
 			WithReplicas(fn.WantedReplicas()).
@@ -59,6 +59,7 @@ func template(fn *v1beta1.Function, s settings.Settings, metadata podMetadata) *
 		WithLabels(revisionLabels(fn, Revision(fn.Spec.Function))).
 		WithAnnotations(metadata.annotations).
 		WithAnnotations(map[string]string{
+			sourceAnnotation:       sourceHash(fn.Spec.Function),
 			"prometheus.io/scrape": "true",
 			"prometheus.io/port":   portString(v1beta1.AdminPort),
 			"prometheus.io/path":   "/metrics",

@@ -20,6 +20,8 @@ func NetworkPolicy(fn *v1beta1.Function) *networkingv1ac.NetworkPolicyApplyConfi
 	egress := networkingv1ac.NetworkPolicyEgressRule().WithTo(
 		block("0.0.0.0/0", "169.254.169.254/32"),
 		block("::/0", "fd00:ec2::254/128"),
+		// To some engines blocks of addresses are no pods, DNS included.
+		networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector()),
 	)
 	return networkingv1ac.NetworkPolicy(fn.Name, fn.Namespace).
 		WithLabels(labels(fn)).

@@ -1,9 +1,12 @@
 package desired
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -26,9 +29,14 @@ const (
 	// from ConfigMaps and Secrets.
 	ValuesAnnotation = "goless.io/values"
 
-	// WantedAnnotation holds, on a Deployment, the hash of what its user has
-	// asked for.
-	WantedAnnotation = "goless.io/wanted"
+	// WantedLabel holds, on a Deployment, the hash of what its user has asked for.
+	// It is no annotation, because these count as a change of the Deployment. Where
+	// the template has no TemplateLabel, the Deployment has.
+	WantedLabel = "goless.io/wanted"
+
+	// sourceAnnotation holds, on pods, the hash of the source in full. Somebody may
+	// look for two sources of one revision.
+	sourceAnnotation = "goless.io/source"
 
 	// UpgradeAnnotation is for users to set on a Function: with each new value,
 	// whatever it is, the function takes what a new version of the operator or its
@@ -68,20 +76,49 @@ func wanted(fn *v1beta1.Function, p podMetadata) string {
 // another version or with other settings has made of the same Function. So what
 // runs goes on running. A template that somebody else has changed does not match
 // its own hash, and is not kept.
-func Kept(want, owned *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
-	if owned.Spec == nil || owned.Spec.Template == nil || owned.ObjectMetaApplyConfiguration == nil ||
-		owned.Annotations[WantedAnnotation] != want.Annotations[WantedAnnotation] {
+//
+// The first versions of the operator left no hashes. What they made is of the same
+// Function if nothing in it has changed since it was looked at: that is settled.
+func Kept(want, owned *appsv1ac.DeploymentApplyConfiguration, settled bool) *appsv1ac.DeploymentApplyConfiguration {
+	if owned.Spec == nil || owned.Spec.Template == nil || owned.Spec.Template.ObjectMetaApplyConfiguration == nil || owned.ObjectMetaApplyConfiguration == nil {
 		return want
 	}
 	template := *owned.Spec.Template
-	if template.ObjectMetaApplyConfiguration == nil || template.Labels[TemplateLabel] != templateHash(&template) {
+	made, recorded := owned.Labels[WantedLabel]
+	hash := cmp.Or(template.Labels[TemplateLabel], owned.Labels[TemplateLabel])
+	switch {
+	case recorded && made == want.Labels[WantedLabel] && hash == templateHash(&template):
+	case !recorded && settled && unhashed(&template) && template.Labels[RevisionLabel] == want.Spec.Template.Labels[RevisionLabel]:
+	default:
 		return want
 	}
-	spec := *want.Spec
+	spec, meta := *want.Spec, *want.ObjectMetaApplyConfiguration
 	spec.Template = &template
 	kept := *want
-	kept.Spec = &spec
+	kept.Spec, kept.ObjectMetaApplyConfiguration = &spec, &meta
+	if template.Labels[TemplateLabel] == "" {
+		meta.Labels = maps.Clone(want.Labels)
+		meta.Labels[TemplateLabel] = templateHash(&template)
+	}
 	return &kept
+}
+
+// unhashed tells whether a template is of a version that left no hashes, and whole:
+// what somebody else has taken over is missing in what we own. No later version
+// sets GOMEMLIMIT itself, and all of them set REQUEST_TIMEOUT.
+func unhashed(t *corev1ac.PodTemplateSpecApplyConfiguration) bool {
+	if t.Spec == nil || len(t.Spec.Containers) != 1 || len(t.Spec.InitContainers) != 1 || t.Spec.SecurityContext == nil || t.Spec.AutomountServiceAccountToken == nil {
+		return false
+	}
+	for _, c := range []corev1ac.ContainerApplyConfiguration{t.Spec.Containers[0], t.Spec.InitContainers[0]} {
+		if c.Image == nil || c.SecurityContext == nil || c.Resources == nil || len(c.VolumeMounts) == 0 {
+			return false
+		}
+	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(t.Spec.Containers[0].Env, func(v corev1ac.EnvVarApplyConfiguration) bool { return *v.Name == name && v.Value != nil })
+	}
+	return t.Labels[TemplateLabel] == "" && has("GOMEMLIMIT") && !has("REQUEST_TIMEOUT")
 }
 
 // templateHash is the hash of a template without its TemplateLabel.
@@ -105,6 +142,11 @@ func Digest(value any) string {
 		panic(err)
 	}
 	return digits(text)
+}
+
+func sourceHash(source string) string {
+	sum := sha256.Sum256([]byte(source))
+	return hex.EncodeToString(sum[:])
 }
 
 func digits(text []byte) string {

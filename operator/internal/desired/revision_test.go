@@ -3,10 +3,12 @@ package desired_test
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
 )
 
 // An operator with other images leaves the template of one before it alone, as
@@ -38,6 +40,16 @@ func TestKept(t *testing.T) {
 		"NoTemplate": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template = nil }},
 		"NoLabels":   {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template.Labels = nil }},
 		"NoMetadata": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.ObjectMetaApplyConfiguration = nil }},
+		"Unhashed":   {change: same, tamper: unhashed, kept: true},
+		"Stripped": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
+			delete(d.Labels, desired.WantedLabel)
+			delete(d.Spec.Template.Labels, desired.TemplateLabel)
+		}},
+		"UnhashedForeignImage": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
+			unhashed(d)
+			d.Spec.Template.Spec.Containers[0].Image = nil
+		}},
+		"UnhashedSource": {tamper: unhashed, change: func(fn *v1beta1.Function) { fn.Spec.Function += "\n" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(everyField)
@@ -45,7 +57,7 @@ func TestKept(t *testing.T) {
 			test.tamper(owned)
 			test.change(fn)
 			want := desired.Deployment(fn, next, "")
-			got := desired.Kept(want, owned)
+			got := desired.Kept(want, owned, true)
 			if image := *got.Spec.Template.Spec.InitContainers[0].Image; (image != "builder-2") != test.kept {
 				t.Errorf("the builder is %s", image)
 			}
@@ -56,5 +68,40 @@ func TestKept(t *testing.T) {
 				t.Errorf("want was changed: %s", image)
 			}
 		})
+	}
+}
+
+// unhashed makes a Deployment what it was before there were hashes.
+func unhashed(d *appsv1ac.DeploymentApplyConfiguration) {
+	delete(d.Labels, desired.WantedLabel)
+	delete(d.Spec.Template.Labels, desired.TemplateLabel)
+	env := d.Spec.Template.Spec.Containers[0].Env
+	for i := range env {
+		if *env[i].Name == "REQUEST_TIMEOUT" {
+			env[i].WithName("GOMEMLIMIT").WithValue("230MiB")
+		}
+	}
+}
+
+// What has no hash is kept as long as nobody changes it, and not kept by who has
+// not looked at its Function before.
+func TestKeptUnhashed(t *testing.T) {
+	fn := function(everyField)
+	want := desired.Deployment(fn, settings.Settings{Images: settings.Images{Builder: "builder-2"}}, "")
+	old := func() *appsv1ac.DeploymentApplyConfiguration {
+		d := desired.Deployment(fn, configured, "")
+		unhashed(d)
+		return d
+	}
+	if got := desired.Kept(want, old(), false); got != want {
+		t.Error("a template that nobody knows is kept")
+	}
+	kept := desired.Kept(want, old(), true)
+	if diff := cmp.Diff(kept, desired.Kept(want, kept, true)); diff != "" {
+		t.Errorf("the second look differs:\n%s", diff)
+	}
+	kept.Spec.Template.Spec.Containers[0].WithImage("evil")
+	if got := desired.Kept(want, kept, true); got != want {
+		t.Error("a template that somebody has changed is kept")
 	}
 }

@@ -2,7 +2,6 @@ package function
 
 import (
 	"errors"
-	"strings"
 
 	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
@@ -13,21 +12,25 @@ import (
 // verdict is what is wrong with a Function by itself, whatever the cluster is
 // like.
 type verdict struct {
-	// problem is in the spec, but not in the source.
+	// problem is in the spec, but not in the source: it cannot be applied.
 	problem *status.Problem
+
+	// excess is what the spec asks for beyond the ceilings of the cluster. It is
+	// applied as far as they allow.
+	excess *status.Problem
 
 	// diagnostics are in the source. omitted counts those that were left out.
 	diagnostics []v1beta1.Diagnostic
 	omitted     int32
 }
 
-// check looks at the spec, and at the source where the spec is in order.
+// check looks at the spec and at the source.
 func check(fn *v1beta1.Function, s settings.Settings) verdict {
-	if wrong := checkSpec(fn, s); len(wrong) > 0 {
-		return verdict{problem: &status.Problem{Reason: v1beta1.ReasonInvalidSpec, Message: strings.Join(wrong, "; ")}}
-	}
 	diagnostics, omitted := diagnose(fn.Spec.Function)
-	return verdict{diagnostics: diagnostics, omitted: omitted}
+	return verdict{
+		problem: checkSpec(fn).problem(), excess: checkCeilings(fn, s).problem(),
+		diagnostics: diagnostics, omitted: omitted,
+	}
 }
 
 // diagnose parses and never compiles: there are short sources that keep a type

@@ -29,12 +29,15 @@ import (
 // problem that only the user can solve, and the pod template.
 //
 // While the source is refused, the rest of the spec holds for the last source
-// that was not, so that it can still be scaled, stopped and healed.
+// that was not, so that it can still be scaled, stopped and healed. What exceeds
+// the ceilings of the cluster holds as far as they allow.
 func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict verdict) (status.Seen, error) {
 	seen := status.Seen{Diagnostics: verdict.diagnostics, Omitted: verdict.omitted, Problem: verdict.problem}
 	if verdict.problem != nil {
+		seen.Refused = true
 		return seen, nil
 	}
+	fn = withinCeilings(fn, r.Settings)
 	if len(verdict.diagnostics) > 0 {
 		valid, err := r.lastValid(ctx, fn)
 		if err != nil {
@@ -42,7 +45,7 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 		}
 		if valid == nil {
 			seen.Problem, err = r.keep(ctx, fn)
-			return seen, err
+			return seen, err // the mistakes in the source come first
 		}
 		fn = valid
 	}
@@ -62,6 +65,9 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 	var err error
 	seen.Template = template
 	seen.Problem, err = solvable(results...)
+	if seen.Problem == nil {
+		seen.Problem = verdict.excess
+	}
 	return seen, err
 }
 
@@ -84,7 +90,7 @@ func (r *Reconciler) ensureDeployment(ctx context.Context, fn *v1beta1.Function)
 		if err != nil {
 			return "", fmt.Errorf("reading the managed fields of Deployment %q: %w", live.Name, err)
 		}
-		want = desired.Kept(want, owned)
+		want = desired.Kept(want, owned, fn.Status.ObservedGeneration == fn.Generation)
 	}
 	template = want.Spec.Template.Labels[desired.TemplateLabel]
 	if err := ensure(ctx, r, fn, want, &appsv1.Deployment{}, appsv1ac.ExtractDeployment); err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,6 +44,7 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 	err = r.Client.Get(ctx, key, live)
 	if apierrors.IsNotFound(err) {
 		err = r.Live.Get(ctx, key, live)
+		_, _ = withoutData(live) // as in the cache; it cannot fail
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -65,7 +67,7 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 	if err != nil {
 		return fmt.Errorf("reading the managed fields of %s %q: %w", kind, key.Name, err)
 	}
-	if equality.Semantic.DeepEqual(owned, want) {
+	if equality.Semantic.DeepEqual(owned, asCached(want)) {
 		return nil
 	}
 	err = r.Client.Apply(ctx, want.WithUID(live.GetUID()), client.ForceOwnership)
@@ -76,6 +78,14 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 		return fmt.Errorf("applying %s %q: %w", kind, key.Name, err)
 	}
 	return nil
+}
+
+// asCached is what the cache has of what we want.
+func asCached[A any](want A) any {
+	if c, ok := any(want).(*corev1ac.ConfigMapApplyConfiguration); ok {
+		return digested(c)
+	}
+	return want
 }
 
 // replace is for what an apply cannot mend. It leaves entries of others in lists,

@@ -9,8 +9,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -109,6 +112,26 @@ func TestFenceOfDeployments(t *testing.T) {
 			p.Containers[1].Name = "more"
 			p.Containers[1].Ports = nil
 		}), "one container"},
+		"Priority":    {pod(func(p *corev1.PodSpec) { p.PriorityClassName = "system-node-critical" }), "no say in where"},
+		"Tolerations": {pod(func(p *corev1.PodSpec) { p.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }), "no say in where"},
+		"Node":        {pod(func(p *corev1.PodSpec) { p.NodeSelector = map[string]string{"a": "b"} }), "no say in where"},
+		"Scheduler":   {pod(func(p *corev1.PodSpec) { p.SchedulerName = "own" }), "no say in where"},
+		"PullSecrets": {pod(func(p *corev1.PodSpec) { p.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "s"}} }), "no say in where"},
+		"UserOfPod":   {pod(func(p *corev1.PodSpec) { p.SecurityContext.RunAsUser = new(int64(0)) }), "the security of the pod"},
+		"Groups":      {pod(func(p *corev1.PodSpec) { p.SecurityContext.SupplementalGroups = []int64{0} }), "the security of the pod"},
+		"Sysctls": {pod(func(p *corev1.PodSpec) {
+			p.SecurityContext.Sysctls = []corev1.Sysctl{{Name: "kernel.shm_rmid_forced", Value: "1"}}
+		}), "the security of the pod"},
+		"SELinux": {pod(func(p *corev1.PodSpec) {
+			p.Containers[0].SecurityContext.SELinuxOptions = &corev1.SELinuxOptions{Type: "spc_t"}
+		}), "without privileges"},
+		"ProbeOfHost": {pod(func(p *corev1.PodSpec) { p.Containers[0].LivenessProbe.HTTPGet.Host = "169.254.169.254" }), "the kubelet asks"},
+		"ProbeByExec": {pod(func(p *corev1.PodSpec) {
+			p.Containers[0].LivenessProbe.ProbeHandler = corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh"}}}
+		}), "the kubelet asks"},
+		"SecretOfBuilder": {pod(func(p *corev1.PodSpec) {
+			p.InitContainers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}}
+		}), "reaches the builder"},
 		"Selector": {func(d *appsv1.Deployment) {
 			d.Spec.Selector.MatchLabels = map[string]string{"app": "bank"}
 			d.Spec.Template.Labels = map[string]string{"app": "bank"}
@@ -192,6 +215,75 @@ func TestFenceOfOthersObjects(t *testing.T) {
 		if err := thief.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !refusedByFence(err) {
 			t.Errorf("a Service with another %s: %v", name, err)
 		}
+	}
+}
+
+// What a Function has beside its Deployment has no other shape either.
+func TestFenceOfChildren(t *testing.T) {
+	thief, namespace := asOperator(t), newNamespace(t)
+	ours := map[string]string{desired.FunctionLabel: "bank"}
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: ours, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "goless.io/v1beta1", Kind: "Function", Name: "bank", UID: "1", Controller: new(true),
+		}}}
+	}
+	source := func(name, key string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: meta(name), Immutable: new(true), Data: map[string]string{key: "x"}}
+	}
+	budget := func(most int32, selector map[string]string) *policyv1.PodDisruptionBudget {
+		return &policyv1.PodDisruptionBudget{ObjectMeta: meta("bank"), Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: new(intstr.FromInt32(most)), Selector: &metav1.LabelSelector{MatchLabels: selector},
+		}}
+	}
+	network := func(selector map[string]string) *networkingv1.NetworkPolicy {
+		return &networkingv1.NetworkPolicy{ObjectMeta: meta("bank"), Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: selector}}}
+	}
+	for _, allowed := range []client.Object{source("bank-0123456789", "handler.go"), budget(1, ours), network(ours)} {
+		if err := thief.Create(t.Context(), allowed, client.DryRunAll); err != nil {
+			t.Errorf("%T is refused: %v", allowed, err)
+		}
+	}
+	unlabelled := source("bank-0123456789", "handler.go")
+	unlabelled.Labels = nil
+	for name, refused := range map[string]client.Object{
+		"name of a ConfigMap": source("kube-root-ca.crt", "handler.go"), "key of a ConfigMap": source("bank-0123456789", "ca.crt"),
+		"no label": unlabelled, "budget of nothing": budget(0, ours), "budget of others": budget(1, map[string]string{}),
+		"network of all": network(nil), "network of others": network(map[string]string{"app": "bank"}),
+	} {
+		if err := thief.Create(t.Context(), refused, client.DryRunAll); !refusedByFence(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// While the operator's Deployment is missing, nobody else is kept from anything,
+// and the operator has its fence all the same.
+func TestFenceWithoutTheOperator(t *testing.T) {
+	operator := &appsv1.Deployment{}
+	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: "goless-system", Name: "goless-operator"}, operator); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Delete(t.Context(), operator); err != nil {
+		t.Fatal(err)
+	}
+	again := func(options ...client.CreateOption) error {
+		return cluster.Create(t.Context(), &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Name: operator.Name, Namespace: operator.Namespace, Labels: operator.Labels}, Spec: operator.Spec,
+		}, options...)
+	}
+	fn := create(t, "lonely", func(*v1beta1.Function) {})
+	fn = get(t, fn)
+	fn.Name = "other"
+	thief := asOperator(t)
+	eventually(t, "the API server knows that it is gone", func() bool {
+		foreign := forged(t, fn, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "somebody/else" })
+		return thief.Create(t.Context(), foreign, client.DryRunAll) == nil
+	})
+	if err := thief.Create(t.Context(), forged(t, fn, func(d *appsv1.Deployment) { d.OwnerReferences = nil }), client.DryRunAll); !refusedByFence(err) {
+		t.Errorf("the fence has fallen: %v", err)
+	}
+	if err := again(); err != nil {
+		t.Errorf("the operator cannot be installed: %v", err)
 	}
 }
 

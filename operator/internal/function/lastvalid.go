@@ -25,7 +25,7 @@ func (r *Reconciler) lastValid(ctx context.Context, fn *v1beta1.Function) (*v1be
 	}
 	var source corev1.ConfigMap
 	key := client.ObjectKey{Namespace: fn.Namespace, Name: desired.ConfigMapName(fn, fn.Status.LatestRevision)}
-	if err := r.Client.Get(ctx, key, &source); err != nil {
+	if err := r.Live.Get(ctx, key, &source); err != nil { // the cache has no content
 		return nil, client.IgnoreNotFound(err)
 	}
 	valid := fn.DeepCopy()

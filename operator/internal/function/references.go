@@ -3,16 +3,18 @@ package function
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -34,23 +36,20 @@ var (
 	secrets    = corev1.SchemeGroupVersion.WithKind("Secret")
 )
 
-// references knows what the ConfigMaps hold that Functions refer to. Of all
-// ConfigMaps it keeps names and versions, and of those that are referred to a
-// hash of each value. Of Secrets it knows the version, where it may.
+// references knows what Functions take from ConfigMaps and Secrets. Of all
+// ConfigMaps it keeps names and versions, and of each Function a hash of the values
+// that it refers to. Of Secrets it knows the version, where it may.
 type references struct {
 	versions cache.Cache
 	live     client.Reader
 	secrets  bool
 
 	mu    sync.Mutex
-	known map[types.NamespacedName]configMap
+	known map[types.NamespacedName]known
 }
 
-// configMap is what is known of one version of a ConfigMap.
-type configMap struct {
-	version string
-	values  map[string]string // hashes
-}
+// known is what a Function referred to when it was last looked at.
+type known struct{ versions, values string }
 
 // watchReferences makes a controller look at a Function when something that it
 // refers to changes.
@@ -65,7 +64,8 @@ func watchReferences(mgr manager.Manager, s settings.Settings, b *builder.Builde
 	if err := mgr.Add(versions); err != nil {
 		return nil, err
 	}
-	r := &references{versions: versions, live: mgr.GetAPIReader(), secrets: s.WatchSecrets, known: map[types.NamespacedName]configMap{}}
+	r := &references{versions: versions, live: mgr.GetAPIReader(), secrets: s.WatchSecrets, known: map[types.NamespacedName]known{}}
+	b.Watches(&v1beta1.Function{}, handler.Funcs{DeleteFunc: r.forget})
 	if err := r.watch(mgr, b, configMaps, byConfigMap, false); err != nil || !r.secrets {
 		return r, err
 	}
@@ -106,74 +106,92 @@ func onlyVersion(obj any) (any, error) {
 	return obj, nil
 }
 
+// forget drops what is known of a Function that is no more.
+func (r *references) forget(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	r.mu.Lock()
+	delete(r.known, client.ObjectKeyFromObject(e.Object))
+	r.mu.Unlock()
+}
+
 // hash is that of all values that a Function refers to; empty when it refers to
-// none that can be watched. What is not there counts as well.
+// none that can be watched. What is not there counts as well. The values are read
+// again only when the version of something has changed.
 func (r *references) hash(ctx context.Context, fn *v1beta1.Function) (string, error) {
-	var values []string
-	for _, ref := range desired.References(fn) {
-		if ref.Secret && !r.secrets {
-			continue
-		}
-		value, err := r.value(ctx, types.NamespacedName{Namespace: fn.Namespace, Name: ref.Name}, ref)
-		if err != nil {
-			return "", err
-		}
-		values = append(values, value)
-	}
-	if values == nil {
+	refs := slices.DeleteFunc(desired.References(fn), func(ref desired.Reference) bool { return ref.Secret && !r.secrets })
+	if len(refs) == 0 {
 		return "", nil
 	}
+	versions, err := r.versionsOf(ctx, fn.Namespace, refs)
+	if err != nil {
+		return "", err
+	}
+	key, now := client.ObjectKeyFromObject(fn), desired.Digest([]any{refs, versions})
+	r.mu.Lock()
+	last := r.known[key]
+	r.mu.Unlock()
+	if last.versions == now {
+		return last.values, nil
+	}
+	values, err := r.valuesOf(ctx, fn.Namespace, refs, versions)
+	if err != nil {
+		return "", err
+	}
+	r.mu.Lock()
+	r.known[key] = known{versions: now, values: values}
+	r.mu.Unlock()
+	return values, nil
+}
+
+// versionsOf are the versions of what is referred to; empty ones of what is not
+// there.
+func (r *references) versionsOf(ctx context.Context, namespace string, refs []desired.Reference) ([]string, error) {
+	versions := make([]string, len(refs))
+	for i, ref := range refs {
+		object := metadata(configMaps)
+		if ref.Secret {
+			object = metadata(secrets)
+		}
+		err := r.versions.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if err == nil {
+			versions[i] = string(object.UID) + object.ResourceVersion
+		}
+	}
+	return versions, nil
+}
+
+// valuesOf is the hash of the values: of a Secret, its version. It reads each
+// ConfigMap once, and holds one at a time: they may be large.
+func (r *references) valuesOf(ctx context.Context, namespace string, refs []desired.Reference, versions []string) (string, error) {
+	values, of := slices.Clone(versions), map[string][]int{}
+	for i, ref := range refs {
+		if !ref.Secret && versions[i] != "" {
+			of[ref.Name] = append(of[ref.Name], i)
+		}
+	}
+	for name, places := range of {
+		var now corev1.ConfigMap
+		if err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &now); client.IgnoreNotFound(err) != nil {
+			return "", fmt.Errorf("reading ConfigMap %q, which the environment comes from: %w", name, err)
+		}
+		whole := sync.OnceValue(func() string { return desired.Digest(now.Data) })
+		for _, i := range places {
+			values[i] = valueOf(&now, refs[i].Key, whole)
+		}
+	}
 	return desired.Digest(values), nil
 }
 
-func (r *references) value(ctx context.Context, key types.NamespacedName, ref desired.Reference) (string, error) {
-	kind := configMaps
-	if ref.Secret {
-		kind = secrets
+// valueOf is the hash of one value, or of all; empty when it is not there.
+func valueOf(c *corev1.ConfigMap, key string, whole func() string) string {
+	if key == "" {
+		return whole()
 	}
-	version := metadata(kind)
-	if err := r.versions.Get(ctx, key, version); err != nil {
-		r.forget(key)
-		return "", client.IgnoreNotFound(err)
+	value, ok := c.Data[key]
+	if !ok {
+		return ""
 	}
-	if ref.Secret {
-		return string(version.UID) + version.ResourceVersion, nil
-	}
-	values, err := r.configMap(ctx, key, version.ResourceVersion)
-	if err != nil || ref.Key != "" {
-		return values[ref.Key], err
-	}
-	return desired.Digest(values), nil
-}
-
-// configMap is the hash of each value of a ConfigMap, which is read again only
-// when its version has changed.
-func (r *references) configMap(ctx context.Context, key types.NamespacedName, version string) (map[string]string, error) {
-	r.mu.Lock()
-	known := r.known[key]
-	r.mu.Unlock()
-	if known.version == version {
-		return known.values, nil
-	}
-	var now corev1.ConfigMap
-	switch err := r.live.Get(ctx, key, &now); {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("reading ConfigMap %q, which the environment comes from: %w", key.Name, err)
-	}
-	known = configMap{version: now.ResourceVersion, values: map[string]string{}}
-	for name, value := range now.Data {
-		known.values[name] = desired.Digest(value)
-	}
-	r.mu.Lock()
-	r.known[key] = known
-	r.mu.Unlock()
-	return known.values, nil
-}
-
-func (r *references) forget(key types.NamespacedName) {
-	r.mu.Lock()
-	delete(r.known, key)
-	r.mu.Unlock()
+	return desired.Digest(value)
 }

@@ -98,11 +98,11 @@ func ManagerOptions(s settings.Settings) (manager.Options, error) {
 			DefaultNamespaces: namespaces(s),
 			ByObject: map[client.Object]cache.ByObject{
 				&v1beta1.Function{}:             {Transform: cache.TransformStripManagedFields()},
-				&corev1.ConfigMap{}:             {Label: ours},
-				&appsv1.Deployment{}:            {Label: ours},
-				&corev1.Service{}:               {Label: ours},
-				&policyv1.PodDisruptionBudget{}: {Label: ours},
-				&networkingv1.NetworkPolicy{}:   {Label: ours},
+				&corev1.ConfigMap{}:             {Label: ours, Transform: withoutData},
+				&appsv1.Deployment{}:            {Label: ours, Transform: withoutOthers},
+				&corev1.Service{}:               {Label: ours, Transform: withoutOthers},
+				&policyv1.PodDisruptionBudget{}: {Label: ours, Transform: withoutOthers},
+				&networkingv1.NetworkPolicy{}:   {Label: ours, Transform: withoutOthers},
 				&appsv1.ReplicaSet{}:            {Label: ours, Transform: withoutTemplate},
 				&corev1.Pod{}:                   {Label: ours, Transform: withoutSpec},
 			},
@@ -125,21 +125,4 @@ func namespaces(s settings.Settings) map[string]cache.Config {
 		all[name] = cache.Config{}
 	}
 	return all
-}
-
-// withoutTemplate keeps of a ReplicaSet what tells whose it is and how many of
-// its pods are ready.
-func withoutTemplate(obj any) (any, error) {
-	if rs, ok := obj.(*appsv1.ReplicaSet); ok {
-		rs.ManagedFields, rs.Annotations, rs.Spec.Template = nil, nil, corev1.PodTemplateSpec{}
-	}
-	return obj, nil
-}
-
-// withoutSpec keeps of a pod what tells whose it is and how it fares.
-func withoutSpec(obj any) (any, error) {
-	if pod, ok := obj.(*corev1.Pod); ok {
-		pod.ManagedFields, pod.Annotations, pod.Spec = nil, nil, corev1.PodSpec{}
-	}
-	return obj, nil
 }

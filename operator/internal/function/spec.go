@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,11 +13,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/status"
 )
-
-// defaultMaxBuildTimeout is the most that spec.build.timeout may be where the
-// settings do not say.
-const defaultMaxBuildTimeout = 10 * time.Minute
 
 // findings collect what is wrong with a spec, each with its field.
 type findings []string
@@ -31,10 +29,17 @@ func (f *findings) sayAll(field string, messages []string) {
 	}
 }
 
+// problem is all of them as one; nil when there are none.
+func (f findings) problem() *status.Problem {
+	if len(f) == 0 {
+		return nil
+	}
+	return &status.Problem{Reason: v1beta1.ReasonInvalidSpec, Message: strings.Join(f, "; ")}
+}
+
 // checkSpec repeats what the schema of the API holds already, because an object
-// may be older than the schema, and holds it against the ceilings of the
-// cluster.
-func checkSpec(fn *v1beta1.Function, s settings.Settings) findings {
+// may be older than the schema.
+func checkSpec(fn *v1beta1.Function) findings {
 	var f findings
 	f.sayAll("metadata.name", validation.IsDNS1123Label(fn.Name))
 	f.sayAll("spec.service", validation.IsDNS1035Label(fn.ServiceName()))
@@ -45,9 +50,6 @@ func checkSpec(fn *v1beta1.Function, s settings.Settings) findings {
 	if fn.WantedReplicas() < 0 {
 		f.say("spec.replicas", "must not be negative")
 	}
-	if most := s.Function.MaxReplicas; most > 0 && fn.WantedReplicas() > most {
-		f.say("spec.replicas", "this cluster allows at most %d", most)
-	}
 	if timeout := fn.RequestTimeout(); timeout < 0 || timeout > time.Hour {
 		f.say("spec.timeout", "must be 0s, for none, or at most 1h")
 	}
@@ -55,9 +57,42 @@ func checkSpec(fn *v1beta1.Function, s settings.Settings) findings {
 		f.say("spec.concurrency", "must not be negative")
 	}
 	f.environment(fn)
-	f.resources("spec.resources", fn.Spec.Resources, s.Function.MaxResources.List())
-	f.build(fn.Spec.Build, s)
+	f.resources("spec.resources", fn.Spec.Resources)
+	if build := fn.Spec.Build; build != nil {
+		f.resources("spec.build.resources", build.Resources)
+		if build.Timeout != nil && build.Timeout.Duration <= 0 {
+			f.say("spec.build.timeout", "must be more than 0s")
+		}
+	}
 	return f
+}
+
+// checkCeilings holds the spec against the ceilings of the cluster.
+func checkCeilings(fn *v1beta1.Function, s settings.Settings) findings {
+	var f findings
+	if most := s.Function.MaxReplicas; most > 0 && fn.WantedReplicas() > most {
+		f.say("spec.replicas", "this cluster allows at most %d", most)
+	}
+	f.ceiling("spec.resources", fn.Spec.Resources, s.Function.MaxResources.List())
+	if build := fn.Spec.Build; build != nil {
+		f.ceiling("spec.build.resources", build.Resources, desired.BuildCeiling(s))
+		if most := desired.MaxBuildTimeout(s); build.Timeout != nil && build.Timeout.Duration > most {
+			f.say("spec.build.timeout", "this cluster allows at most %s", most)
+		}
+	}
+	return f
+}
+
+// withinCeilings is the Function that the cluster allows, as far as it is not
+// bounded where its containers are made.
+func withinCeilings(fn *v1beta1.Function, s settings.Settings) *v1beta1.Function {
+	most := s.Function.MaxReplicas
+	if most == 0 || fn.WantedReplicas() <= most {
+		return fn
+	}
+	fn = fn.DeepCopy()
+	fn.Spec.Replicas = &most
+	return fn
 }
 
 func (f *findings) environment(fn *v1beta1.Function) {
@@ -75,6 +110,12 @@ func (f *findings) environment(fn *v1beta1.Function) {
 			f.say(field, "give exactly one of configMapKeyRef, secretKeyRef and fieldRef")
 		}
 		names[v.Name] = true
+	}
+	for _, ref := range desired.References(fn) {
+		f.sayAll("spec.env: "+ref.Name, validation.IsDNS1123Subdomain(ref.Name))
+		if ref.Key != "" {
+			f.sayAll("spec.env: "+ref.Key, validation.IsConfigMapKey(ref.Key))
+		}
 	}
 	for i, from := range fn.Spec.EnvFrom {
 		if count(from.ConfigMapRef != nil, from.SecretRef != nil) != 1 {
@@ -94,28 +135,8 @@ func count(holds ...bool) int {
 	return n
 }
 
-func (f *findings) build(build *v1beta1.BuildSpec, s settings.Settings) {
-	if build == nil {
-		return
-	}
-	f.resources("spec.build.resources", build.Resources, desired.BuildCeiling(s))
-	if build.Timeout == nil {
-		return
-	}
-	most := s.Build.MaxTimeout.Duration
-	if most == 0 {
-		most = defaultMaxBuildTimeout
-	}
-	switch timeout := build.Timeout.Duration; {
-	case timeout <= 0:
-		f.say("spec.build.timeout", "must be more than 0s")
-	case timeout > most:
-		f.say("spec.build.timeout", "this cluster allows at most %s", most)
-	}
-}
-
-// resources holds what is asked for against the ceiling and against itself.
-func (f *findings) resources(field string, asked *v1beta1.Resources, ceiling corev1.ResourceList) {
+// ceiling says what is asked for beyond a ceiling.
+func (f *findings) ceiling(field string, asked *v1beta1.Resources, ceiling corev1.ResourceList) {
 	if asked == nil {
 		return
 	}
@@ -125,12 +146,30 @@ func (f *findings) resources(field string, asked *v1beta1.Resources, ceiling cor
 	}{{field + ".requests", asked.Requests.List()}, {field + ".limits", asked.Limits.List()}} {
 		for _, name := range slices.Sorted(maps.Keys(list.amounts)) {
 			amount := list.amounts[name]
-			most, limited := ceiling[name]
+			if most, limited := ceiling[name]; limited && amount.Cmp(most) > 0 {
+				f.say(list.field, "%s of %s: this cluster allows at most %s", amount.String(), name, most.String())
+			}
+		}
+	}
+}
+
+// resources holds what is asked for against itself.
+func (f *findings) resources(field string, asked *v1beta1.Resources) {
+	if asked == nil {
+		return
+	}
+	for _, list := range []struct {
+		field   string
+		amounts corev1.ResourceList
+		limits  bool
+	}{{field + ".requests", asked.Requests.List(), false}, {field + ".limits", asked.Limits.List(), true}} {
+		for _, name := range slices.Sorted(maps.Keys(list.amounts)) {
+			amount := list.amounts[name]
 			switch {
 			case amount.Sign() < 0:
 				f.say(list.field, "%s must not be negative", name)
-			case limited && amount.Cmp(most) > 0:
-				f.say(list.field, "%s of %s: this cluster allows at most %s", amount.String(), name, most.String())
+			case amount.IsZero() && list.limits: // which is no limit to the kubelet
+				f.say(list.field, "%s must be more than 0", name)
 			}
 		}
 	}

@@ -153,7 +153,7 @@ func TestNetworkPolicy(t *testing.T) {
 	eventually(t, "the policy goes", func() bool { return !exists(t, fn, fn.Name, policy) })
 }
 
-// What is above the ceilings of the cluster is refused, and says so.
+// What is above the ceilings of the cluster is brought down to them, and says so.
 func TestCeilings(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*v1beta1.Function)
@@ -169,22 +169,70 @@ func TestCeilings(t *testing.T) {
 		"BuildTimeout": {func(fn *v1beta1.Function) {
 			fn.Spec.Build = &v1beta1.BuildSpec{Timeout: &metav1.Duration{Duration: time.Hour}}
 		}, "spec.build.timeout: this cluster allows at most 10m0s"},
-		"RequestAboveLimit": {func(fn *v1beta1.Function) {
-			fn.Spec.Resources = &v1beta1.Resources{
-				Requests: v1beta1.Amounts{CPU: new(resource.MustParse("2"))}, Limits: v1beta1.Amounts{CPU: new(resource.MustParse("1"))},
-			}
-		}, "spec.resources: the request of 2 cpu is more than the limit of 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := create(t, "ceiling", test.change)
 			if ready := awaitReady(t, fn, v1beta1.ReasonInvalidSpec); !strings.Contains(ready.Message, test.want) {
 				t.Errorf("Ready says %q, want %q", ready.Message, test.want)
 			}
-			if !has(t, fn, v1beta1.ConditionStalled) || exists(t, fn, fn.Name, &appsv1.Deployment{}) {
-				t.Error("it is not stalled, or has a Deployment")
+			if !has(t, fn, v1beta1.ConditionStalled) {
+				t.Error("it is not stalled")
+			}
+			d := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+			memory := d.Spec.Template.Spec.Containers[0].Resources.Limits.Memory()
+			cpu, args := d.Spec.Template.Spec.InitContainers[0].Resources.Requests.Cpu(), strings.Join(d.Spec.Template.Spec.InitContainers[0].Args, " ")
+			if *d.Spec.Replicas > 50 || memory.Cmp(resource.MustParse("8Gi")) > 0 || cpu.Cmp(resource.MustParse("4")) > 0 || strings.Contains(args, "1h") {
+				t.Errorf("%d replicas, %s of memory, %s for the builder, %s", *d.Spec.Replicas, memory, cpu, args)
 			}
 		})
 	}
+}
+
+// What contradicts itself cannot be applied at all; of a source nobody has looked
+// into nothing is said.
+func TestContradiction(t *testing.T) {
+	fn := create(t, "contradicts", func(fn *v1beta1.Function) {
+		fn.Spec.Function = "this is not Go"
+		fn.Spec.Resources = &v1beta1.Resources{
+			Requests: v1beta1.Amounts{CPU: new(resource.MustParse("2"))}, Limits: v1beta1.Amounts{CPU: new(resource.MustParse("1"))},
+		}
+	})
+	ready := awaitReady(t, fn, v1beta1.ReasonInvalidSpec)
+	if want := "spec.resources: the request of 2 cpu is more than the limit of 1"; ready.Message != want {
+		t.Errorf("Ready says %q, want %q", ready.Message, want)
+	}
+	now := get(t, fn).Status
+	if has(t, fn, v1beta1.ConditionSourceValid) || now.LatestRevision != "" || exists(t, fn, fn.Name, &appsv1.Deployment{}) {
+		t.Errorf("the status is %+v", now)
+	}
+}
+
+// A ceiling that comes later takes nothing away from what runs.
+func TestLoweredCeiling(t *testing.T) {
+	fn := create(t, "tall", func(fn *v1beta1.Function) {
+		fn.Spec.Replicas = new(int32(20))
+		fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("4Gi"))}}
+	})
+	serve(t, fn)
+	s := configured
+	s.Function.MaxReplicas, s.Namespaces = 10, []string{fn.Namespace}
+	s.Function.MaxResources.Memory = new(resource.MustParse("2Gi"))
+	exchangeOperator(t, s, &writeLog{})
+	ready := awaitReady(t, fn, v1beta1.ReasonInvalidSpec)
+	if !strings.Contains(ready.Message, "at most 10") || !strings.Contains(ready.Message, "at most 2Gi") {
+		t.Errorf("Ready says %q", ready.Message)
+	}
+	limit := func(d *appsv1.Deployment) string {
+		return d.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String()
+	}
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 10 })
+	if limit(deployment) != "4Gi" {
+		t.Errorf("pods that run were restarted for a memory of %s", limit(deployment))
+	}
+	if err := cluster.Delete(t.Context(), deployment); err != nil {
+		t.Fatal(err)
+	}
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return d.UID != deployment.UID && limit(d) == "2Gi" })
 }
 
 // The schema refuses at once what it can, with a message. What is not refused
@@ -202,10 +250,16 @@ func TestSchemaRefusesFields(t *testing.T) {
 		"OtherField":     {`{"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"spec.serviceAccountName"}}}]}`, "Unsupported value"},
 		"EnvFrom":        {`{"envFrom":[{"prefix":"A"}]}`, "exactly one of configMapRef and secretRef"},
 		"EnvFromNoName":  {`{"envFrom":[{"secretRef":{}}]}`, "secretRef.name"},
+		"ReferenceName":  {`{"envFrom":[{"configMapRef":{"name":"Not A Name!"}}]}`, "configMapRef.name"},
+		"ReferenceKey":   {`{"env":[{"name":"A","valueFrom":{"secretKeyRef":{"name":"s","key":"a/b"}}}]}`, "secretKeyRef.key"},
 		"Amount":         {`{"resources":{"limits":{"cpu":"lots"}}}`, "cpu"},
 		"HugeExponent":   {`{"resources":{"limits":{"memory":"1e999999999"}}}`, "such as 256Mi"},
 		"OddExponent":    {`{"resources":{"limits":{"cpu":"1E1.5"}}}`, "such as 2 or 500m"},
 		"NegativeAmount": {`{"resources":{"requests":{"cpu":-1}}}`, "such as 2 or 500m"},
+		"NoLimit":        {`{"build":{"resources":{"limits":{"memory":"0"}}}}`, "a limit must be more than 0"},
+		"NoLimitMi":      {`{"resources":{"limits":{"memory":"0Mi"}}}`, "a limit must be more than 0"},
+		"NoLimitPoint":   {`{"resources":{"limits":{"cpu":"0.0"}}}`, "a limit must be more than 0"},
+		"NoLimitNumber":  {`{"resources":{"limits":{"ephemeral-storage":0}}}`, "a limit must be more than 0"},
 		"LongAmount":     {`{"build":{"resources":{"limits":{"cpu":"` + strings.Repeat("9", 40) + `"}}}}`, "such as 2 or 500m"},
 		"Timeout":        {`{"timeout":"-1s"}`, "timeout must be 0s"},
 		"LongTimeout":    {`{"timeout":"61m"}`, "timeout must be 0s"},
@@ -224,7 +278,7 @@ func TestSchemaRefusesFields(t *testing.T) {
 		})
 	}
 	t.Run("Numbers", func(t *testing.T) {
-		fn := raw(t, `{"resources":{"limits":{"cpu":2,"memory":"1.5Gi","ephemeral-storage":1000000000}},"timeout":"1m30s"}`)
+		fn := raw(t, `{"resources":{"requests":{"cpu":0},"limits":{"cpu":2,"memory":"1.5Gi","ephemeral-storage":1000000000}},"timeout":"1m30s"}`)
 		fn.SetNamespace(newNamespace(t))
 		if err := cluster.Create(t.Context(), fn); err != nil {
 			t.Error(err)

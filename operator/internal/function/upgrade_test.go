@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
@@ -60,7 +61,7 @@ func TestUpgrade(t *testing.T) {
 	deployment := await(t, forged, forged.Name, &appsv1.Deployment{}, nil)
 	deployment.Spec.Template.Spec.InitContainers[0].Image = "evil"
 	overwrite(t, deployment)
-	awaitUpgrade(t, forged)
+	await(t, forged, forged.Name, deployment, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.InitContainers[0].Image != "evil" })
 
 	replaceOperator(t, namespace, settings.Always)
 	for _, fn := range []*v1beta1.Function{plain, rich, refused} {
@@ -68,10 +69,47 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
+// The first versions of the operator left no hashes on what they made.
+func TestUpgradeOfUnhashed(t *testing.T) {
+	fn := create(t, "ancient", everyField)
+	serve(t, fn)
+	replaceOperatorWith(t, func() {
+		deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+		old, err := appsv1ac.ExtractDeployment(deployment, "goless-operator")
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(old.Labels, "goless.io/wanted")
+		delete(old.Spec.Template.Labels, "goless.io/template")
+		env := old.Spec.Template.Spec.Containers[0].Env
+		for i := range env {
+			if *env[i].Name == "REQUEST_TIMEOUT" {
+				env[i].WithName("GOMEMLIMIT").WithValue("230MiB")
+			}
+		}
+		if err := cluster.Apply(t.Context(), old, client.FieldOwner("goless-operator")); err != nil {
+			t.Fatal(err)
+		}
+	}, fn.Namespace, "")
+	serve(t, fn)
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(4)) })
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 4 })
+	notUpgraded(t, fn)
+	deployment.Spec.Template.Spec.Containers[0].Image = "evil"
+	overwrite(t, deployment)
+	await(t, fn, fn.Name, deployment, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.Containers[0].Image != "evil" })
+}
+
 // replaceOperator puts an operator of another version, for one namespace, in the
 // place of the one that runs, and returns when it has seen that namespace. At the
 // end of the test all is as it was.
 func replaceOperator(t *testing.T, namespace string, rollout settings.Rollout) *writeLog {
+	t.Helper()
+	return replaceOperatorWith(t, func() {}, namespace, rollout)
+}
+
+// replaceOperatorWith does something while no operator runs.
+func replaceOperatorWith(t *testing.T, meanwhile func(), namespace string, rollout settings.Rollout) *writeLog {
 	t.Helper()
 	log := &writeLog{}
 	next := configured
@@ -84,6 +122,8 @@ func replaceOperator(t *testing.T, namespace string, rollout settings.Rollout) *
 		t.Fatal(err)
 	}
 	before := reconciles(t)
+	stopOperator()
+	meanwhile()
 	exchangeOperator(t, next, log)
 	eventually(t, "the new version has looked at everything", func() bool { return reconciles(t) >= before+float64(len(all.Items)) })
 	return log

@@ -76,20 +76,27 @@ func (s *Settings) validate() error {
 	f.unless(s.Function.MaxReplicas >= 0, "function.maxReplicas", "must not be negative")
 	f.unless(s.Build.Timeout.Duration >= 0, "build.timeout", "must not be negative")
 	f.unless(s.Build.MaxTimeout.Duration >= 0, "build.maxTimeout", "must not be negative")
-	f.amounts("function.resources.requests", s.Function.Resources.Requests)
-	f.amounts("function.resources.limits", s.Function.Resources.Limits)
-	f.amounts("function.maxResources", s.Function.MaxResources)
-	f.amounts("build.resources.requests", s.Build.Resources.Requests)
-	f.amounts("build.resources.limits", s.Build.Resources.Limits)
-	f.amounts("build.maxResources", s.Build.MaxResources)
+	f.requests("function.resources.requests", s.Function.Resources.Requests)
+	f.limits("function.resources.limits", s.Function.Resources.Limits)
+	f.limits("function.maxResources", s.Function.MaxResources)
+	f.requests("build.resources.requests", s.Build.Resources.Requests)
+	f.limits("build.resources.limits", s.Build.Resources.Limits)
+	f.limits("build.maxResources", s.Build.MaxResources)
 	f.unless(s.Build.Modules.CABundle.whole(), "build.modules.caBundle", "give name and key")
 	f.unless(s.Build.Modules.Netrc.whole(), "build.modules.netrc", "give name and key")
 	return errors.Join(f...)
 }
 
-func (f *findings) amounts(field string, amounts v1beta1.Amounts) {
+func (f *findings) requests(field string, amounts v1beta1.Amounts) {
 	for name, amount := range amounts.List() {
 		f.unless(amount.Sign() >= 0, field, "%s must not be negative", name)
+	}
+}
+
+// limits of 0 would be none.
+func (f *findings) limits(field string, amounts v1beta1.Amounts) {
+	for name, amount := range amounts.List() {
+		f.unless(amount.Sign() > 0, field, "%s must be more than 0", name)
 	}
 }
 

@@ -47,7 +47,10 @@ func (v *view) builtOutcome() outcome {
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
 	if before != nil && v.fn.Status.LatestRevision == v.revision {
 		told := outcome{reason: before.Reason, message: before.Message}
-		if told.reason == v1beta1.ReasonBuilt || told.failed() && len(pods) == 0 && told.reason != v1beta1.ReasonInvalidSource {
+		if told.reason == v1beta1.ReasonBuilt {
+			return v.withReport(told, pods)
+		}
+		if told.failed() && len(pods) == 0 && told.reason != v1beta1.ReasonInvalidSource {
 			return told
 		}
 	}
@@ -60,6 +63,20 @@ func (v *view) builtOutcome() outcome {
 		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
 	}
 	return v.newestOutcome()
+}
+
+// withReport adds the report of a pod to a success that was told without one: the
+// Deployment may be seen to be complete before its pods are.
+func (v *view) withReport(told outcome, pods []corev1.Pod) outcome {
+	if before := v.fn.Status.Build; before != nil && before.Revision == v.revision {
+		return told
+	}
+	for _, pod := range pods {
+		if o := podOutcome(&pod); o.reason == v1beta1.ReasonBuilt && o.report != nil {
+			return o
+		}
+	}
+	return told
 }
 
 // newestOutcome is how far the newest pod of the latest revision has come.
@@ -125,7 +142,7 @@ func podOutcome(pod *corev1.Pod) outcome {
 func ending(ended *corev1.ContainerStateTerminated) outcome {
 	var r report
 	if err := json.Unmarshal([]byte(ended.Message), &r); err == nil && r.Reason != "" {
-		return outcome{reason: r.Reason, message: r.text(), report: &r}
+		return r.outcome(ended.ExitCode)
 	}
 	switch {
 	case ended.ExitCode == 0:
@@ -137,6 +154,34 @@ func ending(ended *corev1.ContainerStateTerminated) outcome {
 		reason:  v1beta1.ReasonBuildFailed,
 		message: fmt.Sprintf("the builder ended with exit code %d (%s) and left no report: see its log", ended.ExitCode, ended.Reason),
 	}
+}
+
+// maxDiagnostics is more than a report of the builder can hold.
+const maxDiagnostics = 100
+
+// outcome believes a report no more than it must: whoever may make pods can write
+// one.
+func (r *report) outcome(exitCode int32) outcome {
+	switch r.Reason {
+	case v1beta1.ReasonBuilt, v1beta1.ReasonInvalidSource, v1beta1.ReasonCompileFailed, v1beta1.ReasonBuildTimeout,
+		v1beta1.ReasonBuildOutOfMemory, v1beta1.ReasonBuildFailed:
+	default:
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: oneLine("the builder reports what this operator does not know: " + r.Reason)}
+	}
+	if r.Reason == v1beta1.ReasonBuilt && exitCode != 0 {
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: fmt.Sprintf("the builder reports success and ended with exit code %d", exitCode)}
+	}
+	r.Duration, r.Toolchain = oneLine(r.Duration), oneLine(r.Toolchain)
+	r.Diagnostics, r.Warnings = printable(r.Diagnostics), printable(r.Warnings)
+	return outcome{reason: r.Reason, message: r.text(), report: r}
+}
+
+func printable(diagnostics []v1beta1.Diagnostic) []v1beta1.Diagnostic {
+	diagnostics = diagnostics[:min(len(diagnostics), maxDiagnostics)]
+	for i := range diagnostics {
+		diagnostics[i].File, diagnostics[i].Message = oneLine(diagnostics[i].File), oneLine(diagnostics[i].Message)
+	}
+	return diagnostics
 }
 
 func (r *report) text() string {

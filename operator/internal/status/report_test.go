@@ -41,7 +41,11 @@ func checkReport(t *testing.T, file, reason string) {
 		t.Errorf("%d bytes are more than the kubelet keeps", len(message))
 	}
 	fn := function(1)
-	got := status.Of(fn, seen(deployment(1, 0, latest), nil, pod(latest, ended(1, string(message)))))
+	code := int32(1)
+	if reason == "Built" {
+		code = 0
+	}
+	got := status.Of(fn, seen(deployment(1, 0, latest), nil, pod(latest, ended(code, string(message)))))
 	if built := meta.FindStatusCondition(got.Conditions, "Built"); built.Reason != reason {
 		t.Errorf("Built is %+v, want the reason %q", built, reason)
 	}

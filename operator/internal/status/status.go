@@ -39,6 +39,9 @@ type Seen struct {
 	// Problem is nil when every object could be applied.
 	Problem *Problem
 
+	// Refused says that because of the Problem nothing of the spec was applied.
+	Refused bool
+
 	// Failure is why the objects could not be brought about this time; empty when
 	// they could. It is tried again.
 	Failure string
@@ -62,7 +65,7 @@ type Seen struct {
 // present status carries over what pods that are gone can no longer tell.
 func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	v := view{fn: fn, seen: seen, revision: desired.Revision(fn.Spec.Function)}
-	if len(seen.Diagnostics) > 0 {
+	if len(seen.Diagnostics) > 0 || seen.Refused {
 		v.revision = fn.Status.LatestRevision
 	}
 	v.build, v.newest = v.builtOutcome(), v.newestOutcome()

@@ -73,6 +73,18 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(2, "rubbish"))),
 			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "exit code 2",
 		},
+		"ForgedReason": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(0, `{"reason":"Has spaces"}`))),
+			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "does not know: Has spaces",
+		},
+		"ForgedSuccess": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(1, `{"reason":"Built"}`))),
+			ready: "BuildFailed", truth: "SourceValid Reconciling", message: "exit code 1",
+		},
+		"ForgedDiagnostics": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(10, `{"reason":"CompileFailed","diagnostics":[{"file":"a\u001b[2J","message":"b\nc"}]}`))),
+			ready: "CompileFailed", truth: "SourceValid Stalled", message: "a?[2J: b c",
+		},
 		"Crashing": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
 			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: panic: no database",
@@ -103,6 +115,14 @@ func TestOf(t *testing.T) {
 		"Refused": {
 			replicas: 1, seen: refused(seen(deployment(1, 1, old), sets(old))),
 			ready: "InvalidSource", truth: "Available Stalled", message: "handler.go:1:1: bad", revision: old,
+		},
+		"SpecRefused": {
+			replicas: 1, seen: status.Seen{Problem: &status.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true},
+			ready: "InvalidSpec", truth: "SourceValid Stalled", message: "no",
+		},
+		"SpecAndSourceRefused": {
+			replicas: 1, seen: refused(status.Seen{Problem: &status.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true}),
+			ready: "InvalidSpec", truth: "Stalled", message: "no",
 		},
 		"Conflict": {
 			replicas: 1, seen: status.Seen{Problem: &status.Problem{Reason: "ServiceConflict", Message: "not ours"}},
@@ -218,6 +238,23 @@ func TestBuildIsToldOnce(t *testing.T) {
 	got = status.Of(fn, seen(deployment(0, 0, latest), nil))
 	if !meta.IsStatusConditionTrue(got.Conditions, "Built") || got.Build == nil {
 		t.Errorf("after a stop: %+v", got)
+	}
+}
+
+// A Deployment may be seen to be complete before the pod that has the report is.
+func TestLateReport(t *testing.T) {
+	fn := function(1)
+	fn.Status = status.Of(fn, seen(deployment(1, 1, latest), sets(latest)))
+	if !meta.IsStatusConditionTrue(fn.Status.Conditions, "Built") || fn.Status.Build != nil {
+		t.Fatalf("without a pod: %+v", fn.Status)
+	}
+	report := `{"reason":"Built","message":"built in 1s","warnings":[{"file":"handler.go","line":5,"message":"unreachable code"}],"duration":"1s"}`
+	got := status.Of(fn, seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, report))))
+	if got.Build == nil || got.Build.Duration != "1s" || len(got.Build.Warnings) != 1 {
+		t.Errorf("build is %+v", got.Build)
+	}
+	if built := meta.FindStatusCondition(got.Conditions, "Built"); !strings.Contains(built.Message, "unreachable code") {
+		t.Errorf("Built says %q", built.Message)
 	}
 }
 
