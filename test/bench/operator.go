@@ -34,8 +34,8 @@ func measureOperator(ctx context.Context, s *session) error {
 		{"at rest", f.rest},
 		{"restarted", f.restarted},
 		{"beside what is not Functions'", f.unrelated},
-		{"5000 Functions", f.grow},
 		{"another leader", f.failover},
+		{"5000 Functions", f.grow},
 	} {
 		fmt.Fprintln(os.Stderr, "operator:", step.name)
 		if err := step.do(ctx); err != nil {
@@ -125,9 +125,16 @@ func (f *fleet) create(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(began).Seconds()
-	f.results.add("operator.create1000.raw", raw, "s", 1)
+	f.add("operator.create1000.raw", raw, "s", 1)
+	fmt.Fprintf(os.Stderr, "operator.create1000: %.1f s\n", took)
 	f.results.addRatio("operator.create1000", took, raw, "s", 1)
 	return nil
+}
+
+// add adds a figure, and shows it at once: the whole takes long.
+func (f *fleet) add(name string, value float64, unit string, n int) {
+	fmt.Fprintf(os.Stderr, "%s: %.1f %s\n", name, value, unit)
+	f.results.add(name, value, unit, n)
 }
 
 // ready starts what makes pods, and measures the memory when all Functions serve.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +26,7 @@ const (
 	workers = 8
 
 	// crowdPatience is how long anything may take with 5000 Functions.
-	crowdPatience = 15 * time.Minute
+	crowdPatience = 40 * time.Minute
 )
 
 // crowd creates many objects, and counts them.
@@ -132,18 +133,23 @@ func (c *crowd) complete(ctx context.Context, ns string, n int) (bool, error) {
 	return true, nil
 }
 
-// serving tells whether so many Functions are ready.
+// serving tells whether so many Functions are ready, and shows how many are.
 func (c *crowd) serving(ctx context.Context, ns string, n int) (bool, error) {
 	var list v1beta1.FunctionList
 	if err := c.client.List(ctx, &list, client.InNamespace(ns)); err != nil {
 		return false, err
 	}
+	serving := 0
 	for _, fn := range list.Items {
 		if isReady(&fn) {
-			n--
+			serving++
 		}
 	}
-	return n <= 0, nil
+	fmt.Fprintf(os.Stderr, "\r%d of %d are ready", serving, n)
+	if serving >= n {
+		fmt.Fprintln(os.Stderr)
+	}
+	return serving >= n, nil
 }
 
 // clear deletes what there is of Functions in a namespace.
@@ -164,11 +170,13 @@ func (c *crowd) namespace(ctx context.Context, ns string) error {
 	return err
 }
 
-// await asks again and again until something holds.
+// await asks again and again until something holds. It asks for a tenth of the
+// time at most, so as not to be what is measured.
 func (c *crowd) await(ctx context.Context, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, crowdPatience)
 	defer cancel()
 	for {
+		asked := time.Now()
 		done, err := holds()
 		if done || err != nil {
 			return err
@@ -176,7 +184,7 @@ func (c *crowd) await(ctx context.Context, holds func() (bool, error)) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(max(200*time.Millisecond, 9*time.Since(asked))):
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (f *fleet) failover(ctx context.Context) error {
 			}
 			samples = append(samples, took.Seconds())
 		}
-		f.results.add(end.name, median(samples), "s", failovers)
+		f.add(end.name, median(samples), "s", failovers)
 	}
 	return nil
 }
