@@ -116,13 +116,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 		r, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/slow", "")
 		answered <- outcome{r, err}
 	}()
-	ns.eventually("the request is under way", func() error {
-		metrics := ns.call(http.MethodGet, adminURL(fn)+"/metrics", "").Body
-		if !strings.Contains(metrics, "http_server_active_requests 1\n") {
-			return differs(metrics)
-		}
-		return nil
-	})
+	ns.underWay(fn)
 
 	fn = ns.ready(ns.change(fn, source(answering("new"))))
 	ns.until("the old pod has to go", func() bool {
@@ -132,6 +126,18 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 		t.Errorf("the request that was under way is answered %d %q %s %v", r.Status, r.Body, r.Error, r.err)
 	}
 	ns.answers(fn, "new")
+}
+
+// underWay waits until a function serves one request.
+func (ns *namespace) underWay(fn *v1beta1.Function) {
+	ns.t.Helper()
+	ns.eventually("the request is under way", func() error {
+		metrics := ns.call(http.MethodGet, adminURL(fn)+"/metrics", "").Body
+		if !strings.Contains(metrics, "http_server_active_requests 1\n") {
+			return differs(metrics)
+		}
+		return nil
+	})
 }
 
 // endedAfterReady fails the test if the end of a pod was asked for before one of

@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// unstartable compiles, and its Start fails.
+const unstartable = `package handlers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+func Start(context.Context) error { return errors.New("no route to the database") }
+
+func Handler(w http.ResponseWriter, r *http.Request) {}
+`
+
+// Why Start has failed is in the status, and the version before serves on.
+func TestStartFails(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("started", answering("good"))))
+	ns.answers(fn, "good")
+	good := fn.Status.LatestRevision
+	stop := ns.load(fn)
+
+	fn = ns.stalled(ns.change(fn, source(unstartable)), v1beta1.ReasonCrashLooping)
+	want := "the function ended with exit code 1: Start failed: no route to the database"
+	if got := condition(fn, v1beta1.ConditionReady).Message; !strings.HasPrefix(got, want) {
+		t.Errorf("Ready says %q, want %q", got, want)
+	}
+	ns.stillServes(fn, good)
+	ns.answers(fn, "good")
+	stop()
+	ns.alwaysServed(fn)
+}
+
+// suspicious compiles, and go vet has something to say about it.
+const suspicious = `package handlers
+
+import (
+	"fmt"
+	"net/http"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "%d", "seven")
+}
+`
+
+// What go vet finds is a warning in the status, and stops nothing.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("suspicious", suspicious)))
+	ns.answers(fn, "%!d(string=seven)")
+	warnings := fn.Status.Build.Warnings
+	if len(warnings) != 1 || warnings[0].Line != 9 || !strings.HasSuffix(warnings[0].Message, "(printf)") {
+		t.Errorf("the warnings are %v", warnings)
+	}
+	if got := condition(fn, v1beta1.ConditionBuilt).Message; !strings.Contains(got, "handler.go:9:") {
+		t.Errorf("Built says %q, want the place of the warning", got)
+	}
+}
+
+// What is over the limit of a replica is refused and told when to come again.
+func TestConcurrency(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("busy", slow, func(spec *v1beta1.FunctionSpec) { spec.Concurrency = 1 })))
+	ns.reach(fn)
+	first := make(chan error, 1)
+	go func() {
+		_, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/?d=20s", "")
+		first <- err
+	}()
+	ns.underWay(fn)
+	if r := ns.call(http.MethodGet, url(fn), ""); r.Status != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
+		t.Errorf("another request is answered %d %v", r.Status, r.Header)
+	}
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	if got := ns.call(http.MethodGet, url(fn), "").Status; got != http.StatusOK {
+		t.Errorf("a request after all others has the status %d", got)
+	}
+}
