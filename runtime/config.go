@@ -51,8 +51,9 @@ type Config struct {
 	// the status 503 with Retry-After. 0 is no limit.
 	RequestConcurrency int64
 
-	// LogLevel is the lowest level that is logged. LogSampling thins the log
-	// out.
+	// LogLevel is the lowest level that is logged; what the standard logger
+	// prints has the level info or, if that is higher, this one. LogSampling
+	// thins the log out.
 	LogLevel    zapcore.Level
 	LogSampling Sampling
 

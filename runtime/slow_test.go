@@ -251,6 +251,7 @@ func TestSlowSource(t *testing.T) {
 				time.Sleep(200 * time.Millisecond)
 			}
 		}()
+		w.Header().Set("Content-Length", "10000") // else there are chunks, which the kernel cannot make
 		if n, err := io.CopyN(w, r, 10_000); err != nil {
 			t.Errorf("%d bytes are copied, then %v", n, err)
 		}
