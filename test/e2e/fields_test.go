@@ -141,7 +141,7 @@ func TestRefusedFields(t *testing.T) {
 		says string
 	}{
 		"a variable of Goless": {func(spec *v1beta1.FunctionSpec) { spec.Env = []v1beta1.EnvVar{{Name: "SERVER_PORT", Value: "1"}} }, "set by Goless"},
-		"too long a timeout":   {func(spec *v1beta1.FunctionSpec) { spec.Timeout = &metav1.Duration{Duration: 2 * time.Hour} }, "at most 1h"},
+		"too long a timeout":   {func(spec *v1beta1.FunctionSpec) { spec.Timeout = &metav1.Duration{Duration: 2 * time.Hour} }, "from 1ms to 1h"},
 		"negative concurrency": {func(spec *v1beta1.FunctionSpec) { spec.Concurrency = -1 }, "spec.concurrency"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,7 +23,8 @@ const (
 // compiles the source inside the cluster, runs it as a Deployment and exposes
 // it as a Service.
 //
-// Whoever may create Functions in a namespace may run code in that namespace.
+// Whoever may create Functions in a namespace may run code in that namespace, and
+// read its Secrets and ConfigMaps.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=fn,categories=goless
@@ -126,7 +127,8 @@ type FunctionSpec struct {
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h')",message="timeout must be 0s, for none, or at most 1h"
+	// +kubebuilder:validation:Pattern=`^(0|([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+)$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) == duration('0s') || duration(self) >= duration('1ms') && duration(self) <= duration('1h')",message="timeout must be 0s, for none, or from 1ms to 1h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// concurrency is how many requests one replica works on at the same time; 0,

@@ -56,11 +56,11 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 		sourceErr, deploymentErr,
 		ensure(ctx, r, fn, desired.Service(fn), &corev1.Service{}, corev1ac.ExtractService),
 	}
-	if desired.Disruptable(fn) {
-		results = append(results, ensure(ctx, r, fn, desired.Budget(fn), &policyv1.PodDisruptionBudget{}, policyv1ac.ExtractPodDisruptionBudget))
+	if desired.Disruptable(fn) && !r.Settings.NoDisruptionBudgets {
+		results = append(results, unlessTaken(ensure(ctx, r, fn, desired.Budget(fn), &policyv1.PodDisruptionBudget{}, policyv1ac.ExtractPodDisruptionBudget)))
 	}
 	if r.Settings.NetworkPolicy {
-		results = append(results, ensure(ctx, r, fn, desired.NetworkPolicy(fn), &networkingv1.NetworkPolicy{}, networkingv1ac.ExtractNetworkPolicy))
+		results = append(results, unlessTaken(ensure(ctx, r, fn, desired.NetworkPolicy(fn), &networkingv1.NetworkPolicy{}, networkingv1ac.ExtractNetworkPolicy)))
 	}
 	var err error
 	seen.Template = template
@@ -69,6 +69,15 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 		seen.Problem = verdict.excess
 	}
 	return seen, err
+}
+
+// unlessTaken is for what a function can do without: somebody's own object of that
+// name is his decision.
+func unlessTaken(err error) error {
+	if _, taken := errors.AsType[*notOwnedError](err); taken {
+		return nil
+	}
+	return err
 }
 
 // ensureDeployment makes the Deployment what it should be, and returns the hash of

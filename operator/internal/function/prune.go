@@ -51,7 +51,7 @@ func (r *Reconciler) pruneOptional(ctx context.Context, fn *v1beta1.Function) er
 	}
 	var errs []error
 	for _, budget := range owned(budgets.Items, fn.UID) {
-		if !desired.Disruptable(fn) {
+		if !desired.Disruptable(fn) || r.Settings.NoDisruptionBudgets {
 			errs = append(errs, r.remove(ctx, &budget))
 		}
 	}

@@ -58,7 +58,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(labelled)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(labelled)).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 4,
+			MaxConcurrentReconciles: 8,
 			ReconciliationTimeout:   reconcileTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, maxBackoff),
 		})

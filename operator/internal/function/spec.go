@@ -51,7 +51,7 @@ func checkSpec(fn *v1beta1.Function) findings {
 		f.say("spec.replicas", "must not be negative")
 	}
 	if timeout := fn.RequestTimeout(); timeout < 0 || timeout > time.Hour {
-		f.say("spec.timeout", "must be 0s, for none, or at most 1h")
+		f.say("spec.timeout", "must be 0s, for none, or from 1ms to 1h")
 	}
 	if fn.Spec.Concurrency < 0 {
 		f.say("spec.concurrency", "must not be negative")

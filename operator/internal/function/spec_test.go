@@ -133,6 +133,31 @@ func TestDisruptionBudget(t *testing.T) {
 	eventually(t, "the budget goes", func() bool { return !exists(t, fn, fn.Name, &policyv1.PodDisruptionBudget{}) })
 }
 
+// A budget that somebody has made under our name is enough, and left alone.
+func TestBudgetOfSomebodyElse(t *testing.T) {
+	namespace := newNamespace(t)
+	theirs := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "own", Namespace: namespace},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))},
+	}
+	if err := cluster.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	fn := create(t, "own", func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Replicas = namespace, new(int32(2)) })
+	serve(t, fn)
+	if now := await(t, fn, fn.Name, &policyv1.PodDisruptionBudget{}, nil); now.ResourceVersion != theirs.ResourceVersion {
+		t.Errorf("it was written: %v", now.ManagedFields)
+	}
+	s := configured
+	s.NoDisruptionBudgets, s.Namespaces = true, []string{namespace}
+	other := create(t, "two", func(fn *v1beta1.Function) {
+		fn.Namespace, fn.Spec.Service, fn.Spec.Replicas = namespace, "", new(int32(2))
+	})
+	budget := await(t, other, other.Name, &policyv1.PodDisruptionBudget{}, ownedByApply)
+	exchangeOperator(t, s, &writeLog{})
+	eventually(t, "the budget goes", func() bool { return !exists(t, other, other.Name, budget) })
+}
+
 // Functions have NetworkPolicies where the administrator wants them to, and no
 // longer than that.
 func TestNetworkPolicy(t *testing.T) {
@@ -263,9 +288,9 @@ func TestSchemaRefusesFields(t *testing.T) {
 		"LongAmount":     {`{"build":{"resources":{"limits":{"cpu":"` + strings.Repeat("9", 40) + `"}}}}`, "such as 2 or 500m"},
 		"Timeout":        {`{"timeout":"-1s"}`, "timeout must be 0s"},
 		"LongTimeout":    {`{"timeout":"61m"}`, "timeout must be 0s"},
-		"NoTimeout":      {`{"timeout":"soon"}`, "spec.timeout"},
+		"NoTimeout":      {`{"timeout":"soon"}`, "spec.timeout in body should match"},
 		"HugeTimeout":    {`{"timeout":"99999999999999999999h"}`, "spec.timeout"},
-		"BuildTimeout":   {`{"build":{"timeout":"0s"}}`, "timeout must be more than 0s"},
+		"BuildTimeout":   {`{"build":{"timeout":"0s"}}`, "timeout must be from 1s to 1h"},
 		"Concurrency":    {`{"concurrency":-1}`, "spec.concurrency"},
 		"HugeNumber":     {`{"concurrency":3000000000}`, "spec.concurrency"},
 		"HugeReplicas":   {`{"replicas":3000000000}`, "spec.replicas"},

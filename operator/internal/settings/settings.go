@@ -44,6 +44,9 @@ type Settings struct {
 	// changes. It needs the rights of deploy/optional/secrets.yaml.
 	WatchSecrets bool `json:"watchSecrets,omitempty"`
 
+	// NoDisruptionBudgets leaves it to others to make PodDisruptionBudgets.
+	NoDisruptionBudgets bool `json:"noDisruptionBudgets,omitempty"`
+
 	// NetworkPolicy gives each function a NetworkPolicy.
 	NetworkPolicy bool `json:"networkPolicy,omitempty"`
 
