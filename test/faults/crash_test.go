@@ -17,11 +17,11 @@ var losses = []struct {
 	short int
 	fault func() wire.Fault
 }{
-	{"crash-before", 5, func() wire.Fault { return wire.Before(world.restart) }},
-	{"crash-after", 5, func() wire.Fault { return wire.After(world.restart) }},
-	{"lost", 7, func() wire.Fault { return wire.After(func() {}) }},
-	{"500-after", 17, func() wire.Fault { return wire.AnswerAfter(500) }},
-	{"504-after", 17, func() wire.Fault { return wire.AnswerAfter(504) }},
+	{"crash-before", 8, func() wire.Fault { return wire.Before(world.restart) }},
+	{"crash-after", 8, func() wire.Fault { return wire.After(world.restart) }},
+	{"lost", 11, func() wire.Fault { return wire.After(func() {}) }},
+	{"500-after", 23, func() wire.Fault { return wire.AnswerAfter(500) }},
+	{"504-after", 23, func() wire.Fault { return wire.AnswerAfter(504) }},
 }
 
 // TestWrites kills the operator before and after each write of each scenario, and

@@ -86,7 +86,7 @@ func chosen(i int, hangs bool, times int) bool {
 	if hangs {
 		return *full && times == 1
 	}
-	return *full || i%20 == 0
+	return *full || i%40 == 0
 }
 
 // TestRefusal makes the API server refuse what the operator needs for as long as

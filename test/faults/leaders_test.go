@@ -92,19 +92,15 @@ var ends = []struct {
 	{"kill -9", 20 * time.Second, func(c *candidate) { c.Kill() }},
 }
 
-// times is how often a case is repeated.
-func times(most int) int {
-	if *full {
-		return most
-	}
-	return 1
-}
-
 // TestFailover ends the leader, and looks at how long it takes until the other one
 // writes.
 func TestFailover(t *testing.T) {
+	times := 1
+	if *full {
+		times = 10
+	}
 	for _, end := range ends {
-		for n := range times(10) {
+		for n := range times {
 			t.Run(fmt.Sprintf("%s %d", end.name, n+1), func(t *testing.T) {
 				var over []*trial
 				defer func() { quiet(t, over) }()
@@ -132,7 +128,10 @@ func TestFailover(t *testing.T) {
 // TestTwoLeaders holds the leader for longer than its lease, lets the other one
 // take over, and lets both run.
 func TestTwoLeaders(t *testing.T) {
-	for n := range times(5) {
+	if !*full {
+		t.Skip("it takes two leases, half a minute, and is for -full")
+	}
+	for n := range 5 {
 		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
 			var over []*trial
 			defer func() { quiet(t, over) }()

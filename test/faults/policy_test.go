@@ -27,7 +27,10 @@ var mutations = []struct{ name, resource, expression string }{
 // Function becomes ready, and the two do not fight for ever: see quiet.
 func TestPolicies(t *testing.T) {
 	var over []*trial
-	for _, mutation := range mutations {
+	for i, mutation := range mutations {
+		if !*full && i%2 == 0 {
+			continue
+		}
 		tr := newTrial(t)
 		over = append(over, tr)
 		tr.mutate(mutation.resource, mutation.expression) // until all are quiet

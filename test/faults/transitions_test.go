@@ -55,7 +55,7 @@ func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values)
 // it with a new Function that is like that from the beginning. Now and then a
 // mistake comes between.
 func TestTransitions(t *testing.T) {
-	steps := 40
+	steps := 25
 	if *full {
 		steps = 2000
 	}
