@@ -102,13 +102,13 @@ func (ns *namespace) operators(n int) []corev1.Pod {
 
 // scaleOperator changes how many replicas of the operator there are, and waits as
 // operators does.
-func (ns *namespace) scaleOperator(n int) []corev1.Pod {
+func (ns *namespace) scaleOperator(n int) {
 	ns.t.Helper()
 	_, err := kubectl(ns.t.Context(), "-n", systemNamespace, "scale", "deployment/"+operatorName, fmt.Sprintf("--replicas=%d", n))
 	if err != nil {
 		ns.t.Fatal(err)
 	}
-	return ns.operators(n)
+	ns.operators(n)
 }
 
 // operatorKeptCalm fails if the operator crashed, recovered from a panic, or was
