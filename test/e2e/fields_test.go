@@ -105,8 +105,10 @@ func TestTimeoutOfRequests(t *testing.T) {
 func TestResourcesOfBuild(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	fn := ns.apply(function("cramped", answering("roomy"), func(spec *v1beta1.FunctionSpec) {
-		little := v1beta1.Amounts{Memory: new(resource.MustParse("48Mi"))}
+	// The compiler holds the table twice.
+	large := answering("roomy") + "\nvar Table = [64 << 20]byte{64<<20 - 1: 1}\n"
+	fn := ns.apply(function("cramped", large, func(spec *v1beta1.FunctionSpec) {
+		little := v1beta1.Amounts{Memory: new(resource.MustParse("64Mi"))}
 		spec.Build = &v1beta1.BuildSpec{Resources: &v1beta1.Resources{Requests: little, Limits: little}}
 	}))
 	fn = ns.stalled(fn, v1beta1.ReasonBuildOutOfMemory)
