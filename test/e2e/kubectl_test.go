@@ -35,11 +35,11 @@ func (ns *namespace) kubectl(args ...string) string {
 
 var forwarding = regexp.MustCompile(`127\.0\.0\.1:(\d+)`)
 
-// forward makes a port of a Service reachable from here until the test ends, and
-// returns where: host and port.
-func forward(t *testing.T, namespace, service, port string) string {
+// forward makes a port of a pod or a Service reachable from here until the test
+// ends, and returns where: host and port.
+func forward(t *testing.T, namespace, target, port string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "kubectl", "-n", namespace, "port-forward", "--address=127.0.0.1", "service/"+service, ":"+port)
+	cmd := exec.CommandContext(t.Context(), "kubectl", "-n", namespace, "port-forward", "--address=127.0.0.1", target, ":"+port)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

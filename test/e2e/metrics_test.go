@@ -35,7 +35,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `)))
 	ns.answers(fn, "")
-	server := startPrometheus(t, forward(t, ns.name, fn.ServiceName(), "metrics"))
+	server := startPrometheus(t, forward(t, ns.name, "service/"+fn.ServiceName(), "metrics"))
 
 	const good, missing = 5, 3
 	for range good - 1 { // ns.answers asked once at least
@@ -134,7 +134,9 @@ func (s promServer) query(ctx context.Context, expression string) (string, error
 func TestOperatorMetrics(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	address := "https://" + forward(t, systemNamespace, operatorName, "metrics") + "/metrics"
+	// The replica that waits for the lease has no reconciles to count.
+	working := ns.operators(2)[0]
+	address := "https://" + forward(t, systemNamespace, "pod/"+working.Name, "metrics") + "/metrics"
 
 	if status, body := ns.scrape(address, ""); status != http.StatusUnauthorized {
 		t.Errorf("without a token the answer is %d: %s", status, body)
