@@ -14,15 +14,15 @@ import (
 var memoryFiles = []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"}
 
 // headroom is the share of the container's memory, in percent, that is left to
-// what the Go runtime does not count: the binary, the kernel's buffers.
+// what the Go runtime does not count: pages of the binary, the kernel's buffers.
 const headroom = 10
 
 // limitMemory makes the garbage collector work harder when the memory of the
 // container runs out, unless GOMEMLIMIT says otherwise. It returns the limit in
 // bytes, 0 if none was set.
 func limitMemory(root fs.FS, getenv func(string) string) int64 {
-	limit := cgroupMemory(root)
-	if getenv("GOMEMLIMIT") != "" || limit == 0 {
+	limit := cgroupMemory(root) - programMemory(root)
+	if getenv("GOMEMLIMIT") != "" || limit <= 0 {
 		return 0
 	}
 	limit = limit / 100 * (100 - headroom)
@@ -48,6 +48,20 @@ func cgroupMemory(root fs.FS) int64 {
 		return 0
 	}
 	return limit
+}
+
+// programMemory returns how much of the container's memory the program takes in
+// bytes: 0 if it was executed from a disk, whose pages the kernel may drop.
+func programMemory(root fs.FS) int64 {
+	const program = "proc/self/exe"
+	if target, err := fs.ReadLink(root, program); err != nil || !strings.HasPrefix(target, "/memfd:") {
+		return 0
+	}
+	info, err := fs.Stat(root, program)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // noLimit is more than any machine has; cgroup v1 says so where there is no

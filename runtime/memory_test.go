@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"math"
 	"runtime/debug"
 	"testing"
@@ -11,6 +12,7 @@ func TestLimitMemory(t *testing.T) {
 	const v2, v1 = "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"
 	tests := map[string]struct {
 		files      map[string]string
+		program    string // what is executed, in place of /function/server; 1000 bytes
 		gomemlimit string
 		want       int64
 	}{
@@ -21,6 +23,8 @@ func TestLimitMemory(t *testing.T) {
 		"Both":          {files: map[string]string{v1: "9223372036854771712\n", v2: "1000000000\n"}, want: 900000000},
 		"NoCgroup":      {},
 		"NotANumber":    {files: map[string]string{v2: "much\n"}},
+		"InMemory":      {files: map[string]string{v2: "268435456\n"}, program: "/memfd:function (deleted)", want: (268435456 - 1000) / 100 * 90},
+		"TooLarge":      {files: map[string]string{v2: "1000\n"}, program: "/memfd:function (deleted)"},
 		"GivenByTheEnv": {files: map[string]string{v2: "268435456\n"}, gomemlimit: "100MiB"},
 	}
 	before := debug.SetMemoryLimit(-1)
@@ -28,9 +32,9 @@ func TestLimitMemory(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			debug.SetMemoryLimit(math.MaxInt64)
-			root := fstest.MapFS{}
+			root := system{fstest.MapFS{"proc/self/exe": {Data: make([]byte, 1000)}}, cmp.Or(test.program, "/function/server")}
 			for file, text := range test.files {
-				root[file] = &fstest.MapFile{Data: []byte(text)}
+				root.MapFS[file] = &fstest.MapFile{Data: []byte(text)}
 			}
 			got := limitMemory(root, func(string) string { return test.gomemlimit })
 			if got != test.want {
@@ -46,3 +50,11 @@ func TestLimitMemory(t *testing.T) {
 		})
 	}
 }
+
+// system has a link to the program that leads to it, whatever its text says.
+type system struct {
+	fstest.MapFS
+	program string
+}
+
+func (s system) ReadLink(string) (string, error) { return s.program, nil }

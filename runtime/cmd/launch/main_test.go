@@ -12,15 +12,6 @@ import (
 	"testing"
 )
 
-const asLaunch = "GOLESS_TEST_LAUNCH"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asLaunch) != "" {
-		main()
-	}
-	os.Exit(m.Run())
-}
-
 func TestLaunch(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
@@ -61,15 +52,7 @@ func TestLaunch(t *testing.T) {
 func TestLaunchOpensThePorts(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	write(t, script, "#!/bin/sh\necho $SERVER_LISTENER $ADMIN_LISTENER; cat\n", 0o755)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(free.Addr().String())
-	if err := errors.Join(err, free.Close()); err != nil {
-		t.Fatal(err)
-	}
-
+	port := freePort(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], script)
 	cmd.Env = append(os.Environ(), asLaunch+"=1", "SERVER_PORT="+port, "ADMIN_PORT=no port",
 		"SERVER_LISTENER=99", "ADMIN_LISTENER=99") // nobody but launch knows its descriptors
@@ -103,9 +86,20 @@ func TestLaunchOpensThePorts(t *testing.T) {
 	}
 }
 
+// The image is small: no node should wait for it.
+func TestSize(t *testing.T) {
+	launch, err := build(t.TempDir(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(launch) > 6_000_000 {
+		t.Errorf("launch has %d bytes, want at most 6 MB", len(launch))
+	}
+}
+
 func pid(cmd *exec.Cmd) string { return strconv.Itoa(cmd.Process.Pid) + " " }
 
-func write(t *testing.T, path, text string, mode os.FileMode) {
+func write(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)

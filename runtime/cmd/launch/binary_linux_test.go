@@ -1,0 +1,225 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The program that runs is as it would be from a file: but for where it is kept.
+func TestBinary(t *testing.T) {
+	s := serve(t, good)
+	l := start(t, s)
+	got := l.describe(t)
+
+	if diff := cmp.Diff([]string{"/function/server"}, got.Args); diff != "" {
+		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+	of := func(prefix string) func(string) bool {
+		return func(variable string) bool { return strings.HasPrefix(variable, prefix) }
+	}
+	want := slices.DeleteFunc(slices.Clone(l.Env), of("FUNCTION_B"))
+	environment := slices.DeleteFunc(got.Environment, of("SERVER_LISTENER="))
+	slices.Sort(want)
+	slices.Sort(environment)
+	if diff := cmp.Diff(slices.Compact(want), environment); diff != "" {
+		t.Errorf("environment (-want +got):\n%s", diff)
+	}
+	if got.Executable != "/memfd:function (deleted)" || !strings.Contains(got.Write, "text file busy") {
+		t.Errorf("the program is executed from %s, and to write that gives %q", got.Executable, got.Write)
+	}
+	for _, file := range got.Files {
+		if strings.Contains(file, "memfd") {
+			t.Errorf("the program has the file that it is executed from: %q", got.Files)
+		}
+	}
+	request := <-s.asked
+	asked := []string{request.Method, request.URL.Path, request.Header.Get("Authorization"), request.Header.Get("Prefer")}
+	if diff := cmp.Diff([]string{"GET", "/v1/binaries/" + testKey, "Bearer " + testCapability, "wait=30"}, asked); diff != "" {
+		t.Errorf("request (-want +got):\n%s", diff)
+	}
+}
+
+// A request that comes while the binary is compiled is answered by it.
+func TestEarlyRequest(t *testing.T) {
+	compiled := make(chan struct{})
+	s := serve(t, func(s *service, w http.ResponseWriter, r *http.Request) {
+		<-compiled
+		good(s, w, r)
+	})
+	l := start(t, s)
+	<-s.asked
+	early := l.connect(t)
+	defer early.Close() //nolint:errcheck // it has been read
+	_, err := io.WriteString(early, "GET / HTTP/1.0\r\n\r\n")
+	close(compiled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(early); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 200 OK") {
+		t.Errorf("got %v and %q", err, answer)
+	}
+}
+
+// What may pass is tried again.
+func TestTriesAgain(t *testing.T) {
+	for name, answers := range map[string][]answer{
+		"Compiling":    {status(404, "compiling"), good},
+		"Busy":         {status(429, "busy"), status(503, "busy"), good},
+		"Broken":       {status(500, "broken"), good},
+		"Truncated":    {truncated, good},
+		"Empty":        {status(200, ""), good},
+		"Stalled":      {stalled, good},
+		"Slow":         {slow},
+		"Forged":       {forged, unsigned, good},
+		"OfAnotherKey": {goodFor("other"), good},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, answers...)
+			l := start(t, s, testStall+"=500ms")
+			l.describe(t)
+			if got := int(s.count.Load()); got < len(answers) {
+				t.Errorf("the binary came with request %d, want %d", got, len(answers))
+			}
+		})
+	}
+}
+
+// The service may restart while it is asked.
+func TestServiceRestarts(t *testing.T) {
+	first := serve(t, waiting)
+	l := start(t, first)
+	<-first.asked
+	first.stop()
+	serveAt(t, first.Listener.Addr().String(), newKey(1), good)
+	l.describe(t)
+}
+
+// What will not pass, or not soon enough, is told.
+func TestGivesUp(t *testing.T) {
+	const soon = testPatience + "=1200ms"
+	const sooner = testStall + "=300ms"
+	for name, test := range map[string]struct {
+		answer      answer
+		private     byte
+		environment []string
+		want        string
+	}{
+		"WrongCapability": {status(403, "wrong capability"), 1, nil, "see its log if it does not (the build service answers 403 Forbidden: wrong capability)"},
+		"NoCapability":    {status(401, "none"), 1, nil, "(the build service answers 401 Unauthorized: none)"},
+		"TooLarge":        {tooLarge, 1, nil, "the binary is larger than 256 MiB"},
+		"Forged":          {forged, 1, nil, "what came is not what the build service has signed, and was not executed"},
+		"Unsigned":        {unsigned, 1, nil, "what came is not what the build service has signed"},
+		"OfAnotherKey":    {goodFor("other"), 1, nil, "what came is not what the build service has signed"},
+		"Stranger":        {good, 2, nil, "somebody else answers in place of the build service"},
+		"Compiling":       {status(404, "compiling\nlong"), 1, []string{soon}, ": the build service answers 404 Not Found: compiling; see the log of"},
+		"Truncated":       {truncated, 1, []string{soon}, "the download failed: unexpected EOF"},
+		"Silent":          {waiting, 1, []string{soon, sooner}, "the build service sent nothing for too long"},
+		"Stalled":         {stalled, 1, []string{soon, sooner}, "the build service sent nothing for too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serveAt(t, "127.0.0.1:0", newKey(test.private), test.answer)
+			l := start(t, s, test.environment...)
+			code, message := l.end(t)
+			if code != exitNoBinary || !strings.HasPrefix(message, "launch: no binary to execute: ") || !strings.Contains(message, test.want) {
+				t.Errorf("it ended with %d and %q, want %d and %q", code, message, exitNoBinary, test.want)
+			}
+			if log := l.stderr.String(); !strings.HasSuffix(log, message) || strings.Count(log, "\n") > 2 {
+				t.Errorf("it wrote\n%s", log)
+			}
+		})
+	}
+}
+
+func TestNoService(t *testing.T) {
+	l := prepare(t, "https://127.0.0.1:"+freePort(t), testPatience+"=3s")
+	l.start(t)
+	code, message := l.end(t)
+	if code != exitNoBinary || !strings.Contains(message, "cannot reach the build service: dial tcp 127.0.0.1:") {
+		t.Errorf("it ended with %d and %q", code, message)
+	}
+	if log := l.stderr.String(); !strings.HasPrefix(log, "launch: waiting for the binary: cannot reach the build service: ") {
+		t.Errorf("it wrote\n%s", log)
+	}
+}
+
+func TestWrongVariables(t *testing.T) {
+	for variable, want := range map[string]string{
+		"FUNCTION_BUILD_SERVICE=http://plain": `launch: FUNCTION_BUILD_SERVICE is "http://plain": want an https URL` + "\n",
+		"FUNCTION_BINARY_PUBLIC_KEY=short":    `launch: FUNCTION_BINARY_PUBLIC_KEY is "short": want an Ed25519 key, 43 characters of base64` + "\n",
+	} {
+		l := prepare(t, "https://127.0.0.1:1", variable)
+		l.start(t)
+		if code, message := l.end(t); code != exitNoBinary || message != want {
+			t.Errorf("it ended with %d and %q, want %d and %q", code, message, exitNoBinary, want)
+		}
+	}
+}
+
+// As the first process of a container, the launcher gets only the signals that it
+// asks for.
+func TestTerminated(t *testing.T) {
+	s := serve(t, waiting)
+	l := prepare(t, s.URL)
+	inProcessNamespace(l)
+	l.start(t)
+	<-s.asked
+	if err := l.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	want := "launch: asked to end before the binary was here: the build service has not answered yet, it may be compiling\n"
+	if code, message := l.end(t); code != 143 || message != want {
+		t.Errorf("it ended with %d and %q, want 143 and %q", code, message, want)
+	}
+}
+
+// inProcessNamespace makes the launcher the first process of a namespace.
+func inProcessNamespace(l *launcher) {
+	l.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	if os.Getuid() != 0 {
+		l.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+	}
+}
+
+// Where memory cannot be executed, a file is, and nothing is left of it.
+func TestNoMemory(t *testing.T) {
+	t.Run("Unknown", func(t *testing.T) { testNoMemory(t, "unknown") })
+	t.Run("Forbidden", func(t *testing.T) {
+		if os.Getuid() != 0 {
+			t.Skip("only root can forbid the execution of memory, in a process namespace")
+		}
+		testNoMemory(t, "forbidden")
+	})
+}
+
+func testNoMemory(t *testing.T, memory string) {
+	dir := t.TempDir()
+	l := prepare(t, serve(t, good).URL, testMemory+"="+memory, "TMPDIR="+dir)
+	inProcessNamespace(l)
+	l.start(t)
+	got := l.describe(t)
+	if !strings.HasPrefix(got.Executable, dir+"/function-") || !strings.Contains(got.Write, "text file busy") {
+		t.Errorf("the program is executed from %s, and to write that gives %q", got.Executable, got.Write)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left in the directory: %v, %v", left, err)
+	}
+}
+
+// BenchmarkBinary is the time from the start of a launcher to the first answer of
+// a program of 10 MB, as most functions are.
+func BenchmarkBinary(b *testing.B) {
+	s := serve(b, good)
+	s.content = append(slices.Clone(program), make([]byte, 10_000_000-len(program))...)
+	for b.Loop() {
+		l := start(b, s)
+		l.describe(b)
+		_ = l.Process.Kill() // its cleanup waits for it
+	}
+}

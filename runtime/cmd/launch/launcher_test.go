@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What a test changes in the launcher, which is this program, executed again.
+const (
+	asLaunch           = "GOLESS_TEST_LAUNCH"
+	testTerminationLog = "GOLESS_TEST_TERMINATION_LOG"
+	testPatience       = "GOLESS_TEST_PATIENCE"
+	testStall          = "GOLESS_TEST_STALL"
+	testMemory         = "GOLESS_TEST_MEMORY" // forbidden or unknown
+)
+
+// program is the binary that the tests launch.
+var program []byte
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asLaunch) != "" {
+		change()
+		main()
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "launch")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is the system's for temporary files
+	if program, err = build(dir, "./testdata/program"); err != nil {
+		panic(err)
+	}
+	return m.Run()
+}
+
+// build returns a program as the images have it.
+func build(dir, source string) ([]byte, error) {
+	file := filepath.Join(dir, "program")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w: %s", err, out)
+	}
+	return os.ReadFile(file)
+}
+
+func change() {
+	terminationLog = os.Getenv(testTerminationLog)
+	for variable, duration := range map[string]*time.Duration{testPatience: &patience, testStall: &stall} {
+		if text := os.Getenv(variable); text != "" {
+			*duration, _ = time.ParseDuration(text)
+		}
+	}
+	switch os.Getenv(testMemory) {
+	case "unknown":
+		memfdCreate = 0
+	case "forbidden": // in a process namespace of its own
+		if err := os.WriteFile("/proc/sys/vm/memfd_noexec", []byte("2"), 0); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// A launcher is a process that has a binary to launch.
+type launcher struct {
+	*exec.Cmd
+	port           string
+	stderr         bytes.Buffer
+	terminationLog string
+}
+
+// start starts a launcher that asks s for the binary.
+func start(t testing.TB, s *service, environment ...string) *launcher {
+	t.Helper()
+	l := prepare(t, s.URL, environment...)
+	l.start(t)
+	return l
+}
+
+func prepare(t testing.TB, url string, environment ...string) *launcher {
+	t.Helper()
+	l := &launcher{port: freePort(t), terminationLog: filepath.Join(t.TempDir(), "termination-log")}
+	write(t, l.terminationLog, "", 0o600)
+	l.Cmd = exec.CommandContext(t.Context(), os.Args[0])
+	l.Env = append(os.Environ(), asLaunch+"=1", testTerminationLog+"="+l.terminationLog, "SERVER_PORT="+l.port,
+		"FUNCTION_BUILD_SERVICE="+url, "FUNCTION_BINARY="+testKey,
+		"FUNCTION_BINARY_CAPABILITY="+testCapability, "FUNCTION_BINARY_PUBLIC_KEY="+public(newKey(1)))
+	l.Env = append(l.Env, environment...)
+	l.Stderr = &l.stderr
+	return l
+}
+
+func (l *launcher) start(t testing.TB) {
+	t.Helper()
+	if err := l.Start(); err != nil {
+		t.Fatal(err)
+	}
+	hang := time.AfterFunc(time.Minute, func() { _ = l.Process.Kill() }) // so that a test fails, and with a reason
+	t.Cleanup(func() {
+		hang.Stop()
+		_ = l.Process.Kill() // it may have ended
+		_ = l.Wait()
+	})
+}
+
+// connect connects to the function's port as soon as it is open.
+func (l *launcher) connect(t testing.TB) net.Conn {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		connection, err := net.Dial("tcp", "127.0.0.1:"+l.port)
+		if err == nil {
+			return connection
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) > time.Minute {
+			t.Fatal(err)
+		}
+	}
+}
+
+// description is what the program says of itself.
+type description struct {
+	Args, Environment, Files []string
+	Executable, Write        string
+}
+
+// describe asks the program, whether it runs already or not.
+func (l *launcher) describe(t testing.TB) (d description) {
+	t.Helper()
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return l.connect(t), nil },
+	}}
+	response, err := client.Get("http://function/")
+	if err != nil {
+		code, message := l.end(t)
+		t.Fatalf("%v: the launcher ended with %d: %s", err, code, message)
+	}
+	defer response.Body.Close() //nolint:errcheck // it has been read
+	if err := json.NewDecoder(response.Body).Decode(&d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// end waits for the end of a launcher, and returns its exit code and its
+// termination message.
+func (l *launcher) end(t testing.TB) (code int, message string) {
+	t.Helper()
+	_ = l.Wait() // the state has it
+	text, err := os.ReadFile(l.terminationLog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.ProcessState.ExitCode(), string(text)
+}
+
+func freePort(t testing.TB) string {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	if err := errors.Join(err, free.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return port
+}

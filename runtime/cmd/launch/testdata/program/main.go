@@ -1,0 +1,47 @@
+// Command program is a binary for the tests of launch: it serves what it knows of
+// its own process, on the listener that it inherits.
+package main
+
+import (
+	"encoding/json"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+func main() {
+	fd, err := strconv.Atoi(os.Getenv("SERVER_LISTENER"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	listener, err := net.FileListener(os.NewFile(uintptr(fd), "listener"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	log.Fatal(http.Serve(listener, http.HandlerFunc(describe)))
+}
+
+func describe(w http.ResponseWriter, _ *http.Request) {
+	var files []string
+	descriptors, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, descriptor := range descriptors {
+		if target, err := os.Readlink(descriptor); err == nil { // one was that of the list
+			files = append(files, target)
+		}
+	}
+	executable, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = os.OpenFile("/proc/self/exe", os.O_WRONLY, 0)
+	answer := map[string]any{"Args": os.Args, "Environment": os.Environ(), "Executable": executable, "Files": files, "Write": err.Error()}
+	if err := json.NewEncoder(w).Encode(answer); err != nil {
+		log.Print(err)
+	}
+}
