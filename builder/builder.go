@@ -37,6 +37,14 @@ type Builder struct {
 	// SlowTimeout with a toolchain that is slow.
 	Timeout time.Duration
 
+	// Memory bounds what the processes of a build use together, in bytes. 0 leaves
+	// it to the container, which is right as long as it has nothing else to do.
+	Memory int64
+
+	// Compiled is called as soon as nothing but linking is left, unless it is nil:
+	// the source compiles. Builds that are not of the common kind never call it.
+	Compiled func()
+
 	// Trace receives the commands that are executed, unless it is nil.
 	Trace io.Writer
 }
@@ -86,17 +94,19 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 // make puts the binary in its place when it is complete, and never before.
 func (b *Builder) make(ctx context.Context, written *program.Program, output string) (*gotool.Result, error) {
 	started := time.Now()
-	if err := b.Toolchain.Fetch(ctx, gotool.Fetch{Program: written, Timeout: b.timeout() / 2, Trace: b.Trace}); err != nil {
+	if err := b.Toolchain.Fetch(ctx, gotool.Fetch{Program: written, Timeout: b.timeout() / 2, Memory: b.Memory, Trace: b.Trace}); err != nil {
 		return nil, err
 	}
 	unfinished := output + ".unfinished"
 	defer os.Remove(unfinished) //nolint:errcheck // it is gone when all went well
 	result, err := b.Toolchain.Build(ctx, gotool.Build{
-		Program: written,
-		Output:  unfinished,
-		Timeout: b.timeout() - time.Since(started).Truncate(time.Second),
-		Trace:   b.Trace,
-		Vet:     true,
+		Program:  written,
+		Output:   unfinished,
+		Timeout:  b.timeout() - time.Since(started).Truncate(time.Second),
+		Memory:   b.Memory,
+		Compiled: b.Compiled,
+		Trace:    b.Trace,
+		Vet:      true,
 	})
 	if err != nil {
 		return nil, err

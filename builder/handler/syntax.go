@@ -15,6 +15,10 @@ func (s *source) parse() {
 		if !f.isGo {
 			continue
 		}
+		if offset, message := tooDeep(f.Data); message != "" {
+			s.reportAt(f, offset, message)
+			continue
+		}
 		syntax, errs := parseFile(tokens, f, 0)
 		if len(errs) == 0 {
 			f.syntax, f.tokens = syntax, tokens.File(syntax.FileStart)

@@ -124,7 +124,7 @@ func newRoot(s streams, environ []string) *cobra.Command {
 	root.AddCommand(
 		newValidate(s), newVet(s, environ), newFix(s, environ), newTidy(s, environ),
 		newGenerate(s), newBuild(s, environ), newRun(s, environ), newTest(s, environ),
-		newPack(s), newUnpack(s), newVersion(environ),
+		newPack(s), newUnpack(s), newServe(s, environ), newVersion(environ),
 	)
 	root.SetIn(s.in)
 	root.SetOut(s.out)

@@ -41,6 +41,14 @@ type Build struct {
 	// Timeout is the longest time that the build may take.
 	Timeout time.Duration
 
+	// Memory bounds what the processes of the build use together, in bytes. 0
+	// leaves it to the container.
+	Memory int64
+
+	// Compiled is called when only the linker is left, unless it is nil. Builds
+	// that the go command does never call it.
+	Compiled func()
+
 	// Trace receives the commands that are executed, unless it is nil.
 	Trace io.Writer
 
@@ -81,6 +89,8 @@ func (t *Toolchain) Build(ctx context.Context, b Build) (*Result, error) {
 		Read:  []string{t.Root, t.Cache, t.Modules, b.Program.Dir},
 		Write: []string{work, filepath.Dir(b.Output)},
 		Open:  !t.Sealed,
+
+		Memory: uint64(max(b.Memory, 0)),
 	}
 	if t.Slow != "" {
 		if err := os.MkdirAll(t.Cache, 0o755); err != nil {

@@ -112,7 +112,7 @@ func (d *direct) run(ctx context.Context, c command) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.args, c.stdin = []string{directMode}, bytes.NewReader(encoded)
+	c.args, c.stdin, c.stdout = []string{directMode}, bytes.NewReader(encoded), &progress{d.Compiled}
 	c.env = append(c.env, "GOROOT=") // the linker would write it down
 	return d.Toolchain.run(ctx, c)
 }
@@ -173,16 +173,37 @@ func (d *direct) writeConfig(name, more string, paths []string) (string, error) 
 	return file, os.WriteFile(file, b.Bytes(), 0o600)
 }
 
+// linking is what runAll says when only the linker is left.
+const linking = "linking"
+
+// A progress reads what runAll says.
+type progress struct {
+	compiled func()
+}
+
+// Write never fails.
+func (p *progress) Write(said []byte) (int, error) {
+	if p.compiled != nil && bytes.Contains(said, []byte(linking)) {
+		p.compiled()
+		p.compiled = nil
+	}
+	return len(said), nil
+}
+
 // runAll is what the sandbox does in directMode: it reads commands as JSON and
-// executes them until one fails.
+// executes them until one fails. What they write is not for anybody, as it is not
+// in the form of the go command; what keeps them from writing it is.
 func runAll(stdin io.Reader, stdout io.Writer) error {
 	var commands [][]string
 	if err := json.NewDecoder(stdin).Decode(&commands); err != nil {
 		return fmt.Errorf("reading the commands: %w", err)
 	}
-	for _, command := range commands {
+	for i, command := range commands {
+		if i == len(commands)-1 {
+			fmt.Fprintln(stdout, linking)
+		}
 		cmd := exec.Command(command[0], command[1:]...)
-		cmd.Stdout, cmd.Stderr = stdout, os.Stderr
+		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = tied(&syscall.SysProcAttr{})
 		if err := cmd.Run(); err != nil {
 			fmt.Fprintln(os.Stderr, err) // which signal, before all

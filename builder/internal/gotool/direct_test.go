@@ -23,9 +23,12 @@ func planned(t *testing.T) *Toolchain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := toolchain.MakePlan(t.Context(), write(t, "package p\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n\t\"text/template\"\n)\n\nvar _ = fmt.Sprint(template.New(\"\"))\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"))
-	if err != nil {
-		t.Fatal(err)
+	p := write(t, "package p\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n\t\"text/template\"\n)\n\nvar _ = fmt.Sprint(template.New(\"\"))\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n")
+	var plan *Plan
+	for range 2 { // what the first compiles is in the cache for the second
+		if plan, err = toolchain.MakePlan(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
 	}
 	data, err := json.Marshal(plan)
 	if err != nil {
@@ -98,6 +101,32 @@ func TestDirectBuild(t *testing.T) {
 			byGo.Plan = ""
 			if !bytes.Equal(buildAndVet(t, toolchain, p, c.warnings), buildAndVet(t, &byGo, p, c.warnings)) {
 				t.Error("the plan makes another binary than the go command")
+			}
+		})
+	}
+}
+
+// TestCompiled is told between the compiler and the linker, or not at all.
+func TestCompiled(t *testing.T) {
+	toolchain := planned(t)
+	for name, c := range map[string]struct {
+		source string
+		want   int
+	}{
+		"Smallest": {hello, 1},
+		"Wrong":    {hello + "\nvar x int = \"\"\n", 0},
+		"Module":   {withModule, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, told := filepath.Join(t.TempDir(), "server"), 0
+			_, err := toolchain.Build(t.Context(), Build{Program: write(t, c.source), Output: output, Timeout: time.Minute, Compiled: func() {
+				told++
+				if isFile(output) {
+					t.Error("it is linked already")
+				}
+			}})
+			if told != c.want || (name == "Wrong") == (err == nil) {
+				t.Errorf("it was told %d times, want %d: %v", told, c.want, err)
 			}
 		})
 	}

@@ -1,8 +1,10 @@
 package gotool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"goless.io/builder/handler"
 	"goless.io/builder/internal/program"
 )
 
@@ -21,8 +24,14 @@ type Fetch struct {
 	// Timeout is the longest time that it may take, 0 for any.
 	Timeout time.Duration
 
+	// Memory bounds what the go command uses, in bytes. 0 leaves it to the
+	// container.
+	Memory int64
+
 	// Trace receives what the go command says that it downloads, unless it is nil.
 	Trace io.Writer
+
+	space int64 // for the modules, in bytes; 0 means maxModules
 }
 
 // Fetch fetches the modules that a program needs beside those of the toolchain,
@@ -94,12 +103,16 @@ func (t *Toolchain) load(ctx context.Context, f Fetch, work string, args ...stri
 		// So that whoever removes the directory can.
 		args = slices.Insert(args, 1, "-modcacherw")
 	}
-	r, err := t.run(ctx, command{
-		box:  sandbox{Open: true},
+	c := command{
+		box:  sandbox{Open: true, Memory: uint64(max(f.Memory, 0))},
 		dir:  f.Program.Dir,
 		env:  t.environ(work, t.modules(f.Program), true),
 		args: append([]string{t.command()}, args...),
-	})
+	}
+	if t.Sealed {
+		c.disk, c.space = t.modules(f.Program), cmp.Or(f.space, maxModules)
+	}
+	r, err := t.run(ctx, c)
 	if f.Trace != nil && r != nil {
 		if _, err := f.Trace.Write(r.stderr.Bytes()); err != nil {
 			return nil, fmt.Errorf("writing the commands: %w", err)
@@ -110,7 +123,10 @@ func (t *Toolchain) load(ctx context.Context, f Fetch, work string, args ...stri
 	}
 	lines := t.hidePaths(f.Program, r.stderr.String())
 	switch {
-	case r.killed():
+	case errors.Is(err, errDisk):
+		const says = "the modules that it requires take more than %d MiB, require fewer of them"
+		return nil, compileError([]handler.Diagnostic{handler.NewDiagnostic("go.mod", 1, 1, fmt.Sprintf(says, c.space>>20))}, false)
+	case r.killed(), mentions(lines, outOfMemory...):
 		return nil, ErrOutOfMemory
 	case mentions(lines, "file size limit exceeded", "file too large"):
 		return nil, fmt.Errorf("a module is larger than %d MiB: %w", MaxFileSize>>20, unexpected(lines))

@@ -169,3 +169,13 @@ func TestFetchEnds(t *testing.T) {
 		t.Errorf("Fetch: %v, want ErrFetch because of the time", err)
 	}
 }
+
+func TestFetchOfTooMuch(t *testing.T) {
+	_, url := serveModules(t)
+	p := write(t, pinned(t, "current", libraries))
+	err := machine(t, url).Fetch(t.Context(), Fetch{Program: p, Timeout: fetchTimeout, space: 1 << 20})
+	failure, ok := errors.AsType[*CompileError](err)
+	if want := "go.mod:1:1: the modules that it requires take more than 1 MiB, require fewer of them"; !ok || failure.Error() != want {
+		t.Errorf("Fetch: %v, want %s", err, want)
+	}
+}

@@ -23,7 +23,7 @@ func (t *Toolchain) explain(p *program.Program, r *result) error {
 	}
 	rest = append(rest, t.hidePaths(p, r.stderr.String())...)
 	switch {
-	case r.killed() || mentions(rest, "signal: killed", "runtime: out of memory", "cannot allocate memory"):
+	case r.killed() || mentions(rest, append(outOfMemory, "signal: killed")...):
 		return ErrOutOfMemory
 	case mentions(rest, "file size limit exceeded", "file too large"):
 		return ErrTooLarge
@@ -44,6 +44,15 @@ func (t *Toolchain) explain(p *program.Program, r *result) error {
 	default:
 		return unexpected(rest)
 	}
+}
+
+// outOfMemory is what programs in Go say, and what the kernel does, when there is
+// no more.
+var outOfMemory = []string{
+	"runtime: out of memory",
+	"fatal error: out of memory",
+	"fatal error: runtime: cannot allocate",
+	"cannot allocate memory",
 }
 
 // mentions reports whether one of lines holds one of signs.

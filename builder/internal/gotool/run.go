@@ -3,6 +3,7 @@ package gotool
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +32,11 @@ type command struct {
 	args  []string // the name included
 	stdin io.Reader
 
-	// stdout and stderr take the place of the result's, if stdout is not nil.
+	// disk is a directory whose files may have so many bytes, unless it is empty.
+	disk  string
+	space int64
+
+	// stdout and stderr take the place of the result's, unless they are nil.
 	stdout, stderr io.Writer
 }
 
@@ -50,14 +55,28 @@ func (t *Toolchain) run(ctx context.Context, c command) (*result, error) {
 	cmd.Stdout = &bounded{to: &r.stdout, left: maxOutput}
 	cmd.Stderr = &bounded{to: &r.stderr, left: maxOutput}
 	if c.stdout != nil {
-		cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
+		cmd.Stdout = c.stdout
+	}
+	if c.stderr != nil {
+		cmd.Stderr = c.stderr
 	}
 	// A process group of its own, so that the compilers end with the go command.
 	cmd.SysProcAttr = tied(&syscall.SysProcAttr{Setpgid: true})
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 
-	err = cmd.Run()
+	if err = cmd.Start(); err == nil {
+		unlimited := limitMemory(cmd.Process.Pid, c.box.Memory)
+		full := limitDisk(cmd.Process.Pid, c.disk, c.space)
+		err = cmd.Wait()
+		unlimited()
+		if full() {
+			err = errDisk
+		}
+		if !cmd.ProcessState.Exited() {
+			bury(cmd.Process.Pid)
+		}
+	}
 	r.state = cmd.ProcessState
 	if cause := context.Cause(ctx); cause != nil {
 		return &r, cause
@@ -66,6 +85,18 @@ func (t *Toolchain) run(ctx context.Context, c command) (*result, error) {
 		return &r, fmt.Errorf("starting the go command: %w", err)
 	}
 	return &r, err
+}
+
+// bury ends and awaits what is left of a process group whose leader was killed.
+// The first process of a container, which a builder may be, inherits it, and
+// nobody else would ever ask how it has ended.
+func bury(group int) {
+	_ = syscall.Kill(-group, syscall.SIGKILL) // mostly there is nobody left
+	for {
+		if _, err := syscall.Wait4(-group, nil, 0, nil); err != nil && !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
 }
 
 // command returns the path of the go command.

@@ -34,7 +34,8 @@ type sandbox struct {
 	// Open leaves the file system and the network alone.
 	Open bool
 
-	// Memory bounds what each process can allocate, in bytes, unless it is 0.
+	// Memory bounds what each process can allocate, and, on Linux, what all of
+	// them use together, in bytes, unless it is 0.
 	Memory uint64
 }
 

@@ -5,8 +5,8 @@
 // Compiling what a stranger wrote is safe as long as nothing around it can be
 // reached, so the environment of the go command is assembled from nothing, and
 // every build has limits on time, file size and, where the kernel has Landlock,
-// on the files and the network. Memory is limited by the container. The modules
-// that a stranger requires are fetched before that, by a go command that has a
+// on the files and the network. Memory is limited by the container, and by the
+// builder where that builds for many. The modules that a stranger requires are fetched before that, by a go command that has a
 // network and compiles nothing.
 package gotool
 

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/service"
+	"goless.io/builder/remote"
+)
+
+const serveExample = `  # what deploy/ runs in the cluster
+  builder serve --listen :8443 --seed-file /etc/goless/build/seed --store /var/lib/goless
+
+  # on this machine
+  head -c 32 /dev/urandom > seed && builder serve --seed-file seed --store ./store`
+
+func newServe(s streams, environ []string) *cobra.Command {
+	v := &buildService{streams: s, environ: environ}
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Build for many: the build service of a cluster",
+		Long: `Build for many: the build service of a cluster. The operator orders binaries, and
+the pods of functions fetch them, over HTTPS.
+
+A seed of 32 random bytes is all that replicas and the operator share. Results are
+kept on disk, and those that were not used for longest are thrown out. Memory and
+time of each build are limited as in the container that builds in a pod.`,
+		Example: serveExample,
+		Args:    arguments,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
+	}
+	cmd.Flags().StringVar(&v.listen, "listen", "localhost:8443", "`address` to listen on")
+	cmd.Flags().StringVar(&v.metrics, "metrics-listen", "", "`address` to listen on for Prometheus, in plain HTTP")
+	cmd.Flags().StringVar(&v.seed, "seed-file", "", "`file` of 32 random bytes, from which all keys are derived")
+	cmd.Flags().StringVar(&v.config.Store, "store", "", "`directory` for results, which nobody else writes to")
+	cmd.Flags().Int64Var(&v.storeSize, "store-size", 2048, "bound of what the store keeps, in `MiB`")
+	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "how many builds go on at a time; one of them is kept for namespaces that have none (default one a processor and one more)")
+	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", 10*time.Minute, "the most that a build may take, whatever is ordered")
+	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", 768, "the most that a build may use, in `MiB`, whatever is ordered")
+	cmd.Flags().StringVar(&v.peers, "peers", "", "`name:port` of all replicas, which are asked for what is not here")
+	for _, required := range []string{"seed-file", "store"} {
+		_ = cmd.MarkFlagRequired(required) // it is a flag
+	}
+	return cmd
+}
+
+type buildService struct {
+	streams
+	environ              []string
+	listen, metrics      string
+	seed, peers          string
+	storeSize, maxMemory int64 // in MiB
+	config               service.Config
+}
+
+func (v *buildService) run(ctx context.Context) error {
+	if err := v.configure(ctx); err != nil {
+		return err
+	}
+	built, err := service.New(v.config)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", v.listen)
+	if err != nil {
+		return err
+	}
+	for _, note := range v.config.Toolchain.Notes() {
+		v.config.Log.Warn(note)
+	}
+	v.config.Log.Info("serving", "address", listener.Addr().String(), "toolchain", v.config.Toolchain.Version)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	metrics := make(chan error, 1)
+	go func() {
+		defer stop() // whichever ends first ends both
+		metrics <- v.serveMetrics(ctx, built)
+	}()
+	err = built.Serve(ctx, listener)
+	stop()
+	return errors.Join(err, <-metrics)
+}
+
+// serveMetrics returns when ctx ends.
+func (v *buildService) serveMetrics(ctx context.Context, built *service.Service) error {
+	if v.metrics == "" {
+		<-ctx.Done()
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", v.metrics)
+	if err != nil {
+		return err
+	}
+	return built.ServeMetrics(ctx, listener)
+}
+
+// configure makes a configuration of flags and files.
+func (v *buildService) configure(ctx context.Context) error {
+	if v.storeSize <= 0 || v.maxMemory <= 0 || v.config.Parallel < 0 || v.config.MaxTimeout <= 0 {
+		return errors.New("bounds must be positive, see: builder serve --help")
+	}
+	v.config.StoreSize, v.config.MaxMemory = v.storeSize<<20, v.maxMemory<<20
+	v.config.Log = slog.New(slog.NewJSONHandler(v.err, nil))
+	seed, err := os.ReadFile(v.seed)
+	if err != nil {
+		return fmt.Errorf("reading the seed, which the operator makes when it starts: %w", err)
+	}
+	if v.config.Keys, err = remote.NewKeys(seed); err != nil {
+		return fmt.Errorf("%s: %w", v.seed, err)
+	}
+	if v.peers != "" {
+		if v.config.Peers, err = service.Lookup(v.peers); err != nil {
+			return fmt.Errorf("--peers: %w", err)
+		}
+	}
+	v.config.Toolchain, err = gotool.Find(ctx, v.environ)
+	return err
+}

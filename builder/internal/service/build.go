@@ -1,0 +1,183 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"goless.io/builder"
+	"goless.io/builder/remote"
+)
+
+// order begins what an order asks for, or joins those who have asked for the same
+// before. The error is errFull or
+// errEnding.
+func (s *Service) order(key string, o remote.Order) (*flight, error) {
+	return s.builds.start(key, func() (func(context.Context, *flight), error) {
+		place, err := s.queue.enter(o.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		entered := time.Now()
+		return func(ctx context.Context, f *flight) {
+			defer s.news.tell()
+			defer s.queue.leave(place)
+			s.news.tell()
+			ctx, found := s.askBeside(ctx, key)
+			select {
+			case <-ctx.Done():
+			case <-place.turn:
+				f.report = s.build(ctx, f, key, o, time.Since(entered))
+			}
+			if found() && f.report == nil {
+				known, _ := s.store.find(key)
+				f.report = known.Report
+			}
+		}, nil
+	})
+}
+
+// askBeside asks other replicas for what they have built, while this one begins
+// to. The context ends when one of them has it, which found tells, and when ctx
+// ends.
+func (s *Service) askBeside(ctx context.Context, key string) (_ context.Context, found func() bool) {
+	building, stop := context.WithCancel(ctx)
+	asking, enough := context.WithCancel(ctx)
+	answered := make(chan bool, 1)
+	go func() {
+		fetched := s.fetchAny(asking, key, 0)
+		if fetched {
+			stop()
+		}
+		answered <- fetched
+	}()
+	return building, func() bool {
+		enough()
+		defer stop()
+		return <-answered
+	}
+}
+
+// build builds, stores the result, and returns the report. There is none when ctx
+// has ended.
+func (s *Service) build(ctx context.Context, f *flight, key string, o remote.Order, waited time.Duration) json.RawMessage {
+	started := time.Now()
+	maker := s.builder(f, o)
+	report := s.result(ctx, maker, key, o.Source)
+	cancelled := ctx.Err() != nil
+	outcome := string(report.Reason)
+	if cancelled {
+		outcome = "Cancelled"
+	}
+	took := time.Since(started)
+	s.metrics.built(outcome, took, waited)
+	s.config.Log.Info("build", append([]any{
+		"namespace", o.Namespace, "key", short(key), "reason", outcome, "message", report.Message,
+		"duration", rounded(took), "waited", rounded(waited),
+	}, f.phases()...)...)
+	if cancelled {
+		return nil
+	}
+	data, err := report.Marshal()
+	if err != nil {
+		s.config.Log.Error("report", "key", short(key), "error", err)
+		return nil
+	}
+	return data
+}
+
+// phases says for the log when the source was known to compile, if it was.
+func (f *flight) phases() []any {
+	if f.isCompiled() {
+		return []any{"compiled", rounded(f.took)}
+	}
+	return nil
+}
+
+// builder returns the Builder for an order, within the ceilings of the service.
+func (s *Service) builder(f *flight, o remote.Order) *builder.Builder {
+	started := time.Now()
+	toolchain := *s.config.Toolchain
+	toolchain.Network = slices.Clone(toolchain.Network)
+	for name, value := range o.Environment {
+		toolchain.Network = append(toolchain.Network, name+"="+value)
+	}
+	return &builder.Builder{
+		Toolchain: &toolchain,
+		Timeout:   min(o.Timeout, s.config.MaxTimeout),
+		Memory:    min(cmp.Or(o.Memory, defaultMemory), s.config.MaxMemory),
+		Compiled: func() {
+			f.took = time.Since(started)
+			close(f.compiled)
+		},
+	}
+}
+
+// result builds and keeps what came of it, if it would come of it again.
+func (s *Service) result(ctx context.Context, b *builder.Builder, key, source string) (report builder.Report) {
+	started := time.Now()
+	failed := func(err error) builder.Report { return builder.NewReport(b, time.Since(started), err) }
+	defer func() {
+		if p := recover(); p != nil { // one source must not end the builds of others
+			report = failed(fmt.Errorf("the builder panics, which is a bug of Goless: %v", p))
+		}
+	}()
+	dir, err := s.store.temporary()
+	if err != nil {
+		return failed(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // the next process does it otherwise
+	binary := filepath.Join(dir, "server")
+	built, err := b.Build(ctx, []byte(source), binary)
+	report = failed(err)
+	switch report.Reason {
+	case builder.Built:
+		report.Warnings = built.Warnings
+		if err := s.keep(key, report, binary); err != nil {
+			return failed(err)
+		}
+	case builder.CompileFailed, builder.InvalidSource:
+		if err := s.keep(key, report, ""); err != nil {
+			s.config.Log.Warn("a failure is not remembered", "key", short(key), "error", err)
+		}
+	}
+	return report
+}
+
+// keep signs a binary, if there is one, and stores the result.
+func (s *Service) keep(key string, report builder.Report, binary string) error {
+	data, err := report.Marshal()
+	if err != nil {
+		return err
+	}
+	r := record{Report: data}
+	if binary == "" {
+		return s.store.put(key, "", r)
+	}
+	file, err := os.Open(binary)
+	if err != nil {
+		return fmt.Errorf("signing the binary: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("signing the binary: %w", err)
+	}
+	content, err := hash(file)
+	if err != nil {
+		return err
+	}
+	r.Signature, r.Size = s.config.Keys.Sign(key, content), info.Size()
+	return s.store.put(key, binary, r)
+}
+
+// short is enough of a key to find it in the log.
+func short(key string) string { return key[:min(12, len(key))] }
+
+// rounded renders a duration for people.
+func rounded(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }

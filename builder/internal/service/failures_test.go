@@ -1,0 +1,174 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"goless.io/builder"
+	"goless.io/builder/hostile"
+	"goless.io/builder/remote"
+)
+
+// TestBombs has one tenant send what fills the memory, or takes for ever, while
+// another one builds.
+func TestBombs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the sources that only a limit ends take a minute")
+	}
+	cases, err := hostile.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReplica(t, Config{})
+	for _, c := range cases {
+		if !c.Bomb() {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			o := remote.Order{Namespace: "team-a", Source: string(c.Source), Timeout: time.Minute, Memory: 64 << 30}
+			if c.Reason == string(builder.BuildTimeout) {
+				o.Timeout = 5 * time.Second
+			}
+			var building sync.WaitGroup
+			building.Go(func() {
+				if _, report := r.build(t, o); report.Reason != builder.Reason(c.Reason) {
+					t.Errorf("the report: %+v, want %s", report, c.Reason)
+				}
+			})
+			if _, report := r.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")}); report.Reason != builder.Built {
+				t.Errorf("the report of the other: %+v, want Built", report)
+			}
+			building.Wait()
+		})
+	}
+}
+
+// TestRestart ends a replica, and starts another with the same disk.
+func TestRestart(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	key, before := r.build(t, o)
+	r.end()
+	r = newReplica(t, Config{Store: r.config.Store})
+	r.binary(t, key)
+	if _, after := r.build(t, o); after.Message != before.Message {
+		t.Errorf("the report: %+v, want %+v", after, before)
+	}
+	if made := r.log.builds(t); len(made) != 0 {
+		t.Errorf("builds: %q, want none", made)
+	}
+}
+
+// TestEndInBuild ends a replica while it builds. Whoever waits is told at once and
+// can go to another.
+func TestEndInBuild(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: endless}
+	var waiting sync.WaitGroup
+	accepted := make(chan struct{})
+	waiting.Go(func() {
+		_, err := r.client.Build(t.Context(), o, func(remote.Event) { close(accepted) })
+		if err == nil || t.Context().Err() != nil {
+			t.Errorf("Build: %v, want an error because it has ended", err)
+		}
+		if _, isStatus := errors.AsType[*remote.StatusError](err); isStatus {
+			t.Errorf("Build: %v, want what says to ask again", err)
+		}
+	})
+	<-accepted
+	await(t, "the compiler works", func() bool { return working(t) })
+	waiting.Go(func() {
+		got := r.fetch(t, r.key(o), 60)
+		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+			t.Errorf("fetching: %d, %s, want 503 and when to come back", got.status, got.body)
+		}
+	})
+	await(t, "the pod waits", func() bool {
+		r.builds.mu.Lock()
+		defer r.builds.mu.Unlock()
+		return r.builds.byKey[r.key(o)].waiting == 2
+	})
+	r.end()
+	waiting.Wait()
+	if working(t) {
+		t.Error("the compiler goes on")
+	}
+	if made := r.log.builds(t); !slices.Equal(made, []string{"Cancelled"}) {
+		t.Errorf("builds: %q, want one that was cancelled", made)
+	}
+}
+
+// working tells whether a child of this process has a compiler.
+func working(t *testing.T) bool {
+	t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", os.Getpid()))
+	if err == nil && len(children) > 0 {
+		return true
+	}
+	// Another thread may have started it.
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Skipf("finding the compiler needs /proc: %v", err)
+	}
+	for _, thread := range threads {
+		if children, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/children"); err == nil && len(children) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// TestDiskFull gives the store a disk without room, and then some.
+func TestDiskFull(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can mount a small file system")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skipf("a small file system cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	r := newReplica(t, Config{Store: dir})
+	t.Cleanup(r.end) // before the disk is gone
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	if _, report := r.build(t, o); report.Reason != builder.BuildFailed || !strings.Contains(report.Message, "no space left on device") {
+		t.Errorf("the report: %+v, want BuildFailed, and that the disk is full", report)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_REMOUNT, "size=200m"); err != nil {
+		t.Fatal(err)
+	}
+	key, report := r.build(t, o)
+	if report.Reason != builder.Built {
+		t.Errorf("the report: %+v, want Built once there is room", report)
+	}
+	r.binary(t, key)
+}
+
+// TestBusy fills the queue of one namespace.
+func TestBusy(t *testing.T) {
+	r := newReplica(t, Config{Parallel: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range maxTenant + 1 {
+		if _, err := r.queue.enter("team-a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := r.client.Build(ctx, remote.Order{Namespace: "team-a", Source: source(t, "")}, nil)
+	if status, ok := errors.AsType[*remote.StatusError](err); !ok || !errors.Is(err, remote.ErrBusy) || status.RetryAfter == 0 {
+		t.Errorf("Build: %v, want ErrBusy and when to come back", err)
+	}
+}

@@ -1,0 +1,217 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder"
+	"goless.io/builder/remote"
+)
+
+// TestBuild orders a build, and gets what a container that builds makes.
+func TestBuild(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	var told []remote.Event
+	last, err := r.client.Build(t.Context(), o, func(e remote.Event) { told = append(told, e) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report builder.Report
+	if err := json.Unmarshal(last.Report, &report); err != nil || report.Reason != builder.Built {
+		t.Fatalf("the report: %s, %v", last.Report, err)
+	}
+	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Compiled: true}, {Key: last.Key, Report: last.Report}}
+	if diff := cmp.Diff(want, told); diff != "" || len(last.Key) != 64 {
+		t.Errorf("events: -want +got\n%s", diff)
+	}
+
+	tools, err := toolchain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := filepath.Join(t.TempDir(), "server")
+	if _, err := (&builder.Builder{Toolchain: tools}).Build(t.Context(), []byte(o.Source), output); err != nil {
+		t.Fatal(err)
+	}
+	inPod, err := os.ReadFile(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(inPod, r.binary(t, last.Key)) {
+		t.Error("the binary is another one than a container builds")
+	}
+}
+
+func TestKey(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	same, other, theirs := o, o, o
+	same.Timeout, same.Memory, same.Environment = 1, 1, map[string]string{"GOPROXY": "off"}
+	other.Source += "\n"
+	theirs.Namespace = "team-b"
+	if r.key(o) != r.key(same) {
+		t.Error("limits are part of the key")
+	}
+	if r.key(o) == r.key(other) || r.key(o) == r.key(theirs) {
+		t.Error("another source, or another namespace, has the same key")
+	}
+}
+
+func TestOrdersBuildOnce(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	var asking sync.WaitGroup
+	for range 20 {
+		asking.Go(func() {
+			event, err := r.client.Build(t.Context(), o, nil)
+			if err != nil || !strings.Contains(string(event.Report), `"Built"`) {
+				t.Errorf("Build: %s, %v", event.Report, err)
+			}
+		})
+	}
+	asking.Wait()
+	r.build(t, o)
+	if made := r.log.builds(t); !slices.Equal(made, []string{"Built"}) {
+		t.Errorf("builds: %q, want a single one", made)
+	}
+}
+
+func TestFailuresOfSources(t *testing.T) {
+	r := newReplica(t, Config{})
+	cases := map[string]struct {
+		source string
+		reason builder.Reason
+		says   string
+	}{
+		"CompileFailed": {source(t, "var x int = \"a\"\n"), builder.CompileFailed, "handler.go:8:13: cannot use"},
+		"InvalidSource": {"package main\n", builder.InvalidSource, "handler.go:1:9: "},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := remote.Order{Namespace: "team-a", Source: c.source}
+			before := len(r.log.builds(t))
+			for range 2 {
+				key, report := r.build(t, o)
+				if report.Reason != c.reason || len(report.Diagnostics) == 0 || !strings.HasPrefix(report.Diagnostics[0].String(), c.says) {
+					t.Errorf("the report: %+v, want %s and %q", report, c.reason, c.says)
+				}
+				r.missing(t, key, "does not compile")
+			}
+			if made := r.log.builds(t)[before:]; len(made) != 1 {
+				t.Errorf("builds: %q, want one that is remembered", made)
+			}
+		})
+	}
+}
+
+func TestTimeoutIsNotRemembered(t *testing.T) {
+	r := newReplica(t, Config{MaxTimeout: 1e9})
+	o := remote.Order{Namespace: "team-a", Source: endless, Timeout: 3600e9}
+	for range 2 {
+		if _, report := r.build(t, o); report.Reason != builder.BuildTimeout {
+			t.Errorf("the report: %+v, want BuildTimeout after the most that the service allows", report)
+		}
+	}
+	if made := r.log.builds(t); len(made) != 2 {
+		t.Errorf("builds: %q, want two", made)
+	}
+}
+
+// TestCancel stops to wait: one of two, then both.
+func TestCancel(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: endless}
+	var asking sync.WaitGroup
+	var cancels [2]context.CancelFunc
+	for i := range cancels {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancels[i] = cancel
+		accepted := make(chan struct{})
+		asking.Go(func() {
+			if _, err := r.client.Build(ctx, o, func(remote.Event) { close(accepted) }); err == nil {
+				t.Error("what does not end has ended")
+			}
+		})
+		<-accepted
+	}
+	key := r.key(o)
+	cancels[0]()
+	await(t, "the first has left", func() bool {
+		r.builds.mu.Lock()
+		defer r.builds.mu.Unlock()
+		return r.builds.byKey[key].waiting == 1
+	})
+	if made := r.log.builds(t); len(made) != 0 {
+		t.Errorf("builds: %q, want one that goes on as somebody waits", made)
+	}
+	cancels[1]()
+	asking.Wait()
+	await(t, "the build has ended", func() bool { return slices.Equal(r.log.builds(t), []string{"Cancelled"}) })
+	r.missing(t, key, "not known")
+}
+
+func TestWrongRequests(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	key, _ := r.build(t, o)
+	good := `{"namespace": "team-a", "source": "package p"}`
+	cases := map[string]struct {
+		method, path, token, body string
+		want                      int
+	}{
+		"NoToken":            {"POST", remote.BuildsPath, "", good, 401},
+		"WrongToken":         {"POST", remote.BuildsPath, r.keys.Token() + "x", good, 401},
+		"CapabilityAsToken":  {"POST", remote.BuildsPath, r.keys.Capability(key), good, 401},
+		"NoOrder":            {"POST", remote.BuildsPath, r.keys.Token(), "", 400},
+		"TwoOrders":          {"POST", remote.BuildsPath, r.keys.Token(), good + good, 400},
+		"NoNamespace":        {"POST", remote.BuildsPath, r.keys.Token(), `{"source": "package p"}`, 400},
+		"NoSource":           {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "a"}`, 400},
+		"Environment":        {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "a", "source": "package p", "environment": {"PATH": "/"}}`, 400},
+		"Timeout":            {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "a", "source": "package p", "timeout": "soon"}`, 400},
+		"Large":              {"POST", remote.BuildsPath, r.keys.Token(), `{"source": "` + strings.Repeat("x", remote.MaxOrder) + `"}`, 400},
+		"GetBuilds":          {"GET", remote.BuildsPath, r.keys.Token(), "", 405},
+		"NoCapability":       {"GET", remote.BinariesPath + key, "", "", 403},
+		"OtherCapability":    {"GET", remote.BinariesPath + key, r.keys.Capability(strings.Repeat("0", 64)), "", 403},
+		"TokenAsCapability":  {"GET", remote.BinariesPath + key, r.keys.Token(), "", 403},
+		"Unknown":            {"GET", remote.BinariesPath + "0", r.keys.Capability("0"), "", 404},
+		"Escape":             {"GET", remote.BinariesPath + "..%2f..%2fetc%2fpasswd", r.keys.Capability("../../etc/passwd"), "", 404},
+		"List":               {"GET", remote.BinariesPath, r.keys.Token(), "", 404},
+		"SomethingElse":      {"GET", "/", r.keys.Token(), "", 404},
+		"Health":             {"GET", "/healthz", "", "", 200},
+		"Readiness":          {"GET", "/readyz", "", "", 200},
+		"DeleteIsNotOffered": {"DELETE", remote.BinariesPath + key, r.keys.Capability(key), "", 405},
+	}
+	transport := &http.Transport{TLSClientConfig: r.keys.ClientTLS()}
+	defer transport.CloseIdleConnections()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), c.method, r.url+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+c.token)
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close() //nolint:errcheck // only the status matters
+			if response.StatusCode != c.want {
+				t.Errorf("%s, want %d", response.Status, c.want)
+			}
+		})
+	}
+	if made := r.log.builds(t); len(made) != 1 {
+		t.Errorf("builds: %q, want the one of the right order", made)
+	}
+}

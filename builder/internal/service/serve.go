@@ -1,0 +1,80 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"goless.io/builder/remote"
+)
+
+// farewell is how long downloads may go on when the service is to end.
+const farewell = 10 * time.Second
+
+// Handler returns what answers requests.
+func (s *Service) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+remote.BuildsPath, s.serveOrder)
+	mux.HandleFunc("GET "+remote.BinariesPath+"{key}", s.serveBinary)
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.ended() {
+			http.Error(w, "about to end", http.StatusServiceUnavailable)
+		}
+	})
+	return mux
+}
+
+// Serve answers requests until ctx ends. Builds end then, too: whoever waits for
+// one asks again, and another replica answers.
+func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
+	config, err := s.config.Keys.ServerTLS()
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug), // about clients
+	}
+	ended := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		defer close(ended)
+		s.end(server)
+	})()
+	config.NextProtos = []string{"http/1.1"} // one download a connection needs no more
+	err = server.Serve(tls.NewListener(&door{Listener: listener}, config))
+	if errors.Is(err, http.ErrServerClosed) {
+		<-ended
+		return nil
+	}
+	return err
+}
+
+// end lets go of everybody who waits, and of downloads when they are complete.
+func (s *Service) end(server *http.Server) {
+	s.stop()
+	s.builds.end()
+	s.fetches.end()
+	ctx, cancel := context.WithTimeout(context.Background(), farewell)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close() // it is enough
+	}
+}
+
+// ended tells whether the service is to end.
+func (s *Service) ended() bool {
+	select {
+	case <-s.stopping:
+		return true
+	default:
+		return false
+	}
+}

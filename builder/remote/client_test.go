@@ -1,0 +1,163 @@
+package remote_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/remote"
+)
+
+var order = remote.Order{Namespace: "team-a", Source: "package p", Timeout: time.Minute}
+
+// serve starts a server that has the seed and answers orders in its own way. The
+// real one is tested with the same client, in package service.
+func serve(t *testing.T, keys *remote.Keys, answer http.HandlerFunc) (url string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(answer)
+	config, err := keys.ServerTLS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.TLS = config
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that refuse it
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestClient(t *testing.T) {
+	keys := newKeys(t, 1)
+	connections := map[string]bool{}
+	url := serve(t, keys, func(w http.ResponseWriter, r *http.Request) {
+		connections[r.RemoteAddr] = true
+		var got remote.Order
+		if err := json.NewDecoder(r.Body).Decode(&got); err != nil || r.URL.Path != remote.BuildsPath || r.Header.Get("Authorization") != "Bearer "+keys.Token() {
+			t.Errorf("the request: %s, %v, %v", r.URL, r.Header, err)
+		}
+		if diff := cmp.Diff(order, got); diff != "" {
+			t.Errorf("the order: -want +got\n%s", diff)
+		}
+		for _, line := range []string{"{\"key\":\"K\"}\n", "\n", "\n{\"key\":\"K\",\"compiled\":true}\n", "{\"key\":\"K\",\"report\":{\"reason\":\"Built\"},\"more\":1}\n"} {
+			_, _ = io.WriteString(w, line)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	client := remote.NewClient(url+"/", keys)
+	for range 3 {
+		var told []remote.Event
+		last, err := client.Build(t.Context(), order, func(e remote.Event) { told = append(told, e) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []remote.Event{{Key: "K"}, {Key: "K", Compiled: true}, {Key: "K", Report: json.RawMessage(`{"reason":"Built"}`)}}
+		if diff := cmp.Diff(want, told); diff != "" {
+			t.Errorf("events: -want +got\n%s", diff)
+		}
+		if diff := cmp.Diff(want[2], last); diff != "" {
+			t.Errorf("the last one: -want +got\n%s", diff)
+		}
+	}
+	if len(connections) != 1 {
+		t.Errorf("%d connections for three orders, want one that is used again", len(connections))
+	}
+}
+
+func TestClientErrors(t *testing.T) {
+	keys := newKeys(t, 1)
+	cases := map[string]struct {
+		answer http.HandlerFunc
+		check  func(error) bool
+	}{
+		"Busy": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			http.Error(w, "too many\nbuilds", http.StatusTooManyRequests)
+		}, func(err error) bool {
+			status, ok := errors.AsType[*remote.StatusError](err)
+			return ok && errors.Is(err, remote.ErrBusy) && status.RetryAfter == 7*time.Second && status.Message == "too many builds"
+		}},
+		"Ending": {
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+			func(err error) bool { return errors.Is(err, remote.ErrBusy) },
+		},
+		"Refused": {
+			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+			func(err error) bool {
+				status, ok := errors.AsType[*remote.StatusError](err)
+				return ok && status.Code == 401 && !errors.Is(err, remote.ErrBusy)
+			},
+		},
+		"NoReport": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"key":"K"}`) },
+			func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) },
+		},
+		"NotJSON": {
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") },
+			func(err error) bool { _, ok := errors.AsType[*json.SyntaxError](err); return ok },
+		},
+		"Dies": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"key":"K"}`)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, func(err error) bool { return errors.Is(err, io.ErrUnexpectedEOF) }},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := remote.NewClient(serve(t, keys, c.answer), keys).Build(t.Context(), order, nil)
+			if err == nil || !c.check(err) {
+				t.Errorf("Build: %v", err)
+			}
+		})
+	}
+}
+
+func TestClientKnowsTheService(t *testing.T) {
+	url := serve(t, newKeys(t, 2), func(http.ResponseWriter, *http.Request) { t.Error("the order was sent") })
+	_, err := remote.NewClient(url, newKeys(t, 1)).Build(t.Context(), order, nil)
+	if err == nil {
+		t.Error("Build talks to a server with another seed")
+	}
+	if _, ok := errors.AsType[*remote.StatusError](err); ok {
+		t.Errorf("Build: %v, want an error before any answer", err)
+	}
+}
+
+func TestClientWithoutService(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := remote.NewClient("https://"+address, newKeys(t, 1)).Build(t.Context(), order, nil); err == nil {
+		t.Error("Build needs no service")
+	}
+}
+
+func TestClientEndsWithItsContext(t *testing.T) {
+	gone := make(chan struct{})
+	url := serve(t, newKeys(t, 1), func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, `{"key":"K"}`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		close(gone)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := remote.NewClient(url, newKeys(t, 1)).Build(ctx, order, func(remote.Event) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Build: %v, want that it was cancelled", err)
+	}
+	<-gone
+}

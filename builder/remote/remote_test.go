@@ -1,0 +1,64 @@
+package remote_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/remote"
+)
+
+func TestOrderInJSON(t *testing.T) {
+	cases := map[string]struct {
+		order remote.Order
+		want  string
+	}{
+		"Least": {remote.Order{Namespace: "a", Source: "package p"}, `{"namespace":"a","source":"package p"}`},
+		"All": {
+			remote.Order{Namespace: "a", Source: "<\u2028>", Timeout: 90 * time.Second, Memory: 1 << 30, Environment: map[string]string{"GOPROXY": "off"}},
+			`{"namespace":"a","source":"\u003c\u2028\u003e","memory":1073741824,"environment":{"GOPROXY":"off"},"timeout":"1m30s"}`,
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			data, err := json.Marshal(c.order)
+			if err != nil || string(data) != c.want {
+				t.Errorf("it is %s, %v, want %s", data, err, c.want)
+			}
+			var back remote.Order
+			if err := json.Unmarshal(data, &back); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.order, back); diff != "" {
+				t.Errorf("it comes back as -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestValidate(t *testing.T) {
+	good := remote.Order{Namespace: "team-a", Source: "package p", Environment: map[string]string{"GOPROXY": "off", "NO_PROXY": ".svc"}}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	bad := map[string]func(*remote.Order){
+		"Namespace":     func(o *remote.Order) { o.Namespace = "" },
+		"LongNamespace": func(o *remote.Order) { o.Namespace = strings.Repeat("a", 64) },
+		"TwoLines":      func(o *remote.Order) { o.Namespace = "a\nb" },
+		"Source":        func(o *remote.Order) { o.Source = "" },
+		"LongSource":    func(o *remote.Order) { o.Source = strings.Repeat("ä", 245761) },
+		"Timeout":       func(o *remote.Order) { o.Timeout = -1 },
+		"Memory":        func(o *remote.Order) { o.Memory = -1 },
+		"Variable":      func(o *remote.Order) { o.Environment = map[string]string{"GOFLAGS": "-toolexec=sh"} },
+		"Value":         func(o *remote.Order) { o.Environment = map[string]string{"GOPROXY": "a\x00b"} },
+	}
+	for name, spoil := range bad {
+		o := good
+		if spoil(&o); o.Validate() == nil {
+			t.Errorf("%s: Validate accepts %+v", name, o)
+		}
+	}
+}
