@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"goless.io/builder/remote"
 )
@@ -61,4 +62,26 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: Validate accepts %+v", name, o)
 		}
 	}
+}
+
+// FuzzOrder reads what anybody could send. What is valid comes back as it was.
+func FuzzOrder(f *testing.F) {
+	f.Add([]byte(`{"namespace":"a","source":"package p","timeout":"1m30s","memory":1,"environment":{"GOPROXY":"off"}}`))
+	f.Add([]byte(`{"namespace":"a","source":"\ud800","timeout":"-0s"}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var o, back remote.Order
+		if json.Unmarshal(data, &o) != nil || o.Validate() != nil {
+			return
+		}
+		again, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(again, &back); err != nil {
+			t.Fatalf("%s: %v", again, err)
+		}
+		if diff := cmp.Diff(o, back, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("it comes back as -want +got\n%s", diff)
+		}
+	})
 }

@@ -7,10 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"goless.io/builder"
 	"goless.io/builder/internal/gotool"
 	"goless.io/builder/internal/service"
 	"goless.io/builder/remote"
@@ -40,8 +42,8 @@ time of each build are limited as in the container that builds in a pod.`,
 	cmd.Flags().StringVar(&v.listen, "listen", "localhost:8443", "`address` to listen on")
 	cmd.Flags().StringVar(&v.metrics, "metrics-listen", "", "`address` to listen on for Prometheus, in plain HTTP")
 	cmd.Flags().StringVar(&v.seed, "seed-file", "", "`file` of 32 random bytes, from which all keys are derived")
-	cmd.Flags().StringVar(&v.config.Store, "store", "", "`directory` for results, which nobody else writes to")
-	cmd.Flags().Int64Var(&v.storeSize, "store-size", 2048, "bound of what the store keeps, in `MiB`")
+	cmd.Flags().StringVar(&v.store, "store", "", "`directory` for results and for work, which nobody else writes to")
+	cmd.Flags().Int64Var(&v.storeSize, "store-size", 2048, "bound of the results in the store, in `MiB`")
 	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "how many builds go on at a time; one of them is kept for namespaces that have none (default one a processor and one more)")
 	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", 10*time.Minute, "the most that a build may take, whatever is ordered")
 	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", 768, "the most that a build may use, in `MiB`, whatever is ordered")
@@ -52,11 +54,14 @@ time of each build are limited as in the container that builds in a pod.`,
 	return cmd
 }
 
+// warmTimeout is less than the kubelet gives a container before it restarts it.
+const warmTimeout = 30 * time.Second
+
 type buildService struct {
 	streams
 	environ              []string
 	listen, metrics      string
-	seed, peers          string
+	seed, store, peers   string
 	storeSize, maxMemory int64 // in MiB
 	config               service.Config
 }
@@ -65,10 +70,14 @@ func (v *buildService) run(ctx context.Context) error {
 	if err := v.configure(ctx); err != nil {
 		return err
 	}
+	if err := v.clean(); err != nil {
+		return err
+	}
 	built, err := service.New(v.config)
 	if err != nil {
 		return err
 	}
+	v.warm(ctx)
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", v.listen)
 	if err != nil {
 		return err
@@ -100,6 +109,42 @@ func (v *buildService) serveMetrics(ctx context.Context, built *service.Service)
 		return err
 	}
 	return built.ServeMetrics(ctx, listener)
+}
+
+// clean removes what an earlier process could not, because it was killed, and has
+// temporary files made where the next process removes them.
+func (v *buildService) clean() error {
+	v.config.Store = filepath.Join(v.store, "results")
+	work, err := filepath.Abs(filepath.Join(v.store, "work"))
+	if err == nil {
+		err = os.RemoveAll(work)
+	}
+	if err == nil {
+		err = os.MkdirAll(work, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("cleaning the store: %w", err)
+	}
+	return os.Setenv("TMPDIR", work)
+}
+
+// warm builds the smallest Function: on a machine that has just started, the first
+// build takes seconds, because compiler and packages have to be read from the disk.
+// One that fails is only logged, as the next may not, and somebody is told then.
+func (v *buildService) warm(ctx context.Context) {
+	if v.config.Toolchain.Slow != "" {
+		return // it would take minutes
+	}
+	const smallest = "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"
+	output := filepath.Join(os.TempDir(), "warm")
+	defer os.Remove(output) //nolint:errcheck // it is below the temporary directory
+	maker := &builder.Builder{Toolchain: v.config.Toolchain, Timeout: warmTimeout}
+	result, err := maker.Build(ctx, []byte(smallest), output)
+	if err != nil {
+		v.config.Log.Warn("the first build fails", "error", err)
+		return
+	}
+	v.config.Log.Info("warm", "duration", result.Duration.String())
 }
 
 // configure makes a configuration of flags and files.

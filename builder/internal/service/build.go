@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,11 +16,10 @@ import (
 )
 
 // order begins what an order asks for, or joins those who have asked for the same
-// before. The error is errFull or
-// errEnding.
+// before. The error is errFull or errEnding.
 func (s *Service) order(key string, o remote.Order) (*flight, error) {
 	return s.builds.start(key, func() (func(context.Context, *flight), error) {
-		place, err := s.queue.enter(o.Namespace)
+		place, err := s.queue.enter(o.Namespace, len(o.Source))
 		if err != nil {
 			return nil, err
 		}
@@ -67,20 +67,12 @@ func (s *Service) askBeside(ctx context.Context, key string) (_ context.Context,
 // has ended.
 func (s *Service) build(ctx context.Context, f *flight, key string, o remote.Order, waited time.Duration) json.RawMessage {
 	started := time.Now()
-	maker := s.builder(f, o)
-	report := s.result(ctx, maker, key, o.Source)
-	cancelled := ctx.Err() != nil
-	outcome := string(report.Reason)
-	if cancelled {
-		outcome = "Cancelled"
+	report := s.result(ctx, s.builder(f, o), key, o.Source)
+	if report.Reason == builder.BuildOutOfMemory && o.Memory > s.config.MaxMemory {
+		report.Message += fmt.Sprintf("; the build service allows no more than %d MiB, so Shared is not for this one", s.config.MaxMemory>>20)
 	}
-	took := time.Since(started)
-	s.metrics.built(outcome, took, waited)
-	s.config.Log.Info("build", append([]any{
-		"namespace", o.Namespace, "key", short(key), "reason", outcome, "message", report.Message,
-		"duration", rounded(took), "waited", rounded(waited),
-	}, f.phases()...)...)
-	if cancelled {
+	s.note(ctx, f, key, o, report, time.Since(started), waited)
+	if ctx.Err() != nil {
 		return nil
 	}
 	data, err := report.Marshal()
@@ -91,12 +83,23 @@ func (s *Service) build(ctx context.Context, f *flight, key string, o remote.Ord
 	return data
 }
 
-// phases says for the log when the source was known to compile, if it was.
-func (f *flight) phases() []any {
-	if f.isCompiled() {
-		return []any{"compiled", rounded(f.took)}
+// note logs and counts a build. What was wrong with a source is for its author
+// alone, and what was wrong here for whoever reads the log.
+func (s *Service) note(ctx context.Context, f *flight, key string, o remote.Order, report builder.Report, took, waited time.Duration) {
+	reason := string(report.Reason)
+	if ctx.Err() != nil {
+		reason = "Cancelled"
 	}
-	return nil
+	s.metrics.built(reason, took, waited)
+	line := []any{"namespace", o.Namespace, "key", short(key), "reason", reason, "duration", rounded(took), "waited", rounded(waited)}
+	if f.isCompiled() {
+		line = append(line, "compiled", rounded(f.took))
+	}
+	level := slog.LevelInfo
+	if reason == string(builder.BuildFailed) {
+		level, line = slog.LevelWarn, append(line, "message", report.Message)
+	}
+	s.config.Log.Log(context.Background(), level, "build", line...)
 }
 
 // builder returns the Builder for an order, within the ceilings of the service.
@@ -107,9 +110,13 @@ func (s *Service) builder(f *flight, o remote.Order) *builder.Builder {
 	for name, value := range o.Environment {
 		toolchain.Network = append(toolchain.Network, name+"="+value)
 	}
+	timeout := min(o.Timeout, s.config.MaxTimeout)
+	if timeout == 0 && s.config.MaxTimeout < builder.DefaultTimeout {
+		timeout = s.config.MaxTimeout
+	}
 	return &builder.Builder{
 		Toolchain: &toolchain,
-		Timeout:   min(o.Timeout, s.config.MaxTimeout),
+		Timeout:   timeout,
 		Memory:    min(cmp.Or(o.Memory, defaultMemory), s.config.MaxMemory),
 		Compiled: func() {
 			f.took = time.Since(started)

@@ -162,8 +162,8 @@ func TestBusy(t *testing.T) {
 	r := newReplica(t, Config{Parallel: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for range maxTenant + 1 {
-		if _, err := r.queue.enter("team-a"); err != nil {
+	for range maxQueue/4 + 1 {
+		if _, err := r.queue.enter("team-a", 1); err != nil {
 			t.Fatal(err)
 		}
 	}

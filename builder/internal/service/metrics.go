@@ -48,7 +48,7 @@ func newMetrics(s *Service) *metrics {
 		gauge("queue_length", "Builds that wait for their turn.", func() float64 {
 			s.queue.mu.Lock()
 			defer s.queue.mu.Unlock()
-			return float64(s.queue.length)
+			return float64(s.queue.sum.builds)
 		}),
 		gauge("store_bytes", "What the store keeps on disk.", func() float64 {
 			s.store.mu.Lock()

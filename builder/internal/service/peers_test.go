@@ -69,7 +69,7 @@ func TestPeerHasBuilt(t *testing.T) {
 	_, before := a.build(t, o)
 	for range b.config.Parallel {
 		for _, namespace := range []string{"team-a", "team-b", "team-c"} {
-			if _, err := b.queue.enter(namespace); err != nil {
+			if _, err := b.queue.enter(namespace, 1); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -104,12 +104,12 @@ func TestPeerDies(t *testing.T) {
 
 	// It builds this for as long as it lives, so the order above waits.
 	for range 3 {
-		if _, err := a.queue.enter("team-b"); err != nil {
+		if _, err := a.queue.enter("team-b", 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range a.config.Parallel {
-		if _, err := a.queue.enter("team-a"); err != nil {
+		if _, err := a.queue.enter("team-a", 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
+// What may wait: so many builds, and so many bytes of sources, because they wait
+// in memory. One namespace may have a quarter of it.
 const (
-	// maxQueue is how many builds may wait, and maxTenant how many of one
-	// namespace. Each holds a source, of 240 KiB at most.
-	maxQueue  = 1024
-	maxTenant = 256
+	maxQueue = 1024
+	maxBytes = 64 << 20
 )
 
 // errFull says that there are too many builds already.
@@ -26,7 +26,7 @@ type queue struct {
 	running map[string]int       // by namespace
 	waiting map[string][]*ticket // by namespace, first come first
 	turns   []string             // the namespaces that wait
-	length  int
+	sum     load
 
 	// begun counts the builds, and last is what it was when a namespace had its
 	// turn. It is forgotten when there is nothing to do.
@@ -34,9 +34,20 @@ type queue struct {
 	last  map[string]int
 }
 
+// A load is so many builds with so many bytes of sources.
+type load struct{ builds, bytes int }
+
+func (l *load) add(builds, bytes int) { l.builds, l.bytes = l.builds+builds, l.bytes+bytes }
+
+// full tells whether so many more bytes are too many for a part of the queue.
+func (l load) full(bytes, part int) bool {
+	return l.builds >= maxQueue/part || l.bytes+bytes > maxBytes/part
+}
+
 // A ticket is a place in the queue.
 type ticket struct {
 	namespace string
+	bytes     int           // of the source
 	turn      chan struct{} // closed when it is the ticket's
 }
 
@@ -44,20 +55,24 @@ func newQueue(places int) *queue {
 	return &queue{free: places, running: map[string]int{}, waiting: map[string][]*ticket{}, last: map[string]int{}}
 }
 
-// enter joins the queue. Whoever has entered has to leave, at any time. The error
-// is errFull.
-func (q *queue) enter(namespace string) (*ticket, error) {
+// enter joins the queue with a source of so many bytes. Whoever has entered has to
+// leave, at any time. The error is errFull.
+func (q *queue) enter(namespace string, bytes int) (*ticket, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.length >= maxQueue || len(q.waiting[namespace]) >= maxTenant {
+	var own load
+	for _, t := range q.waiting[namespace] {
+		own.add(1, t.bytes)
+	}
+	if q.sum.full(bytes, 1) || own.full(bytes, 4) {
 		return nil, errFull
 	}
-	t := &ticket{namespace: namespace, turn: make(chan struct{})}
+	t := &ticket{namespace: namespace, bytes: bytes, turn: make(chan struct{})}
 	if len(q.waiting[namespace]) == 0 {
 		q.turns = append(q.turns, namespace)
 	}
 	q.waiting[namespace] = append(q.waiting[namespace], t)
-	q.length++
+	q.sum.add(1, bytes)
 	q.next()
 	return t, nil
 }
@@ -75,7 +90,7 @@ func (q *queue) leave(t *ticket) {
 		}
 	}
 	q.next()
-	if q.length+len(q.running) == 0 {
+	if q.sum.builds+len(q.running) == 0 {
 		clear(q.last)
 	}
 }
@@ -106,7 +121,7 @@ func (q *queue) next() {
 
 // remove takes a ticket out of the queue.
 func (q *queue) remove(namespace string, i int) {
-	q.length--
+	q.sum.add(-1, -q.waiting[namespace][i].bytes)
 	q.waiting[namespace] = slices.Delete(q.waiting[namespace], i, i+1)
 	if len(q.waiting[namespace]) == 0 {
 		delete(q.waiting, namespace)

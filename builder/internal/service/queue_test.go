@@ -12,7 +12,7 @@ func enter(t *testing.T, q *queue, namespaces string) []*ticket {
 	t.Helper()
 	var tickets []*ticket
 	for namespace := range strings.SplitSeq(namespaces, "") {
-		place, err := q.enter(namespace)
+		place, err := q.enter(namespace, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestQueueIsFair(t *testing.T) {
 			if order != c.want {
 				t.Errorf("the order is %s, want %s", order, c.want)
 			}
-			if q.free != c.places || q.length != 0 || len(q.running)+len(q.waiting)+len(q.turns)+len(q.last) != 0 {
+			if q.free != c.places || q.sum != (load{}) || len(q.running)+len(q.waiting)+len(q.turns)+len(q.last) != 0 {
 				t.Errorf("what is left: %+v", q)
 			}
 		})
@@ -102,15 +102,35 @@ func TestQueueLeaveBeforeTurn(t *testing.T) {
 }
 
 func TestQueueIsBounded(t *testing.T) {
-	q := newQueue(1)
-	enter(t, q, strings.Repeat("a", 1+maxTenant))
-	if _, err := q.enter("a"); !errors.Is(err, errFull) {
-		t.Errorf("%d of one namespace: %v, want errFull", maxTenant+1, err)
+	const tenants = "abcd"
+	cases := map[string]struct{ builds, bytes int }{
+		"Builds": {maxQueue / 4, 1},
+		"Bytes":  {64, maxBytes / 4 / 64},
 	}
-	for namespace := range strings.SplitSeq("bcd", "") {
-		enter(t, q, strings.Repeat(namespace, min(maxTenant, maxQueue-q.length)))
-	}
-	if _, err := q.enter("z"); !errors.Is(err, errFull) {
-		t.Errorf("%d: %v, want errFull", q.length+1, err)
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(1)
+			first := enter(t, q, "z")[0]
+			var one *ticket
+			for namespace := range strings.SplitSeq(tenants, "") {
+				for range c.builds {
+					var err error
+					if one, err = q.enter(namespace, c.bytes); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := q.enter(namespace, c.bytes); !errors.Is(err, errFull) {
+					t.Errorf("one more of %s: %v, want errFull", namespace, err)
+				}
+			}
+			if _, err := q.enter("z", c.bytes); !errors.Is(err, errFull) {
+				t.Errorf("one more of all: %v, want errFull", err)
+			}
+			q.leave(one)
+			if _, err := q.enter("z", c.bytes); err != nil {
+				t.Errorf("one in the place of another: %v", err)
+			}
+			q.leave(first)
+		})
 	}
 }

@@ -15,8 +15,8 @@ import (
 // farewell is how long downloads may go on when the service is to end.
 const farewell = 10 * time.Second
 
-// Handler returns what answers requests.
-func (s *Service) Handler() http.Handler {
+// handler returns what answers requests.
+func (s *Service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+remote.BuildsPath, s.serveOrder)
 	mux.HandleFunc("GET "+remote.BinariesPath+"{key}", s.serveBinary)
@@ -37,7 +37,7 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 		return err
 	}
 	server := &http.Server{
-		Handler:           s.Handler(),
+		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
