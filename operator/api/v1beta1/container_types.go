@@ -164,11 +164,37 @@ func (a Amounts) List() corev1.ResourceList {
 	return list
 }
 
+// BuildStrategy is where the source of a function is compiled.
+//
+// +kubebuilder:validation:Enum=InPod;Shared
+type BuildStrategy string
+
+const (
+	// BuildInPod compiles in each pod, before the function starts there.
+	BuildInPod BuildStrategy = "InPod"
+
+	// BuildShared compiles once, in the build service.
+	BuildShared BuildStrategy = "Shared"
+)
+
+// Known tells whether s is a strategy, or empty for the default.
+func (s BuildStrategy) Known() bool { return s == "" || s == BuildInPod || s == BuildShared }
+
 // BuildSpec is how the source of a function is compiled.
 type BuildSpec struct {
+	// strategy is where the source is compiled. InPod compiles it in each pod,
+	// before the function starts there. Shared compiles it once, in the build
+	// service of the cluster, before any pod is made: pods start sooner, and a
+	// source that does not compile makes none. The cluster's configuration of
+	// Goless has the default, which is InPod. A source with a go.mod is compiled
+	// InPod where modules need certificates or credentials of its namespace. The
+	// label goless.io/strategy tells it of pods.
+	// +optional
+	Strategy BuildStrategy `json:"strategy,omitempty"`
+
 	// resources of the container that compiles. By default it requests 50m of
 	// cpu, 128Mi of memory and 64Mi of ephemeral-storage and is limited to 2, 768Mi
-	// and 1Gi.
+	// and 1Gi. To a Shared build only the limit of memory matters.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 

@@ -54,6 +54,10 @@ type Function struct {
 
 // FunctionSpec is what a user wants to run.
 type FunctionSpec struct {
+	// Unreadable says why the rest of the spec is empty: what the cluster has is in
+	// a form that no Function has. See Function.UnmarshalJSON.
+	Unreadable string `json:"-"`
+
 	// function is the Go source: of any package but main, declaring
 	// func Handler(w http.ResponseWriter, r *http.Request). It is one file, which
 	// may import the standard library, or a txtar archive of several: more Go
@@ -97,7 +101,10 @@ type FunctionSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// env are environment variables of the function, as in a container. The
-	// builder never sees them. A change rolls the function out anew.
+	// builder never sees them. A change rolls the function out anew, and so does
+	// one of a ConfigMap that they come from, once in 10 seconds at most. A pod
+	// waits for DRAIN_DELAY and DRAIN_TIMEOUT to pass before it is killed, an hour
+	// each at most, and as long where their values are kept elsewhere.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -106,7 +113,8 @@ type FunctionSpec struct {
 
 	// envFrom makes environment variables of ConfigMaps and Secrets, as in a
 	// container. Of two variables with one name the later one counts, and env
-	// before all of them. The builder never sees them.
+	// before all of them; DRAIN_DELAY and DRAIN_TIMEOUT are set in env only. The
+	// builder never sees them.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32

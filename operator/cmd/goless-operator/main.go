@@ -12,9 +12,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -24,6 +26,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/admission"
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/lease"
 	"goless.io/operator/internal/metrics"
@@ -45,6 +48,7 @@ const (
 type config struct {
 	metricsAddress string
 	healthAddress  string
+	webhookAddress string
 	leaderElection bool
 	leaseNamespace string
 	profile        bool
@@ -55,6 +59,7 @@ func main() {
 	var cfg config
 	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over HTTPS, for who may get /metrics; 0 turns them off")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that judges Functions, over HTTPS; 0 turns it off")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
 	flag.StringVar(&cfg.leaseNamespace, "leader-elect-namespace", "", "namespace of the lease; that of the pod when empty")
 	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
@@ -88,6 +93,7 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
+	unled := rest.CopyConfig(restConfig) // for what every replica writes
 	if cfg.leaderElection {
 		restConfig.Wrap(lease.NewGuard(leaseName, renewDeadline).Wrap)
 	}
@@ -107,18 +113,47 @@ func run(ctx context.Context, cfg config) error {
 		Metrics:  counted,
 	}
 	list := func(ctx context.Context, all *v1beta1.FunctionList) error {
-		return mgr.GetClient().List(ctx, all, client.UnsafeDisableDeepCopy)
+		return mgr.GetClient().List(ctx, all, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
 	}
 	err = errors.Join(
 		reconciler.Register(mgr),
 		ctrlmetrics.Registry.Register(metrics.Functions{List: list, Working: mgr.Elected(), Metrics: counted}),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
+		registerAdmission(mgr, cfg, s, unled),
 	)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
 	return mgr.Start(ctx)
+}
+
+// registerAdmission makes every replica judge Functions.
+func registerAdmission(mgr ctrl.Manager, cfg config, s settings.Settings, unled *rest.Config) error {
+	if cfg.webhookAddress == "0" || !s.Admits() {
+		return nil
+	}
+	namespace, err := ownNamespace(cfg)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", cfg.webhookAddress)
+	if err != nil {
+		return fmt.Errorf("listening for the webhook: %w", err)
+	}
+	return admission.Register(mgr, s, admission.Options{Listener: listener, Namespace: namespace, Config: unled})
+}
+
+// ownNamespace is where the operator runs, and has its lease and its Secrets.
+func ownNamespace(cfg config) (string, error) {
+	if cfg.leaseNamespace != "" {
+		return cfg.leaseNamespace, nil
+	}
+	namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return "", fmt.Errorf("finding the operator's namespace, which --leader-elect-namespace sets outside of a pod: %w", err)
+	}
+	return string(namespace), nil
 }
 
 func managerOptions(cfg config, s settings.Settings) (ctrl.Options, error) {

@@ -29,7 +29,10 @@ var configured = settings.Settings{
 	PodMetadataPrefixes: []string{"mesh.example/"},
 }
 
-// TestGolden shows every object of a Function as a reviewer wants to read it.
+var binary = &desired.Binary{Service: "https://goless-build.example:8443", Key: "6b65", Capability: "Y2Fw", PublicKey: "cHVi"}
+
+// TestGolden shows every object of a Function as a reviewer wants to read it, for
+// pods that compile and for those that fetch what was compiled.
 func TestGolden(t *testing.T) {
 	for name, fn := range map[string]*v1beta1.Function{
 		"hello":       function(func(*v1beta1.Function) {}),
@@ -38,7 +41,7 @@ func TestGolden(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []byte
-			for _, object := range []any{desired.ConfigMap(fn), desired.Deployment(fn, configured, ""), desired.Service(fn), desired.Budget(fn), desired.NetworkPolicy(fn)} {
+			for _, object := range []any{desired.ConfigMap(fn), desired.Deployment(fn, configured, "", nil), desired.Deployment(fn, configured, "", binary), desired.Service(fn), desired.Budget(fn), desired.NetworkPolicy(fn)} {
 				text, err := yaml.Marshal(object)
 				if err != nil {
 					t.Fatal(err)
@@ -69,7 +72,7 @@ func compare(t *testing.T, golden, got string) {
 // What does not concern the pods must not restart them.
 func TestTemplateIsStable(t *testing.T) {
 	template := func(change func(*v1beta1.Function)) any {
-		return desired.Deployment(function(change), configured, "").Spec.Template
+		return desired.Deployment(function(change), configured, "", nil).Spec.Template
 	}
 	before := template(func(*v1beta1.Function) {})
 	for name, change := range map[string]func(*v1beta1.Function){
@@ -81,7 +84,7 @@ func TestTemplateIsStable(t *testing.T) {
 			t.Errorf("a change of %s changes the pod template:\n%s", name, diff)
 		}
 	}
-	if cmp.Equal(before, desired.Deployment(function(func(*v1beta1.Function) {}), configured, "1").Spec.Template) {
+	if cmp.Equal(before, desired.Deployment(function(func(*v1beta1.Function) {}), configured, "1", nil).Spec.Template) {
 		t.Error("a change of a value does not change the pod template")
 	}
 	for name, change := range map[string]func(*v1beta1.Function){

@@ -26,6 +26,8 @@ func TestGracePeriod(t *testing.T) {
 		"Long":      {timeout: "10m", drain: "10m0s", grace: 610},
 		"Fraction":  {timeout: "20500ms", drain: "20.5s", grace: 31},
 		"Own":       {env: map[string]string{"DRAIN_DELAY": "0s", "DRAIN_TIMEOUT": "100ms"}, drain: "100ms", grace: 6},
+		"OwnLong":   {env: map[string]string{"DRAIN_TIMEOUT": "2h"}, drain: "2h", grace: 3610},
+		"OwnMade":   {env: map[string]string{"DRAIN_TIMEOUT": "$(SECONDS)s"}, drain: "$(SECONDS)s", grace: 3610},
 		"OwnWrong":  {timeout: "0s", env: map[string]string{"DRAIN_DELAY": "soon", "DRAIN_TIMEOUT": "-1s"}, drain: "-1s", grace: 30},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +39,7 @@ func TestGracePeriod(t *testing.T) {
 					fn.Spec.Env = append(fn.Spec.Env, v1beta1.EnvVar{Name: name, Value: value})
 				}
 			})
-			spec := desired.Deployment(fn, configured, "").Spec.Template.Spec
+			spec := desired.Deployment(fn, configured, "", nil).Spec.Template.Spec
 			if got := *spec.TerminationGracePeriodSeconds; got != test.grace {
 				t.Errorf("the grace period is %d s, want %d", got, test.grace)
 			}
@@ -45,6 +47,24 @@ func TestGracePeriod(t *testing.T) {
 				t.Errorf("DRAIN_TIMEOUT is %q, want %q", drain, test.drain)
 			}
 		})
+	}
+}
+
+// What envFrom might set is set by the operator, and what is kept elsewhere may be
+// as long as anything.
+func TestGracePeriodOfUnknown(t *testing.T) {
+	fn := function(func(fn *v1beta1.Function) {
+		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{Prefix: "DRAIN_", ConfigMapRef: &v1beta1.ObjectRef{Name: "c"}}}
+	})
+	spec := desired.Deployment(fn, configured, "", nil).Spec.Template.Spec
+	delay, drain := variable(spec.Containers[0].Env, "DRAIN_DELAY"), variable(spec.Containers[0].Env, "DRAIN_TIMEOUT")
+	if grace := *spec.TerminationGracePeriodSeconds; delay != "5s" || drain != "1m0s" || grace != 70 {
+		t.Errorf("with envFrom the pod drains for %s and %s and has %d s", delay, drain, grace)
+	}
+	fn.Spec.Env = []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", ValueFrom: &v1beta1.EnvVarSource{ConfigMapKeyRef: &v1beta1.KeyRef{Name: "c", Key: "k"}}}}
+	spec = desired.Deployment(fn, configured, "", nil).Spec.Template.Spec
+	if grace := *spec.TerminationGracePeriodSeconds; grace != 3610 {
+		t.Errorf("with a time from a ConfigMap the pod has %d s, want an hour and what is added", grace)
 	}
 }
 

@@ -37,9 +37,7 @@ func functionEnv(fn *v1beta1.Function, revision string) []*envVar {
 		env("REQUEST_TIMEOUT", fn.RequestTimeout().String()),
 		env("REQUEST_CONCURRENCY", strconv.Itoa(int(fn.Spec.Concurrency))),
 	}
-	if drain := drainTimeout(fn); drain != defaultDrainTimeout && !sets(fn, drainTimeoutName) {
-		all = append(all, env(drainTimeoutName, drain.String()))
-	}
+	all = append(all, drainEnv(fn)...)
 	for _, v := range fn.Spec.Env {
 		all = append(all, userEnv(v))
 	}
@@ -95,10 +93,12 @@ func fetches(source string) bool {
 	return slices.ContainsFunc(handler.Split(handler.Filename, []byte(source)), func(f handler.File) bool { return f.Name == "go.mod" })
 }
 
-// moduleEnv tells the go command where modules come from.
-func moduleEnv(m settings.Modules) []*envVar {
-	var all []*envVar
-	for _, v := range []struct{ name, value string }{
+// variable is one of the go command's.
+type variable struct{ name, value string }
+
+// moduleVariables tell the go command where modules come from.
+func moduleVariables(m settings.Modules) []variable {
+	return slices.DeleteFunc([]variable{
 		{"GOPROXY", m.GoProxy},
 		{"GOPRIVATE", m.GoPrivate},
 		{"GONOPROXY", m.GoNoProxy},
@@ -107,10 +107,14 @@ func moduleEnv(m settings.Modules) []*envVar {
 		{"HTTP_PROXY", m.HTTPProxy},
 		{"HTTPS_PROXY", m.HTTPSProxy},
 		{"NO_PROXY", m.NoProxy},
-	} {
-		if v.value != "" {
-			all = append(all, env(v.name, v.value))
-		}
+	}, func(v variable) bool { return v.value == "" })
+}
+
+// moduleEnv are moduleVariables, and what lets the builder in where modules are.
+func moduleEnv(m settings.Modules) []*envVar {
+	var all []*envVar
+	for _, v := range moduleVariables(m) {
+		all = append(all, env(v.name, v.value))
 	}
 	if m.CABundle.Name != "" {
 		all = append(all, env("SSL_CERT_FILE", caDir+"/"+caFile))

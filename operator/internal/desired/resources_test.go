@@ -30,7 +30,7 @@ func TestResources(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(func(fn *v1beta1.Function) { fn.Spec.Resources = &test.asked })
-			got := desired.Deployment(fn, settings.Settings{Function: test.set}, "").Spec.Template.Spec.Containers[0].Resources
+			got := desired.Deployment(fn, settings.Settings{Function: test.set}, "", nil).Spec.Template.Spec.Containers[0].Resources
 			text := ""
 			for _, name := range []corev1.ResourceName{"cpu", "memory", "ephemeral-storage"} {
 				request, limit := (*got.Requests)[name], (*got.Limits)[name]

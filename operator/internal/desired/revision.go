@@ -55,6 +55,15 @@ func RevisionOf(obj metav1.Object) string { return obj.GetLabels()[RevisionLabel
 // TemplateOf is the hash of the pod template that an object was made from.
 func TemplateOf(obj metav1.Object) string { return obj.GetLabels()[TemplateLabel] }
 
+// TemplateIn is the hash of the pod template of a Deployment to be; empty when that
+// is nil.
+func TemplateIn(d *appsv1ac.DeploymentApplyConfiguration) string {
+	if d == nil {
+		return ""
+	}
+	return d.Spec.Template.Labels[TemplateLabel]
+}
+
 // wanted is the hash of all that makes the pods of a function and that its user
 // has a say in. What the operator adds by itself is not in it.
 func wanted(fn *v1beta1.Function, p podMetadata) string {
@@ -79,27 +88,50 @@ func wanted(fn *v1beta1.Function, p podMetadata) string {
 //
 // The first versions of the operator left no hashes. What they made is of the same
 // Function if nothing in it has changed since it was looked at: that is settled.
-func Kept(want, owned *appsv1ac.DeploymentApplyConfiguration, settled bool) *appsv1ac.DeploymentApplyConfiguration {
-	if owned.Spec == nil || owned.Spec.Template == nil || owned.Spec.Template.ObjectMetaApplyConfiguration == nil || owned.ObjectMetaApplyConfiguration == nil {
-		return want
+func Kept(want, owned *appsv1ac.DeploymentApplyConfiguration, settled bool) (*appsv1ac.DeploymentApplyConfiguration, bool) {
+	if !hasTemplate(owned) {
+		return nil, false
 	}
-	template := *owned.Spec.Template
 	made, recorded := owned.Labels[WantedLabel]
-	hash := cmp.Or(template.Labels[TemplateLabel], owned.Labels[TemplateLabel])
-	switch {
-	case recorded && made == want.Labels[WantedLabel] && hash == templateHash(&template):
-	case !recorded && settled && unhashed(&template) && template.Labels[RevisionLabel] == want.Spec.Template.Labels[RevisionLabel]:
-	default:
-		return want
+	sameWish := recorded && made == want.Labels[WantedLabel] && intact(owned)
+	sameSource := !recorded && settled && unhashed(owned.Spec.Template) && owned.Spec.Template.Labels[RevisionLabel] == want.Spec.Template.Labels[RevisionLabel]
+	if !sameWish && !sameSource {
+		return nil, false
 	}
-	spec, meta := *want.Spec, *want.ObjectMetaApplyConfiguration
+	return withTemplate(want, owned, want.Labels[WantedLabel]), true
+}
+
+// Held is want with the pod template of owned, whatever Function that was made of:
+// for as long as the template of want cannot be had. A template that somebody else
+// has changed is not held.
+func Held(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
+	if !hasTemplate(owned) || !intact(owned) {
+		return nil, false
+	}
+	return withTemplate(want, owned, owned.Labels[WantedLabel]), true
+}
+
+func hasTemplate(d *appsv1ac.DeploymentApplyConfiguration) bool {
+	return d != nil && d.ObjectMetaApplyConfiguration != nil && d.Spec != nil && d.Spec.Template != nil && d.Spec.Template.ObjectMetaApplyConfiguration != nil
+}
+
+// intact tells whether the template of a Deployment is as the operator wrote it.
+func intact(d *appsv1ac.DeploymentApplyConfiguration) bool {
+	return cmp.Or(d.Spec.Template.Labels[TemplateLabel], d.Labels[TemplateLabel]) == templateHash(d.Spec.Template)
+}
+
+// withTemplate is want with the template of owned, which was made of what made is
+// the hash of.
+func withTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration, made string) *appsv1ac.DeploymentApplyConfiguration {
+	template, spec, meta := *owned.Spec.Template, *want.Spec, *want.ObjectMetaApplyConfiguration
 	spec.Template = &template
-	kept := *want
-	kept.Spec, kept.ObjectMetaApplyConfiguration = &spec, &meta
+	meta.Labels = maps.Clone(want.Labels)
+	meta.Labels[WantedLabel] = made
 	if template.Labels[TemplateLabel] == "" {
-		meta.Labels = maps.Clone(want.Labels)
 		meta.Labels[TemplateLabel] = templateHash(&template)
 	}
+	kept := *want
+	kept.Spec, kept.ObjectMetaApplyConfiguration = &spec, &meta
 	return &kept
 }
 

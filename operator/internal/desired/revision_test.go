@@ -53,21 +53,32 @@ func TestKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(everyField)
-			owned := desired.Deployment(fn, configured, "")
+			owned := desired.Deployment(fn, configured, "", nil)
 			test.tamper(owned)
 			test.change(fn)
-			want := desired.Deployment(fn, next, "")
-			got := desired.Kept(want, owned, true)
-			if image := *got.Spec.Template.Spec.InitContainers[0].Image; (image != "builder-2") != test.kept {
-				t.Errorf("the builder is %s", image)
+			want := desired.Deployment(fn, next, "", nil)
+			got, kept := desired.Kept(want, owned, true)
+			if kept != test.kept {
+				t.Fatalf("kept: %t", kept)
 			}
-			if *got.Spec.Replicas != fn.WantedReplicas() {
-				t.Errorf("%d replicas", *got.Spec.Replicas)
+			if kept {
+				isKept(t, got, fn)
 			}
 			if image := *want.Spec.Template.Spec.InitContainers[0].Image; image != "builder-2" {
 				t.Errorf("want was changed: %s", image)
 			}
 		})
+	}
+}
+
+// isKept checks that a Deployment has the pods of before, as many as are wanted now.
+func isKept(t *testing.T, got *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) {
+	t.Helper()
+	if image := *got.Spec.Template.Spec.InitContainers[0].Image; image == "builder-2" {
+		t.Errorf("the builder is %s", image)
+	}
+	if *got.Spec.Replicas != fn.WantedReplicas() {
+		t.Errorf("%d replicas", *got.Spec.Replicas)
 	}
 }
 
@@ -87,21 +98,22 @@ func unhashed(d *appsv1ac.DeploymentApplyConfiguration) {
 // not looked at its Function before.
 func TestKeptUnhashed(t *testing.T) {
 	fn := function(everyField)
-	want := desired.Deployment(fn, settings.Settings{Images: settings.Images{Builder: "builder-2"}}, "")
+	want := desired.Deployment(fn, settings.Settings{Images: settings.Images{Builder: "builder-2"}}, "", nil)
 	old := func() *appsv1ac.DeploymentApplyConfiguration {
-		d := desired.Deployment(fn, configured, "")
+		d := desired.Deployment(fn, configured, "", nil)
 		unhashed(d)
 		return d
 	}
-	if got := desired.Kept(want, old(), false); got != want {
+	if _, kept := desired.Kept(want, old(), false); kept {
 		t.Error("a template that nobody knows is kept")
 	}
-	kept := desired.Kept(want, old(), true)
-	if diff := cmp.Diff(kept, desired.Kept(want, kept, true)); diff != "" {
+	kept, _ := desired.Kept(want, old(), true)
+	again, _ := desired.Kept(want, kept, true)
+	if diff := cmp.Diff(kept, again); kept == nil || diff != "" {
 		t.Errorf("the second look differs:\n%s", diff)
 	}
 	kept.Spec.Template.Spec.Containers[0].WithImage("evil")
-	if got := desired.Kept(want, kept, true); got != want {
+	if _, kept := desired.Kept(want, kept, true); kept {
 		t.Error("a template that somebody has changed is kept")
 	}
 }

@@ -5,40 +5,38 @@ import (
 	"errors"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/settings"
 	"goless.io/operator/internal/status"
 )
 
 // converge makes the Function's objects what they should be, the source before
-// the pods that compile it. It goes on after an error: the objects do not need
+// the pods that compile it, and before both the order for the build service, which
+// takes its time. It goes on after an error: the objects do not need
 // each other to exist. The result has what the converging itself shows: the
 // problem that only the user can solve, and the pod template.
 //
 // While the source is refused, the rest of the spec holds for the last source
 // that was not, so that it can still be scaled, stopped and healed. What exceeds
 // the ceilings of the cluster holds as far as they allow.
-func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict verdict) (status.Seen, error) {
-	seen := status.Seen{Diagnostics: verdict.diagnostics, Omitted: verdict.omitted, Problem: verdict.problem}
-	if verdict.problem != nil {
+func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict check.Verdict) (status.Seen, error) {
+	seen := status.Seen{Problem: verdict.Spec.Problem()}
+	seen.Diagnostics, seen.Omitted = verdict.Diagnostics()
+	if seen.Problem != nil {
 		seen.Refused = true
 		return seen, nil
 	}
 	fn = withinCeilings(fn, r.Settings)
-	if len(verdict.diagnostics) > 0 {
+	if verdict.Source != nil {
 		valid, err := r.lastValid(ctx, fn)
 		if err != nil {
 			return seen, err
@@ -50,11 +48,12 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 		fn = valid
 	}
 
-	sourceErr := ensure(ctx, r, fn, desired.ConfigMap(fn), &corev1.ConfigMap{}, corev1ac.ExtractConfigMap)
-	template, deploymentErr := r.ensureDeployment(ctx, fn)
+	deployment, ordered, deploymentErr := r.deployment(ctx, fn)
 	results := []error{
-		sourceErr, deploymentErr,
-		ensure(ctx, r, fn, desired.Service(fn), &corev1.Service{}, corev1ac.ExtractService),
+		ensure(ctx, r, fn, desired.ConfigMap(fn), &corev1.ConfigMap{}, corev1ac.ExtractConfigMap),
+		deploymentErr,
+		r.ensureDeployment(ctx, fn, deployment),
+		r.unswapped(ctx, fn, ensure(ctx, r, fn, desired.Service(fn), &corev1.Service{}, corev1ac.ExtractService)),
 	}
 	if desired.Disruptable(fn) && !r.Settings.NoDisruptionBudgets {
 		results = append(results, unlessTaken(ensure(ctx, r, fn, desired.Budget(fn), &policyv1.PodDisruptionBudget{}, policyv1ac.ExtractPodDisruptionBudget)))
@@ -62,11 +61,11 @@ func (r *Reconciler) converge(ctx context.Context, fn *v1beta1.Function, verdict
 	if r.Settings.NetworkPolicy {
 		results = append(results, unlessTaken(ensure(ctx, r, fn, desired.NetworkPolicy(fn), &networkingv1.NetworkPolicy{}, networkingv1ac.ExtractNetworkPolicy)))
 	}
+	seen.Ordered, seen.Template = ordered, desired.TemplateIn(deployment)
 	var err error
-	seen.Template = template
 	seen.Problem, err = solvable(results...)
 	if seen.Problem == nil {
-		seen.Problem = verdict.excess
+		seen.Problem = verdict.Excess.Problem()
 	}
 	return seen, err
 }
@@ -78,43 +77,6 @@ func unlessTaken(err error) error {
 		return nil
 	}
 	return err
-}
-
-// ensureDeployment makes the Deployment what it should be, and returns the hash of
-// its pod template. A function that has been built is not restarted for what the
-// operator brings by itself: a new image, say. One that has not takes all that may
-// help it.
-func (r *Reconciler) ensureDeployment(ctx context.Context, fn *v1beta1.Function) (template string, err error) {
-	values, err := r.references.hash(ctx, fn)
-	if err != nil {
-		return "", err
-	}
-	want := desired.Deployment(fn, r.Settings, values)
-	var live appsv1.Deployment
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(fn), &live); client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("reading Deployment %q: %w", fn.Name, err)
-	}
-	if r.Settings.Rollout != settings.Always && built(fn) && metav1.IsControlledBy(&live, fn) {
-		owned, err := appsv1ac.ExtractDeployment(&live, FieldOwner)
-		if err != nil {
-			return "", fmt.Errorf("reading the managed fields of Deployment %q: %w", live.Name, err)
-		}
-		want = desired.Kept(want, owned, fn.Status.ObservedGeneration == fn.Generation)
-	}
-	template = want.Spec.Template.Labels[desired.TemplateLabel]
-	if err := ensure(ctx, r, fn, want, &appsv1.Deployment{}, appsv1ac.ExtractDeployment); err != nil {
-		return template, err
-	}
-	if template != desired.TemplateOf(&live.Spec.Template) {
-		r.Metrics.RolledOut()
-	}
-	return template, nil
-}
-
-// built tells whether the last source that was not refused has compiled.
-func built(fn *v1beta1.Function) bool {
-	c := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionBuilt)
-	return c != nil && (c.Reason == v1beta1.ReasonBuilt || c.Reason == v1beta1.ReasonInvalidSource)
 }
 
 // solvable tells a name that belongs to somebody else, the first one, from other
@@ -137,6 +99,10 @@ func solvable(results ...error) (problem *status.Problem, err error) {
 type notOwnedError struct {
 	kind, name string
 	controller *metav1.OwnerReference
+
+	// wanted is the Service of the Function that the controller waits for; empty
+	// when it waits for none.
+	wanted string
 }
 
 func (e *notOwnedError) reason() string {
@@ -154,6 +120,10 @@ func (e *notOwnedError) Error() string {
 	remedy := "rename the function, or remove the " + e.kind
 	if e.kind == "Service" {
 		remedy = "choose another spec.service, or remove the Service"
+	}
+	if e.wanted != "" {
+		whose += fmt.Sprintf(", which waits for this Function's Service %q,", e.wanted)
+		remedy = "to swap the two, give one of the Functions a third spec.service for a while"
 	}
 	return fmt.Sprintf("%s %q %s and is left alone: %s", e.kind, e.name, whose, remedy)
 }

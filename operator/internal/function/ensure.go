@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -26,6 +26,7 @@ type applyConfiguration[A any] interface {
 	GetName() *string
 	GetNamespace() *string
 	WithUID(types.UID) A
+	WithResourceVersion(string) A
 }
 
 // ensure makes an object of the Function what it should be, and writes nothing
@@ -33,25 +34,22 @@ type applyConfiguration[A any] interface {
 // want. Fields of others are left to them. live is an empty object to read into.
 //
 // An object that exists and is not the Function's is an error and never
-// written. That is why a new object is created rather than applied, and why an
-// apply names the UID: a forced apply alone takes over what it finds.
+// written. That is why an apply names the version that it creates, or the UID
+// that it changes: a forced apply alone takes over what it finds.
 func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Reconciler, fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) error {
 	kind, key := *want.GetKind(), client.ObjectKey{Namespace: *want.GetNamespace(), Name: *want.GetName()}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
-	if err != nil {
-		return fmt.Errorf("converting %s: %w", kind, err)
-	}
-	err = r.Client.Get(ctx, key, live)
+	err := r.Client.Get(ctx, key, live)
 	if apierrors.IsNotFound(err) {
-		err = r.Live.Get(ctx, key, live)
-		_, _ = withoutData(live) // as in the cache; it cannot fail
-	}
-	switch {
-	case apierrors.IsNotFound(err):
-		if err := r.create(ctx, content); err != nil {
+		if err = create(ctx, r, want); err == nil {
+			return nil
+		}
+		if !apierrors.IsConflict(err) {
 			return fmt.Errorf("creating %s %q: %w", kind, key.Name, err)
 		}
-		return nil
+		err = r.Live.Get(ctx, key, live) // without our label it is not in the cache
+		_, _ = withoutData(live)         // as in the cache; it cannot fail
+	}
+	switch {
 	case err != nil:
 		return fmt.Errorf("reading %s %q: %w", kind, key.Name, err)
 	case live.GetDeletionTimestamp() != nil, ofPredecessor(live, fn):
@@ -72,7 +70,7 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 	}
 	err = r.Client.Apply(ctx, want.WithUID(live.GetUID()), client.ForceOwnership)
 	if apierrors.IsInvalid(err) {
-		err = r.replace(ctx, live, content)
+		err = replace(ctx, r, live, want)
 	}
 	if err != nil {
 		return fmt.Errorf("applying %s %q: %w", kind, key.Name, err)
@@ -92,13 +90,17 @@ func asCached[A any](want A) any {
 // and with somebody's port beside ours, say, a Service is invalid. What has no
 // spec is an immutable ConfigMap with a content that is not ours. The labels come
 // along, because without them no event would tell of the object any more.
-func (r *Reconciler) replace(ctx context.Context, live client.Object, content map[string]any) error {
+func replace[A applyConfiguration[A]](ctx context.Context, r *Reconciler, live client.Object, want A) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return err
+	}
 	spec, ok := content["spec"]
 	if !ok {
 		if err := r.remove(ctx, live); err != nil {
 			return err
 		}
-		return r.create(ctx, content)
+		return create(ctx, r, want)
 	}
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": live.GetUID()},
@@ -124,13 +126,26 @@ func ofPredecessor(obj client.Object, fn *v1beta1.Function) bool {
 		ref.Name == fn.Name && ref.UID != fn.UID
 }
 
-// create fails when the object exists. It sends the very fields of the apply
-// configuration; a typed object would add its zero values to them.
-func (r *Reconciler) create(ctx context.Context, content map[string]any) error {
-	return r.Client.Create(ctx, &unstructured.Unstructured{Object: content}, unawaited)
+// create fails with a conflict when the object exists, because no object has the
+// version that it names. The server does not compare versions where there is
+// nothing to compare with. A plain create would own the fields in another way than
+// an apply, those with defaults too, and take two more writes to set that right.
+func create[A applyConfiguration[A]](ctx context.Context, r *Reconciler, want A) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return err
+	}
+	copied := reflect.New(reflect.TypeFor[A]().Elem()).Interface().(A) // an apply writes the answer to it
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, copied); err != nil {
+		return err
+	}
+	return r.Client.Apply(ctx, copied.WithResourceVersion(versionOfNone), client.ForceOwnership)
 }
 
-// ownByApply makes the fields that create wrote belong to our applies. They
+// versionOfNone is older than everything: the first revision of etcd is empty.
+const versionOfNone = "1"
+
+// ownByApply makes the fields that replace wrote belong to our applies. They
 // would be owned twice otherwise, and an apply that leaves one out could not
 // remove it.
 func (r *Reconciler) ownByApply(ctx context.Context, live client.Object) error {

@@ -40,7 +40,7 @@ func forged(t *testing.T, fn *v1beta1.Function, forge func(*appsv1.Deployment)) 
 	t.Helper()
 	s := configured
 	s.Build.Modules.Netrc = settings.Key{Name: "modules", Key: "netrc"}
-	text, err := json.Marshal(desired.Deployment(fn, s, ""))
+	text, err := json.Marshal(desired.Deployment(fn, s, "", nil))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,17 +18,23 @@ import (
 // lastValid is the Function with the last source that was not refused; nil when
 // there was none.
 func (r *Reconciler) lastValid(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Function, error) {
-	if fn.Status.LatestRevision == "" {
+	return r.withRevision(ctx, fn, fn.Status.LatestRevision)
+}
+
+// withRevision is the Function with the source of one of its revisions; nil when
+// that is lost, or when revision is empty.
+func (r *Reconciler) withRevision(ctx context.Context, fn *v1beta1.Function, revision string) (*v1beta1.Function, error) {
+	if revision == "" {
 		return nil, nil
 	}
 	var source corev1.ConfigMap
-	key := client.ObjectKey{Namespace: fn.Namespace, Name: desired.ConfigMapName(fn, fn.Status.LatestRevision)}
+	key := client.ObjectKey{Namespace: fn.Namespace, Name: desired.ConfigMapName(fn, revision)}
 	if err := r.Live.Get(ctx, key, &source); err != nil { // the cache has no content
 		return nil, client.IgnoreNotFound(err)
 	}
 	valid := fn.DeepCopy()
 	valid.Spec.Function = source.Data[handler.Filename]
-	if !metav1.IsControlledBy(&source, fn) || desired.Revision(valid.Spec.Function) != fn.Status.LatestRevision {
+	if !metav1.IsControlledBy(&source, fn) || desired.Revision(valid.Spec.Function) != revision {
 		return nil, nil // somebody has laid it there; only the name says that it was ours
 	}
 	return valid, nil
@@ -39,16 +43,9 @@ func (r *Reconciler) lastValid(ctx context.Context, fn *v1beta1.Function) (*v1be
 // keep is for a Function whose source is refused and whose last valid one is lost
 // as well: what runs of it goes on running, is scaled, and keeps its Service.
 func (r *Reconciler) keep(ctx context.Context, fn *v1beta1.Function) (*status.Problem, error) {
-	var live appsv1.Deployment
-	if err := r.Client.Get(ctx, client.ObjectKeyFromObject(fn), &live); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	if !metav1.IsControlledBy(&live, fn) {
-		return nil, nil
-	}
-	owned, err := appsv1ac.ExtractDeployment(&live, FieldOwner)
-	if err != nil {
-		return nil, fmt.Errorf("reading the managed fields of Deployment %q: %w", live.Name, err)
+	live, owned, err := r.ownedDeployment(ctx, fn)
+	if err != nil || owned == nil {
+		return nil, err
 	}
 	if owned.Spec != nil && live.Spec.Replicas != nil && *live.Spec.Replicas != fn.WantedReplicas() {
 		owned.Spec.WithReplicas(fn.WantedReplicas())

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/build/buildtest"
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
@@ -44,7 +46,8 @@ var (
 
 // configured has ceilings that no test reaches by accident.
 var configured = settings.Settings{
-	Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"},
+	Images:         settings.Images{Builder: "example/builder:1", Function: "example/launch:1"},
+	ReferencePause: metav1.Duration{Duration: 300 * time.Millisecond},
 	Function: settings.Function{
 		MaxReplicas:  50,
 		MaxResources: v1beta1.Amounts{Memory: new(resource.MustParse("8Gi"))},
@@ -84,6 +87,8 @@ func run(m *testing.M, assets string) int {
 	if err == nil {
 		err = install(context.Background(), "00-namespace.yaml", "20-rbac.yaml", "25-config.yaml", "30-operator.yaml", "40-fence.yaml")
 	}
+	service = buildtest.New(serviceKeys)
+	defer service.Close()
 	if err == nil {
 		stopOperator, err = startOperator(configured, writes)
 	}
@@ -156,6 +161,8 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 		Events:   mgr.GetEventRecorder("goless-operator"),
 		Settings: s,
 		Metrics:  counted,
+
+		BuildService: service.URL,
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return cancel, err

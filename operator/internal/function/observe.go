@@ -13,35 +13,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/status"
 )
 
 // observe collects what the cluster shows of a Function. Labels find objects,
 // owner references decide whether they count: anybody can set a label.
 func (r *Reconciler) observe(ctx context.Context, fn *v1beta1.Function, seen *status.Seen) error {
-	var (
-		services    corev1.ServiceList
-		deployments appsv1.DeploymentList
-		replicaSets appsv1.ReplicaSetList
-		pods        corev1.PodList
-	)
-	var errs []error
-	for _, list := range []client.ObjectList{&services, &deployments, &replicaSets, &pods} {
-		errs = append(errs, r.list(ctx, fn, list))
-	}
-	if err := errors.Join(errs...); err != nil {
+	var service corev1.Service
+	var deployment appsv1.Deployment
+	var replicaSets appsv1.ReplicaSetList
+	var pods corev1.PodList
+	err := errors.Join(
+		r.get(ctx, fn, fn.ServiceName(), &service), r.get(ctx, fn, fn.Name, &deployment),
+		r.list(ctx, fn, &replicaSets), r.list(ctx, fn, &pods))
+	if err != nil {
 		return err
 	}
-	for _, service := range owned(services.Items, fn.UID) {
-		if seen.Service == nil || service.Name == fn.ServiceName() {
-			seen.Service = &service
-		}
+	if seen.Service, err = r.service(ctx, fn, &service); err != nil {
+		return err
 	}
-	for _, deployment := range owned(deployments.Items, fn.UID) {
-		if deployment.Name != fn.Name {
-			continue
-		}
+	if metav1.IsControlledBy(&deployment, fn) {
 		seen.Deployment = &deployment
 		seen.ReplicaSets = owned(replicaSets.Items, deployment.UID)
 	}
@@ -51,9 +42,39 @@ func (r *Reconciler) observe(ctx context.Context, fn *v1beta1.Function, seen *st
 	return nil
 }
 
-// list reads from the cache what carries the Function's label.
+// first tells whether a Function has no Service yet, as far as the cache knows.
+func (r *Reconciler) first(ctx context.Context, fn *v1beta1.Function) (bool, error) {
+	var service corev1.Service
+	err := r.get(ctx, fn, fn.ServiceName(), &service)
+	return service.UID == "", err
+}
+
+// service is the one that the Function should have, or else one that it had.
+func (r *Reconciler) service(ctx context.Context, fn *v1beta1.Function, named *corev1.Service) (*corev1.Service, error) {
+	if metav1.IsControlledBy(named, fn) {
+		return named, nil
+	}
+	var services corev1.ServiceList
+	err := r.list(ctx, fn, &services)
+	if former := owned(services.Items, fn.UID); len(former) > 0 {
+		return &former[0], err
+	}
+	return nil, err
+}
+
+// get reads an object from the cache, not before the last write of it is there.
+// What is not there stays empty.
+func (r *Reconciler) get(ctx context.Context, fn *v1beta1.Function, name string, into client.Object) error {
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: fn.Namespace, Name: name}, into); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading %T: %w", into, err)
+	}
+	return nil
+}
+
+// list reads from the cache what carries the Function's label. It does not wait
+// for the last write, because that would be one of any Function, which may hang.
 func (r *Reconciler) list(ctx context.Context, fn *v1beta1.Function, into client.ObjectList) error {
-	if err := r.Client.List(ctx, into, client.InNamespace(fn.Namespace), client.MatchingLabels(desired.Selector(fn.Name))); err != nil {
+	if err := r.Client.List(ctx, into, client.InNamespace(fn.Namespace), client.MatchingFields{byFunction: fn.Name}, unawaited); err != nil {
 		return fmt.Errorf("listing %T: %w", into, err)
 	}
 	return nil

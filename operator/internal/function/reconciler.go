@@ -12,9 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
 )
@@ -26,6 +29,9 @@ const (
 	// conflictRetry is how soon a name that belongs to somebody else is tried
 	// again. What is not ours is not watched.
 	conflictRetry = 5 * time.Second
+
+	// firstLook is how soon new objects are looked at.
+	firstLook = 10 * time.Millisecond
 
 	// staleRetry is how soon a write is tried again that met a newer object.
 	staleRetry = 50 * time.Millisecond
@@ -49,25 +55,38 @@ type Reconciler struct {
 	// Metrics count what happened.
 	Metrics *metrics.Metrics
 
+	// BuildService is the URL of the build service; build.URL when empty.
+	BuildService string
+
 	references *references
+	builds     *build.Orders
 }
 
 // Reconcile checks the Function, makes its objects follow it, looks at what came
 // of it, and reports that in the Function's status.
 func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (reconcile.Result, error) {
 	if !fn.DeletionTimestamp.IsZero() {
+		r.builds.Forget(client.ObjectKeyFromObject(fn))
 		return reconcile.Result{}, nil // owner references take everything along
 	}
 
 	r.Metrics.Changed(fn, time.Now())
-	seen, convergeErr := r.converge(ctx, fn, check(fn, r.Settings))
+	first, err := r.first(ctx, fn)
+	if err != nil {
+		return retry(err)
+	}
+	seen, convergeErr := r.converge(ctx, fn, check.Function(fn, r.Settings))
 	if apierrors.IsConflict(convergeErr) {
 		return retry(convergeErr)
+	}
+	if first && convergeErr == nil && seen.Problem == nil && len(seen.Diagnostics) == 0 {
+		// Others come first: they may have nothing yet, and here is nothing to tell.
+		return reconcile.Result{RequeueAfter: firstLook, Priority: new(handler.LowPriority)}, nil
 	}
 	if err := r.observe(ctx, fn, &seen); err != nil {
 		return retry(errors.Join(convergeErr, err))
 	}
-	writeErr := errors.Join(convergeErr, r.prune(ctx, fn, seen))
+	writeErr := errors.Join(convergeErr, r.settleOrders(ctx, fn, seen), r.prune(ctx, fn, seen))
 	if apierrors.IsConflict(writeErr) {
 		return retry(writeErr)
 	}

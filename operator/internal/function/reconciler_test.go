@@ -471,10 +471,10 @@ func await[T client.Object](t *testing.T, fn *v1beta1.Function, name string, obj
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for !holds() {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within three minutes: %s", what)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

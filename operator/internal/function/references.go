@@ -1,10 +1,12 @@
 package function
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,12 +46,26 @@ type references struct {
 	live     client.Reader
 	secrets  bool
 
+	// pause is the least time between two changes of a Function's values, which
+	// are rollouts; queue has the Functions to look at when theirs is over.
+	pause time.Duration
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+
 	mu    sync.Mutex
 	known map[types.NamespacedName]known
 }
 
 // known is what a Function referred to when it was last looked at.
-type known struct{ versions, values string }
+type known struct {
+	refs, versions, values string
+
+	// changed is when the values were last other ones; zero if they never were.
+	changed time.Time
+}
+
+// defaultPause is long enough for what flaps to keep a function serving, and
+// short enough to be waited for.
+const defaultPause = 10 * time.Second
 
 // watchReferences makes a controller look at a Function when something that it
 // refers to changes.
@@ -64,7 +80,14 @@ func watchReferences(mgr manager.Manager, s settings.Settings, b *builder.Builde
 	if err := mgr.Add(versions); err != nil {
 		return nil, err
 	}
-	r := &references{versions: versions, live: mgr.GetAPIReader(), secrets: s.WatchSecrets, known: map[types.NamespacedName]known{}}
+	r := &references{
+		versions: versions, live: mgr.GetAPIReader(), secrets: s.WatchSecrets,
+		pause: cmp.Or(s.ReferencePause.Duration, defaultPause), known: map[types.NamespacedName]known{},
+	}
+	b.WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.queue = queue // before the first reconcile
+		return nil
+	}))
 	b.Watches(&v1beta1.Function{}, handler.Funcs{DeleteFunc: r.forget})
 	if err := r.watch(mgr, b, configMaps, byConfigMap, false); err != nil || !r.secrets {
 		return r, err
@@ -79,7 +102,7 @@ func (r *references) watch(mgr manager.Manager, b *builder.Builder, kind schema.
 	}
 	referring := func(ctx context.Context, obj *metav1.PartialObjectMetadata) []reconcile.Request {
 		var functions v1beta1.FunctionList
-		if err := mgr.GetClient().List(ctx, &functions, client.InNamespace(obj.Namespace), client.MatchingFields{field: obj.Name}); err != nil {
+		if err := mgr.GetClient().List(ctx, &functions, client.InNamespace(obj.Namespace), client.MatchingFields{field: obj.Name}, unawaited); err != nil {
 			return nil // the cache is not there any more
 		}
 		var requests []reconcile.Request
@@ -115,7 +138,8 @@ func (r *references) forget(_ context.Context, e event.DeleteEvent, _ workqueue.
 
 // hash is that of all values that a Function refers to; empty when it refers to
 // none that can be watched. What is not there counts as well. The values are read
-// again only when the version of something has changed.
+// again only when the version of something has changed, and not too soon after
+// they were others: then the hash stays, and the Function is looked at again.
 func (r *references) hash(ctx context.Context, fn *v1beta1.Function) (string, error) {
 	refs := slices.DeleteFunc(desired.References(fn), func(ref desired.Reference) bool { return ref.Secret && !r.secrets })
 	if len(refs) == 0 {
@@ -125,21 +149,30 @@ func (r *references) hash(ctx context.Context, fn *v1beta1.Function) (string, er
 	if err != nil {
 		return "", err
 	}
-	key, now := client.ObjectKeyFromObject(fn), desired.Digest([]any{refs, versions})
+	key, now := client.ObjectKeyFromObject(fn), known{refs: desired.Digest(refs), versions: desired.Digest(versions)}
 	r.mu.Lock()
 	last := r.known[key]
 	r.mu.Unlock()
-	if last.versions == now {
-		return last.values, nil
+	if last.refs == now.refs {
+		if last.versions == now.versions {
+			return last.values, nil
+		}
+		if wait := time.Until(last.changed.Add(r.pause)); wait > 0 {
+			r.queue.AddAfter(reconcile.Request{NamespacedName: key}, wait)
+			return last.values, nil
+		}
+		now.changed = last.changed
 	}
-	values, err := r.valuesOf(ctx, fn.Namespace, refs, versions)
-	if err != nil {
+	if now.values, err = r.valuesOf(ctx, fn.Namespace, refs, versions); err != nil {
 		return "", err
 	}
+	if last.refs == now.refs && last.values != now.values {
+		now.changed = time.Now()
+	}
 	r.mu.Lock()
-	r.known[key] = known{versions: now, values: values}
+	r.known[key] = now
 	r.mu.Unlock()
-	return values, nil
+	return now.values, nil
 }
 
 // versionsOf are the versions of what is referred to; empty ones of what is not

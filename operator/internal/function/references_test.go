@@ -1,8 +1,10 @@
 package function_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -38,6 +40,35 @@ func TestReferencedConfigMaps(t *testing.T) {
 	values(t, fn, seen)
 }
 
+// A ConfigMap that flaps rolls a function out now and then, and what it has in the
+// end gets there.
+func TestFlappingConfigMap(t *testing.T) {
+	fn := create(t, "flaps", func(fn *v1beta1.Function) {
+		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{ConfigMapRef: &v1beta1.ObjectRef{Name: "all", Optional: new(true)}}}
+	})
+	before := values(t, fn, "")
+	began := time.Now()
+	all := configMap(t, fn, "all", map[string]string{"A": "0"})
+	values(t, fn, before)
+	for i := range 40 {
+		all.Data["A"] = strconv.Itoa(i)
+		overwrite(t, all)
+	}
+	all.Data = map[string]string{"A": "last"}
+	overwrite(t, all)
+	want := desired.Digest([]string{desired.Digest(all.Data)})
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Annotations[desired.ValuesAnnotation] == want
+	})
+	// The first two generations are from before it was there and after, and each
+	// pause may end with one more.
+	most := 3 + int64(time.Since(began)/configured.ReferencePause.Duration)
+	if deployment.Generation > most {
+		t.Errorf("42 changes made %d generations of the Deployment, want at most %d", deployment.Generation, most)
+	}
+	t.Logf("42 changes made %d generations of the Deployment in %s", deployment.Generation, time.Since(began))
+}
+
 // Labels and keys that are not referred to leave the hash as it is.
 func TestUnreferencedValuesChangeNothing(t *testing.T) {
 	fn := create(t, "refers", func(fn *v1beta1.Function) {
@@ -69,7 +100,7 @@ func TestReferencedSecrets(t *testing.T) {
 		t.Errorf("there is a hash of a Secret: %s", got)
 	}
 	for _, request := range writes.reads() {
-		if strings.Contains(request, "/secrets") {
+		if strings.Contains(request, "/namespaces/"+fn.Namespace+"/secrets") || strings.HasSuffix(request, "/v1/secrets") {
 			t.Errorf("the operator has asked for Secrets: %s", request)
 		}
 	}

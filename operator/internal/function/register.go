@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -46,13 +47,14 @@ const (
 // because a Deployment does not show that an init container failed before ten
 // minutes are over.
 func (r *Reconciler) Register(mgr manager.Manager) error {
+	ours := unhurried{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1beta1.Function{}, handler.OnlyControllerOwner())}
 	b := builder.ControllerManagedBy(mgr).
 		Named("function").
 		For(&v1beta1.Function{}, builder.WithPredicates(predicate.Or(
 			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Owns(&corev1.ConfigMap{}).
-		Owns(&appsv1.Deployment{}).
-		Owns(&corev1.Service{}).
+		Watches(&corev1.ConfigMap{}, ours).
+		Watches(&appsv1.Deployment{}, ours).
+		Watches(&corev1.Service{}, ours).
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Owns(&networkingv1.NetworkPolicy{}).
 		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(labelled)).
@@ -62,12 +64,47 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 			ReconciliationTimeout:   reconcileTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, maxBackoff),
 		})
+	if err := indexByFunction(mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("indexing what belongs to Functions: %w", err)
+	}
 	references, err := watchReferences(mgr, r.Settings, b)
 	if err != nil {
 		return fmt.Errorf("watching what Functions refer to: %w", err)
 	}
 	r.references = references
+	if r.builds, err = watchBuilds(mgr, r.BuildService, b); err != nil {
+		return fmt.Errorf("watching what the build service answers: %w", err)
+	}
 	return b.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+}
+
+// unhurried lets what is new wait: mostly the operator has just made it. Functions
+// that have nothing yet come first.
+type unhurried struct{ handler.EventHandler }
+
+func (u unhurried) Create(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	e.IsInInitialList = true // that has a low priority
+	u.EventHandler.Create(ctx, e, queue)
+}
+
+// byFunction is the field by which what carries a Function's label is found. A
+// label selector would look at everything in the namespace.
+const byFunction = "metadata.labels.function"
+
+func indexByFunction(indexer client.FieldIndexer) error {
+	function := func(obj client.Object) []string {
+		if name := obj.GetLabels()[desired.FunctionLabel]; name != "" {
+			return []string{name}
+		}
+		return nil
+	}
+	var errs []error
+	for _, kind := range []client.Object{
+		&corev1.ConfigMap{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &appsv1.ReplicaSet{}, &corev1.Pod{},
+	} {
+		errs = append(errs, indexer.IndexField(context.Background(), kind, byFunction, function))
+	}
+	return errors.Join(errs...)
 }
 
 // labelled maps an object to the Function that its label names.

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,7 +24,11 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 	}
 	before := fn.DeepCopy()
 	fn.Status = next
-	if err := r.Client.Status().Patch(ctx, fn, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	// The lock keeps it from landing on another Function that took the name.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, fn, patch); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	r.announce(fn, before)

@@ -10,17 +10,20 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
 )
 
 // Without one of its rights the operator says which, and goes on where it can;
 // when it has the right again, all is well.
 func TestMissingRights(t *testing.T) {
-	for _, verb := range []string{"create", "patch", "get"} {
+	for _, verb := range []string{"create", "patch"} {
 		for _, resource := range []string{"configmaps", "deployments", "services", "poddisruptionbudgets"} {
 			t.Run(verb+" "+resource, func(t *testing.T) {
 				restore := take(t, verb, resource)
@@ -30,6 +33,24 @@ func TestMissingRights(t *testing.T) {
 				awaitReady(t, fn, v1beta1.ReasonBuilding)
 			})
 		}
+	}
+	for resource, object := range foreign() {
+		t.Run("get "+resource, func(t *testing.T) {
+			restore := take(t, "get", resource)
+			fn := create(t, "poor", func(fn *v1beta1.Function) {
+				fn.Namespace, fn.Spec.Replicas = newNamespace(t), new(int32(2))
+				object.SetNamespace(fn.Namespace)
+				if err := cluster.Create(t.Context(), object); err != nil {
+					t.Fatal(err)
+				}
+			})
+			says(t, fn, fmt.Sprintf("cannot get resource %q", resource))
+			restore()
+			if err := cluster.Delete(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+			awaitReady(t, fn, v1beta1.ReasonBuilding)
+		})
 	}
 	t.Run("delete services", func(t *testing.T) {
 		restore := take(t, "delete", "services")
@@ -41,6 +62,24 @@ func TestMissingRights(t *testing.T) {
 		awaitReady(t, fn, v1beta1.ReasonBuilding)
 		eventually(t, "the old Service goes", func() bool { return !exists(t, fn, "svc", &corev1.Service{}) })
 	})
+}
+
+// foreign are objects of somebody that have the names which the Function poor needs.
+// To see whose they are takes a look at them.
+func foreign() map[string]client.Object {
+	name := metav1.ObjectMeta{Name: "poor"}
+	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "example.com/c"}}
+	return map[string]client.Object{
+		"configmaps": &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "poor-" + desired.Revision(hello)}},
+		"deployments": &appsv1.Deployment{ObjectMeta: name, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: pod.Labels}, Template: pod,
+		}},
+		"services": &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: "svc"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		},
+		"poddisruptionbudgets": &policyv1.PodDisruptionBudget{ObjectMeta: name},
+	}
 }
 
 // says waits until Ready names what is missing.
@@ -100,6 +139,9 @@ func may(t *testing.T, verb, resource string) bool {
 			Verb: verb, Group: groups[resource], Resource: resource, Namespace: "default",
 		},
 	}}
+	if resource == "secrets" { // there is one only that it may do anything to
+		review.Spec.ResourceAttributes.Namespace, review.Spec.ResourceAttributes.Name = "goless-system", "goless-build"
+	}
 	if err := cluster.Create(context.Background(), review); err != nil {
 		t.Fatal(err)
 	}

@@ -66,6 +66,7 @@ func (f *findings) unless(right bool, field, format string, args ...any) {
 func (s *Settings) validate() error {
 	var f findings
 	f.unless(s.Rollout == "" || s.Rollout == OnChange || s.Rollout == Always, "rollout", "%q must be %s or %s", s.Rollout, OnChange, Always)
+	f.unless(s.Admission == "" || s.Admission == AdmissionEnabled || s.Admission == AdmissionDisabled, "admission", "%q must be %s or %s", s.Admission, AdmissionEnabled, AdmissionDisabled)
 	for _, namespace := range s.Namespaces {
 		f.unless(len(validation.IsDNS1123Label(namespace)) == 0, "namespaces", "%q is not the name of a namespace", namespace)
 	}
@@ -73,7 +74,9 @@ func (s *Settings) validate() error {
 		message := wrongPrefix(prefix)
 		f.unless(message == "", "podMetadataPrefixes", "%q %s", prefix, message)
 	}
+	f.unless(s.ReferencePause.Duration >= 0, "referencePause", "must not be negative")
 	f.unless(s.Function.MaxReplicas >= 0, "function.maxReplicas", "must not be negative")
+	f.unless(s.Build.Strategy.Known(), "build.strategy", "%q must be %s or %s", s.Build.Strategy, v1beta1.BuildInPod, v1beta1.BuildShared)
 	f.unless(s.Build.Timeout.Duration >= 0, "build.timeout", "must not be negative")
 	f.unless(s.Build.MaxTimeout.Duration >= 0, "build.maxTimeout", "must not be negative")
 	f.requests("function.resources.requests", s.Function.Resources.Requests)

@@ -80,6 +80,7 @@ func TestWrongFiles(t *testing.T) {
 		"Twice":          {head + "rollout: Always\nrollout: OnChange\n", "already set"},
 		"NotYAML":        {head + "\t", "yaml"},
 		"Rollout":        {head + "rollout: Never\n", `rollout: "Never" must be OnChange or Always`},
+		"Admission":      {head + "admission: Maybe\n", `admission: "Maybe" must be Enabled or Disabled`},
 		"Namespace":      {head + "namespaces: [a_b]\n", `"a_b" is not the name of a namespace`},
 		"Prefix":         {head + "podMetadataPrefixes: [example.com]\n", "must be a domain with a slash"},
 		"TheirPrefix":    {head + "podMetadataPrefixes: [container.apparmor.security.beta.kubernetes.io/]\n", "belongs to kubernetes.io"},
@@ -91,6 +92,7 @@ func TestWrongFiles(t *testing.T) {
 		"NegativeAmount": {head + "function: {resources: {requests: {cpu: -1}}}\n", "function.resources.requests: cpu must not be negative"},
 		"Resource":       {head + "build: {resources: {limits: {gpu: 1}}}\n", `unknown field "gpu"`},
 		"Timeout":        {head + "build: {timeout: 60}\n", "build.timeout"},
+		"Strategy":       {head + "build: {strategy: Fast}\n", `build.strategy: "Fast" must be InPod or Shared`},
 		"LowTimeout":     {head + "build: {maxTimeout: -1s}\n", "must not be negative"},
 		"HalfAKey":       {head + "build: {modules: {netrc: {name: a}}}\n", "build.modules.netrc: give name and key"},
 	} {
@@ -106,5 +108,22 @@ func TestWrongFiles(t *testing.T) {
 	}
 	if _, err := settings.Load(""); err != nil {
 		t.Errorf("no file: %v", err)
+	}
+}
+
+// An operator of some namespaces has no webhook of the whole cluster unless it is
+// told to.
+func TestAdmission(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": true, "admission: Enabled": true, "admission: Disabled": false,
+		"namespaces: [a]": false, "namespaces: [a]\nadmission: Enabled": true,
+	} {
+		s, err := settings.Parse([]byte(head + text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Admits(); got != want {
+			t.Errorf("%q: %t, want %t", text, got, want)
+		}
 	}
 }

@@ -36,6 +36,9 @@ type Settings struct {
 	// brings by itself: new images, settings, a new shape of the pods.
 	Rollout Rollout `json:"rollout,omitempty"`
 
+	// Admission says whether Functions are judged when they are applied.
+	Admission Admission `json:"admission,omitempty"`
+
 	// PodMetadataPrefixes begin the names of those labels and annotations of a
 	// Function that its pods get too, beside pod.goless.io/.
 	PodMetadataPrefixes []string `json:"podMetadataPrefixes,omitempty"`
@@ -43,6 +46,10 @@ type Settings struct {
 	// WatchSecrets rolls a function out anew when a Secret of its environment
 	// changes. It needs the rights of deploy/optional/secrets.yaml.
 	WatchSecrets bool `json:"watchSecrets,omitempty"`
+
+	// ReferencePause is the least time from one rollout of a function, because of
+	// what its environment comes from, to the next; 0 means 10s.
+	ReferencePause metav1.Duration `json:"referencePause,omitzero"`
 
 	// NoDisruptionBudgets leaves it to others to make PodDisruptionBudgets.
 	NoDisruptionBudgets bool `json:"noDisruptionBudgets,omitempty"`
@@ -53,7 +60,7 @@ type Settings struct {
 	// Function is about the container that serves.
 	Function Function `json:"function,omitzero"`
 
-	// Build is about the container that compiles.
+	// Build is about the compile.
 	Build Build `json:"build,omitzero"`
 }
 
@@ -77,6 +84,25 @@ const (
 	Always Rollout = "Always"
 )
 
+// Admission says whether Functions are judged when they are applied.
+type Admission string
+
+const (
+	// AdmissionEnabled judges them, which is the default where all namespaces are
+	// looked after.
+	AdmissionEnabled Admission = "Enabled"
+
+	// AdmissionDisabled leaves it to the reconciler to say what is wrong.
+	AdmissionDisabled Admission = "Disabled"
+)
+
+// Admits tells whether Functions are judged when they are applied. The webhook is
+// one of the whole cluster, so an operator of some namespaces has to be told to
+// have it.
+func (s *Settings) Admits() bool {
+	return s.Admission == AdmissionEnabled || s.Admission == "" && len(s.Namespaces) == 0
+}
+
 // Function is about the container that serves.
 type Function struct {
 	// Resources are the defaults for spec.resources, and MaxResources the most
@@ -88,8 +114,11 @@ type Function struct {
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
 }
 
-// Build is about the container that compiles.
+// Build is about the compile.
 type Build struct {
+	// Strategy is the default for spec.build.strategy, InPod where it is empty.
+	Strategy v1beta1.BuildStrategy `json:"strategy,omitempty"`
+
 	// Resources are the defaults for spec.build.resources, and MaxResources the
 	// most that it may ask for: 4 cpu, 4Gi of memory and 4Gi of
 	// ephemeral-storage where it names none.

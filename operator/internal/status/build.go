@@ -32,7 +32,7 @@ type outcome struct {
 }
 
 func (o outcome) failed() bool {
-	return o.reason != v1beta1.ReasonBuilt && o.reason != v1beta1.ReasonBuilding && o.reason != v1beta1.ReasonStopped
+	return o.reason != "" && o.reason != v1beta1.ReasonBuilt && o.reason != v1beta1.ReasonBuilding && o.reason != v1beta1.ReasonStopped
 }
 
 // userMustAct is false for a BuildFailed, which is nobody's fault who wrote the
@@ -41,48 +41,69 @@ func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.R
 
 // builtOutcome is for the Built condition. One success is enough, and stays as
 // it was first told: every replica compiles, and equal sources compile equally.
-// A failure stays as long as there is no pod that could tell otherwise.
+// A failure stays as long as there is no attempt that could tell otherwise.
 func (v *view) builtOutcome() outcome {
-	pods := v.latestPods()
-	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
-	if before != nil && v.fn.Status.LatestRevision == v.revision {
-		told := outcome{reason: before.Reason, message: before.Message}
-		if told.reason == v1beta1.ReasonBuilt {
-			return v.withReport(told, pods)
-		}
-		if told.failed() && len(pods) == 0 && told.reason != v1beta1.ReasonInvalidSource {
-			return told
-		}
+	attempts, told := v.attempts(), outcome{}
+	if v.fn.Status.LatestRevision == v.revision {
+		told = v.told()
 	}
-	for _, pod := range pods {
-		if o := podOutcome(&pod); o.reason == v1beta1.ReasonBuilt {
+	if told.reason == v1beta1.ReasonBuilt {
+		return v.withReport(told, attempts)
+	}
+	for _, o := range attempts {
+		if o.reason == v1beta1.ReasonBuilt {
 			return o
 		}
 	}
-	if v.complete() && v.fn.WantedReplicas() > 0 {
+	switch {
+	case v.complete() && v.fn.WantedReplicas() > 0:
 		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
+	case told.failed() && len(attempts) == 0 && told.reason != v1beta1.ReasonInvalidSource && (v.seen.Ordered == nil || v.failedBefore()):
+		return told
 	}
 	return v.newestOutcome()
 }
 
-// withReport adds the report of a pod to a success that was told without one: the
-// Deployment may be seen to be complete before its pods are.
-func (v *view) withReport(told outcome, pods []corev1.Pod) outcome {
+// attempts are how the compiles of the latest revision went, or how far they are,
+// the newest first: one in each pod, or one in the build service.
+func (v *view) attempts() []outcome {
+	if o := v.seen.Ordered; o != nil {
+		if len(o.Report) == 0 {
+			return nil
+		}
+		return []outcome{reported(o.Report)}
+	}
+	var all []outcome
+	for _, pod := range v.latestPods() {
+		all = append(all, podOutcome(&pod))
+	}
+	return all
+}
+
+// withReport adds the report of an attempt to a success that was told without one:
+// the Deployment may be seen to be complete before its pods are.
+func (v *view) withReport(told outcome, attempts []outcome) outcome {
 	if before := v.fn.Status.Build; before != nil && before.Revision == v.revision {
 		return told
 	}
-	for _, pod := range pods {
-		if o := podOutcome(&pod); o.reason == v1beta1.ReasonBuilt && o.report != nil {
+	for _, o := range attempts {
+		if o.reason == v1beta1.ReasonBuilt && o.report != nil {
 			return o
 		}
 	}
 	return told
 }
 
-// newestOutcome is how far the newest pod of the latest revision has come.
+// newestOutcome is how far the newest attempt at the latest revision has come.
 func (v *view) newestOutcome() outcome {
-	if pods := v.latestPods(); len(pods) > 0 {
-		return podOutcome(&pods[0])
+	if attempts := v.attempts(); len(attempts) > 0 {
+		return decisive(attempts)
+	}
+	if o := v.seen.Ordered; o != nil {
+		if v.failedBefore() && !o.Running {
+			return v.told()
+		}
+		return o.outcome()
 	}
 	if v.fn.WantedReplicas() == 0 {
 		return outcome{reason: v1beta1.ReasonStopped, message: "spec.replicas is 0: the source is compiled when a replica starts"}
@@ -91,6 +112,52 @@ func (v *view) newestOutcome() outcome {
 		return outcome{reason: v1beta1.ReasonBuilding, message: why}
 	}
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for a pod to compile the source"}
+}
+
+// decisive is the newest attempt, unless that is under way and one before it has
+// failed: where an update is scaled that does not compile, nothing new comes of it.
+func decisive(attempts []outcome) outcome {
+	over := slices.IndexFunc(attempts, func(o outcome) bool { return o.reason != v1beta1.ReasonBuilding })
+	if over > 0 && attempts[over].failed() {
+		return attempts[over]
+	}
+	return attempts[0]
+}
+
+// failedBefore tells whether it is known already that the latest revision does not
+// compile: an operator that has just started asks again.
+func (v *view) failedBefore() bool {
+	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
+	return before != nil && before.ObservedGeneration == v.fn.Generation && v.fn.Status.LatestRevision == v.revision && v.told().failed()
+}
+
+// told is what the Built condition says.
+func (v *view) told() outcome {
+	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
+	if before == nil {
+		return outcome{}
+	}
+	return outcome{reason: before.Reason, message: before.Message}
+}
+
+// outcome is for an order without a report.
+func (o *Ordered) outcome() outcome {
+	switch {
+	case o.Running:
+		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
+	case o.Trouble != "":
+		return outcome{reason: v1beta1.ReasonBuilding, message: oneLine(o.Trouble)}
+	}
+	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for the build service to compile the source"}
+}
+
+// reported reads a report of the build service.
+func reported(text []byte) outcome {
+	var r report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: "the build service leaves a report that cannot be read"}
+	}
+	return r.outcome(0)
 }
 
 // latestPods are the pods of the latest revision, made from the latest template
@@ -126,7 +193,7 @@ func podOutcome(pod *corev1.Pod) outcome {
 		case c.State.Running != nil:
 			return outcome{reason: v1beta1.ReasonBuilding, message: "compiling"}
 		case c.State.Waiting != nil && c.State.Waiting.Message != "":
-			return outcome{reason: v1beta1.ReasonBuilding, message: oneLine(c.State.Waiting.Reason + ": " + c.State.Waiting.Message)}
+			return outcome{reason: v1beta1.ReasonBuilding, message: waiting(c.State.Waiting)}
 		}
 	}
 	for _, c := range pod.Status.Conditions {
@@ -207,8 +274,8 @@ func (v *view) buildStatus() *v1beta1.BuildStatus {
 		before = nil
 	}
 	// Every replica compiles, and every failure is tried again; what is told of
-	// it changes only when the diagnostics do.
-	if r := v.build.report; r != nil && (before == nil || !slices.Equal(before.Diagnostics, r.Diagnostics)) {
+	// it changes only when the diagnostics do, or the reason.
+	if r := v.build.report; r != nil && (before == nil || !slices.Equal(before.Diagnostics, r.Diagnostics) || v.told().reason != r.Reason) {
 		return &v1beta1.BuildStatus{
 			Revision: v.revision, Diagnostics: r.Diagnostics, Omitted: r.Omitted, Warnings: r.Warnings,
 			Duration: r.Duration, Toolchain: r.Toolchain,

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -99,6 +100,9 @@ func (v *view) complete() bool {
 	if t := v.seen.Template; t != "" && desired.TemplateOf(&d.Spec.Template) != t {
 		return false // an old Deployment, of the same source
 	}
+	if v.seen.Ordered != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
+		return false // one that compiles in its pods, or whose binary is about to be complete
+	}
 	if service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName() {
 		return false
 	}
@@ -158,13 +162,21 @@ func (v *view) crash() string {
 		for _, c := range pod.Status.ContainerStatuses {
 			ended := c.LastTerminationState.Terminated
 			looping := c.RestartCount > 1 || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
-			if c.Name != desired.FunctionContainer || ended == nil || c.Ready || !looping {
+			if c.Name != desired.FunctionContainer || ended == nil || c.Ready || !looping || withoutBinary(&pod, ended) {
 				continue
 			}
 			return fmt.Sprintf("the function ended with exit code %d: %s", ended.ExitCode, lastWords(ended))
 		}
 	}
 	return ""
+}
+
+// exitWithoutBinary is how the launcher ends that could not have its binary.
+const exitWithoutBinary = 125
+
+// withoutBinary tells whether a container ended before there was a function in it.
+func withoutBinary(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
+	return ended != nil && ended.ExitCode == exitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
 }
 
 // rollout says what the function is waiting for.
@@ -182,15 +194,21 @@ func (v *view) rollout() string {
 		return why
 	}
 	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), wanted(d))
+	if o := v.seen.Ordered; o != nil && o.Trouble != "" {
+		text += "; " + oneLine(o.Trouble)
+	}
 	for _, pod := range v.latestPods() {
 		for _, c := range pod.Status.ContainerStatuses {
+			ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
 			switch {
 			case c.Name != desired.FunctionContainer || c.Ready:
+			case withoutBinary(&pod, ended):
+				return text + "; a replica cannot start: " + lastWords(ended)
 			case c.State.Running != nil:
 				return text + "; a replica runs and does not serve yet"
 			case c.State.Waiting != nil && c.State.Waiting.Message != "":
 				// A Secret that is not there, for example.
-				return text + "; " + oneLine(c.State.Waiting.Reason+": "+c.State.Waiting.Message)
+				return text + "; " + waiting(c.State.Waiting)
 			}
 		}
 	}

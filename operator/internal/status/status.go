@@ -50,6 +50,10 @@ type Seen struct {
 	// desired.TemplateLabel; empty when nothing is known of it.
 	Template string
 
+	// Ordered is what the build service says of the latest revision; nil where pods
+	// compile.
+	Ordered *Ordered
+
 	// Deployment and Service are the Function's own; nil when not there.
 	Deployment *appsv1.Deployment
 	Service    *corev1.Service
@@ -59,6 +63,20 @@ type Seen struct {
 
 	// Pods are those of the ReplicaSets.
 	Pods []corev1.Pod
+}
+
+// Ordered is what the build service says of a revision.
+type Ordered struct {
+	// Report is how the build ended, as a builder leaves it in its termination
+	// message; empty until it has.
+	Report []byte
+
+	// Trouble is why the service does not answer; empty where nothing is the matter.
+	Trouble string
+
+	// Running says that pods have been started with what it compiled before, so that
+	// there is nothing to wait for.
+	Running bool
 }
 
 // Of is the status of a Function, given what was seen. fn is not changed; its

@@ -41,6 +41,10 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, waiting("ImagePullBackOff", "no such image"))),
 			ready: "Building", truth: "SourceValid Reconciling", message: "no such image",
 		},
+		"PullingBuilderAgain": { // the same words as before
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, waiting("ImagePullBackOff", `Back-off pulling image "b": ErrImagePull: no such image`))),
+			ready: "Building", truth: "SourceValid Reconciling", message: "ErrImagePull: no such image",
+		},
 		"Starting": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, ended(0, `{"reason":"Built"}`))),
 			ready: "RollingOut", truth: "SourceValid Built Reconciling", message: "0 of 1",
@@ -64,6 +68,14 @@ func TestOf(t *testing.T) {
 		"FailedUpdate": {
 			replicas: 1, seen: seen(deployment(2, 1, latest), sets(old), failed, pod(old, ended(0, `{"reason":"Built"}`))),
 			ready: "CompileFailed", truth: "SourceValid Available Stalled", message: "revision " + old + " goes on serving", revision: old,
+		},
+		"ScaledFailure": { // the newest pod compiles what the one before could not
+			replicas: 2, seen: seen(deployment(2, 0, latest), nil, failed, newer(pod(latest, running()))),
+			ready: "CompileFailed", truth: "SourceValid Stalled", message: "undefined: x",
+		},
+		"ScaledBuild": {
+			replicas: 2, seen: seen(deployment(2, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`)), newer(pod(latest, running()))),
+			ready: "Building", truth: "SourceValid Built Available Reconciling", message: "compiling", revision: latest,
 		},
 		"OutOfMemory": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, pod(latest, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}})),
@@ -98,6 +110,10 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))),
 				"{\"level\":\"info\",\"msg\":\"listening\"}\n{\"level\":\"error\",\"ts\":\"2026\",\"msg\":\"Start failed\",\"function\":\"f\",\"error\":\"dial db: refused\"}\n")),
 			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "Start failed: dial db: refused",
+		},
+		"KilledForMemory": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, killed(crashing(pod(latest, ended(0, `{"reason":"Built"}`))))),
+			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 137: it needs more memory than spec.resources.limits.memory",
 		},
 		"SecretMissing": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, configless(pod(latest, ended(0, `{"reason":"Built"}`)))),
@@ -393,6 +409,11 @@ func pod(revision string, build corev1.ContainerState) corev1.Pod {
 	return p
 }
 
+func newer(p corev1.Pod) corev1.Pod {
+	p.CreationTimestamp.Time = time.Now()
+	return p
+}
+
 func crashing(p corev1.Pod) corev1.Pod {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name:  desired.FunctionContainer,
@@ -414,6 +435,13 @@ func configless(p corev1.Pod) corev1.Pod {
 func templated(d *appsv1.Deployment) *appsv1.Deployment {
 	d.Spec.Template.Labels[desired.TemplateLabel] = "new"
 	return d
+}
+
+// killed was ended by the kernel.
+func killed(p corev1.Pod) corev1.Pod {
+	ended := p.Status.ContainerStatuses[0].LastTerminationState.Terminated
+	ended.ExitCode, ended.Reason = 137, "OOMKilled"
+	return p
 }
 
 // ending has other last words.

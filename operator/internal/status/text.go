@@ -67,9 +67,22 @@ func place(d v1beta1.Diagnostic) string {
 	return oneLine(text + ": " + d.Message)
 }
 
+// waiting says why a container does not run. The kubelet calls an image that it
+// cannot pull by two reasons in turn, and gives one cause for both.
+func waiting(w *corev1.ContainerStateWaiting) string {
+	if _, cause, ok := strings.Cut(w.Message, "ErrImagePull: "); ok && w.Reason == "ImagePullBackOff" {
+		return oneLine("ErrImagePull: " + cause)
+	}
+	return oneLine(w.Reason + ": " + w.Message)
+}
+
 // lastWords is what a container left to say when it ended: how the Go runtime
-// says why a program cannot go on, or else the last line of its log.
+// says why a program cannot go on, or else the last line of its log. One that the
+// kernel has killed had no time for any.
 func lastWords(ended *corev1.ContainerStateTerminated) string {
+	if ended.Reason == "OOMKilled" {
+		return "it needs more memory than spec.resources.limits.memory"
+	}
 	text := strings.TrimSpace(ended.Message)
 	for _, cause := range []string{"panic: ", "fatal error: "} {
 		if i := strings.Index(text, cause); i >= 0 {

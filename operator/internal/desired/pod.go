@@ -1,56 +1,51 @@
 package desired
 
 import (
-	"cmp"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/settings"
 )
 
-// buildContainer compiles the source before the function starts. Nothing of the
-// function's environment reaches it, and what leads to modules only where the
-// source asks for some.
-func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.ContainerApplyConfiguration {
-	args := []string{"build", "--output-binary", program, "--report", terminationLog}
-	if timeout := buildTimeout(fn, s); timeout > 0 {
-		args = append(args, "--timeout", timeout.String())
-	}
-	c := container(BuildContainer, s.Images.Builder, buildResources(fn, s)).
-		WithArgs(append(args, sourceDir+"/"+handler.Filename)...).
-		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile).
-		WithVolumeMounts(
-			mount(volumeSource, sourceDir).WithReadOnly(true),
-			mount(volumeProgram, programDir),
-			mount(volumeTmp, tmpDir),
-		)
-	if fetches(fn.Spec.Function) {
-		c.WithEnv(moduleEnv(s.Build.Modules)...).WithVolumeMounts(moduleMounts(s.Build.Modules)...)
-	}
-	return c
-}
+const (
+	// FunctionContainer is the container that serves.
+	FunctionContainer = "function"
 
-// defaultMaxBuildTimeout is the most that spec.build.timeout may be where the
-// settings do not say.
-const defaultMaxBuildTimeout = 10 * time.Minute
+	portHTTP    = "http"
+	portMetrics = "metrics"
 
-// MaxBuildTimeout is the most that spec.build.timeout may be.
-func MaxBuildTimeout(s settings.Settings) time.Duration {
-	return cmp.Or(s.Build.MaxTimeout.Duration, defaultMaxBuildTimeout)
-}
+	// nonroot is the user of all containers. The base images of ko have it in
+	// their /etc/passwd.
+	nonroot = 65532
+)
 
-// buildTimeout is how long the compiler may take; 0 leaves it to the builder.
-func buildTimeout(fn *v1beta1.Function, s settings.Settings) time.Duration {
-	if fn.Spec.Build != nil && fn.Spec.Build.Timeout != nil {
-		return min(fn.Spec.Build.Timeout.Duration, MaxBuildTimeout(s))
+// podSpec is what pods of both shapes have in common, and then what one of them
+// has.
+func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1ac.PodSpecApplyConfiguration {
+	security := corev1ac.PodSecurityContext().
+		WithRunAsNonRoot(true).
+		WithRunAsUser(nonroot).
+		WithRunAsGroup(nonroot).
+		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
+	if fn.Port() < 1024 {
+		// The safe sysctl that lets a process without capabilities bind the port.
+		security.WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))
 	}
-	return s.Build.Timeout.Duration
+	function := functionContainer(fn, s)
+	pod := corev1ac.PodSpec().
+		WithAutomountServiceAccountToken(false).
+		WithEnableServiceLinks(false).
+		WithTerminationGracePeriodSeconds(gracePeriodSeconds(fn)).
+		WithSecurityContext(security).
+		WithTopologySpreadConstraints(spread(fn)...)
+	if binary != nil {
+		return pod.WithContainers(function.WithEnv(binary.env()...))
+	}
+	return inPod(pod, function, fn, s)
 }
 
 // functionContainer serves.
@@ -67,11 +62,10 @@ func functionContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.Cont
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(1).WithFailureThreshold(3)).
 		WithLivenessProbe(probe("/healthz").WithInitialDelaySeconds(60).WithPeriodSeconds(10).WithFailureThreshold(6)).
 		// A panic at start ends up on stderr, and from there in the status.
-		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
-		WithVolumeMounts(mount(volumeProgram, programDir).WithReadOnly(true))
+		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 }
 
-// container is what the restricted Pod Security Standard asks of both.
+// container is what the restricted Pod Security Standard asks of all.
 func container(name, image string, resources *corev1ac.ResourceRequirementsApplyConfiguration) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(name).

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -8,6 +9,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/settings"
 )
+
+// BuildContainer is the init container that compiles the source.
+const BuildContainer = "build"
 
 // Volumes of a function's pod and where they are mounted.
 const (
@@ -29,6 +33,38 @@ const (
 	program        = programDir + "/server"
 	terminationLog = "/dev/termination-log"
 )
+
+// inPod completes a pod that compiles the source before the function starts.
+func inPod(pod *corev1ac.PodSpecApplyConfiguration, function *corev1ac.ContainerApplyConfiguration, fn *v1beta1.Function, s settings.Settings) *corev1ac.PodSpecApplyConfiguration {
+	return pod.
+		WithInitContainers(buildContainer(fn, s)).
+		WithContainers(function.
+			WithEnv(env(binaryName, "")). // so that no ConfigMap of envFrom names one
+			WithVolumeMounts(mount(volumeProgram, programDir).WithReadOnly(true))).
+		WithVolumes(volumes(fn, s)...)
+}
+
+// buildContainer compiles the source before the function starts. Nothing of the
+// function's environment reaches it, and what leads to modules only where the
+// source asks for some.
+func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.ContainerApplyConfiguration {
+	args := []string{"build", "--output-binary", program, "--report", terminationLog}
+	if timeout := buildTimeout(fn, s); timeout > 0 {
+		args = append(args, "--timeout", timeout.String())
+	}
+	c := container(BuildContainer, s.Images.Builder, buildResources(fn, s)).
+		WithArgs(append(args, sourceDir+"/"+handler.Filename)...).
+		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile).
+		WithVolumeMounts(
+			mount(volumeSource, sourceDir).WithReadOnly(true),
+			mount(volumeProgram, programDir),
+			mount(volumeTmp, tmpDir),
+		)
+	if fetches(fn.Spec.Function) {
+		c.WithEnv(moduleEnv(s.Build.Modules)...).WithVolumeMounts(moduleMounts(s.Build.Modules)...)
+	}
+	return c
+}
 
 func volumes(fn *v1beta1.Function, s settings.Settings) []*corev1ac.VolumeApplyConfiguration {
 	all := []*corev1ac.VolumeApplyConfiguration{

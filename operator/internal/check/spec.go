@@ -1,4 +1,4 @@
-package function
+package check
 
 import (
 	"fmt"
@@ -16,31 +16,35 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// findings collect what is wrong with a spec, each with its field.
-type findings []string
+// Findings are what is wrong with a spec, each with its field.
+type Findings []string
 
-func (f *findings) say(field, format string, args ...any) {
+func (f *Findings) say(field, format string, args ...any) {
 	*f = append(*f, field+": "+fmt.Sprintf(format, args...))
 }
 
-func (f *findings) sayAll(field string, messages []string) {
+func (f *Findings) sayAll(field string, messages []string) {
 	for _, message := range messages {
 		f.say(field, "%s", message)
 	}
 }
 
-// problem is all of them as one; nil when there are none.
-func (f findings) problem() *status.Problem {
+// Problem is all of them as one; nil when there are none.
+func (f Findings) Problem() *status.Problem {
 	if len(f) == 0 {
 		return nil
 	}
 	return &status.Problem{Reason: v1beta1.ReasonInvalidSpec, Message: strings.Join(f, "; ")}
 }
 
-// checkSpec repeats what the schema of the API holds already, because an object
+// spec repeats what the schema of the API holds already, because an object
 // may be older than the schema.
-func checkSpec(fn *v1beta1.Function) findings {
-	var f findings
+func spec(fn *v1beta1.Function) Findings {
+	var f Findings
+	if fn.Spec.Unreadable != "" {
+		f.say("spec", "cannot be read, write it anew: %s", fn.Spec.Unreadable)
+		return f
+	}
 	f.sayAll("metadata.name", validation.IsDNS1123Label(fn.Name))
 	f.sayAll("spec.service", validation.IsDNS1035Label(fn.ServiceName()))
 	f.sayAll("spec.serverPort", validation.IsValidPortNum(int(fn.Port())))
@@ -59,6 +63,9 @@ func checkSpec(fn *v1beta1.Function) findings {
 	f.environment(fn)
 	f.resources("spec.resources", fn.Spec.Resources)
 	if build := fn.Spec.Build; build != nil {
+		if !build.Strategy.Known() {
+			f.say("spec.build.strategy", "%q must be %s or %s", build.Strategy, v1beta1.BuildInPod, v1beta1.BuildShared)
+		}
 		f.resources("spec.build.resources", build.Resources)
 		if build.Timeout != nil && build.Timeout.Duration <= 0 {
 			f.say("spec.build.timeout", "must be more than 0s")
@@ -67,9 +74,9 @@ func checkSpec(fn *v1beta1.Function) findings {
 	return f
 }
 
-// checkCeilings holds the spec against the ceilings of the cluster.
-func checkCeilings(fn *v1beta1.Function, s settings.Settings) findings {
-	var f findings
+// ceilings holds the spec against the ceilings of the cluster.
+func ceilings(fn *v1beta1.Function, s settings.Settings) Findings {
+	var f Findings
 	if most := s.Function.MaxReplicas; most > 0 && fn.WantedReplicas() > most {
 		f.say("spec.replicas", "this cluster allows at most %d", most)
 	}
@@ -83,19 +90,7 @@ func checkCeilings(fn *v1beta1.Function, s settings.Settings) findings {
 	return f
 }
 
-// withinCeilings is the Function that the cluster allows, as far as it is not
-// bounded where its containers are made.
-func withinCeilings(fn *v1beta1.Function, s settings.Settings) *v1beta1.Function {
-	most := s.Function.MaxReplicas
-	if most == 0 || fn.WantedReplicas() <= most {
-		return fn
-	}
-	fn = fn.DeepCopy()
-	fn.Spec.Replicas = &most
-	return fn
-}
-
-func (f *findings) environment(fn *v1beta1.Function) {
+func (f *Findings) environment(fn *v1beta1.Function) {
 	names := map[string]bool{}
 	for i, v := range fn.Spec.Env {
 		field := fmt.Sprintf("spec.env[%d]", i)
@@ -136,7 +131,7 @@ func count(holds ...bool) int {
 }
 
 // ceiling says what is asked for beyond a ceiling.
-func (f *findings) ceiling(field string, asked *v1beta1.Resources, ceiling corev1.ResourceList) {
+func (f *Findings) ceiling(field string, asked *v1beta1.Resources, ceiling corev1.ResourceList) {
 	if asked == nil {
 		return
 	}
@@ -154,7 +149,7 @@ func (f *findings) ceiling(field string, asked *v1beta1.Resources, ceiling corev
 }
 
 // resources holds what is asked for against itself.
-func (f *findings) resources(field string, asked *v1beta1.Resources) {
+func (f *Findings) resources(field string, asked *v1beta1.Resources) {
 	if asked == nil {
 		return
 	}

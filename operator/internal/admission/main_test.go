@@ -1,0 +1,228 @@
+package admission_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/yaml"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/admission"
+	"goless.io/operator/internal/settings"
+)
+
+// The tests of this package let a real kube-apiserver ask the real webhook, with
+// the rights and behind the fence of an installed operator.
+var (
+	environment *envtest.Environment
+	server      *rest.Config
+	cluster     client.Client
+	scheme      = runtime.NewScheme()
+)
+
+// operatorAccount is whom the operator acts as.
+const operatorAccount = "system:serviceaccount:goless-system:goless-operator"
+
+func TestMain(m *testing.M) {
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" { // nobody has promised an API server, as make unit does
+		assets = filepath.Join("..", "..", "..", ".cache", "assets")
+		if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
+			fmt.Fprintf(os.Stderr, "skipping the tests against a real API server: %v, make unit builds one\n", err)
+			return
+		}
+	}
+	os.Exit(run(m, assets))
+}
+
+func run(m *testing.M, assets string) int {
+	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))
+	environment = &envtest.Environment{
+		BinaryAssetsDirectory:    assets,
+		CRDDirectoryPaths:        []string{filepath.Join("..", "..", "..", "deploy", "10-crd.yaml")},
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: 2 * time.Minute,
+	}
+	defer environment.Stop() //nolint:errcheck // what did not start cannot be stopped
+	var err error
+	if server, err = environment.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "starting etcd and kube-apiserver:", err)
+		return 1
+	}
+	if err = clientgoscheme.AddToScheme(scheme); err == nil {
+		err = v1beta1.AddToScheme(scheme)
+	}
+	if err == nil {
+		cluster, err = client.New(server, client.Options{Scheme: scheme})
+	}
+	if err == nil {
+		err = install(context.Background(), "00-namespace.yaml", "20-rbac.yaml", "40-fence.yaml", "45-admission.yaml")
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "installing Goless:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// install applies files of deploy/.
+func install(ctx context.Context, files ...string) error {
+	for _, name := range files {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", name))
+		if err != nil {
+			return err
+		}
+		for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
+			if err := create(ctx, part); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// create makes an object, other than those of the build service, which has rights of
+// its own on Secrets. Nothing routes to a Service here, so that the one of the
+// webhook is another name for this machine.
+func create(ctx context.Context, text []byte) error {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(text, &object.Object); err != nil {
+		return err
+	}
+	switch {
+	case object.GetName() == "goless-build":
+		return nil
+	case object.GetKind() == "Service":
+		object.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
+	}
+	return cluster.Create(ctx, object)
+}
+
+// A replica of the operator, as far as it is about admission.
+type replica struct {
+	port int32
+	stop func()
+	logs *logs
+}
+
+// start runs a replica until the end of the test.
+func start(t *testing.T, s settings.Settings, life time.Duration) *replica {
+	t.Helper()
+	listener, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replica{port: int32(listener.Addr().(*net.TCPAddr).Port), logs: &logs{}}
+	config := rest.CopyConfig(server)
+	config.Impersonate.UserName = operatorAccount
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Logger: zap.New(zap.WriteTo(r.logs)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admission.Register(mgr, s, admission.Options{Listener: listener, Namespace: "goless-system", Config: config, Life: life}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	r.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the replica ended: %v", err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// logs are what a replica logged.
+type logs struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// count is how often a text was logged.
+func (l *logs) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// ask lets the API server ask this replica, and waits until it does.
+func (r *replica) ask(t *testing.T) {
+	t.Helper()
+	r.redirect(t)
+	awaitWork(t)
+}
+
+// redirect lets the configuration lead to this replica.
+func (r *replica) redirect(t *testing.T) {
+	t.Helper()
+	eventually(t, "the configuration leads to the replica", func() bool {
+		c := configuration(t)
+		c.Webhooks[0].ClientConfig.Service.Port = &r.port
+		return cluster.Update(t.Context(), c) == nil
+	})
+}
+
+// awaitWork waits until what is wrong is refused.
+func awaitWork(t *testing.T) {
+	t.Helper()
+	eventually(t, "a bad source is refused", func() bool { return refused(try(t, "probe", bad)) })
+}
+
+func configuration(t *testing.T) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	t.Helper()
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	if err := cluster.Get(t.Context(), client.ObjectKey{Name: admission.Name}, c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// secretOf reads the Secret; the one that is returned is empty when there is none.
+func secretOf(t *testing.T) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: "goless-system", Name: admission.Name}, secret); client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after two minutes it is still not so that %s", what)
+		}
+	}
+}

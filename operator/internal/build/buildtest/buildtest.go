@@ -1,0 +1,170 @@
+// Package buildtest owns a stand-in for the build service, for tests that need its
+// answers and not its compiler: it speaks the protocol of goless.io/builder/remote,
+// over TLS, and answers what a test says. The tests on the real cluster have the
+// real one.
+package buildtest
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	"goless.io/builder/remote"
+)
+
+// A Reply is how the service answers an order.
+type Reply struct {
+	// Status is the HTTP status where it is not 200.
+	Status int
+
+	// Compiled tells that the source has compiled before the rest is told.
+	Compiled bool
+
+	// Hold, where it is not nil, is closed when the service may go on.
+	Hold <-chan struct{}
+
+	// Report ends the answer. Where it is empty the connection breaks.
+	Report string
+}
+
+// Built is the Report of a build that went well.
+const Built = `{"reason":"Built","message":"built in 80ms","duration":"80ms","toolchain":"go1.27.4"}`
+
+// Service is a build service.
+type Service struct {
+	// URL is where it answers.
+	URL string
+
+	server *httptest.Server
+
+	mu       sync.Mutex
+	version  string
+	reply    func(remote.Order) Reply
+	orders   []remote.Order
+	canceled int
+}
+
+// New starts a service that has the keys at each time. It says that everything
+// compiles.
+func New(keys func() (*remote.Keys, error)) *Service {
+	s := &Service{reply: func(remote.Order) Reply { return Reply{Report: Built} }}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+remote.BuildsPath, func(w http.ResponseWriter, r *http.Request) { s.build(w, r, keys) })
+	s.server = httptest.NewUnstartedServer(mux)
+	s.server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		k, err := keys()
+		if err != nil {
+			return nil, err
+		}
+		return k.ServerTLS()
+	}}
+	s.server.StartTLS()
+	s.URL = s.server.URL
+	return s
+}
+
+// Close ends the service, and what it is doing.
+func (s *Service) Close() {
+	s.server.CloseClientConnections()
+	s.server.Close()
+}
+
+// Disconnect makes clients shake hands again.
+func (s *Service) Disconnect() { s.server.CloseClientConnections() }
+
+// Set makes the service answer so, until the end of the test.
+func (s *Service) Set(t *testing.T, reply func(remote.Order) Reply) {
+	t.Helper()
+	s.mu.Lock()
+	before := s.reply
+	s.reply = reply
+	s.mu.Unlock()
+	t.Cleanup(func() {
+		s.mu.Lock()
+		s.reply = before
+		s.mu.Unlock()
+	})
+}
+
+// Upgrade makes the service compile everything to something else.
+func (s *Service) Upgrade(version string) {
+	s.mu.Lock()
+	s.version = version
+	s.mu.Unlock()
+}
+
+// Orders are those of a namespace, until now.
+func (s *Service) Orders(namespace string) []remote.Order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []remote.Order
+	for _, o := range s.orders {
+		if o.Namespace == namespace {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
+// Canceled is how many orders were given up by who sent them.
+func (s *Service) Canceled() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.canceled
+}
+
+// Key is that of the binary that an order asks for.
+func (s *Service) Key(o remote.Order) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := sha256.Sum256([]byte(o.Namespace + "\n" + s.version + "\n" + o.Source))
+	return hex.EncodeToString(sum[:])
+}
+
+func (s *Service) build(w http.ResponseWriter, r *http.Request, keys func() (*remote.Keys, error)) {
+	k, err := keys()
+	if err != nil || r.Header.Get("Authorization") != "Bearer "+k.Token() {
+		http.Error(w, "who are you?", http.StatusUnauthorized)
+		return
+	}
+	var order remote.Order
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, remote.MaxOrder)).Decode(&order); err != nil || order.Validate() != nil {
+		http.Error(w, "not an order", http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	s.orders = append(s.orders, order)
+	reply := s.reply(order)
+	s.mu.Unlock()
+	if reply.Status != 0 {
+		http.Error(w, "not now", reply.Status)
+		return
+	}
+	key, out := s.Key(order), http.NewResponseController(w)
+	tell := func(e remote.Event) {
+		_ = json.NewEncoder(w).Encode(e) // who does not listen any more has gone
+		_ = out.Flush()
+	}
+	tell(remote.Event{Key: key})
+	if reply.Compiled {
+		tell(remote.Event{Key: key, Compiled: true})
+	}
+	if reply.Hold != nil {
+		select {
+		case <-reply.Hold:
+		case <-r.Context().Done():
+			s.mu.Lock()
+			s.canceled++
+			s.mu.Unlock()
+			return
+		}
+	}
+	if reply.Report != "" {
+		tell(remote.Event{Key: key, Report: json.RawMessage(reply.Report)})
+	}
+}

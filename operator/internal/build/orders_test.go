@@ -1,0 +1,329 @@
+package build_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"goless.io/builder/remote"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/build/buildtest"
+)
+
+var (
+	fn    = types.NamespacedName{Namespace: "team", Name: "f"}
+	order = remote.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
+)
+
+// secrets holds one Secret, in the place of an API server: what the operator asks of
+// it is tested with a real one in package function.
+type secrets struct {
+	client.Client
+	seed    atomic.Pointer[[]byte]
+	refused atomic.Bool
+	reads   atomic.Int32
+}
+
+func (s *secrets) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	s.reads.Add(1)
+	seed := s.seed.Load()
+	switch {
+	case s.refused.Load():
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, key.Name, fmt.Errorf("no right"))
+	case seed == nil:
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "secrets"}, key.Name)
+	}
+	into.(*corev1.Secret).Data = map[string][]byte{"seed": *seed}
+	return nil
+}
+
+func (s *secrets) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	seed := object.(*corev1.Secret).Data["seed"]
+	if !s.seed.CompareAndSwap(nil, &seed) {
+		return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "secrets"}, object.GetName())
+	}
+	return nil
+}
+
+func (s *secrets) keys() (*remote.Keys, error) {
+	if seed := s.seed.Load(); seed != nil {
+		return remote.NewKeys(*seed)
+	}
+	return nil, fmt.Errorf("no seed yet")
+}
+
+// bench is an operator with orders, and a service that takes them.
+type bench struct {
+	*build.Orders
+	service *buildtest.Service
+	secrets *secrets
+	news    workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+func start(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{secrets: &secrets{}}
+	b.service = buildtest.New(b.secrets.keys)
+	t.Cleanup(b.service.Close)
+	b.Orders = build.New(&build.Service{URL: b.service.URL, Live: b.secrets, Client: b.secrets})
+	b.news = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	if err := b.Changed().Start(ctx, b.news); err != nil {
+		t.Fatal(err)
+	}
+	go func() { defer close(ended); _ = b.Start(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended; b.news.ShutDown() })
+	return b
+}
+
+// until asks, as reconciles do, whenever there is news, until it likes the answer.
+func (b *bench) until(t *testing.T, what string, holds func(build.Answer) bool) build.Answer {
+	t.Helper()
+	deadline := time.AfterFunc(time.Minute, b.news.ShutDown)
+	defer deadline.Stop()
+	for {
+		answer := b.Ask(fn, "1", order)
+		b.Settle(fn)
+		if holds(answer) {
+			return answer
+		}
+		request, down := b.news.Get()
+		if down {
+			t.Fatalf("not within a minute: %s; the answer is %+v", what, answer)
+		}
+		b.news.Done(request)
+		if request.NamespacedName != fn {
+			t.Errorf("there are news of %v", request)
+		}
+	}
+}
+
+func isBuilt(a build.Answer) bool { return a.Binary != nil && len(a.Report) > 0 }
+
+func TestOrder(t *testing.T) {
+	b := start(t)
+	answer := b.until(t, "it is built", isBuilt)
+	keys, err := b.secrets.keys()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := b.service.Key(order)
+	if got := answer.Binary; got.Key != key || got.Capability != keys.Capability(key) || got.PublicKey != keys.Public() || got.Service != b.service.URL {
+		t.Errorf("the binary is %+v", got)
+	}
+	if string(answer.Report) != buildtest.Built || answer.Trouble != "" {
+		t.Errorf("the answer is %+v", answer)
+	}
+	if n := len(b.service.Orders("team")); n != 1 {
+		t.Errorf("%d orders", n)
+	}
+}
+
+// However often somebody asks, there is one order, and it ends when nobody asks any
+// more.
+func TestSingleFlight(t *testing.T) {
+	b := start(t)
+	hold := make(chan struct{})
+	b.service.Set(t, func(remote.Order) buildtest.Reply {
+		return buildtest.Reply{Compiled: true, Hold: hold, Report: buildtest.Built}
+	})
+	answer := b.until(t, "it has compiled", func(a build.Answer) bool { return a.Binary != nil })
+	if len(answer.Report) > 0 {
+		t.Errorf("before the end there is a report: %s", answer.Report)
+	}
+	for range 20 {
+		b.Ask(fn, "1", order)
+		b.Settle(fn)
+	}
+	if n := len(b.service.Orders("team")); n != 1 {
+		t.Errorf("%d orders", n)
+	}
+	if !b.Again(fn, "1") || b.Again(fn, "2") {
+		t.Error("Again does not know what was asked for")
+	}
+	b.Settle(fn)
+	b.Settle(fn) // nobody has asked since
+	eventually(t, "the service is told that nobody waits", func() bool { return b.service.Canceled() == 1 })
+	if b.Again(fn, "1") {
+		t.Error("the order is still there")
+	}
+}
+
+// An order that says something else takes the place of the one before.
+func TestOtherLimits(t *testing.T) {
+	b := start(t)
+	b.service.Set(t, func(o remote.Order) buildtest.Reply {
+		if o.Memory < 2<<20 {
+			return buildtest.Reply{Report: `{"reason":"BuildOutOfMemory"}`}
+		}
+		return buildtest.Reply{Report: buildtest.Built}
+	})
+	b.until(t, "it has failed", func(a build.Answer) bool { return len(a.Report) > 0 })
+	before := order
+	order.Memory = 2 << 20
+	t.Cleanup(func() { order = before })
+	b.until(t, "it is built", isBuilt)
+}
+
+// A source that does not compile is ordered once. Compiled counts once as well.
+func TestFailures(t *testing.T) {
+	b := start(t)
+	b.service.Set(t, func(remote.Order) buildtest.Reply {
+		return buildtest.Reply{Compiled: true, Report: `{"reason":"BuildFailed","message":"no space left"}`}
+	})
+	b.until(t, "it fails in the end", func(a build.Answer) bool { return len(a.Report) > 0 && a.Binary == nil })
+	eventually(t, "it is tried again", func() bool { return len(b.service.Orders("team")) > 1 })
+	if a := b.Ask(fn, "1", order); a.Binary != nil {
+		t.Errorf("another attempt has a binary: %v", a)
+	}
+	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Report: `{"reason":"CompileFailed"}`} })
+	b.until(t, "it does not compile", func(a build.Answer) bool { return bytes.Contains(a.Report, []byte("CompileFailed")) })
+}
+
+// Whatever is wrong with the service is said once, in words that stay, and does not
+// outlive its mending.
+func TestTrouble(t *testing.T) {
+	for name, test := range map[string]struct {
+		reply buildtest.Reply
+		want  string
+	}{
+		"Busy":    {buildtest.Reply{Status: http.StatusServiceUnavailable}, "it has too much to do"},
+		"Full":    {buildtest.Reply{Status: http.StatusTooManyRequests}, "it has too much to do"},
+		"Refused": {buildtest.Reply{Status: http.StatusBadRequest}, "it answers 400 Bad Request: not now"},
+		"Broken":  {buildtest.Reply{}, "ended in the middle of the build"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			b.service.Set(t, func(remote.Order) buildtest.Reply { return test.reply })
+			first := b.until(t, "there is trouble", func(a build.Answer) bool { return a.Trouble != "" })
+			if !strings.HasPrefix(first.Trouble, "the build service is not available since 20") || !strings.Contains(first.Trouble, test.want) {
+				t.Errorf("it says %q", first.Trouble)
+			}
+			tries := len(b.service.Orders("team"))
+			eventually(t, "it is tried again, twice", func() bool { return len(b.service.Orders("team")) > tries+1 })
+			if a := b.Ask(fn, "1", order); a.Trouble != first.Trouble {
+				t.Errorf("the words change: %q, %q", first.Trouble, a.Trouble)
+			}
+			b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Report: buildtest.Built} })
+			if a := b.until(t, "it is built", isBuilt); a.Trouble != "" {
+				t.Errorf("it still says %q", a.Trouble)
+			}
+		})
+	}
+}
+
+// Nobody listens there, and then somebody does who has another seed.
+func TestWrongService(t *testing.T) {
+	b := start(t)
+	b.until(t, "it is built", isBuilt)
+	b.Forget(fn)
+	other, err := remote.NewKeys(make([]byte, remote.SeedSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated := make([]byte, remote.SeedSize)
+	b.secrets.seed.Store(&rotated) // which the operator has not heard of
+	b.service.Disconnect()
+	if a := b.until(t, "it is built with the new keys", isBuilt); a.Binary.PublicKey != other.Public() {
+		t.Errorf("the public key is %s", a.Binary.PublicKey)
+	}
+
+	b.Forget(fn)
+	b.service.Close()
+	impostor := &http.Server{Addr: strings.TrimPrefix(b.service.URL, "https://"), Handler: http.NotFoundHandler()}
+	a := b.until(t, "nobody is there", func(a build.Answer) bool { return strings.Contains(a.Trouble, "connection refused") })
+	if strings.Contains(a.Trouble, "->") {
+		t.Errorf("it says %q", a.Trouble)
+	}
+	strange, err := remote.NewKeys(bytes.Repeat([]byte{1}, remote.SeedSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if impostor.TLSConfig, err = strange.ServerTLS(); err != nil {
+		t.Fatal(err)
+	}
+	impostor.TLSConfig.NextProtos = []string{"http/1.1"}
+	impostor.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
+	go func() { _ = impostor.ListenAndServeTLS("", "") }()
+	t.Cleanup(func() { _ = impostor.Close() })
+	b.until(t, "an impostor is known", func(a build.Answer) bool { return strings.Contains(a.Trouble, "this is not the build service") })
+}
+
+// Without the right to the Secret nothing is ordered, and the answer says why.
+func TestNoRight(t *testing.T) {
+	b := start(t)
+	b.secrets.seed.Store(nil)
+	b.secrets.refused.Store(true)
+	b.Forget(fn)
+	orders := build.New(&build.Service{URL: b.service.URL, Live: b.secrets, Client: b.secrets})
+	b.Orders = orders
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := b.Changed().Start(ctx, b.news); err != nil {
+		t.Fatal(err)
+	}
+	a := b.until(t, "the right is missing", func(a build.Answer) bool { return a.Trouble != "" })
+	if !strings.Contains(a.Trouble, `reading Secret "goless-build" of goless-system`) || !strings.Contains(a.Trouble, "forbidden") {
+		t.Errorf("it says %q", a.Trouble)
+	}
+	b.secrets.refused.Store(false)
+	b.until(t, "it is built", isBuilt)
+}
+
+// The one that works first makes the seed, and the next one finds it.
+func TestSeedIsMadeOnce(t *testing.T) {
+	b := start(t)
+	eventually(t, "there is a seed", func() bool { return b.secrets.seed.Load() != nil })
+	seed := *b.secrets.seed.Load()
+	if len(seed) != remote.SeedSize || bytes.Equal(seed, make([]byte, remote.SeedSize)) {
+		t.Errorf("the seed is %x", seed)
+	}
+	b.until(t, "it is built", isBuilt)
+	if reads := b.secrets.reads.Load(); reads != 1 {
+		t.Errorf("%d reads of the Secret", reads)
+	}
+}
+
+// When the operator stops working, its orders end.
+func TestEnd(t *testing.T) {
+	s := &secrets{}
+	service := buildtest.New(s.keys)
+	t.Cleanup(service.Close)
+	service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Hold: make(chan struct{})} })
+	orders := build.New(&build.Service{URL: service.URL, Live: s, Client: s})
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- orders.Start(ctx) }()
+	orders.Ask(fn, "1", order)
+	eventually(t, "the order arrives", func() bool { return len(service.Orders("team")) == 1 })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the service is told", func() bool { return service.Canceled() == 1 })
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}

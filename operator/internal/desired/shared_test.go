@@ -1,0 +1,116 @@
+package desired_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+
+	"goless.io/builder/remote"
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
+)
+
+func TestStrategy(t *testing.T) {
+	shared := func(fn *v1beta1.Function) { fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildShared} }
+	modules := func(fn *v1beta1.Function) {
+		everyField(fn)
+		shared(fn)
+	}
+	byDefault := settings.Settings{Build: settings.Build{Strategy: v1beta1.BuildShared}}
+	for name, test := range map[string]struct {
+		change   func(*v1beta1.Function)
+		settings settings.Settings
+		want     v1beta1.BuildStrategy
+	}{
+		"Default":          {func(*v1beta1.Function) {}, settings.Settings{}, v1beta1.BuildInPod},
+		"OfCluster":        {func(*v1beta1.Function) {}, byDefault, v1beta1.BuildShared},
+		"OfFunction":       {shared, settings.Settings{}, v1beta1.BuildShared},
+		"Against":          {func(fn *v1beta1.Function) { fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildInPod} }, byDefault, v1beta1.BuildInPod},
+		"Modules":          {modules, settings.Settings{}, v1beta1.BuildShared},
+		"WithCredentials":  {modules, configured, v1beta1.BuildInPod},
+		"OthersOfThatKind": {shared, configured, v1beta1.BuildShared},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := desired.Strategy(function(test.change), test.settings); got != test.want {
+				t.Errorf("got %s", got)
+			}
+		})
+	}
+}
+
+// An order has the limits of the init container, and its modules.
+func TestOrder(t *testing.T) {
+	fn := function(everyField)
+	want := remote.Order{
+		Namespace: "default", Source: fn.Spec.Function, Timeout: fn.Spec.Build.Timeout.Duration, Memory: 2 << 30,
+		Environment: map[string]string{"GOPROXY": "https://modules.example"},
+	}
+	if diff := cmp.Diff(want, desired.Order(fn, configured)); diff != "" {
+		t.Error(diff)
+	}
+	fn = function(func(*v1beta1.Function) {})
+	want = remote.Order{Namespace: "default", Source: fn.Spec.Function, Memory: 768 << 20}
+	if diff := cmp.Diff(want, desired.Order(fn, configured)); diff != "" {
+		t.Error(diff)
+	}
+	if err := desired.Order(function(everyField), configured).Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The operator knows by what it wrote which binary pods run, and believes nobody
+// who has changed it.
+func TestBinaryOf(t *testing.T) {
+	fn := function(everyField)
+	whole := func() *appsv1ac.DeploymentApplyConfiguration { return desired.Deployment(fn, configured, "", binary) }
+	if diff := cmp.Diff(binary, desired.BinaryOf(whole(), fn.Spec.Function)); diff != "" {
+		t.Error(diff)
+	}
+	if got := desired.BinaryOf(whole(), fn.Spec.Function+"\n"); got != nil {
+		t.Errorf("another source has the binary %v", got)
+	}
+	if got := desired.BinaryOf(desired.Deployment(fn, configured, "", nil), fn.Spec.Function); got != nil {
+		t.Errorf("a pod that compiles has the binary %v", got)
+	}
+	foreign := whole()
+	env := foreign.Spec.Template.Spec.Containers[0].Env
+	for i := range env {
+		if strings.HasPrefix(*env[i].Name, "FUNCTION_BINARY") {
+			env[i].Value = nil
+		}
+	}
+	for _, owned := range []*appsv1ac.DeploymentApplyConfiguration{nil, {}, foreign} {
+		if got := desired.BinaryOf(owned, fn.Spec.Function); got != nil {
+			t.Errorf("%v has the binary %v", owned, got)
+		}
+	}
+}
+
+// What is held is what was there, and nothing else of it: the next look at it must
+// not take it for what is wanted now.
+func TestHeld(t *testing.T) {
+	fn := function(everyField)
+	owned := desired.Deployment(fn, configured, "", nil)
+	fn.Spec.Function, fn.Spec.Replicas = "package next\n", new(int32(7))
+	want := desired.Deployment(fn, configured, "", binary)
+	held, ok := desired.Held(want, owned)
+	if !ok || *held.Spec.Replicas != 7 {
+		t.Fatalf("held: %t, %v", ok, held)
+	}
+	if diff := cmp.Diff(owned.Spec.Template, held.Spec.Template); diff != "" {
+		t.Errorf("the template has changed:\n%s", diff)
+	}
+	if _, kept := desired.Kept(want, held, true); kept {
+		t.Error("what is held passes for what is wanted")
+	}
+	held.Spec.Template.Spec.Containers[0].WithImage("evil")
+	if _, ok := desired.Held(want, held); ok {
+		t.Error("a template that somebody has changed is held")
+	}
+	if _, ok := desired.Held(want, nil); ok {
+		t.Error("nothing is held")
+	}
+}

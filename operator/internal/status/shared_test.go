@@ -1,0 +1,139 @@
+package status_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/status"
+)
+
+// What the build service says, in the place of what init containers leave.
+func TestOfShared(t *testing.T) {
+	const built, failed = `{"reason":"Built","message":"built in 80ms","duration":"80ms"}`, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"}]}`
+	waits, gone := status.Ordered{}, status.Ordered{Trouble: "the build service is not available since noon: refused"}
+	for name, test := range map[string]struct {
+		ordered  status.Ordered
+		seen     status.Seen
+		ready    string
+		truth    string
+		message  string
+		revision string
+	}{
+		"First":        {waits, status.Seen{}, "Building", "SourceValid Reconciling", "waiting for the build service to compile", ""},
+		"FirstTrouble": {gone, status.Seen{}, "Building", "SourceValid Reconciling", "not available since noon: refused", ""},
+		"FirstFails": {
+			status.Ordered{Report: []byte(failed)},
+			status.Seen{},
+			"CompileFailed", "SourceValid Stalled", "handler.go:7:2: undefined: x", "",
+		},
+		"FirstBuilt": {
+			status.Ordered{Report: []byte(built)},
+			seen(deployment(1, 0, latest), nil, sharedPod(latest)),
+			"RollingOut", "SourceValid Built Reconciling", "0 of 1", "",
+		},
+		"Linking": { // the pod is there, and the binary about to be
+			waits, seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)),
+			"Building", "SourceValid Available Reconciling", "waiting", latest,
+		},
+		"Serves": {
+			status.Ordered{Running: true},
+			seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)),
+			"Serving", "SourceValid Built Available Ready", "", latest,
+		},
+		"Update": {
+			waits, seen(deployment(1, 1, old), sets(old)),
+			"Building", "SourceValid Available Reconciling", "revision " + old + " goes on serving", old,
+		},
+		"UpdateTrouble": {
+			gone, seen(deployment(1, 1, old), sets(old)),
+			"Building", "SourceValid Available Reconciling", "refused; revision " + old + " goes on serving", old,
+		},
+		"UpdateFails": {
+			status.Ordered{Report: []byte(failed)},
+			seen(deployment(1, 1, old), sets(old)),
+			"CompileFailed", "SourceValid Available Stalled", "undefined: x; revision " + old + " goes on serving", old,
+		},
+		"UpdateUnlucky": {
+			status.Ordered{Report: []byte(`{"reason":"BuildFailed","message":"no space left"}`)},
+			seen(deployment(1, 1, old), sets(old)),
+			"BuildFailed", "SourceValid Available Reconciling", "no space left; revision " + old + " goes on serving", old,
+		},
+		"OtherStrategy": { // of the same source: the pods that compiled it go on
+			waits, seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))),
+			"Building", "SourceValid Available Reconciling", "waiting", latest,
+		},
+		"Lost": {
+			status.Ordered{Running: true, Trouble: gone.Trouble},
+			seen(deployment(1, 0, latest), nil, without(sharedPod(latest))),
+			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are of the latest version and ready; " + gone.Trouble + "; a replica cannot start: not known here", "",
+		},
+		"Crashes": {
+			status.Ordered{Running: true},
+			seen(deployment(1, 0, latest), nil, crashing(sharedPod(latest))),
+			"CrashLooping", "SourceValid Built Stalled", "panic: no database", "",
+		},
+		"Rubbish": {status.Ordered{Report: []byte("rubbish")}, status.Seen{}, "BuildFailed", "SourceValid Reconciling", "cannot be read", ""},
+		"Forged":  {status.Ordered{Report: []byte(`{"reason":"Fine"}`)}, status.Seen{}, "BuildFailed", "SourceValid Reconciling", "does not know: Fine", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fn := function(1)
+			test.seen.Ordered = &test.ordered
+			got := status.Of(fn, test.seen)
+			ready := meta.FindStatusCondition(got.Conditions, "Ready")
+			if ready.Reason != test.ready || !strings.Contains(ready.Message, test.message) {
+				t.Errorf("Ready is %s: %q, want %s: %q", ready.Reason, ready.Message, test.ready, test.message)
+			}
+			if truth := truth(got); truth != test.truth {
+				t.Errorf("true are %q, want %q", truth, test.truth)
+			}
+			if got.ReadyRevision != test.revision {
+				t.Errorf("readyRevision is %q, want %q", got.ReadyRevision, test.revision)
+			}
+			invariants(t, fn, got)
+		})
+	}
+}
+
+// An operator that has just started asks again, and tells nothing new meanwhile.
+func TestFailureOutlivesTheOperator(t *testing.T) {
+	fn := function(1)
+	fn.Status = status.Of(fn, status.Seen{Ordered: &status.Ordered{Report: []byte(`{"reason":"CompileFailed","message":"no"}`)}})
+	for _, ordered := range []status.Ordered{{}, {Trouble: "refused"}} {
+		got := status.Of(fn, status.Seen{Ordered: &ordered})
+		for _, c := range fn.Status.Conditions {
+			now := meta.FindStatusCondition(got.Conditions, c.Type)
+			if now == nil || now.Reason != c.Reason || now.Message != c.Message {
+				t.Errorf("%s was %s: %q, is %v", c.Type, c.Reason, c.Message, now)
+			}
+		}
+	}
+	fn.Generation++ // more time for the build, say
+	got := status.Of(fn, status.Seen{Ordered: &status.Ordered{}})
+	if c := meta.FindStatusCondition(got.Conditions, "Built"); c.Reason != v1beta1.ReasonBuilding {
+		t.Errorf("a new attempt is not told: %v", c)
+	}
+	got = status.Of(fn, status.Seen{Ordered: &status.Ordered{Report: []byte(`{"reason":"Built","duration":"1s"}`)}})
+	if !meta.IsStatusConditionTrue(got.Conditions, "Built") || got.Build == nil || got.Build.Duration != "1s" {
+		t.Errorf("the new attempt is not told: %+v", got)
+	}
+}
+
+func sharedPod(revision string) corev1.Pod {
+	var p corev1.Pod
+	p.Labels = map[string]string{desired.RevisionLabel: revision, desired.StrategyLabel: string(v1beta1.BuildShared)}
+	return p
+}
+
+// without is a pod whose launcher gave up.
+func without(p corev1.Pod) corev1.Pod {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: desired.FunctionContainer, State: waiting("CrashLoopBackOff", "back-off"), RestartCount: 2,
+		LastTerminationState: ended(125, "not known here"),
+	}}
+	return p
+}
