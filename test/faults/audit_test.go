@@ -3,6 +3,7 @@ package faults
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ func (a *audit) read(t *testing.T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var err error
-	a.end, err = world.plane.Audit(a.end, func(event *plane.Event) {
+	a.end, err = world(t).plane.Audit(a.end, func(event *plane.Event) {
 		if event.User.Username == plane.Operator {
 			a.events[event.ObjectRef.Namespace] = append(a.events[event.ObjectRef.Namespace], *event)
 		}
@@ -62,8 +63,11 @@ func (a *audit) counts(t *testing.T, ns string) counts {
 			continue
 		}
 		n["write "+event.Resource()+" "+event.ObjectRef.Name]++
-		if event.Verb == "create" || event.Verb == "delete" {
-			n[event.Verb+" "+event.Resource()+" "+event.ObjectRef.Name]++
+		switch {
+		case event.Verb == "delete":
+			n["delete "+event.Resource()+" "+event.ObjectRef.Name]++
+		case event.ResponseStatus.Code == http.StatusCreated: // by an apply as well
+			n["create "+event.Resource()+" "+event.ObjectRef.Name]++
 		}
 	}
 	return n

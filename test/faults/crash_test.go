@@ -15,18 +15,19 @@ var losses = []struct {
 
 	// short is after how many writes the short set takes the next one.
 	short int
-	fault func() wire.Fault
+	fault func(*harness) wire.Fault
 }{
-	{"crash-before", 8, func() wire.Fault { return wire.Before(world.restart) }},
-	{"crash-after", 8, func() wire.Fault { return wire.After(world.restart) }},
-	{"lost", 11, func() wire.Fault { return wire.After(func() {}) }},
-	{"500-after", 23, func() wire.Fault { return wire.AnswerAfter(500) }},
-	{"504-after", 23, func() wire.Fault { return wire.AnswerAfter(504) }},
+	{"crash-before", 8, func(h *harness) wire.Fault { return wire.Before(h.restart) }},
+	{"crash-after", 8, func(h *harness) wire.Fault { return wire.After(h.restart) }},
+	{"lost", 11, func(*harness) wire.Fault { return wire.After(func() {}) }},
+	{"500-after", 23, func(*harness) wire.Fault { return wire.AnswerAfter(500) }},
+	{"504-after", 23, func(*harness) wire.Fault { return wire.AnswerAfter(504) }},
 }
 
 // TestWrites kills the operator before and after each write of each scenario, and
 // loses the answer of each.
 func TestWrites(t *testing.T) {
+	enter(t)
 	var over []*trial
 	defer func() { quiet(t, over) }()
 	for _, s := range scenarios {
@@ -39,7 +40,7 @@ func TestWrites(t *testing.T) {
 					}
 					t.Run(fmt.Sprintf("%s/%d %s", loss.name, k+1, want.writes[k].Verb+" "+want.writes[k].Resource), func(t *testing.T) {
 						over = append(over, s.against(t, loss.name, want, func(tr *trial, hit *atomic.Bool) wire.Injector {
-							return nth(tr.ns, k+1, hit, loss.fault())
+							return nth(tr.ns, k+1, hit, loss.fault(world(t)))
 						}))
 					})
 				}
@@ -55,10 +56,10 @@ func (s *scenario) against(t *testing.T, group string, want *reference, injector
 	tr := newTrial(t)
 	var hit atomic.Bool
 	defer func() { table.note(t, group, hit.Load(), tr) }()
-	defer world.wire.Inject(nil)
+	defer world(t).wire.Inject(nil)
 	s.prepare(tr)
 	tr.await(func() error { return tr.whole().like(want.prepared) })
-	world.wire.Inject(injector(tr, &hit))
+	world(t).wire.Inject(injector(tr, &hit))
 	tr.begin()
 	s.act(tr)
 	tr.judge(want)

@@ -19,7 +19,7 @@ func (tr *trial) lay() {
 	}
 	stranger := &corev1.ConfigMap{ObjectMeta: named(subject + "-0000000000"), Data: map[string]string{"handler.go": third}}
 	stranger.Labels["goless.io/revision"] = "0000000000"
-	tr.must(world.client.Create(tr.t.Context(), stranger))
+	tr.must(world(tr.t).client.Create(tr.t.Context(), stranger))
 	// The owner is there, so that the garbage collector leaves it alone.
 	owned := &corev1.ConfigMap{ObjectMeta: named(subject + "-1111111111")}
 	owned.OwnerReferences = []metav1.OwnerReference{{
@@ -39,7 +39,7 @@ func (tr *trial) lay() {
 	}
 	tr.decoy = []client.Object{stranger, owned, service, deployment}
 	for _, object := range tr.decoy[1:] {
-		tr.must(world.client.Create(tr.t.Context(), object))
+		tr.must(world(tr.t).client.Create(tr.t.Context(), object))
 	}
 }
 
@@ -48,7 +48,7 @@ func (tr *trial) untouched() {
 	tr.t.Helper()
 	for _, want := range tr.decoy {
 		got := want.DeepCopyObject().(client.Object)
-		if err := world.client.Get(tr.t.Context(), client.ObjectKeyFromObject(want), got); err != nil {
+		if err := world(tr.t).client.Get(tr.t.Context(), client.ObjectKeyFromObject(want), got); err != nil {
 			tr.t.Errorf("%s: a foreign %T: %v", tr.ns, want, err)
 			continue
 		}

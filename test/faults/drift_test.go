@@ -33,6 +33,7 @@ func everything(spec *v1beta1.FunctionSpec) {
 // TestDrift changes, and removes, whatever the operator owns in its objects, one
 // thing after the other. Each comes back.
 func TestDrift(t *testing.T) {
+	enter(t)
 	choose := random()
 	tr := newTrial(t)
 	tr.create(everything)
@@ -77,7 +78,7 @@ func (tr *trial) restored(before *unstructured.Unstructured) {
 	want, err := owned(before)
 	tr.must(err)
 	tr.await(func() error {
-		now := world.witness.live(before.GetKind(), tr.ns, before.GetName())
+		now := world(tr.t).witness.live(before.GetKind(), tr.ns, before.GetName())
 		if now == nil {
 			return fmt.Errorf("there is no %s", before.GetKind())
 		}
@@ -93,11 +94,11 @@ func (tr *trial) restored(before *unstructured.Unstructured) {
 // name, which is somebody else's now, and waits until all is as it was.
 func (tr *trial) cleaned(before *unstructured.Unstructured, want state) {
 	tr.t.Helper()
-	now := world.witness.live(before.GetKind(), tr.ns, before.GetName())
+	now := world(tr.t).witness.live(before.GetKind(), tr.ns, before.GetName())
 	if normal(now) != normal(before) && before.Object["spec"] != nil {
 		patch, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec", "value": before.Object["spec"]}})
 		tr.must(err)
-		tr.must(world.client.Patch(tr.t.Context(), now.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner("somebody")))
+		tr.must(world(tr.t).client.Patch(tr.t.Context(), now.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner("somebody")))
 	}
 	tr.await(func() error { return tr.whole().like(want) })
 }
@@ -111,7 +112,7 @@ func ownership(pointer string) bool {
 
 // objects are the children as they are now.
 func (tr *trial) objects() (found []*unstructured.Unstructured) {
-	for _, object := range world.witness.all(tr.ns) {
+	for _, object := range world(tr.t).witness.all(tr.ns) {
 		if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == "Function" {
 			found = append(found, object)
 		}
@@ -143,7 +144,7 @@ func (tr *trial) distort(object *unstructured.Unstructured, op string, p path) b
 		patch, err := json.Marshal([]any{step})
 		tr.must(err)
 		changed := object.DeepCopy()
-		err = world.client.Patch(tr.t.Context(), changed, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner("somebody"))
+		err = world(tr.t).client.Patch(tr.t.Context(), changed, client.RawPatch(types.JSONPatchType, patch), client.FieldOwner("somebody"))
 		if err == nil && normal(changed) != before {
 			tr.seen(changed)
 			return true
@@ -159,7 +160,7 @@ func (tr *trial) distort(object *unstructured.Unstructured, op string, p path) b
 func (tr *trial) seen(object *unstructured.Unstructured) {
 	tr.t.Helper()
 	tr.await(func() error {
-		for _, v := range world.witness.of(object.GetKind(), tr.ns, object.GetName()) {
+		for _, v := range world(tr.t).witness.of(object.GetKind(), tr.ns, object.GetName()) {
 			if v.GetResourceVersion() == object.GetResourceVersion() {
 				return nil
 			}
@@ -171,6 +172,7 @@ func (tr *trial) seen(object *unstructured.Unstructured) {
 // TestForeignFields sets fields that the operator does not own. They stay, and
 // the operator does not write because of them.
 func TestForeignFields(t *testing.T) {
+	enter(t)
 	tr := newTrial(t)
 	tr.create(everything)
 	tr.awaitReady()
@@ -182,8 +184,8 @@ func TestForeignFields(t *testing.T) {
 		{"Deployment", subject, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":"now"}}}}}`},
 		{"Service", "other", `{"metadata":{"annotations":{"somebody":"was-here"}},"spec":{"sessionAffinity":"ClientIP"}}`},
 	} {
-		object := world.witness.live(change.kind, tr.ns, change.name).DeepCopy()
-		tr.must(world.client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(change.patch)), client.FieldOwner("somebody")))
+		object := world(t).witness.live(change.kind, tr.ns, change.name).DeepCopy()
+		tr.must(world(t).client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(change.patch)), client.FieldOwner("somebody")))
 		tr.seen(object)
 		want := normal(object)
 		t.Run(change.kind+" "+change.patch, func(t *testing.T) {
@@ -193,13 +195,13 @@ func TestForeignFields(t *testing.T) {
 			tr.settle()
 			tr.done = time.Now()
 			table.note(t, "foreign fields", true, tr)
-			got := normal(world.witness.live(change.kind, tr.ns, change.name))
+			got := normal(world(t).witness.live(change.kind, tr.ns, change.name))
 			if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(got, "\n")); diff != "" {
 				t.Errorf("it has not stayed as it was (-want +got):\n%s", diff)
 			}
 		})
 	}
-	for _, event := range world.audit.of(t, tr.ns) {
+	for _, event := range world(t).audit.of(t, tr.ns) {
 		if event.IsWrite() && event.ObjectRef.Resource != "functions" && event.RequestReceivedTimestamp.After(since) {
 			t.Errorf("the operator wrote: %s", event.String())
 		}

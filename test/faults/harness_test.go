@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,20 +14,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/kubelet"
 	"goless.io/test/faults/plane"
 	"goless.io/test/faults/wire"
 )
 
-// world is what all cases share: one control plane, and one line on which one
-// operator after the other lives and dies.
-var world *harness
-
+// harness is what the cases of a test share: one control plane, and one line on
+// which one operator after the other lives and dies.
 type harness struct {
 	plane   *plane.Plane
 	client  client.Client // of somebody who may do everything
 	witness *witness
-	audit   *audit
-	wire    *wire.Wire
+
+	// rewitness forgets what was seen, for when the order of versions is broken.
+	rewitness func() error
+
+	audit *audit
+	wire  *wire.Wire
+
+	references map[*scenario]*reference // of the scenarios that have been run
+	scratches  map[string]state         // the children of new Functions, by spec
 
 	mu       sync.Mutex
 	operator *plane.Process
@@ -34,7 +41,20 @@ type harness struct {
 	stopping bool
 }
 
-func newHarness(ctx context.Context, p *plane.Plane) (*harness, error) {
+// newHarness starts a control plane, a node and an operator.
+func newHarness(ctx context.Context, assets, repo string) (_ *harness, err error) {
+	p, err := plane.Start(ctx, assets, repo)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			p.Stop()
+		}
+	}()
+	if err := kubelet.Start(ctx, p.Config); err != nil {
+		return nil, err
+	}
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -43,10 +63,6 @@ func newHarness(ctx context.Context, p *plane.Plane) (*harness, error) {
 		return nil, err
 	}
 	c, err := client.New(p.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, err
-	}
-	w, err := newWitness(ctx, p.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +75,15 @@ func newHarness(ctx context.Context, p *plane.Plane) (*harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &harness{plane: p, client: c, witness: w, audit: &audit{events: map[string][]plane.Event{}}, wire: line, operator: process}
-	return h, process.Start()
+	h := &harness{
+		plane: p, client: c, audit: &audit{events: map[string][]plane.Event{}}, wire: line, operator: process,
+		references: map[*scenario]*reference{}, scratches: map[string]state{},
+	}
+	h.rewitness = func() (err error) {
+		h.witness, err = newWitness(ctx, p.Config)
+		return err
+	}
+	return h, errors.Join(h.rewitness(), process.Start())
 }
 
 func (h *harness) close() {
@@ -69,6 +92,7 @@ func (h *harness) close() {
 	h.mu.Unlock()
 	h.operator.Kill()
 	h.wire.Close()
+	h.plane.Stop()
 }
 
 // restart kills the operator and starts the next one, as a kubelet would.
@@ -104,7 +128,8 @@ func (h *harness) unbroken(t *testing.T) {
 	}
 	for line := range strings.Lines(string(text)) {
 		if strings.Contains(line, "panic") || strings.Contains(line, "DATA RACE") {
-			t.Errorf("the operator panicked: %s", line)
+			t.Errorf("the operator panicked: %s", line[:min(len(line), 4096)])
+			return
 		}
 	}
 }

@@ -34,11 +34,11 @@ var takeovers = []struct {
 	}},
 	{"no owner", func(tr *trial, object *unstructured.Unstructured) { tr.own(object) }},
 	{"replaced", func(tr *trial, object *unstructured.Unstructured) {
-		tr.must(world.operator.Signal(syscall.SIGSTOP)) // so that it cannot be faster
-		defer world.operator.Signal(syscall.SIGCONT)    //nolint:errcheck // it would fail the rest of the test
-		tr.must(world.client.Delete(tr.t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		tr.must(world(tr.t).operator.Signal(syscall.SIGSTOP)) // so that it cannot be faster
+		defer world(tr.t).operator.Signal(syscall.SIGCONT)    //nolint:errcheck // it would fail the rest of the test
+		tr.must(world(tr.t).client.Delete(tr.t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		tr.await(func() error {
-			if world.witness.live(object.GetKind(), tr.ns, object.GetName()) != nil {
+			if world(tr.t).witness.live(object.GetKind(), tr.ns, object.GetName()) != nil {
 				return fmt.Errorf("%s is still there", object.GetName())
 			}
 			return nil
@@ -50,6 +50,7 @@ var takeovers = []struct {
 // TestHijack gives what the Function needs to somebody else. The operator says so
 // and writes it no more; once it is gone, the Function gets its own again.
 func TestHijack(t *testing.T) {
+	enter(t)
 	var over []*trial
 	defer func() { quiet(t, over) }()
 	for i, takeover := range takeovers {
@@ -74,6 +75,7 @@ func TestHijack(t *testing.T) {
 
 // TestOccupied lets others have the names before the Function comes.
 func TestOccupied(t *testing.T) {
+	enter(t)
 	var over []*trial
 	defer func() { quiet(t, over) }()
 	model := newTrial(t)
@@ -101,11 +103,12 @@ func TestOccupied(t *testing.T) {
 // TestOrphans deletes the Function and leaves its objects, and creates it again.
 // They are not the new one's.
 func TestOrphans(t *testing.T) {
+	enter(t)
 	tr := newTrial(t)
 	ready(tr)
 	tr.settle()
 	want, objects := tr.whole(), tr.objects()
-	tr.must(world.client.Delete(t.Context(), &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}},
+	tr.must(world(t).client.Delete(t.Context(), &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}},
 		client.PropagationPolicy(metav1.DeletePropagationOrphan)))
 	tr.deleted = true
 	tr.await(func() error {
@@ -119,7 +122,7 @@ func TestOrphans(t *testing.T) {
 	tr.begin()
 	defer func() { table.note(t, "orphans", true, tr) }()
 	for _, object := range objects {
-		tr.must(world.client.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		tr.must(world(t).client.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	tr.await(func() error { return tr.whole().like(want) })
 	tr.done = time.Now()
@@ -145,7 +148,7 @@ func (tr *trial) own(object *unstructured.Unstructured, refs ...metav1.OwnerRefe
 	tr.t.Helper()
 	before := object.DeepCopy()
 	object.SetOwnerReferences(refs)
-	tr.must(world.client.Patch(tr.t.Context(), object, client.MergeFrom(before), client.FieldOwner("somebody")))
+	tr.must(world(tr.t).client.Patch(tr.t.Context(), object, client.MergeFrom(before), client.FieldOwner("somebody")))
 	tr.keep(object.GetKind(), object.GetName())
 }
 
@@ -153,7 +156,7 @@ func (tr *trial) own(object *unstructured.Unstructured, refs ...metav1.OwnerRefe
 func (tr *trial) occupy(like *unstructured.Unstructured) {
 	tr.t.Helper()
 	object := blank(like.GetKind(), tr.ns, like.GetName())
-	tr.must(world.client.Create(tr.t.Context(), object, client.FieldOwner("somebody")))
+	tr.must(world(tr.t).client.Create(tr.t.Context(), object, client.FieldOwner("somebody")))
 	tr.keep(like.GetKind(), like.GetName())
 }
 
@@ -181,7 +184,7 @@ func blank(kind, ns, name string) client.Object {
 func (tr *trial) keep(kind, name string) {
 	tr.t.Helper()
 	object := map[string]client.Object{"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{}}[kind]
-	tr.must(world.client.Get(tr.t.Context(), types.NamespacedName{Namespace: tr.ns, Name: name}, object))
+	tr.must(world(tr.t).client.Get(tr.t.Context(), types.NamespacedName{Namespace: tr.ns, Name: name}, object))
 	tr.decoy = append(tr.decoy, object)
 }
 
@@ -205,10 +208,10 @@ func (tr *trial) recover(t *testing.T, group string, want state) {
 	last := tr.decoy[len(tr.decoy)-1]
 	tr.decoy = tr.decoy[:len(tr.decoy)-1]
 	defer func() { table.note(t, group, true, tr) }()
-	tr.must(world.client.Delete(t.Context(), last, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	tr.must(world(tr.t).client.Delete(t.Context(), last, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	tr.begin()
 	tr.await(func() error { return tr.whole().like(want) })
 	tr.done = time.Now()
 	tr.untouched()
-	world.unbroken(t)
+	world(tr.t).unbroken(t)
 }

@@ -27,7 +27,7 @@ func (tr *trial) judge(want *reference) {
 	tr.await(func() error { return tr.whole().like(want.state) })
 	tr.done = time.Now()
 	tr.oracles()
-	if err := world.audit.counts(tr.t, tr.ns).within(want.counts, tr.deleted); err != nil {
+	if err := world(tr.t).audit.counts(tr.t, tr.ns).within(want.counts, tr.deleted); err != nil {
 		tr.t.Errorf("%s: %v", tr.ns, err)
 	}
 }
@@ -37,7 +37,7 @@ func (tr *trial) explain() {
 	if !tr.t.Failed() {
 		return
 	}
-	for _, event := range world.audit.of(tr.t, tr.ns) {
+	for _, event := range world(tr.t).audit.of(tr.t, tr.ns) {
 		tr.t.Log(event.String())
 	}
 }
@@ -48,12 +48,12 @@ func (tr *trial) oracles() {
 	tr.untouched()
 	tr.truth()
 	tr.uninterrupted()
-	for _, request := range world.audit.forbidden(tr.t, tr.ns) {
+	for _, request := range world(tr.t).audit.forbidden(tr.t, tr.ns) {
 		if !tr.outage {
 			tr.t.Errorf("the operator lacks a right: %s", request)
 		}
 	}
-	world.unbroken(tr.t)
+	world(tr.t).unbroken(tr.t)
 }
 
 // took is how long the case needed to converge, or what else it measured.
@@ -71,7 +71,7 @@ func quiet(t *testing.T, over []*trial) {
 	}
 	time.Sleep(window) // that nothing happens in a time is what is tested
 	for _, tr := range over {
-		for _, request := range world.audit.after(t, tr.ns, tr.done.Add(trailing)) {
+		for _, request := range world(t).audit.after(t, tr.ns, tr.done.Add(trailing)) {
 			t.Errorf("%s: written after all was done at %s: %s", tr.t.Name(), tr.done.Format("15:04:05.000"), request)
 		}
 	}
@@ -90,6 +90,6 @@ func quiet(t *testing.T, over []*trial) {
 			return tr.children().like(state{})
 		})
 		tr.untouched()
-		world.witness.forget(tr.ns)
+		world(t).witness.forget(tr.ns)
 	}
 }

@@ -11,6 +11,7 @@ import (
 // TestKills kills the operator at random moments while Functions change all the
 // time.
 func TestKills(t *testing.T) {
+	enter(t)
 	kills := 20
 	if *full {
 		kills = 200
@@ -32,7 +33,7 @@ func TestKills(t *testing.T) {
 		specs[i] = change(kill, choose.IntN(4))
 		over[i].change(specs[i])
 		time.Sleep(time.Duration(choose.IntN(600)) * time.Millisecond) // the moment is what is random
-		world.restart()
+		world(t).restart()
 	}
 	begun := time.Now()
 	for i, tr := range over {

@@ -21,16 +21,16 @@ type candidate struct {
 // until the test ends.
 func candidates(t *testing.T) (both [2]*candidate) {
 	t.Helper()
-	world.operator.Kill()
-	world.away = true
-	server, token := world.plane.Upstream()
+	world(t).operator.Kill()
+	world(t).away = true
+	server, token := world(t).plane.Upstream()
 	for i := range both {
 		name := fmt.Sprintf("candidate-%d", i)
 		line, err := wire.New(name, server, token)
 		if err != nil {
 			t.Fatal(err)
 		}
-		process, err := world.plane.Operator(*operator, name, line.URL, "--leader-elect", "--leader-elect-namespace=goless-system")
+		process, err := world(t).plane.Operator(*operator, name, line.URL, "--leader-elect", "--leader-elect-namespace=goless-system")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,8 +44,8 @@ func candidates(t *testing.T) (both [2]*candidate) {
 			c.Terminate(time.Minute) // so that the lease is free
 			c.line.Close()
 		}
-		world.away = false
-		if err := world.operator.Start(); err != nil {
+		world(t).away = false
+		if err := world(t).operator.Start(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -95,6 +95,7 @@ var ends = []struct {
 // TestFailover ends the leader, and looks at how long it takes until the other one
 // writes.
 func TestFailover(t *testing.T) {
+	enter(t)
 	times := 1
 	if *full {
 		times = 10
@@ -128,10 +129,12 @@ func TestFailover(t *testing.T) {
 // TestTwoLeaders holds the leader for longer than its lease, lets the other one
 // take over, and lets both run.
 func TestTwoLeaders(t *testing.T) {
-	if !*full {
-		t.Skip("it takes two leases, half a minute, and is for -full")
+	enter(t)
+	times := 1
+	if *full {
+		times = 5
 	}
-	for n := range 5 {
+	for n := range times {
 		t.Run(fmt.Sprint(n+1), func(t *testing.T) {
 			var over []*trial
 			defer func() { quiet(t, over) }()
@@ -183,7 +186,7 @@ func (c *candidate) ended(t *testing.T) {
 // Function after it went on: what it had been about to write is out of date.
 func (c *candidate) saidLittle(tr *trial, since time.Time) {
 	tr.t.Helper()
-	for _, event := range world.audit.of(tr.t, tr.ns) {
+	for _, event := range world(tr.t).audit.of(tr.t, tr.ns) {
 		if event.UserAgent == c.name && event.IsWrite() && event.Done() && event.RequestReceivedTimestamp.After(since) {
 			tr.t.Errorf("written by who does not lead: %s", event.String())
 		}

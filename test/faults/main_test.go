@@ -13,13 +13,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"goless.io/test/faults/kubelet"
 	"goless.io/test/faults/plane"
 )
 
 var (
 	full     = flag.Bool("full", false, "run all cases, which takes about an hour, and not a selection")
 	operator = flag.String("operator", "", "test this `program`, and not what the working tree compiles to")
+	patience = flag.Duration("patience", 90*time.Second, "wait so long for anything; what a case took is in the table")
 	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "choose random cases by this seed")
 )
 
@@ -49,23 +49,19 @@ func run(m *testing.M, assets string) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	p, err := plane.Start(ctx, assets, repo)
-	if err != nil {
-		return 1, err
-	}
-	defer p.Stop()
 	if *operator == "" {
-		if *operator, err = p.BuildOperator(); err != nil {
+		dir, err := os.MkdirTemp("", "goless-operator-")
+		if err != nil {
+			return 1, err
+		}
+		defer os.RemoveAll(dir) //nolint:errcheck // temporary files
+		*operator = filepath.Join(dir, "goless-operator")
+		if err := plane.BuildOperator(repo, *operator); err != nil {
 			return 1, err
 		}
 	}
-	if err := kubelet.Start(ctx, p.Config); err != nil {
-		return 1, err
-	}
-	if world, err = newHarness(ctx, p); err != nil {
-		return 1, err
-	}
-	defer world.close()
+	worlds.start = func() (*harness, error) { return newHarness(ctx, assets, repo) }
+	defer worlds.close()
 	code := m.Run()
 	table.print(os.Stdout)
 	fmt.Fprintf(os.Stdout, "seed %d\n", *seed)

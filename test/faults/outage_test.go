@@ -14,42 +14,43 @@ var outages = []struct {
 	do    func(*trial)
 }{
 	{"etcd held for 10s", 1, func(tr *trial) {
-		tr.must(world.plane.Etcd.Signal(syscall.SIGSTOP))
+		tr.must(world(tr.t).plane.Etcd.Signal(syscall.SIGSTOP))
 		time.Sleep(10 * time.Second) // the length of the outage
-		tr.must(world.plane.Etcd.Signal(syscall.SIGCONT))
+		tr.must(world(tr.t).plane.Etcd.Signal(syscall.SIGCONT))
 	}},
 	{"etcd killed", 3, func(tr *trial) {
-		world.plane.Etcd.Kill()
-		tr.must(world.plane.Etcd.Start())
+		world(tr.t).plane.Etcd.Kill()
+		tr.must(world(tr.t).plane.Etcd.Start())
 	}},
 	{"kube-apiserver killed", 10, func(tr *trial) {
-		world.plane.APIServer.Kill()
-		tr.must(world.plane.APIServer.Start())
+		world(tr.t).plane.APIServer.Kill()
+		tr.must(world(tr.t).plane.APIServer.Start())
 	}},
 	{"kube-apiserver held for 20s", 1, func(tr *trial) {
-		tr.must(world.plane.APIServer.Signal(syscall.SIGSTOP))
+		tr.must(world(tr.t).plane.APIServer.Signal(syscall.SIGSTOP))
 		time.Sleep(20 * time.Second) // the length of the outage
-		tr.must(world.plane.APIServer.Signal(syscall.SIGCONT))
+		tr.must(world(tr.t).plane.APIServer.Signal(syscall.SIGCONT))
 	}},
 	{"both killed and away for 10s", 1, func(tr *trial) {
-		world.plane.APIServer.Kill()
-		world.plane.Etcd.Kill()
+		world(tr.t).plane.APIServer.Kill()
+		world(tr.t).plane.Etcd.Kill()
 		time.Sleep(10 * time.Second) // the length of the outage
-		tr.must(world.plane.Etcd.Start())
-		tr.must(world.plane.AwaitEtcd(tr.t.Context()))
-		tr.must(world.plane.APIServer.Start())
+		tr.must(world(tr.t).plane.Etcd.Start())
+		tr.must(world(tr.t).plane.AwaitEtcd(tr.t.Context()))
+		tr.must(world(tr.t).plane.APIServer.Start())
 	}},
 }
 
 // TestOutages takes the control plane away in the middle of a rollout.
 func TestOutages(t *testing.T) {
+	enter(t)
 	var over []*trial
 	defer func() { quiet(t, over) }()
 	s := named("source")
 	want := s.reference(t)
 	for i, outage := range outages {
 		for n := range outage.times {
-			if !*full && (n > 0 || i != 1 && i != 2) {
+			if !*full && (n > 0 || i == 3) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %d", outage.name, n+1), func(t *testing.T) {
@@ -61,7 +62,7 @@ func TestOutages(t *testing.T) {
 				tr.outage = true
 				s.act(tr)
 				outage.do(tr)
-				tr.must(world.plane.Await(t.Context()))
+				tr.must(world(t).plane.Await(t.Context()))
 				tr.begin()
 				tr.judge(want)
 			})

@@ -26,6 +26,7 @@ var mutations = []struct{ name, resource, expression string }{
 // TestPolicies lets a policy of the cluster change what the operator writes. The
 // Function becomes ready, and the two do not fight for ever: see quiet.
 func TestPolicies(t *testing.T) {
+	enter(t)
 	var over []*trial
 	for i, mutation := range mutations {
 		if !*full && i%2 == 0 {
@@ -78,16 +79,16 @@ func (tr *trial) mutate(resource, expression string) {
 		object.SetAPIVersion("admissionregistration.k8s.io/v1")
 		object.SetKind(kind)
 		object.SetName(tr.ns)
-		tr.must(world.client.Create(tr.t.Context(), object))
+		tr.must(world(tr.t).client.Create(tr.t.Context(), object))
 		tr.t.Cleanup(func() {
-			if err := world.client.Delete(context.WithoutCancel(tr.t.Context()), object); err != nil {
+			if err := world(tr.t).client.Delete(context.WithoutCancel(tr.t.Context()), object); err != nil {
 				tr.t.Error(err)
 			}
 		})
 	}
-	for deadline := time.Now().Add(patience); tr.created(resource) == before; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(*patience); tr.created(resource) == before; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			tr.t.Fatalf("the policy had no effect within %s", patience)
+			tr.t.Fatalf("the policy had no effect within %s", *patience)
 		}
 	}
 }
@@ -96,7 +97,7 @@ func (tr *trial) mutate(resource, expression string) {
 func (tr *trial) created(resource string) string {
 	tr.t.Helper()
 	object := blank(map[string]string{"deployments": "Deployment", "services": "Service", "configmaps": "ConfigMap"}[resource], tr.ns, "probe")
-	tr.must(world.client.Create(tr.t.Context(), object, client.DryRunAll))
+	tr.must(world(tr.t).client.Create(tr.t.Context(), object, client.DryRunAll))
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	tr.must(err)
 	return normal(&unstructured.Unstructured{Object: content})

@@ -65,10 +65,10 @@ var scenarios = []*scenario{
 	{name: "conflict", prepare: nothing, act: func(tr *trial) {
 		taken := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: "taken"}}
 		taken.Spec.Ports = []corev1.ServicePort{{Port: 80}}
-		tr.must(world.client.Create(tr.t.Context(), taken))
+		tr.must(world(tr.t).client.Create(tr.t.Context(), taken))
 		tr.create(service("taken"))
 		tr.await(tr.reason(v1beta1.ReasonServiceConflict))
-		tr.must(world.client.Delete(tr.t.Context(), taken))
+		tr.must(world(tr.t).client.Delete(tr.t.Context(), taken))
 	}, scratch: service("taken")},
 }
 
@@ -105,14 +105,12 @@ func (s *scenario) arrived(tr *trial) func() error {
 	return tr.reason(s.reason)
 }
 
-// references are those of the scenarios that have been run.
-var references = map[*scenario]*reference{}
-
 // reference runs the scenario without a fault, once, and slowly, so that all that
 // may be written is. The children must be those of a Function that was created
 // with the last spec.
 func (s *scenario) reference(t *testing.T) *reference {
 	t.Helper()
+	references := world(t).references
 	if references[s] != nil {
 		return references[s]
 	}
@@ -121,15 +119,15 @@ func (s *scenario) reference(t *testing.T) *reference {
 	tr.slow = true
 	s.prepare(tr)
 	tr.settle()
-	prepared, from := tr.whole(), world.wire.Len()
+	prepared, from := tr.whole(), world(t).wire.Len()
 	s.act(tr)
 	tr.await(s.arrived(tr))
 	tr.await(func() error { return tr.children().like(scratch) })
 	tr.settle()
 	tr.done = time.Now()
 	tr.oracles()
-	want := &reference{prepared: prepared, state: tr.whole(), counts: world.audit.counts(t, tr.ns)}
-	for _, request := range world.wire.Requests(from) {
+	want := &reference{prepared: prepared, state: tr.whole(), counts: world(t).audit.counts(t, tr.ns)}
+	for _, request := range world(t).wire.Requests(from) {
 		if request.Namespace == tr.ns && request.Write() && request.Resource != "events" {
 			want.writes = append(want.writes, request)
 		}
@@ -149,9 +147,9 @@ func (tr *trial) settle() {
 	tr.t.Helper()
 	const calm = time.Second
 	began := time.Now()
-	for deadline := began.Add(patience); time.Now().Before(deadline); time.Sleep(calm / 10) {
+	for deadline := began.Add(*patience); time.Now().Before(deadline); time.Sleep(calm / 10) {
 		last := began
-		for _, request := range world.wire.Requests(0) {
+		for _, request := range world(tr.t).wire.Requests(0) {
 			if request.Namespace == tr.ns && request.Write() {
 				last = request.Time
 			}
@@ -160,5 +158,5 @@ func (tr *trial) settle() {
 			return
 		}
 	}
-	tr.t.Fatalf("%s: the operator has been writing for %s", tr.ns, patience)
+	tr.t.Fatalf("%s: the operator has been writing for %s", tr.ns, *patience)
 }

@@ -23,7 +23,7 @@ func (tr *trial) children() state {
 	tr.t.Helper()
 	fn := tr.fn()
 	found := state{}
-	for _, object := range world.witness.all(tr.ns) {
+	for _, object := range world(tr.t).witness.all(tr.ns) {
 		ref := metav1.GetControllerOf(object)
 		if ref == nil || ref.Kind != "Function" {
 			continue
@@ -37,11 +37,18 @@ func (tr *trial) children() state {
 	return found
 }
 
+// objects are the children alone.
+func (s state) objects() state {
+	objects := maps.Clone(s)
+	delete(objects, "status")
+	return objects
+}
+
 // whole are the children and the status of the Function.
 func (tr *trial) whole() state {
 	tr.t.Helper()
 	found := tr.children()
-	if object := world.witness.live("Function", tr.ns, subject); object != nil {
+	if object := world(tr.t).witness.live("Function", tr.ns, subject); object != nil {
 		status, _, err := unstructured.NestedMap(object.Object, "status")
 		tr.must(err)
 		found["status"] = tr.normalStatus(status)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"text/tabwriter"
@@ -58,10 +59,14 @@ func (r *results) note(t *testing.T, name string, reached bool, tr *trial) {
 func (r *results) print(w io.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	slices.SortFunc(r.groups, func(a, b *group) int { return strings.Compare(a.name, b.name) })
+	var cases, passed, unreached int
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(out, "GROUP\tCASES\tPASSED\tUNREACHED\tWORST\tWHICH")
 	for _, g := range r.groups {
 		fmt.Fprintf(out, "%s\t%d\t%d\t%d\t%.1fs\t%s\n", g.name, g.cases, g.passed, g.unreached, g.worst.Seconds(), g.worstName)
+		cases, passed, unreached = cases+g.cases, passed+g.passed, unreached+g.unreached
 	}
+	fmt.Fprintf(out, "all\t%d\t%d\t%d\t\t\n", cases, passed, unreached)
 	out.Flush() //nolint:errcheck // there is nobody left to tell
 }

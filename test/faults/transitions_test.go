@@ -55,6 +55,7 @@ func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values)
 // it with a new Function that is like that from the beginning. Now and then a
 // mistake comes between.
 func TestTransitions(t *testing.T) {
+	enter(t)
 	steps := 25
 	if *full {
 		steps = 2000
@@ -103,12 +104,9 @@ func (tr *trial) err(r *rand.Rand) {
 	tr.awaitReady()
 }
 
-// scratches are the children by spec, of Functions that were new.
-var scratches = map[string]state{}
-
 func scratchOf(t *testing.T, spec v1beta1.FunctionSpec) state {
 	t.Helper()
-	key := text(spec)
+	key, scratches := text(spec), world(t).scratches
 	if known, ok := scratches[key]; ok {
 		return known
 	}

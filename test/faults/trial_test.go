@@ -15,14 +15,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-const (
-	// patience is how long anything may take on a machine that has much else to
-	// do. What a case took is in the table.
-	patience = 90 * time.Second
-
-	// subject is the name of the Function of every case.
-	subject = "subject"
-)
+// subject is the name of the Function of every case.
+const subject = "subject"
 
 // Sources of Functions.
 const (
@@ -53,7 +47,7 @@ var trials atomic.Int64
 func newTrial(t *testing.T) *trial {
 	t.Helper()
 	tr := &trial{t: t, ns: fmt.Sprintf("case-%d", trials.Add(1))}
-	tr.must(world.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tr.ns}}))
+	tr.must(world(t).client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tr.ns}}))
 	tr.lay()
 	return tr
 }
@@ -73,7 +67,7 @@ func (tr *trial) create(changes ...func(*v1beta1.FunctionSpec)) {
 	for _, change := range changes {
 		change(&fn.Spec)
 	}
-	tr.must(world.client.Create(tr.t.Context(), fn))
+	tr.must(world(tr.t).client.Create(tr.t.Context(), fn))
 	tr.known(fn)
 }
 
@@ -81,10 +75,10 @@ func (tr *trial) create(changes ...func(*v1beta1.FunctionSpec)) {
 func (tr *trial) change(change func(*v1beta1.FunctionSpec)) {
 	tr.t.Helper()
 	fn := &v1beta1.Function{}
-	tr.must(world.client.Get(tr.t.Context(), client.ObjectKey{Namespace: tr.ns, Name: subject}, fn))
+	tr.must(world(tr.t).client.Get(tr.t.Context(), client.ObjectKey{Namespace: tr.ns, Name: subject}, fn))
 	before := fn.DeepCopy()
 	change(&fn.Spec)
-	tr.must(world.client.Patch(tr.t.Context(), fn, client.MergeFrom(before)))
+	tr.must(world(tr.t).client.Patch(tr.t.Context(), fn, client.MergeFrom(before)))
 	tr.known(fn)
 }
 
@@ -105,13 +99,13 @@ func (tr *trial) remove() {
 	tr.t.Helper()
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}}
 	tr.deleted = true
-	tr.must(world.client.Delete(tr.t.Context(), fn, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	tr.must(world(tr.t).client.Delete(tr.t.Context(), fn, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
 // await waits until something holds, and fails the test if it never does.
 func (tr *trial) await(holds func() error) {
 	tr.t.Helper()
-	if err := world.witness.await(patience, holds); err != nil {
+	if err := world(tr.t).witness.await(*patience, holds); err != nil {
 		tr.t.Fatalf("%s: %v", tr.ns, err)
 	}
 }
@@ -119,7 +113,7 @@ func (tr *trial) await(holds func() error) {
 // fn is the Function as it is now, nil if there is none.
 func (tr *trial) fn() *v1beta1.Function {
 	tr.t.Helper()
-	object := world.witness.live("Function", tr.ns, subject)
+	object := world(tr.t).witness.live("Function", tr.ns, subject)
 	if object == nil {
 		return nil
 	}

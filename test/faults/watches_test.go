@@ -45,6 +45,7 @@ var stalls = []struct {
 // TestWatches holds the events of one kind while those of others arrive, and
 // then lets them come late, or never: the watch breaks, or is too old to go on.
 func TestWatches(t *testing.T) {
+	enter(t)
 	var over []*trial
 	defer func() { quiet(t, over) }()
 	wants, i := wantEdits(t), 0
@@ -67,6 +68,7 @@ func TestWatches(t *testing.T) {
 
 // TestEvents repeats every event, and makes every event late.
 func TestEvents(t *testing.T) {
+	enter(t)
 	var over []*trial
 	defer func() { quiet(t, over) }()
 	wants := wantEdits(t)
@@ -107,15 +109,15 @@ func wantEdits(t *testing.T) map[*scenario]*reference {
 // until the test ends.
 func throughValve(t *testing.T, resource string, valve *wire.Valve) *wire.Valve {
 	t.Helper()
-	world.wire.Inject(func(r wire.Request) wire.Fault {
+	world(t).wire.Inject(func(r wire.Request) wire.Fault {
 		if r.Verb == "watch" && r.Resource == resource {
 			return valve.Fault()
 		}
 		return nil
 	})
-	t.Cleanup(func() { world.wire.Inject(nil); world.restart() })
-	world.restart()
-	if err := world.witness.await(patience, func() error {
+	t.Cleanup(func() { world(t).wire.Inject(nil); world(t).restart() })
+	world(t).restart()
+	if err := world(t).witness.await(*patience, func() error {
 		if valve.Streams() == 0 {
 			return errors.New("nobody watches " + resource)
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
@@ -46,8 +47,8 @@ rules:
 // configure writes the files that the programs read, and the command lines of
 // the programs.
 func (p *Plane) configure() error {
-	etcd, peer, secure, err := threePorts()
-	if err != nil {
+	var etcd, peer, secure int
+	if err := freePorts(&etcd, &peer, &secure); err != nil {
 		return err
 	}
 	p.etcd = fmt.Sprintf("http://127.0.0.1:%d", etcd)
@@ -79,20 +80,27 @@ func (p *Plane) configure() error {
 		"--listen-client-urls="+p.etcd, "--advertise-client-urls="+p.etcd,
 		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", peer), fmt.Sprintf("--initial-advertise-peer-urls=http://127.0.0.1:%d", peer),
 		fmt.Sprintf("--initial-cluster=default=http://127.0.0.1:%d", peer))
-	p.APIServer = p.program("kube-apiserver",
-		"--etcd-servers="+p.etcd, fmt.Sprintf("--secure-port=%d", secure),
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--service-cluster-ip-range=10.32.0.0/16",
-		"--cert-dir="+p.path("certs"), "--token-auth-file="+p.path("tokens.csv"), "--authorization-mode=RBAC",
-		// Who gives accounts to pods, and tokens to accounts, does not run.
-		"--disable-admission-plugins=ServiceAccount",
-		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
-		"--service-account-key-file="+p.path("accounts.key"), "--service-account-signing-key-file="+p.path("accounts.key"),
-		"--audit-policy-file="+p.path("audit.yaml"), "--audit-log-path="+p.path("audit.log"), "--audit-log-maxsize=4096")
+	p.APIServer = p.apiServer("kube-apiserver", p.etcd, secure)
 	p.Manager = p.program("kube-controller-manager",
 		"--kubeconfig="+managerConfig, "--leader-elect=false", "--kube-api-qps=1000", "--kube-api-burst=2000", "--secure-port=0",
 		"--concurrent-deployment-syncs=10", "--concurrent-replicaset-syncs=10",
 		"--controllers=deployment-controller,replicaset-controller,garbage-collector-controller,namespace-controller")
 	return nil
+}
+
+// apiServer is an API server on a port, which finds etcd at a URL.
+func (p *Plane) apiServer(name, etcd string, port int) *Process {
+	server := p.program("kube-apiserver",
+		"--etcd-servers="+etcd, fmt.Sprintf("--secure-port=%d", port),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--service-cluster-ip-range=10.32.0.0/16",
+		"--cert-dir="+p.path(name+"-certs"), "--token-auth-file="+p.path("tokens.csv"), "--authorization-mode=RBAC",
+		// Who gives accounts to pods, and tokens to accounts, does not run.
+		"--disable-admission-plugins=ServiceAccount",
+		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
+		"--service-account-key-file="+p.path("accounts.key"), "--service-account-signing-key-file="+p.path("accounts.key"),
+		"--audit-policy-file="+p.path("audit.yaml"), "--audit-log-path="+p.path("audit.log"), "--audit-log-maxsize=4096")
+	server.Name, server.Log = name, p.path(name+".log")
+	return server
 }
 
 func (p *Plane) program(name string, flags ...string) *Process {
@@ -115,13 +123,17 @@ func (p *Plane) kubeconfig(user, server, token string) (string, error) {
 	return file.Name(), clientcmd.WriteToFile(*config, file.Name())
 }
 
-func threePorts() (a, b, c int, err error) {
-	for _, port := range []*int{&a, &b, &c} {
-		if *port, err = freePort(); err != nil {
-			return 0, 0, 0, err
+// freePorts are ports on loopback that nobody listened on a moment ago.
+func freePorts(ports ...*int) error {
+	for _, port := range ports {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
 		}
+		defer listener.Close() //nolint:errcheck // nothing was ever accepted
+		*port = listener.Addr().(*net.TCPAddr).Port
 	}
-	return a, b, c, nil
+	return nil
 }
 
 // newKey is a key that signs the tokens of service accounts.

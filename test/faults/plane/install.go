@@ -29,9 +29,9 @@ var installed = []string{
 // images is where the images would be, which nobody pulls.
 const images = "example.com/"
 
-// install applies what deploy/ has of those kinds, and waits until Functions can
-// be created.
-func (p *Plane) install(ctx context.Context) error {
+// Install creates what deploy/ has of those kinds and is not there, and waits until
+// Functions can be created.
+func (p *Plane) Install(ctx context.Context) error {
 	c, err := client.New(p.Config, client.Options{})
 	if err != nil {
 		return err

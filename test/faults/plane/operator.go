@@ -7,16 +7,15 @@ import (
 	"path/filepath"
 )
 
-// BuildOperator compiles the operator of the working tree.
-func (p *Plane) BuildOperator() (string, error) {
-	path := p.path("goless-operator")
+// BuildOperator compiles the operator of a repository to a file.
+func BuildOperator(repo, path string) error {
 	build := exec.Command("go", "build", "-o", path, "./cmd/goless-operator")
-	build.Dir = filepath.Join(p.repo, "operator")
+	build.Dir = filepath.Join(repo, "operator")
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("compiling the operator: %w\n%s", err, out)
+		return fmt.Errorf("compiling the operator: %w\n%s", err, out)
 	}
-	return path, nil
+	return nil
 }
 
 // Operator is an operator that talks to a server, which is the API server itself

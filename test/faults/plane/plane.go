@@ -12,7 +12,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -75,7 +74,7 @@ func Start(ctx context.Context, assets, repo string) (_ *Plane, err error) {
 	if err := p.Await(ctx); err != nil {
 		return nil, errors.Join(err, p.logTail())
 	}
-	if err := p.install(ctx); err != nil {
+	if err := p.Install(ctx); err != nil {
 		return nil, fmt.Errorf("installing deploy/: %w", err)
 	}
 	// Late, so that its garbage collector knows what a Function is.
@@ -93,16 +92,19 @@ func (p *Plane) Stop() {
 }
 
 // Await waits until the API server is ready.
-func (p *Plane) Await(ctx context.Context) error {
+func (p *Plane) Await(ctx context.Context) error { return p.await(ctx, p.APIServer, p.server) }
+
+func (p *Plane) await(ctx context.Context, process *Process, server string) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	config := rest.CopyConfig(p.Config)
+	config.Host = server
 	config.Timeout = 2 * time.Second
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err
 	}
-	return poll(ctx, p.APIServer, func() error {
+	return poll(ctx, process, func() error {
 		_, err := set.RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		return err
 	})
@@ -158,15 +160,5 @@ func (p *Plane) logTail() error {
 }
 
 func (p *Plane) path(name string) string { return filepath.Join(p.dir, name) }
-
-// freePort is a port on loopback that nobody listened on a moment ago.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer listener.Close() //nolint:errcheck // nothing was ever accepted
-	return listener.Addr().(*net.TCPAddr).Port, nil
-}
 
 func newToken() string { return rand.Text() }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -70,4 +71,23 @@ func refuse(w http.ResponseWriter, code, retryAfter int) {
 	}
 	w.WriteHeader(code)
 	json.NewEncoder(w).Encode(status) //nolint:errcheck // the operator may have ended
+}
+
+// Held tells that the request has come, and forwards it when it may go on.
+func Held(come func(), goOn <-chan struct{}) Fault {
+	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		come()
+		<-goOn
+		forward.ServeHTTP(w, r)
+	}
+}
+
+// Garbled carries the request out, and answers with something else: what a proxy
+// on the way, or the end of a connection, may make of an answer.
+func Garbled(body string) Fault {
+	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		forward.ServeHTTP(httptest.NewRecorder(), r)
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, body) //nolint:errcheck // the operator may have ended
+	}
 }

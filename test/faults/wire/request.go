@@ -12,7 +12,8 @@ import (
 type Request struct {
 	Time time.Time
 
-	// Verb is one of get, list, watch, create, update, patch, apply and delete.
+	// Verb is one of get, list, watch, create, update, patch, apply and delete. To
+	// apply what names no UID is to create it.
 	Verb string
 
 	// Resource is the resource with its subresource, such as functions/status.
@@ -54,11 +55,15 @@ func parse(r *http.Request, body []byte) Request {
 		request.Resource += "/" + parts[2]
 	}
 	request.Verb = verb(r, request.Name)
-	if request.Verb == "create" {
-		var object struct{ Metadata struct{ Name string } }
-		if json.Unmarshal(body, &object) == nil {
-			request.Name = object.Metadata.Name
-		}
+	var object struct{ Metadata struct{ Name, UID string } }
+	if json.Unmarshal(body, &object) != nil {
+		return request
+	}
+	switch {
+	case request.Verb == "create":
+		request.Name = object.Metadata.Name
+	case request.Verb == "apply" && object.Metadata.UID == "":
+		request.Verb = "create"
 	}
 	return request
 }

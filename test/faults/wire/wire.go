@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,8 +29,9 @@ type Wire struct {
 	// URL is where the operator finds the API server.
 	URL string
 
-	server  *http.Server
-	forward http.Handler
+	server   *http.Server
+	forward  http.Handler
+	upstream atomic.Pointer[url.URL]
 
 	mu       sync.Mutex
 	injector Injector
@@ -47,18 +49,17 @@ type Fault func(w http.ResponseWriter, r *http.Request, forward http.Handler)
 // its requests for those of the owner of the token. The name is the user agent
 // in the audit log.
 func New(name, upstream, token string) (*Wire, error) {
-	target, err := url.Parse(upstream)
-	if err != nil {
-		return nil, err
-	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
 	w := &Wire{URL: "http://" + listener.Addr().String()}
+	if err := w.Lead(upstream); err != nil {
+		return nil, err
+	}
 	w.forward = &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
+			r.SetURL(w.upstream.Load())
 			r.Out.Header.Set("Authorization", "Bearer "+token)
 			r.Out.Header.Set("User-Agent", name)
 			r.Out.Header.Set("Accept-Encoding", "identity")
@@ -78,6 +79,16 @@ func New(name, upstream, token string) (*Wire, error) {
 
 // Close ends the line, and every request on it.
 func (w *Wire) Close() { w.server.Close() } //nolint:errcheck // there is nothing left to do about it
+
+// Lead makes new requests go to another API server.
+func (w *Wire) Lead(upstream string) error {
+	target, err := url.Parse(upstream)
+	if err != nil {
+		return err
+	}
+	w.upstream.Store(target)
+	return nil
+}
 
 // Inject makes f choose what happens to requests from now on; nil forwards them
 // all again.

@@ -1,0 +1,171 @@
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/wire"
+)
+
+// TestHangingWebhook lets an admission webhook of somebody else take all requests
+// for the objects of a namespace and never answer. The Function there says what it
+// waits for; those elsewhere do not wait.
+func TestHangingWebhook(t *testing.T) {
+	enter(t)
+	s := named("create")
+	want := s.reference(t)
+	tr, other := newTrial(t), newTrial(t)
+	remove := tr.hangAdmission()
+	tr.create()
+	other.begin()
+	s.act(other)
+	other.judge(want)
+	table.note(t, "bystander", true, other)
+	tr.await(tr.reason(v1beta1.ReasonApplyFailed))
+	remove()
+	tr.begin()
+	tr.judge(want)
+	table.note(t, "webhook hangs", true, tr)
+	quiet(t, []*trial{tr, other})
+}
+
+// hangAdmission makes the API server ask a listener that never says a word.
+func (tr *trial) hangAdmission() (remove func()) {
+	tr.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	tr.must(err)
+	tr.t.Cleanup(func() { listener.Close() }) //nolint:errcheck // nobody listens any more either way
+	url := fmt.Sprintf("https://%s/", listener.Addr())
+	hook := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: tr.ns}}
+	hook.Webhooks = []admissionv1.ValidatingWebhook{{
+		Name: "hangs.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
+		TimeoutSeconds: new(int32(2)), FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone),
+		AdmissionReviewVersions: []string{"v1"},
+		NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": tr.ns}},
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+			Rule:       admissionv1.Rule{APIGroups: []string{"", "apps"}, APIVersions: []string{"*"}, Resources: []string{"deployments", "services", "configmaps"}},
+		}},
+	}}
+	tr.must(world(tr.t).client.Create(tr.t.Context(), hook))
+	remove = func() {
+		tr.must(client.IgnoreNotFound(world(tr.t).client.Delete(context.WithoutCancel(tr.t.Context()), hook)))
+	}
+	tr.t.Cleanup(remove)
+	tr.await(func() error { // until it is in force
+		err := world(tr.t).client.Create(tr.t.Context(), blank("ConfigMap", tr.ns, "probe"), client.DryRunAll)
+		if err == nil {
+			return errors.New("the webhook is not asked")
+		}
+		return nil
+	})
+	return remove
+}
+
+// TestFinalizers deletes an object that somebody has put a finalizer on. While it
+// is ending it is left alone; once it is gone there is a new one.
+func TestFinalizers(t *testing.T) {
+	enter(t)
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	for i, kind := range []string{"Deployment", "Service", "ConfigMap"} {
+		t.Run(kind, func(t *testing.T) {
+			tr := newTrial(t)
+			over = append(over, tr)
+			defer func() { table.note(t, "finalizer", true, tr) }()
+			ready(tr)
+			tr.settle()
+			want := tr.whole()
+			object := tr.child(kind)
+			finalize := func(patch string) {
+				tr.must(world(t).client.Patch(t.Context(), object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
+			}
+			finalize(`{"metadata":{"finalizers":["example.com/wait"]}}`)
+			tr.must(world(t).client.Delete(t.Context(), object.DeepCopy()))
+			tr.settle()
+			if i == 0 {
+				tr.change(replicas(2)) // nothing can come of it yet
+				tr.settle()
+				tr.change(replicas(1))
+			}
+			if now := world(t).witness.live(kind, tr.ns, object.GetName()); now == nil || now.GetUID() != object.GetUID() {
+				t.Fatalf("the %s ended although it has a finalizer", kind)
+			}
+			finalize(`{"metadata":{"finalizers":null}}`)
+			tr.begin()
+			tr.await(func() error { return tr.children().like(want.objects()) })
+			tr.awaitReady()
+			tr.settle()
+			tr.done = time.Now()
+			tr.truth()
+			tr.untouched()
+			world(t).unbroken(t)
+		})
+	}
+}
+
+// TestNamespace deletes the namespace in the middle of what the operator does in
+// it, and makes it anew with a Function of the same name.
+func TestNamespace(t *testing.T) {
+	enter(t)
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	want := named("create").reference(t)
+	for k := range 4 { // three objects and the first status; later ones come as they like
+		t.Run(fmt.Sprintf("before %d %s", k+1, want.writes[k].Verb+" "+want.writes[k].Resource), func(t *testing.T) {
+			tr := newTrial(t)
+			defer func() { table.note(t, "namespace", true, tr) }()
+			n := 0
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tr.ns}}
+			tr.duringWhich(func(r wire.Request) bool {
+				if r.Write() && r.Resource != "events" {
+					n++
+				}
+				return n == k+1
+			}, func(tr *trial) { tr.create() }, func(string) {
+				tr.must(world(t).client.Delete(t.Context(), namespace))
+			})
+			tr.deleted, tr.decoy = true, nil
+			tr.await(func() error {
+				err := world(t).client.Get(t.Context(), client.ObjectKeyFromObject(namespace), &corev1.Namespace{})
+				if err == nil {
+					return errors.New("the namespace is still there")
+				}
+				return client.IgnoreNotFound(err)
+			})
+			again := tr.again()
+			over = append(over, again)
+			again.begin()
+			again.create()
+			again.await(func() error { return again.whole().like(want.state) })
+			again.done = time.Now()
+			tr.begun, tr.done = again.begun, again.done
+			again.untouched()
+			again.truth()
+			world(t).unbroken(t)
+			if refused := world(t).audit.forbidden(t, tr.ns); len(refused) > 30 {
+				t.Errorf("the operator has run against the end of the namespace %d times", len(refused))
+			}
+		})
+	}
+}
+
+// again is a new trial in a namespace of the same name.
+func (tr *trial) again() *trial {
+	tr.t.Helper()
+	again := &trial{t: tr.t, ns: tr.ns, deleted: true}
+	tr.must(world(tr.t).client.Create(tr.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tr.ns}}))
+	again.lay()
+	return again
+}

@@ -1,0 +1,166 @@
+package faults
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/wire"
+)
+
+// races are writes between whose decision and whose arrival somebody is faster.
+// Each object that the write is for is another one of the same name by then.
+var races = []struct {
+	name           string
+	prepare, act   func(*trial)
+	verb, resource string
+	kind           string // of the object that takes the place
+	reason         string // Ready's while it is there; empty where the Function can do without
+}{
+	{"create Deployment", nothing, func(tr *trial) { tr.create() }, "create", "deployments", "Deployment", v1beta1.ReasonNotOwned},
+	{"create Service", nothing, func(tr *trial) { tr.create() }, "create", "services", "Service", v1beta1.ReasonServiceConflict},
+	{"create ConfigMap", nothing, func(tr *trial) { tr.create() }, "create", "configmaps", "ConfigMap", v1beta1.ReasonNotOwned},
+	{"apply Deployment", ready, func(tr *trial) { tr.change(source(second)) }, "apply", "deployments", "Deployment", v1beta1.ReasonNotOwned},
+	{"delete Service", ready, func(tr *trial) { tr.change(service("other")) }, "delete", "services", "Service", ""},
+	{"delete ConfigMap", ready, func(tr *trial) { tr.change(source(second)) }, "delete", "configmaps", "ConfigMap", ""},
+}
+
+// TestRaces puts somebody else's object in the place of the Function's, after the
+// operator has looked and before it writes. It is never touched.
+func TestRaces(t *testing.T) {
+	enter(t)
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	for _, race := range races {
+		t.Run(race.name, func(t *testing.T) {
+			tr := newTrial(t)
+			over = append(over, tr)
+			defer func() { table.note(t, "race", true, tr) }()
+			race.prepare(tr)
+			tr.settle()
+			name := tr.during(race.verb, race.resource, race.act, func(name string) {
+				if object := world(t).witness.live(race.kind, tr.ns, name); object != nil {
+					tr.vanish(object)
+				}
+				object := &unstructured.Unstructured{}
+				object.SetKind(race.kind)
+				object.SetName(name)
+				tr.occupy(object)
+			})
+			tr.begin()
+			tr.await(tr.reason(race.reason))
+			tr.settle()
+			tr.done = time.Now()
+			tr.untouched()
+			world(t).unbroken(t)
+			if race.reason == "" {
+				return
+			}
+			// What is in the way goes away again.
+			tr.begin()
+			tr.decoy = tr.decoy[:len(tr.decoy)-1]
+			tr.must(world(t).client.Delete(t.Context(), blank(race.kind, tr.ns, name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+			tr.awaitReady()
+			tr.settle()
+			tr.done = time.Now()
+			tr.untouched()
+		})
+	}
+}
+
+// TestTwin puts a new Function of the same name in the place of the one that the
+// operator is about to tell the status of. It must not have the status of another:
+// see truth.
+func TestTwin(t *testing.T) {
+	enter(t)
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	want := named("recreate").reference(t).state
+	for _, when := range []struct {
+		name         string
+		prepare, act func(*trial)
+		nth          int // status
+	}{
+		{"new", nothing, func(tr *trial) { tr.create() }, 1},
+		{"ready", nothing, func(tr *trial) { tr.create() }, 2},
+		{"changed", ready, func(tr *trial) { tr.change(source(third)) }, 1},
+		{"scaled", ready, func(tr *trial) { tr.change(replicas(3)) }, 1},
+		{"invalid", ready, func(tr *trial) { tr.change(source(invalid)) }, 1},
+	} {
+		t.Run(when.name, func(t *testing.T) {
+			tr := newTrial(t)
+			over = append(over, tr)
+			defer func() { table.note(t, "twin", true, tr) }()
+			when.prepare(tr)
+			tr.settle()
+			n := 0
+			tr.duringWhich(func(r wire.Request) bool {
+				if r.Verb == "patch" && r.Resource == "functions/status" {
+					n++
+				}
+				return n == when.nth
+			}, when.act, func(string) {
+				tr.remove()
+				tr.await(func() error {
+					if tr.fn() != nil {
+						return errStillThere
+					}
+					return nil
+				})
+				tr.create(source(second))
+			})
+			tr.begin()
+			tr.await(func() error { return tr.whole().like(want) })
+			tr.done = time.Now()
+			tr.oracles()
+		})
+	}
+}
+
+// during does something between the decision for the first such write and its
+// arrival. It returns the name of what is written.
+func (tr *trial) during(verb, resource string, act func(*trial), do func(name string)) string {
+	tr.t.Helper()
+	return tr.duringWhich(func(r wire.Request) bool { return r.Verb == verb && r.Resource == resource }, act, do)
+}
+
+func (tr *trial) duringWhich(which func(wire.Request) bool, act func(*trial), do func(name string)) (name string) {
+	tr.t.Helper()
+	come, goOn := make(chan string, 1), make(chan struct{})
+	var once, release sync.Once
+	line := world(tr.t).wire
+	defer line.Inject(nil)
+	defer release.Do(func() { close(goOn) })
+	line.Inject(func(r wire.Request) (fault wire.Fault) {
+		if r.Namespace != tr.ns || !which(r) {
+			return nil
+		}
+		once.Do(func() { fault = wire.Held(func() { come <- r.Name }, goOn) })
+		return fault
+	})
+	act(tr)
+	select {
+	case name = <-come:
+	case <-time.After(*patience):
+		tr.t.Fatalf("%s: the operator has not written", tr.ns)
+	}
+	do(name)
+	return name
+}
+
+// vanish deletes an object and waits for its end.
+func (tr *trial) vanish(object *unstructured.Unstructured) {
+	tr.t.Helper()
+	tr.must(world(tr.t).client.Delete(tr.t.Context(), object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	tr.await(func() error {
+		if now := world(tr.t).witness.live(object.GetKind(), tr.ns, object.GetName()); now != nil && now.GetUID() == object.GetUID() {
+			return errStillThere
+		}
+		return nil
+	})
+}

@@ -1,0 +1,78 @@
+package faults
+
+import (
+	"strings"
+	"sync"
+	"testing"
+)
+
+// worlds are the control planes. Each belongs to one test at a time; there are as
+// many as tests run at once, which is what -parallel says.
+var worlds pool
+
+type pool struct {
+	start func() (*harness, error)
+
+	mu   sync.Mutex
+	all  []*harness
+	free []*harness
+	of   map[string]*harness // by the name of the test
+}
+
+// enter gives a test, and all tests below it, a control plane, and lets it run
+// beside others.
+func enter(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	h, err := worlds.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	worlds.mu.Lock()
+	defer worlds.mu.Unlock()
+	if worlds.of == nil {
+		worlds.of = map[string]*harness{}
+	}
+	worlds.of[t.Name()] = h
+	t.Cleanup(func() {
+		worlds.mu.Lock()
+		defer worlds.mu.Unlock()
+		if !t.Failed() { // what a failure has left may harm others
+			worlds.free = append(worlds.free, h)
+		}
+	})
+}
+
+// take is a control plane that no test has, a new one if need be.
+func (p *pool) take() (*harness, error) {
+	p.mu.Lock()
+	if n := len(p.free); n > 0 {
+		h := p.free[n-1]
+		p.free = p.free[:n-1]
+		p.mu.Unlock()
+		return h, nil
+	}
+	p.mu.Unlock()
+	h, err := p.start() // half a minute: not while others wait for the mutex
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all = append(p.all, h)
+	return h, nil
+}
+
+// world is the control plane of a test.
+func world(t *testing.T) *harness {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	worlds.mu.Lock()
+	defer worlds.mu.Unlock()
+	return worlds.of[name]
+}
+
+func (p *pool) close() {
+	for _, h := range p.all {
+		h.close()
+	}
+}
