@@ -3,6 +3,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -17,35 +18,54 @@ import (
 
 // agree fails the test unless kstatus, kubectl wait and the cluster itself say
 // about a Function what its status says. It is for a Function that has settled:
-// that is ready, or stalled.
+// that is ready, or stalled. A busy kubelet may still unsettle it, so that they
+// disagree for the time until the operator has seen that; they must not for long.
 func (ns *namespace) agree(fn *v1beta1.Function) {
+	ns.t.Helper()
+	var first error
+	ns.eventually("all agree about Function "+fn.Name, func() error {
+		err := ns.disagreement(fn)
+		if first == nil {
+			first = err
+		}
+		return err
+	})
+	if first != nil {
+		ns.t.Logf("at first they did not agree: %v", first)
+	}
+}
+
+// disagreement is what agree looks for, now. fn becomes what the API server has.
+func (ns *namespace) disagreement(fn *v1beta1.Function) error {
 	ns.t.Helper()
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("Function"))
 	get(ns, fn.Name, live)
+	*fn = v1beta1.Function{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, fn); err != nil {
-		ns.t.Fatal(err)
+		return err
 	}
 	ready := holds(fn, v1beta1.ConditionReady)
 
 	if err := kstatusAgrees(fn, live); err != nil {
-		ns.t.Errorf("Function %s: %v", fn.Name, err)
+		return err
 	}
 	out, err := kubectl(ns.t.Context(), "-n", ns.name, "wait", "--for=condition=Ready", "function/"+fn.Name, "--timeout=0s")
 	if (err == nil) != ready {
-		ns.t.Errorf("Function %s: Ready is %t and kubectl wait says %q", fn.Name, ready, out)
+		return fmt.Errorf("Ready is %t and kubectl wait says %q", ready, out)
 	}
 	lacking := ns.lacking(fn)
 	if ready && lacking != nil {
-		ns.t.Errorf("Function %s is Ready and the cluster is not: %v", fn.Name, lacking)
+		return fmt.Errorf("it is Ready and the cluster is not: %w", lacking)
 	}
 	if !ready && lacking == nil {
-		ns.t.Errorf("Function %s is not Ready, for %q, and the latest spec is what runs", fn.Name, condition(fn, v1beta1.ConditionReady).Message)
+		return fmt.Errorf("it is not Ready, for %q, and the latest spec is what runs", condition(fn, v1beta1.ConditionReady).Message)
 	}
 	pods, services := len(ns.readyPods(fn, "")), ns.services(fn)
 	if available := holds(fn, v1beta1.ConditionAvailable); available != (pods > 0 && services > 0) {
-		ns.t.Errorf("Function %s: Available is %t, with %d ready pods and %d Services", fn.Name, available, pods, services)
+		return fmt.Errorf("Available is %t, with %d ready pods and %d Services", available, pods, services)
 	}
+	return nil
 }
 
 // services is how many Services belong to a Function.
@@ -142,20 +162,41 @@ func (ns *namespace) readyPods(fn *v1beta1.Function, revision string) []corev1.P
 // neverLied fails the test if there was a moment at which the status of a
 // Function contradicted itself or the pods.
 func (ns *namespace) neverLied() {
-	stalled := map[string]string{}
+	lies := ns.lies()
+	// The witness may have seen a Function, and not yet the pod that it speaks of.
+	for range 100 {
+		if len(lies) == 0 {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+		lies = ns.lies()
+	}
+	for _, err := range lies {
+		ns.t.Error(err)
+	}
+}
+
+func (ns *namespace) lies() []error {
+	var lies []error
+	stalled, left := map[string]string{}, map[string]bool{}
 	for _, fn := range versions[*v1beta1.Function](ns.witness) {
 		if fn.DeletionTimestamp != nil {
 			continue
 		}
 		key := fmt.Sprintf("%s of generation %d", fn.Name, fn.Status.ObservedGeneration)
-		err := errors.Join(contradiction(fn), ns.prematurelyReady(fn), unstalled(stalled[key], fn))
-		if err != nil {
-			ns.t.Errorf("the status of %s lied: %v\n%s", key, err, yamlOf(fn.Status))
+		before, now := stalled[key], condition(fn, v1beta1.ConditionStalled).Reason
+		err := errors.Join(contradiction(fn), ns.prematurelyReady(fn), unstalled(before, now))
+		if now != before {
+			left[key+before] = true
 		}
-		if holds(fn, v1beta1.ConditionStalled) {
-			stalled[key] = condition(fn, v1beta1.ConditionStalled).Reason
+		if stalled[key] = now; now != "" && left[key+now] {
+			err = errors.Join(err, fmt.Errorf("it was stalled by %s, then not, and then again", now))
+		}
+		if err != nil {
+			lies = append(lies, fmt.Errorf("the status of %s lied: %w\n%s", key, err, yamlOf(fn.Status)))
 		}
 	}
+	return lies
 }
 
 // contradiction is where the conditions of a Function exclude each other.
@@ -210,10 +251,10 @@ func (ns *namespace) prematurelyReady(fn *v1beta1.Function) error {
 }
 
 // unstalled is that a Function gave up what only its user could have changed.
-func unstalled(reason string, fn *v1beta1.Function) error {
-	final := reason == v1beta1.ReasonCompileFailed || reason == v1beta1.ReasonInvalidSource
-	if final && condition(fn, v1beta1.ConditionStalled).Reason != reason {
-		return fmt.Errorf("it was stalled by %s, and then not", reason)
+func unstalled(before, now string) error {
+	final := before == v1beta1.ReasonCompileFailed || before == v1beta1.ReasonInvalidSource
+	if final && now != before {
+		return fmt.Errorf("it was stalled by %s, and then not", before)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -31,16 +32,9 @@ func TestKubectlExplainAndGet(t *testing.T) {
 		}
 	}
 
-	table := ns.kubectl("get", "fn")
-	lines := strings.Split(strings.TrimSpace(table), "\n")
-	if got := strings.Fields(lines[0]); strings.Join(got, " ") != "NAME READY REASON REPLICAS SERVICE AGE" {
-		t.Errorf("kubectl get fn has the columns %v", got)
-	}
-	for i, want := range []string{"shown True Serving 1 window", "torn False CompileFailed 0"} {
-		if i+1 >= len(lines) || !strings.HasPrefix(strings.Join(strings.Fields(lines[i+1]), " "), want) {
-			t.Errorf("kubectl get fn does not show %q:\n%s", want, table)
-		}
-	}
+	ns.eventually("kubectl get fn shows both", func() error {
+		return begins(ns.kubectl("get", "fn"), "NAME READY REASON REPLICAS SERVICE AGE", "shown True Serving 1 window", "torn False CompileFailed 0")
+	})
 	if wide := ns.kubectl("get", "functions.goless.io", "-o", "wide"); !strings.Contains(wide, url(fn)) {
 		t.Errorf("kubectl get -o wide does not show %s:\n%s", url(fn), wide)
 	}
@@ -51,6 +45,17 @@ func TestKubectlExplainAndGet(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// begins compares the first words of each line of a table.
+func begins(table string, want ...string) error {
+	lines := strings.Split(table, "\n")
+	for i, words := range want {
+		if i >= len(lines) || !strings.HasPrefix(strings.Join(strings.Fields(lines[i]), " "), words) {
+			return fmt.Errorf("it does not show %q:\n%s", words, table)
+		}
+	}
+	return nil
 }
 
 // What cannot be a Function is refused when it is applied, with a reason that a

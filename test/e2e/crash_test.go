@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
@@ -59,6 +60,44 @@ func TestPanicAtStartOnUpdate(t *testing.T) {
 	ns.alwaysServed(fn)
 }
 
+// gluttonous takes more memory than it has, as soon as it starts.
+const gluttonous = `package handlers
+
+import "net/http"
+
+var table [][]byte
+
+func init() {
+	for {
+		page := make([]byte, 1<<20)
+		for i := range page {
+			page[i] = 1
+		}
+		table = append(table, page)
+	}
+}
+
+func Handler(w http.ResponseWriter, r *http.Request) {}
+`
+
+// That the kernel ended it is said, whatever it wrote before.
+func TestOutOfMemoryAtStart(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	little := v1beta1.Amounts{Memory: new(resource.MustParse("64Mi"))}
+	fn := ns.apply(function("gluttonous", gluttonous, func(spec *v1beta1.FunctionSpec) {
+		spec.Resources = &v1beta1.Resources{Requests: little, Limits: little}
+	}))
+	fn = ns.stalled(fn, v1beta1.ReasonCrashLooping)
+	want := "the function ended with exit code 137: it needs more memory than spec.resources.limits.memory"
+	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
+		t.Errorf("Ready says %q, want %q", got, want)
+	}
+	ns.toldOnce(fn)
+	fn = ns.ready(ns.change(fn, source(answering("modest"))))
+	ns.answers(fn, "modest")
+}
+
 // A panic while a request is served is that request's problem alone.
 func TestPanicInHandler(t *testing.T) {
 	t.Parallel()
@@ -87,7 +126,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	if want := "goless_panics_total 3\n"; !strings.Contains(metrics, want) {
 		t.Errorf("want %q in\n%s", want, metrics)
 	}
-	pod := ns.pods(fn)[0]
+	pod := ns.pod(fn)
 	if n := pod.Status.ContainerStatuses[0].RestartCount; n != 0 {
 		t.Errorf("the pod was restarted %d times", n)
 	}

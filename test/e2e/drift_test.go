@@ -119,8 +119,8 @@ func TestDeletedChildren(t *testing.T) {
 	for _, find := range []func() client.Object{
 		func() client.Object { return get(ns, fn.Name, &corev1.Service{}) },
 		func() client.Object { return get(ns, fn.Name+"-"+fn.Status.LatestRevision, &corev1.ConfigMap{}) },
-		func() client.Object { return current[*appsv1.ReplicaSet](ns.witness)[0] },
-		func() client.Object { return &ns.readyPods(fn, "")[0] },
+		func() client.Object { return ns.replicaSet(fn) },
+		func() client.Object { return ns.pod(fn) },
 		func() client.Object { return get(ns, fn.Name, &appsv1.Deployment{}) },
 	} {
 		child := find()
@@ -140,6 +140,19 @@ func TestDeletedChildren(t *testing.T) {
 		})
 		ns.answers(ns.ready(fn), "still here")
 	}
+}
+
+// replicaSet is the one of a Function that has one revision.
+func (ns *namespace) replicaSet(fn *v1beta1.Function) *appsv1.ReplicaSet {
+	ns.t.Helper()
+	var list appsv1.ReplicaSetList
+	if err := ns.client.List(ns.t.Context(), &list, client.InNamespace(ns.name), client.MatchingLabels{functionLabel: fn.Name}); err != nil {
+		ns.t.Fatal(err)
+	}
+	if len(list.Items) == 0 {
+		ns.t.Fatalf("Function %s has no ReplicaSet", fn.Name)
+	}
+	return &list.Items[0]
 }
 
 // A Deployment that somebody paused does not follow a change of source. Pausing

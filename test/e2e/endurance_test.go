@@ -34,7 +34,7 @@ func TestEndurance(t *testing.T) {
 // deletePod deletes a pod of a Function and waits until another is ready.
 func (ns *namespace) deletePod(fn *v1beta1.Function) {
 	ns.t.Helper()
-	pod := ns.pods(fn)[0]
+	pod := ns.pod(fn)
 	if err := ns.client.Delete(ns.t.Context(), pod); err != nil {
 		ns.t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestEnvironment(t *testing.T) {
 	ns.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "database"}, StringData: map[string]string{"password": "p"}})
 	fn = ns.ready(fn)
 	ns.answers(fn, "hello from telling low p")
-	if build := ns.readyPods(fn, "")[0].Spec.InitContainers[0]; len(build.Env)+len(build.EnvFrom) > 0 {
+	if build := ns.pod(fn).Spec.InitContainers[0]; len(build.Env)+len(build.EnvFrom) > 0 {
 		t.Errorf("the builder sees %v %v", build.Env, build.EnvFrom)
 	}
 

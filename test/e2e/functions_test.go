@@ -82,15 +82,34 @@ func of(fn *v1beta1.Function, object client.Object) bool {
 	return object.GetLabels()[functionLabel] == fn.Name
 }
 
-// pods are those of a Function that are not on their way out.
+// pods are those of a Function that are not on their way out. They are asked of
+// the API server: the witness may see a Function before its pods.
 func (ns *namespace) pods(fn *v1beta1.Function) []*corev1.Pod {
+	ns.t.Helper()
+	var list corev1.PodList
+	if err := ns.client.List(ns.t.Context(), &list, client.InNamespace(ns.name), client.MatchingLabels{functionLabel: fn.Name}); err != nil {
+		ns.t.Fatal(err)
+	}
 	var pods []*corev1.Pod
-	for _, pod := range current[*corev1.Pod](ns.witness) {
-		if of(fn, pod) && pod.DeletionTimestamp == nil {
-			pods = append(pods, pod)
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			pods = append(pods, &list.Items[i])
 		}
 	}
 	return pods
+}
+
+// pod waits until a pod of a Function is ready, and returns it.
+func (ns *namespace) pod(fn *v1beta1.Function) *corev1.Pod {
+	ns.t.Helper()
+	var found *corev1.Pod
+	ns.until("a pod of Function "+fn.Name+" is ready", func() bool {
+		if ready := ns.readyPods(fn, ""); len(ready) > 0 {
+			found = &ready[0]
+		}
+		return found != nil
+	})
+	return found
 }
 
 func podReady(pod *corev1.Pod) *corev1.PodCondition {

@@ -29,7 +29,7 @@ func TestHostileSources(t *testing.T) {
 	quiet.stop()
 
 	noisy := beside.loadAt(neighbour, 80)
-	ns := newNamespace(t)
+	ns := newNamespace(t, unadmitted)
 	var group sync.WaitGroup
 	turns := make(chan struct{}, atOnce)
 	for _, c := range cases {

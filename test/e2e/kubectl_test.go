@@ -4,24 +4,35 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
-// kubectl returns all that the command prints.
+// kubectl returns all that the command prints. It is tried again where it did not
+// reach a busy API server.
 func kubectl(ctx context.Context, args ...string) (string, error) {
-	out, err := exec.CommandContext(ctx, "kubectl", args...).CombinedOutput()
-	if err != nil {
+	for tries := 1; ; tries++ {
+		out, err := exec.CommandContext(ctx, "kubectl", args...).CombinedOutput()
+		if err == nil {
+			return string(out), nil
+		}
+		if tries < 10 && unreached.Match(out) && ctx.Err() == nil {
+			time.Sleep(time.Second)
+			continue
+		}
 		return string(out), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
 	}
-	return string(out), nil
 }
+
+var unreached = regexp.MustCompile(`TLS handshake timeout|connection refused|currently unable to handle the request`)
 
 // kubectl works in the namespace and must succeed.
 func (ns *namespace) kubectl(args ...string) string {
@@ -55,6 +66,7 @@ func forward(t *testing.T, namespace, target, port string) string {
 	if found == nil {
 		t.Fatalf("kubectl port-forward printed %q (%v): %s", line, err, complaints.String())
 	}
+	go io.Copy(io.Discard, out) //nolint:errcheck // a line for each connection, until it ends
 	return "127.0.0.1:" + found[1]
 }
 

@@ -59,7 +59,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	fn := ns.ready(ns.apply(function("suspicious", suspicious)))
+	fn := ns.reported(ns.ready(ns.apply(function("suspicious", suspicious))))
 	ns.answers(fn, "%!d(string=seven)")
 	warnings := fn.Status.Build.Warnings
 	if len(warnings) != 1 || warnings[0].Line != 9 || !strings.HasSuffix(warnings[0].Message, "(printf)") {

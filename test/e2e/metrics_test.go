@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	neturl "net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `)))
 	ns.answers(fn, "")
-	server := startPrometheus(t, forward(t, ns.name, "service/"+fn.ServiceName(), "metrics"))
+	server := ns.startPrometheus(forward(t, ns.name, "service/"+fn.ServiceName(), "metrics"))
 
 	const good, missing = 5, 3
 	for range good - 1 { // ns.answers asked once at least
@@ -66,11 +67,12 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 type promServer string
 
 // startPrometheus starts one that scrapes the target until the test ends.
-func startPrometheus(t *testing.T, target string) promServer {
+func (ns *namespace) startPrometheus(target string) promServer {
+	t := ns.t
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
-	text := fmt.Sprintf(`global: {scrape_interval: 1s, scrape_timeout: 1s}
+	text := fmt.Sprintf(`global: {scrape_interval: 2s, scrape_timeout: 2s}
 scrape_configs:
   - job_name: functions
     static_configs: [{targets: [%q]}]
@@ -78,31 +80,41 @@ scrape_configs:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	server := promServer(freeAddress(t))
-	cmd := exec.CommandContext(t.Context(), prometheus, "--config.file="+file, "--storage.tsdb.path="+dir, "--web.listen-address="+string(server))
-	log := &strings.Builder{}
+	// It chooses its own port and tells it in its log: one that was free before
+	// might not be any more.
+	cmd := exec.CommandContext(t.Context(), prometheus, "--config.file="+file, "--storage.tsdb.path="+dir, "--web.listen-address=127.0.0.1:0")
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	written := func() string {
+		text, _ := os.ReadFile(log.Name()) // empty until something is there
+		return string(text)
+	}
 	t.Cleanup(func() {
 		_ = cmd.Wait() // the end of the test's context killed it
 		if t.Failed() {
-			t.Logf("Prometheus wrote:\n%s", log)
+			t.Logf("Prometheus wrote:\n%s", written())
 		}
+		_ = log.Close()
+	})
+	var server promServer
+	ns.eventually("Prometheus listens", func() error {
+		match := listening.FindStringSubmatch(written())
+		if match == nil {
+			return errors.New("its log does not say where")
+		}
+		server = promServer(match[1])
+		return nil
 	})
 	return server
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close() //nolint:errcheck // nothing was sent
-	return l.Addr().String()
-}
+var listening = regexp.MustCompile(`msg="Listening on" address=([0-9.:]+)`)
 
 // query is the value of an expression that has one.
 func (s promServer) query(ctx context.Context, expression string) (string, error) {
@@ -134,6 +146,7 @@ func (s promServer) query(ctx context.Context, expression string) (string, error
 func TestOperatorMetrics(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
+	ns.ready(ns.apply(function("counted", answering("one build at least"))))
 	// The replica that waits for the lease has no reconciles to count.
 	working := ns.operators(2)[0]
 	address := "https://" + forward(t, systemNamespace, "pod/"+working.Name, "metrics") + "/metrics"
@@ -159,6 +172,29 @@ func TestOperatorMetrics(t *testing.T) {
 		if status != http.StatusOK || !strings.Contains(body, `controller_runtime_reconcile_total{controller="function"`) {
 			return fmt.Errorf("the answer is %d: %s", status, body)
 		}
+		for _, name := range alertedOn(t) {
+			if !strings.Contains(body, "\n"+name) {
+				return fmt.Errorf("an alert is on %s, which is not there: %s", name, body)
+			}
+		}
 		return nil
 	})
+}
+
+// alertedOn are the metrics that the alerts for the operator look at.
+func alertedOn(t *testing.T) []string {
+	t.Helper()
+	rules, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "operator-alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`\b[a-z_]+\{job="goless-operator"`).FindAllString(string(rules), -1)
+	for i, name := range names {
+		names[i], _, _ = strings.Cut(name, "{")
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "up" }) // which Prometheus makes
+	if len(names) < 5 {
+		t.Errorf("the alerts look at %q alone", names)
+	}
+	return names
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 )
 
 // A moduleProxy serves the modules that functions under test need, and is what
@@ -37,19 +38,37 @@ func startModuleProxy(ctx context.Context) (*moduleProxy, error) {
 		cluster.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: operatorName}, &p.settings),
 	)
 	if err == nil {
-		_, err = kubectl(ctx, "-n", p.namespace, "rollout", "status", "deployment/modules", "--timeout=2m")
+		_, err = kubectl(ctx, "-n", p.namespace, "rollout", "status", "deployment/modules", "--timeout="+patience.String())
+	}
+	var settings string
+	if err == nil {
+		settings, err = p.changed()
 	}
 	if err == nil {
-		err = p.configure(ctx, fmt.Sprintf(`apiVersion: config.goless.io/v1beta1
-kind: OperatorConfiguration
-build:
-  modules: {goProxy: "http://modules.%s.svc:8080", goSumDB: "off"}
-`, p.namespace))
+		err = p.configure(ctx, settings)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.remove(ctx))
 	}
 	return p, nil
+}
+
+// changed are the settings with what the tests need: modules come from here, and
+// the machine may be so busy that any compile takes minutes.
+func (p *moduleProxy) changed() (string, error) {
+	var settings map[string]any
+	if err := yaml.Unmarshal([]byte(p.settings.Data["config.yaml"]), &settings); err != nil {
+		return "", err
+	}
+	build, ok := settings["build"].(map[string]any)
+	if !ok {
+		build = map[string]any{}
+	}
+	build["timeout"] = patience.String()
+	build["modules"] = map[string]any{"goProxy": fmt.Sprintf("http://modules.%s.svc:8080", p.namespace), "goSumDB": "off"}
+	settings["build"] = build
+	text, err := yaml.Marshal(settings)
+	return string(text), err
 }
 
 // configure gives the operator other settings, which it reads at its start.
@@ -62,7 +81,7 @@ func (p *moduleProxy) configure(ctx context.Context, settings string) error {
 	}
 	_, err := kubectl(ctx, "-n", systemNamespace, "rollout", "restart", "deployment/"+operatorName)
 	if err == nil {
-		_, err = kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=2m")
+		_, err = kubectl(ctx, "-n", systemNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
 	}
 	return err
 }

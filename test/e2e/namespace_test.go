@@ -30,7 +30,7 @@ type namespace struct {
 // newNamespace makes a namespace that admits no pod that is not restricted, and
 // removes it when the test ends. When the test failed, it prints first what is in
 // there.
-func newNamespace(t *testing.T) *namespace {
+func newNamespace(t *testing.T, set ...func(*corev1.Namespace)) *namespace {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "goless-e2e-",
@@ -40,20 +40,23 @@ func newNamespace(t *testing.T) *namespace {
 		},
 		Annotations: map[string]string{"goless.io/test": t.Name()},
 	}}
+	for _, change := range set {
+		change(object)
+	}
 	if err := cluster.Create(t.Context(), object); err != nil {
 		t.Fatal(err)
 	}
 	ns := &namespace{t: t, name: object.Name}
 	watching, stopWatching := context.WithCancel(context.Background())
 	t.Cleanup(func() {
-		stopWatching()
+		defer stopWatching()
 		ns.close(object)
 	})
 
 	own := rest.CopyConfig(config)
 	own.WarningHandlerWithContext = ns
 	var err error
-	if ns.client, err = client.New(own, client.Options{Scheme: scheme}); err != nil {
+	if ns.client, err = newClient(own); err != nil {
 		t.Fatal(err)
 	}
 	if ns.witness, err = newWitness(watching, ns.name); err != nil {
@@ -61,6 +64,10 @@ func newNamespace(t *testing.T) *namespace {
 	}
 	return ns
 }
+
+// unadmitted lets Functions into a namespace that the webhook would refuse: what
+// the status says of them has to be right as well.
+func unadmitted(object *corev1.Namespace) { object.Labels["goless.io/admission"] = "disabled" }
 
 // HandleWarningHeaderWithContext records what the API server warns of.
 func (ns *namespace) HandleWarningHeaderWithContext(_ context.Context, code int, _, text string) {
@@ -79,7 +86,7 @@ func (ns *namespace) warned() []string {
 }
 
 func (ns *namespace) close(object *corev1.Namespace) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if ns.witness != nil {
 		ns.neverLied()
@@ -177,6 +184,16 @@ func (ns *namespace) ready(fn *v1beta1.Function) *v1beta1.Function {
 	fn = ns.becomes(fn, "ready", func(fn *v1beta1.Function) bool { return holds(fn, v1beta1.ConditionReady) })
 	ns.agree(fn)
 	return fn
+}
+
+// reported waits until the status has the report of the builder, which may be seen
+// after the pods are ready.
+func (ns *namespace) reported(fn *v1beta1.Function) *v1beta1.Function {
+	ns.t.Helper()
+	return ns.becomes(fn, "built, with a report", func(fn *v1beta1.Function) bool {
+		build := fn.Status.Build
+		return build != nil && build.Revision == fn.Status.LatestRevision && build.Duration != ""
+	})
 }
 
 // stalled waits until fn needs its user, for the reason told.

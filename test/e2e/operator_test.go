@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -32,9 +34,11 @@ func TestOperatorKilledDuringRollout(t *testing.T) {
 			return !first(ns.witness, func(c *corev1.ConfigMap) bool { return c.Data["handler.go"] == fn.Spec.Function }).IsZero()
 		}},
 		{"once the new pods are there", func(fn *v1beta1.Function) bool {
-			for _, pod := range ns.pods(fn) {
-				if c := get(ns, fn.Name+"-"+pod.Labels[revisionLabel], &corev1.ConfigMap{}); c.Data["handler.go"] == fn.Spec.Function {
-					return true
+			for _, c := range versions[*corev1.ConfigMap](ns.witness) {
+				if c.Data["handler.go"] == fn.Spec.Function {
+					return slices.ContainsFunc(ns.pods(fn), func(pod *corev1.Pod) bool {
+						return pod.Labels[revisionLabel] == c.Labels[revisionLabel]
+					})
 				}
 			}
 			return false
@@ -93,15 +97,19 @@ func TestOperatorLeaderIsReplaced(t *testing.T) {
 	fn := ns.ready(ns.apply(function("followed", answering("one leader"))))
 	pods := ns.operators(2)
 
-	for i, pod := range pods {
-		log, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(t.Context())
-		if err != nil {
-			t.Fatal(err)
+	ns.eventually("of two replicas the one works that leads", func() error {
+		pods = ns.operators(2)
+		for i, pod := range pods {
+			log, err := logOf(t.Context(), &pod, false)
+			if err != nil {
+				return err
+			}
+			if works, leads := strings.Contains(log, `"Starting workers","controller":"function"`), i == 0; works != leads {
+				return fmt.Errorf("pod %s works: %t, leads: %t", pod.Name, works, leads)
+			}
 		}
-		if works, leads := strings.Contains(string(log), "Starting workers"), i == 0; works != leads {
-			t.Errorf("pod %s works: %t, leads: %t", pod.Name, works, leads)
-		}
-	}
+		return nil
+	})
 
 	ns.kill(&pods[0])
 	fn = ns.change(fn, source(answering("another leader")))
@@ -122,7 +130,7 @@ func TestOperatorLeaderIsReplaced(t *testing.T) {
 // operator is no reason to.
 func TestOperatorRestartWritesNothing(t *testing.T) {
 	const silence = 10 * time.Second
-	ns, elsewhere := newNamespace(t), newNamespace(t)
+	ns, elsewhere := newNamespace(t, unadmitted), newNamespace(t)
 	serving := ns.apply(function("serving", answering("quiet"), replicas(2)))
 	stopped := ns.apply(function("stopped", answering("quiet"), replicas(0)))
 	refused := ns.apply(function("refused", "package handlers"))
@@ -141,9 +149,48 @@ func TestOperatorRestartWritesNothing(t *testing.T) {
 	elsewhere.ready(elsewhere.apply(function("canary", answering("the operator works"))))
 	<-over // there is nothing to await: nothing may happen
 
-	for _, s := range ns.witness.all()[len(before):] {
-		t.Errorf("%T %s was written:\n%s", s.object, s.object.GetName(), yamlOf(s.object))
+	ns.wroteNothing(len(before))
+}
+
+// wroteNothing fails the test if the operator wrote anything since the record had
+// so many sightings. What it writes because a busy kubelet lost sight of a pod is
+// not meant.
+func (ns *namespace) wroteNothing(since int) {
+	ns.t.Helper()
+	record := ns.witness.all()
+	written := map[types.UID]string{}
+	for i, s := range record {
+		now := operatorsShare(s.object)
+		before, seen := written[s.object.GetUID()]
+		if written[s.object.GetUID()] = now; i < since || (seen && before == now) {
+			continue
+		}
+		if _, isFunction := s.object.(*v1beta1.Function); isFunction && slices.ContainsFunc(record[since:i], isPod) {
+			ns.t.Logf("a pod changed, and then the status of %s: %s", s.object.GetName(), now)
+			continue
+		}
+		ns.t.Errorf("%T %s was written:\n%s", s.object, s.object.GetName(), yamlOf(s.object))
 	}
+}
+
+func isPod(s sighting) bool {
+	_, ok := s.object.(*corev1.Pod)
+	return ok
+}
+
+// operatorsShare is what tells a write of the operator: the times at which it
+// wrote, and of a Function, the status, since the times are in whole seconds.
+func operatorsShare(object client.Object) string {
+	var share strings.Builder
+	for _, f := range object.GetManagedFields() {
+		if f.Manager == operatorName {
+			fmt.Fprintln(&share, f.Subresource, f.Time, f.FieldsV1)
+		}
+	}
+	if fn, ok := object.(*v1beta1.Function); ok {
+		share.WriteString(yamlOf(fn.Status))
+	}
+	return share.String()
 }
 
 // settled waits until nothing has happened for a while and returns what did.

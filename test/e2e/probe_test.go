@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -48,7 +49,7 @@ func startProbe(ctx context.Context) (*probe, error) {
 	p := &probe{namespace: namespace.Name}
 	_, err := kubectl(ctx, "-n", p.namespace, "apply", "-f", "testdata/probe.yaml")
 	if err == nil {
-		_, err = kubectl(ctx, "-n", p.namespace, "wait", "--for=condition=Ready", "function/probe", "--timeout=2m")
+		_, err = kubectl(ctx, "-n", p.namespace, "wait", "--for=condition=Ready", "function/probe", "--timeout="+patience.String())
 	}
 	if err != nil {
 		state, _ := kubectl(ctx, "-n", p.namespace, "get", "functions,pods,events", "-o", "wide")
@@ -70,18 +71,28 @@ func (p *probe) request(method, path string) *rest.Request {
 		Namespace(p.namespace).Resource("services").Name("http:probe:8080").SubResource("proxy").Suffix(path)
 }
 
-// call sends one request.
+// call sends one request, as soon as the API server reaches the probe.
 func (p *probe) call(ctx context.Context, method, url, body string) (reply, error) {
-	request := p.request(method, "call").Param("url", url)
-	if body != "" {
-		request.Body([]byte(body))
-	}
-	data, err := request.DoRaw(ctx)
+	var data []byte
+	err := patientlyIf(ctx, unreachedProbe, func() (err error) {
+		request := p.request(method, "call").Param("url", url)
+		if body != "" {
+			request.Body([]byte(body))
+		}
+		data, err = request.DoRaw(ctx)
+		return err
+	})
 	if err != nil {
 		return reply{}, fmt.Errorf("asking the probe: %w: %s", err, data)
 	}
 	var r reply
 	return r, errors.Join(json.Unmarshal(data, &r))
+}
+
+// unreachedProbe is that the probe has not got a request.
+func unreachedProbe(err error) bool {
+	return apierrors.IsServiceUnavailable(err) &&
+		(strings.Contains(err.Error(), "no endpoints available") || strings.Contains(err.Error(), "connection refused"))
 }
 
 // call sends one request to a URL inside the cluster, and fails the test when
@@ -174,20 +185,26 @@ func (ns *namespace) loadAt(fn *v1beta1.Function, rate int) load {
 	return load{ns, string(id)}
 }
 
-// sent waits until there were at least n requests.
+// sent waits until there were at least n requests. Each thousand of them may take
+// its time: how many there are in a second is for the machine to decide.
 func (l load) sent(n int) {
 	l.ns.t.Helper()
-	l.ns.eventually(fmt.Sprintf("%d requests were sent", n), func() error {
-		data, err := caller.request(http.MethodGet, "count").Param("id", l.id).DoRaw(l.ns.t.Context())
-		if err != nil {
-			return fmt.Errorf("%w: %s", err, data)
+	for next := min(n, 1000); ; next = min(n, next+1000) {
+		l.ns.eventually(fmt.Sprintf("%d requests were sent", next), func() error {
+			data, err := caller.request(http.MethodGet, "count").Param("id", l.id).DoRaw(l.ns.t.Context())
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, data)
+			}
+			count, err := strconv.Atoi(string(data))
+			if err == nil && count < next {
+				err = fmt.Errorf("there were %d", count)
+			}
+			return err
+		})
+		if next == n {
+			return
 		}
-		count, err := strconv.Atoi(string(data))
-		if err == nil && count < n {
-			err = fmt.Errorf("there were %d", count)
-		}
-		return err
-	})
+	}
 }
 
 // stop ends the traffic and fails the test if a request failed.

@@ -115,7 +115,7 @@ func TestPodIsRestricted(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(function("restricted", answering("low"), serverPort(80))))
-	asksForNothing(t, ns.readyPods(fn, "")[0].Spec)
+	asksForNothing(t, ns.pod(fn).Spec)
 
 	// The operator, not the test, made the pod, so what the API server warned of
 	// did not arrive here. The same pod, not really made, brings it out.

@@ -42,7 +42,7 @@ var badSignatureDiagnostic = v1beta1.Diagnostic{
 
 func TestBadSignatureOnCreate(t *testing.T) {
 	t.Parallel()
-	ns := newNamespace(t)
+	ns := newNamespace(t, unadmitted)
 	fn := ns.stalled(ns.apply(function("unsigned", badSignature)), v1beta1.ReasonInvalidSource)
 	ns.refused(fn, badSignatureDiagnostic)
 	ns.has(fn, v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica)
@@ -57,7 +57,7 @@ func TestBadSignatureOnCreate(t *testing.T) {
 
 func TestBadSignatureOnUpdate(t *testing.T) {
 	t.Parallel()
-	ns := newNamespace(t)
+	ns := newNamespace(t, unadmitted)
 	fn := ns.ready(ns.apply(function("resigned", answering("good"))))
 	good, pods := fn.Status.LatestRevision, uids(ns.pods(fn))
 
@@ -82,7 +82,7 @@ func TestBadSignatureOnUpdate(t *testing.T) {
 // What cannot be parsed is refused as well, with its place.
 func TestSyntaxError(t *testing.T) {
 	t.Parallel()
-	ns := newNamespace(t)
+	ns := newNamespace(t, unadmitted)
 	fn := ns.stalled(ns.apply(function("unclosed", syntaxError)), v1beta1.ReasonInvalidSource)
 	ns.refused(fn,
 		v1beta1.Diagnostic{File: "handler.go", Line: 6, Column: 25, Message: "missing ',' before newline in argument list"},

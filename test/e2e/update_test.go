@@ -65,7 +65,7 @@ func TestChangeOfSourceWithReplicas(t *testing.T) {
 // way.
 func TestChangesInARow(t *testing.T) {
 	t.Parallel()
-	ns := newNamespace(t)
+	ns := newNamespace(t, unadmitted)
 	fn := ns.ready(ns.apply(function("restless", answering("first"))))
 	ns.answers(fn, "first")
 	stop := ns.load(fn)
@@ -106,7 +106,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(function("patient", slow)))
 	ns.answers(fn, "old")
-	old := ns.pods(fn)[0]
+	old := ns.pod(fn)
 	type outcome struct {
 		reply
 		err error

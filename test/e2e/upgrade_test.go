@@ -23,14 +23,14 @@ func TestUpgradeOfOperator(t *testing.T) {
 	stop := ns.load(fn)
 	before := uids(ns.pods(fn))
 
-	old := builderOf(ns.pods(fn)[0])
+	old := builderOf(ns.pod(fn))
 	repository, digest, _ := strings.Cut(old, "@")
 	upgraded := repository + ":upgraded@" + digest // the same image by another name
 	ns.installBuilder(upgraded)
 	defer ns.installBuilder(old)
 
 	canary := elsewhere.ready(elsewhere.apply(function("canary", answering("new"))))
-	if got := builderOf(elsewhere.pods(canary)[0]); got != upgraded {
+	if got := builderOf(elsewhere.pod(canary)); got != upgraded {
 		t.Errorf("a new function is built by %s, want %s", got, upgraded)
 	}
 	if diff := cmp.Diff(before, uids(ns.pods(fn))); diff != "" {
@@ -80,7 +80,7 @@ func (ns *namespace) installBuilder(image string) {
 	if err := cluster.Patch(ns.t.Context(), &operator, patch); err != nil {
 		ns.t.Fatal(err)
 	}
-	if _, err := kubectl(ns.t.Context(), "-n", systemNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout=3m"); err != nil {
+	if _, err := kubectl(ns.t.Context(), "-n", systemNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String()); err != nil {
 		ns.t.Fatal(err)
 	}
 	ns.operators(2)

@@ -91,6 +91,7 @@ func (n Node) kubelet() []string {
 		n.bin("kubernetes"), "kubelet",
 		"--kubeconfig=" + n.Kubeconfig("kubelet"), "--config=" + n.etc("kubelet.yaml"),
 		"--hostname-override=" + Name, "--node-ip=" + IP,
+		"--v=2", // with what it learns of pods, and when: the benchmarks read that
 	}
 }
 

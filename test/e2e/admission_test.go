@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// webhookName is what deploy/ calls everything of admission.
+const webhookName = "goless-webhook"
+
+// unhandled is the source of no Function, in two places.
+const unhandled = "package p\n\nimport \"C\"\n\nfunc Handler() {}\n"
+
+// What is wrong with a Function is said when it is applied, and what is right with
+// it passes.
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	admitted(ns)
+	manifest := "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata: {name: bad}\nspec:\n  function: |\n    " +
+		strings.ReplaceAll(unhandled, "\n", "\n    ") + "\n"
+	apply := exec.CommandContext(t.Context(), "kubectl", "-n", ns.name, "apply", "-f", "-")
+	apply.Stdin = strings.NewReader(manifest)
+	out, err := apply.CombinedOutput()
+	want := "denied the request: \n" +
+		"handler.go:3:8: cannot import \"C\": functions are built without cgo\n" +
+		"handler.go:5:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)\n"
+	if err == nil || !strings.HasSuffix(string(out), want) {
+		t.Errorf("kubectl apply: %v: %s", err, out)
+	}
+	if err := ns.dryRun(function("good", answering("good"))); err != nil {
+		t.Errorf("a good source: %v", err)
+	}
+}
+
+// A Function that was there before the webhook stays open to a change of anything
+// but its mistakes.
+func TestAdmissionOfOldMistakes(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t, unadmitted)
+	fn := ns.apply(function("old", unhandled, replicas(0)))
+	ns.kubectl("label", "namespace", ns.name, "goless.io/admission-")
+	admitted(ns)
+	ns.kubectl("label", "function", fn.Name, "a=b")
+	ns.change(fn, service("elsewhere"))
+	ns.kubectl("scale", "function", fn.Name, "--replicas=1")
+	ns.stalled(get(ns, fn.Name, &v1beta1.Function{}), v1beta1.ReasonInvalidSource)
+	ns.kubectl("delete", "function", fn.Name)
+}
+
+// Every replica of the operator has a certificate that the API server trusts, the
+// leader or not.
+func TestAdmissionOfEveryReplica(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	admitted(ns)
+	for _, pod := range ns.operators(2) {
+		address := forward(t, systemNamespace, "pod/"+pod.Name, "9443")
+		ns.eventually("the certificate of "+pod.Name+" is trusted", func() error {
+			var webhook admissionregistrationv1.ValidatingWebhookConfiguration
+			if err := cluster.Get(t.Context(), client.ObjectKey{Name: webhookName}, &webhook); err != nil {
+				return err
+			}
+			trusted := x509.NewCertPool()
+			trusted.AppendCertsFromPEM(webhook.Webhooks[0].ClientConfig.CABundle)
+			connection, err := tls.Dial("tcp", address, &tls.Config{RootCAs: trusted, ServerName: webhookName + "." + systemNamespace + ".svc"})
+			if err != nil {
+				return err
+			}
+			return connection.Close()
+		})
+	}
+}
+
+// admitted waits until Functions of the namespace are judged: the operator may be
+// starting, or another test may have ended it.
+func admitted(ns *namespace) {
+	ns.t.Helper()
+	ns.eventually("Functions are judged", func() error {
+		if err := ns.dryRun(function("probe", unhandled)); !apierrors.IsInvalid(err) {
+			return fmt.Errorf("a bad source is not refused, but %w", err)
+		}
+		return nil
+	})
+}
+
+// dryRun asks whether a Function would be stored.
+func (ns *namespace) dryRun(fn *v1beta1.Function) error {
+	fn.Namespace = ns.name
+	return ns.client.Create(ns.t.Context(), fn, client.DryRunAll)
+}

@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// What goes wrong around a function is told with its cause. Nobody has to touch the
+// Function for it, so it is not stalled; and once the cause is gone, it serves.
+func TestAfflictedPods(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		patches string // of the policy that stands for what is wrong
+		reason  string // of Ready
+		says    string // in its message
+	}{
+		"image": {
+			`JSONPatch{op: "replace", path: "/spec/initContainers/0/image", value: "127.0.0.1:9/none:1"}`,
+			v1beta1.ReasonBuilding, "ErrImagePull: ",
+		},
+		"toolchain": { // hidden by an empty directory
+			`JSONPatch{op: "add", path: "/spec/initContainers/0/volumeMounts/-", value: Object.spec.initContainers.volumeMounts{name: "program", mountPath: "/var/run/ko"}}`,
+			v1beta1.ReasonBuildFailed, "toolchain",
+		},
+		"disk": {
+			`JSONPatch{op: "replace", path: "/spec/volumes/2/emptyDir", value: Object.spec.volumes.emptyDir{medium: "Memory", sizeLimit: "64Ki"}}`,
+			v1beta1.ReasonBuildFailed, "no space left on device",
+		},
+		"pod-security": {
+			`JSONPatch{op: "replace", path: "/spec/initContainers/0/securityContext/allowPrivilegeEscalation", value: true}`,
+			v1beta1.ReasonBuilding, "violates PodSecurity",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := newNamespace(t)
+			cure := ns.afflict(c.patches)
+			fn := ns.becomes(ns.apply(function(name, answering("recovered"))), "told what is wrong", func(fn *v1beta1.Function) bool {
+				ready := condition(fn, v1beta1.ConditionReady)
+				return ready.Reason == c.reason && strings.Contains(ready.Message, c.says)
+			})
+			ns.has(fn, v1beta1.ConditionReconciling, metav1.ConditionTrue, c.reason)
+			ns.has(fn, v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid)
+			ns.has(fn, v1beta1.ConditionBuilt, builtWhile(c.reason), c.reason)
+			ns.has(fn, v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica)
+			ns.agree(fn)
+			ns.until("it was tried again", ns.triedAgain)
+			ns.sameWords(fn, c.reason)
+			ns.toldOnce(fn)
+			cure()
+			ns.withoutAfflicted()
+			ns.answers(ns.ready(fn), "recovered")
+		})
+	}
+}
+
+// builtWhile is the status of Built with a reason.
+func builtWhile(reason string) metav1.ConditionStatus {
+	if reason == v1beta1.ReasonBuilding {
+		return metav1.ConditionUnknown
+	}
+	return metav1.ConditionFalse
+}
+
+// triedAgain tells whether the kubelet has waited before another try, or there is
+// no pod with which it could.
+func (ns *namespace) triedAgain() bool {
+	pods := versions[*corev1.Pod](ns.witness)
+	return len(pods) == 0 || slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		s := pod.Status.InitContainerStatuses
+		return len(s) > 0 && s[0].State.Waiting != nil && (s[0].State.Waiting.Reason == "ImagePullBackOff" || s[0].State.Waiting.Reason == "CrashLoopBackOff")
+	})
+}
+
+// sameWords fails the test if the message with a reason, of a Function whose
+// generation did not change, went to and fro.
+func (ns *namespace) sameWords(fn *v1beta1.Function, reason string) {
+	ns.t.Helper()
+	var said []string
+	last := ""
+	for _, f := range versions[*v1beta1.Function](ns.witness) {
+		ready := condition(f, v1beta1.ConditionReady)
+		if f.UID != fn.UID || f.Generation != fn.Generation || ready.Reason != reason || ready.Message == last {
+			continue
+		}
+		if slices.Contains(said, ready.Message) {
+			ns.t.Errorf("the message went to and fro:\n%s", strings.Join(append(said, ready.Message), "\n"))
+		}
+		last, said = ready.Message, append(said, ready.Message)
+	}
+}
+
+// A pod that fits nowhere is told; less is enough to mend it.
+func TestNotScheduled(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.apply(function("greedy", answering("modest"), func(spec *v1beta1.FunctionSpec) {
+		spec.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{CPU: new(resource.MustParse("900"))}}
+	}))
+	fn = ns.becomes(fn, "told that its pod is not scheduled", func(fn *v1beta1.Function) bool {
+		message := condition(fn, v1beta1.ConditionReady).Message
+		return strings.Contains(message, "the pod is not scheduled: ") && strings.Contains(message, "Insufficient cpu")
+	})
+	ns.has(fn, v1beta1.ConditionReconciling, metav1.ConditionTrue, v1beta1.ReasonBuilding)
+	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonBuilding)
+	ns.agree(fn)
+	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.Resources = nil }))
+	ns.answers(fn, "modest")
+}
+
+// dazed starts, and is never ready.
+const dazed = `package handlers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+func Ready(context.Context) error { return errors.New("the cache is cold") }
+
+func Handler(w http.ResponseWriter, r *http.Request) {}
+`
+
+// A start that never gets ready is told, and the version before serves on.
+func TestNeverReady(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("dazed", answering("awake"))))
+	ns.answers(fn, "awake")
+	good := fn.Status.LatestRevision
+	fn = ns.becomes(ns.change(fn, source(dazed)), "told that a replica does not serve", func(fn *v1beta1.Function) bool {
+		return strings.Contains(condition(fn, v1beta1.ConditionReady).Message, "a replica runs and does not serve yet")
+	})
+	ns.has(fn, v1beta1.ConditionReconciling, metav1.ConditionTrue, v1beta1.ReasonRollingOut)
+	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionTrue, v1beta1.ReasonBuilt)
+	ns.stillServes(fn, good)
+	ns.agree(fn)
+	ns.answers(fn, "awake")
+	ns.answers(ns.ready(ns.change(fn, source(answering("wide awake")))), "wide awake")
+	ns.toldOnce(fn)
+}
+
+// endless keeps the compiler busy for longer than anybody waits.
+const endless = `package handlers
+
+import "net/http"
+
+type I[T any] interface{ M() interface{ I[*T] } }
+
+func Handler(w http.ResponseWriter, r *http.Request) {}
+`
+
+// A build that takes too long needs its author, or more time.
+func TestBuildTimeout(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("hasty", answering("in time"))))
+	good := fn.Status.LatestRevision
+	fn = ns.stalled(ns.change(fn, func(spec *v1beta1.FunctionSpec) {
+		spec.Function, spec.Build = endless, &v1beta1.BuildSpec{Timeout: &metav1.Duration{Duration: 2 * time.Second}}
+	}), v1beta1.ReasonBuildTimeout)
+	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionFalse, v1beta1.ReasonBuildTimeout)
+	ns.stillServes(fn, good)
+	ns.toldOnce(fn)
+	fn = ns.ready(ns.change(fn, source(answering("in time"))))
+	ns.answers(fn, "in time")
+}
+
+// What the schema cannot hold and the cluster's administrator forbids is told in
+// the status; as far as is allowed, it is done.
+func TestCeilingIsTold(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t, unadmitted)
+	fn := ns.stalled(ns.apply(function("grand", answering("less grand"), func(spec *v1beta1.FunctionSpec) {
+		spec.Build = &v1beta1.BuildSpec{Resources: &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("64Gi"))}}}
+	})), v1beta1.ReasonInvalidSpec)
+	if got := condition(fn, v1beta1.ConditionReady).Message; !strings.Contains(got, "spec.build.resources") || !strings.Contains(got, "4Gi") {
+		t.Errorf("Ready does not say what is too much, and how much is allowed: %q", got)
+	}
+	ns.answers(fn, "less grand")
+	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.Build = nil }))
+	ns.toldOnce(fn)
+}
+
+// toldOnce waits until there are the events of a Function that its status calls
+// for, one for each time that it became ready, or got stuck in a new way.
+func (ns *namespace) toldOnce(fn *v1beta1.Function) {
+	ns.t.Helper()
+	ns.eventually("there is one event for each thing that happened to "+fn.Name, func() error {
+		events, err := ns.events(fn)
+		if diff := cmp.Diff(ns.announced(fn), events); err == nil && diff != "" {
+			err = differs("(-status +events)\n" + diff)
+		}
+		return err
+	})
+}
+
+// events are those of a Function, each as often as it was told.
+func (ns *namespace) events(fn *v1beta1.Function) ([]string, error) {
+	var list eventsv1.EventList
+	if err := ns.client.List(ns.t.Context(), &list, client.InNamespace(ns.name)); err != nil {
+		return nil, err
+	}
+	var events []string
+	for _, e := range list.Items {
+		if e.Regarding.UID != fn.UID {
+			continue
+		}
+		times := 1
+		if e.Series != nil {
+			times = int(e.Series.Count)
+		}
+		event := fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Note)
+		events = append(events, slices.Repeat([]string{event}, times)...)
+	}
+	slices.Sort(events)
+	return events, nil
+}
+
+// announced is what has to be told of a Function, given all its versions.
+func (ns *namespace) announced(fn *v1beta1.Function) []string {
+	var announced []string
+	var before metav1.Condition
+	for _, f := range versions[*v1beta1.Function](ns.witness) {
+		if f.UID != fn.UID {
+			continue
+		}
+		ready := condition(f, v1beta1.ConditionReady)
+		changed := ready.Status != before.Status || ready.Message != before.Message
+		before = ready
+		switch {
+		case !changed:
+		case ready.Status == metav1.ConditionTrue:
+			announced = append(announced, fmt.Sprintf("%s %s: %s", corev1.EventTypeNormal, ready.Reason, ready.Message))
+		case holds(f, v1beta1.ConditionStalled) || ready.Reason == v1beta1.ReasonBuildFailed:
+			announced = append(announced, fmt.Sprintf("%s %s: %s", corev1.EventTypeWarning, ready.Reason, ready.Message))
+		}
+	}
+	slices.Sort(announced)
+	return announced
+}

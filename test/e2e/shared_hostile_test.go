@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/builder/hostile"
+	"goless.io/operator/api/v1beta1"
+)
+
+// Sources that only a limit ends get the verdict in the build service that they get
+// in a pod of their own. Sources of another namespace are compiled beside them, and
+// no build takes the service with it. It is not parallel, because it takes the
+// memory of several builds.
+func TestSharedBombs(t *testing.T) {
+	cases, err := hostile.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns, others := newNamespace(t), newNamespace(t)
+	before := ns.buildRestarts()
+	var group sync.WaitGroup
+	for _, c := range cases {
+		if c.Bomb() {
+			group.Go(func() { ns.judgesShared(c) })
+		}
+	}
+	good := shared("good", answering("0"))
+	for i := range 5 {
+		if i == 0 {
+			good = others.ready(others.apply(good))
+		} else {
+			good = others.ready(others.change(good, source(answering(fmt.Sprint(i)))))
+		}
+		others.answers(good, fmt.Sprint(i))
+	}
+	group.Wait()
+	ns.fewPodsOf(good, 0)
+	if now := ns.buildRestarts(); now != before {
+		t.Errorf("containers of the build service were restarted %d times, before %d times", now, before)
+	}
+}
+
+// judgesShared applies a source and compares the verdict of the build service.
+func (ns *namespace) judgesShared(c hostile.Case) {
+	fn := shared(c.Name, string(c.Source))
+	fn.Namespace = ns.name
+	if c.Reason == v1beta1.ReasonBuildTimeout { // the others come to an end by themselves
+		fn.Spec.Build.Timeout = &metav1.Duration{Duration: 10 * time.Second}
+	}
+	if err := ns.client.Create(ns.t.Context(), fn); err != nil {
+		ns.t.Errorf("%s: %v", c.Name, err)
+		return
+	}
+	verdict := ns.awaitVerdict(fn, v1beta1.ConditionBuilt)
+	if verdict.Reason != c.Reason || !strings.HasPrefix(verdict.Message, c.Says) {
+		ns.t.Errorf("%s: Built is %s: %s, want %s: %s", c.Name, verdict.Reason, verdict.Message, c.Reason, c.Says)
+	}
+}
+
+// buildRestarts is how often containers of the build service were restarted.
+func (ns *namespace) buildRestarts() (n int32) {
+	ns.t.Helper()
+	pods, err := buildPods(ns.t.Context())
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	for _, pod := range pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			n += c.RestartCount
+		}
+	}
+	return n
+}
