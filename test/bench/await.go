@@ -11,7 +11,7 @@ import (
 )
 
 // patience is how long a sample may take before the benchmark gives up.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // await watches one object, whose last known version is object, until the
 // condition holds. list is an empty list of its kind.

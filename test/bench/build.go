@@ -84,7 +84,7 @@ func newBuilds(ctx context.Context, s *session) (*builds, error) {
 
 // hello builds a function of a few lines.
 func (b *builds) hello(ctx context.Context) (float64, error) {
-	return b.build(ctx, "hello.go", []byte(source(b.builds, "warm")))
+	return b.build(ctx, "hello.go", []byte(unique(b.builds, "warm")))
 }
 
 // dependencies builds a function with five modules from a proxy.

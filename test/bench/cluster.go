@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,7 @@ type bench struct {
 	clientset  *kubernetes.Clientset
 	namespace  string
 	plainImage string
+	round      int // how many there were
 	samples    map[string][]float64
 	results    *results
 }
@@ -51,6 +53,7 @@ func connect(ctx context.Context, plainImage string, r *results) (*bench, error)
 	if err != nil {
 		return nil, fmt.Errorf("finding a cluster, set KUBECONFIG: %w", err)
 	}
+	config.QPS = -1 // the API server defends itself
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -81,40 +84,85 @@ func (b *bench) cleanUp() {
 	}
 }
 
-// measure takes n samples of each kind by turns, after one of each that does not
-// count because images are pulled in it. The pauses are random, because the
-// kubelet looks at containers once a second and a fixed rhythm would always meet
-// it at the same point.
+// measure takes its samples by turns, after one of each kind that does not count
+// because images are pulled in it. What needs many pods is measured less often.
 func (b *bench) measure(ctx context.Context, n int) error {
-	subjects := []subject{b.function, b.plain}
-	for i := range n + 1 {
-		fmt.Fprintf(os.Stderr, "\rround %d of %d ", i, n)
-		rand.Shuffle(len(subjects), func(i, j int) { subjects[i], subjects[j] = subjects[j], subjects[i] })
-		for _, sample := range subjects {
-			time.Sleep(rand.N(time.Second))
-			if err := sample(ctx, i); err != nil {
-				return err
-			}
-		}
-		if i == 0 {
-			clear(b.samples)
-		}
+	plain := b.plain("plain", nil)
+	novolume := b.plain("plain_novolume", new(false))
+	inpod := b.function("inpod", v1beta1.BuildInPod, unique)
+	miss := b.function("shared_miss", v1beta1.BuildShared, unique)
+	hit := b.function("shared_hit", v1beta1.BuildShared,
+		func(_ int, answer string) string { return constant(answer) })
+	inpod.inspect = b.compile
+	novolume.second, hit.second = nil, nil
+
+	if err := b.turns(ctx, "warming up", 1, b.sample, plain, novolume, inpod, miss, hit); err != nil {
+		return err
 	}
-	fmt.Fprintln(os.Stderr)
-	b.results.compare("deploy.function", b.samples["deploy.function"], b.samples["deploy.plain"], "s")
-	b.results.compare("update.function", b.samples["update.function"], b.samples["update.plain"], "s")
-	for _, phase := range phases {
-		b.results.compare("phase."+phase.name, b.samples["phase."+phase.name], nil, "s")
+	clear(b.samples)
+	if err := b.turns(ctx, "deploying", n, b.sample, plain, novolume, inpod, miss, hit); err != nil {
+		return err
 	}
-	b.results.compare("compile.wall", b.samples["compile.wall"], nil, "s")
-	b.results.compare("compile.memory", b.samples["compile.memory"], nil, "MiB")
+	if err := b.turns(ctx, "scaling", max(1, n/3), b.scale, plain, miss); err != nil {
+		return err
+	}
+	if err := b.turns(ctx, "deploying many", max(1, n/10), b.crowd, plain, miss); err != nil {
+		return err
+	}
+	b.compare()
 	return nil
 }
 
-// subject takes the i-th sample of one kind.
-type subject func(ctx context.Context, i int) error
+// turns takes n samples of each subject. The order and the pauses are random,
+// because the kubelet looks at containers once a second and a fixed rhythm would
+// always meet it at the same point.
+func (b *bench) turns(ctx context.Context, what string, n int, sample func(context.Context, subject, int) error, subjects ...subject) error {
+	defer fmt.Fprintln(os.Stderr)
+	for i := range n {
+		fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", what, i+1, n)
+		b.round++
+		rand.Shuffle(len(subjects), func(i, j int) { subjects[i], subjects[j] = subjects[j], subjects[i] })
+		for _, s := range subjects {
+			time.Sleep(rand.N(time.Second))
+			if err := sample(ctx, s, b.round); err != nil {
+				return fmt.Errorf("%s %s: %w", what, s.name, err)
+			}
+		}
+	}
+	return nil
+}
 
 // record adds a figure to the samples of a kind.
 func (b *bench) record(kind string, value float64) {
 	b.samples[kind] = append(b.samples[kind], value)
+}
+
+// compare turns the samples into figures. What they are compared with is the plain
+// Deployment; of the first start also the one without a volume.
+func (b *bench) compare() {
+	for kind, samples := range b.samples {
+		what, name, _ := strings.Cut(kind, ".")
+		switch {
+		case what == "phase":
+			b.comparePhase(kind)
+		case what == "compile" || what == "compiles" || name == "plain":
+			b.results.compare(kind, samples, nil, unitOf(kind))
+		default:
+			b.results.compare(kind, samples, b.samples[what+".plain"], "s")
+		}
+		if what == "deploy" && strings.HasPrefix(name, "shared") {
+			b.results.compare(kind+"_to_novolume", samples, b.samples["deploy.plain_novolume"], "s")
+		}
+	}
+}
+
+func unitOf(kind string) string {
+	switch {
+	case kind == "compile.memory":
+		return "MiB"
+	case strings.HasPrefix(kind, "compiles."):
+		return "builds"
+	default:
+		return "s"
+	}
 }

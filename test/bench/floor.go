@@ -21,7 +21,7 @@ type floor struct {
 // newFloor asks the go command of the image how it builds the smallest function.
 func newFloor(ctx context.Context, b *builds) (*floor, error) {
 	file, dir := filepath.Join(b.scratch, "floor.go"), filepath.Join(b.scratch, "floor")
-	if err := os.WriteFile(file, []byte(source(0, "floor")), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(constant("floor")), 0o644); err != nil {
 		return nil, err
 	}
 	generate := exec.CommandContext(ctx, b.command, "generate", file, dir)

@@ -16,67 +16,64 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// source is never the same twice, so that nothing can be reused.
-func source(i int, version string) string {
+// unique is a source that is never the same twice, so that nothing of it can be
+// there already.
+func unique(i int, answer string) string {
+	return fmt.Sprintf("// Round %d, %s.\n%s", i, time.Now(), constant(answer))
+}
+
+// constant is a source that is always the same.
+func constant(answer string) string {
 	return fmt.Sprintf(`package handlers
 
 import "net/http"
 
-// Round %d, %s, %s.
-func Handler(w http.ResponseWriter, r *http.Request) { w.Write([]byte("hello")) }
-`, i, version, time.Now())
+func Handler(w http.ResponseWriter, r *http.Request) { w.Write([]byte(%q)) }
+`, answer)
 }
 
-// function applies a Function, waits until it is ready, changes it, and waits
-// again.
-func (b *bench) function(ctx context.Context, i int) error {
-	fn := &v1beta1.Function{}
-	fn.Name, fn.Namespace = fmt.Sprintf("function-%d", i), b.namespace
-	fn.Spec.Function = source(i, "first")
-
-	started := time.Now()
-	over, err := b.watchPhases(ctx, fn.Name, started)
-	if err != nil {
-		return err
+// function deploys a Function whose source is compiled by a strategy.
+func (b *bench) function(name string, strategy v1beta1.BuildStrategy, source func(i int, answer string) string) subject {
+	return subject{
+		name:  name,
+		built: strategy == v1beta1.BuildShared,
+		objects: func(name string, i int) []client.Object {
+			fn := &v1beta1.Function{}
+			fn.Name, fn.Namespace = name, b.namespace
+			fn.Spec.Function = source(i, "first")
+			fn.Spec.Build = &v1beta1.BuildSpec{Strategy: strategy}
+			return []client.Object{fn}
+		},
+		list:     &v1beta1.FunctionList{},
+		ready:    isReady,
+		replicas: func(object client.Object, n int32) { object.(*v1beta1.Function).Spec.Replicas = &n }, //nolint:forcetypeassert // as objects makes them
+		second: func(object client.Object, i int) {
+			object.(*v1beta1.Function).Spec.Function = source(i, secondAnswer) //nolint:forcetypeassert // as objects makes them
+		},
 	}
-	if err := b.client.Create(ctx, fn); err != nil {
-		return err
-	}
-	ready, err := await(ctx, b.client, fn, &v1beta1.FunctionList{}, isReady)
-	if err != nil {
-		return err
-	}
-	took := time.Since(started)
-	<-over
-	b.record("deploy.function", took.Seconds())
-	if err := b.compile(ctx, ready); err != nil {
-		return err
-	}
-
-	changed := ready.DeepCopy()
-	changed.Spec.Function = source(i, "second")
-	started = time.Now()
-	if err := b.client.Patch(ctx, changed, client.MergeFrom(ready)); err != nil {
-		return err
-	}
-	if _, err := await(ctx, b.client, changed, &v1beta1.FunctionList{}, isReady); err != nil {
-		return err
-	}
-	b.record("update.function", time.Since(started).Seconds())
-	return b.client.Delete(ctx, changed)
 }
 
 // isReady reads the status as kubectl wait does.
-func isReady(fn *v1beta1.Function) bool {
+func isReady(object client.Object) bool {
+	fn, ok := object.(*v1beta1.Function)
+	if !ok {
+		return false
+	}
 	c := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady)
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == fn.Generation
 }
 
 var peak = regexp.MustCompile(`the compiler took (\d+) MiB`)
 
-// compile records what the builder says of itself: its duration in the status,
-// the memory of its largest process in the log.
-func (b *bench) compile(ctx context.Context, fn *v1beta1.Function) error {
+// compile records what the builder says of itself in a pod: its duration in the
+// status, the memory of its largest process in the log.
+func (b *bench) compile(ctx context.Context, ready client.Object) error {
+	// A Function may be ready before the kubelet has told how its build ended.
+	fn, err := await(ctx, b.client, ready.(*v1beta1.Function), &v1beta1.FunctionList{}, //nolint:forcetypeassert // as function makes it
+		func(fn *v1beta1.Function) bool { return isReady(fn) && fn.Status.Build != nil })
+	if err != nil {
+		return err
+	}
 	duration, err := time.ParseDuration(fn.Status.Build.Duration)
 	if err != nil {
 		return fmt.Errorf("reading the duration of the build: %w", err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/plane"
 )
 
 const (
@@ -30,15 +33,26 @@ const (
 )
 
 // crowd creates many objects, and counts them.
-type crowd struct{ client client.Client }
+type crowd struct {
+	client client.Client
 
-func newCrowd(config *rest.Config) (*crowd, error) {
+	// account has the rights of the operator, and no more.
+	account client.Client
+}
+
+func newCrowd(p *plane.Plane) (*crowd, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	return &crowd{c}, err
+	c, err := client.New(p.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	config := rest.CopyConfig(p.Config)
+	_, config.BearerToken = p.Upstream()
+	account, err := client.New(config, client.Options{Scheme: scheme, Mapper: c.RESTMapper()})
+	return &crowd{c, account}, err
 }
 
 // aSource is the source of a Function, of 4 KiB.
@@ -47,27 +61,39 @@ func aSource(n int) string {
 }
 
 // functions creates Functions in a namespace, numbered from one number to the one
-// before another, and after each of them copies of the model, if there is one.
-func (c *crowd) functions(ctx context.Context, ns string, from, to int, model []client.Object) error {
+// before another, and does something with each of them, if there is something.
+func (c *crowd) functions(ctx context.Context, ns string, from, to int, do func(*v1beta1.Function) error) error {
 	if err := c.namespace(ctx, ns); err != nil {
 		return err
 	}
 	return each(from, to, func(n int) error {
 		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("function-%d", n)}}
 		fn.Spec.Function = aSource(n)
-		if err := c.client.Create(ctx, fn); err != nil {
+		if err := c.client.Create(ctx, fn); err != nil || do == nil {
 			return err
 		}
-		for _, one := range model {
-			object := one.DeepCopyObject().(client.Object)
-			object.SetNamespace(ns)
-			object.SetName(strings.Replace(one.GetName(), "function-0", fn.Name, 1))
-			if err := c.client.Create(ctx, object); err != nil {
-				return err
-			}
-		}
-		return nil
+		return do(fn)
 	})
+}
+
+// copies writes for a Function what the operator has made for another one.
+func (c *crowd) copies(ctx context.Context, fn *v1beta1.Function, model []client.Object) error {
+	for _, one := range model {
+		text, err := json.Marshal(one)
+		if err != nil {
+			return err
+		}
+		object := one.DeepCopyObject().(client.Object)
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), "function-0", fn.Name)), object); err != nil {
+			return err
+		}
+		object.SetNamespace(fn.Namespace)
+		object.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(fn, v1beta1.GroupVersion.WithKind("Function"))})
+		if err := c.account.Create(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // model makes sure that there is a Function, waits until the operator has made
@@ -101,7 +127,6 @@ func (c *crowd) model(ctx context.Context) ([]client.Object, error) {
 		object.SetResourceVersion("")
 		object.SetUID("")
 		object.SetManagedFields(nil)
-		object.SetOwnerReferences(nil) // nobody would look after the copies
 	}
 	return model, nil
 }
@@ -131,6 +156,28 @@ func (c *crowd) complete(ctx context.Context, ns string, n int) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// left counts what carries the label of Functions with one of the names.
+func (c *crowd) left(ctx context.Context, ns string, names map[string]bool) (int, error) {
+	left := 0
+	for _, list := range append(lists(), &appsv1.ReplicaSetList{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}) {
+		partial := &metav1.PartialObjectMetadataList{}
+		gvk, err := c.client.GroupVersionKindFor(list)
+		if err != nil {
+			return 0, err
+		}
+		partial.SetGroupVersionKind(gvk)
+		if err := c.client.List(ctx, partial, client.InNamespace(ns), client.HasLabels{"goless.io/function"}); err != nil {
+			return 0, err
+		}
+		for _, object := range partial.Items {
+			if names[object.Labels["goless.io/function"]] {
+				left++
+			}
+		}
+	}
+	return left, nil
 }
 
 // serving tells whether so many Functions are ready, and shows how many are.

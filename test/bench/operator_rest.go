@@ -12,7 +12,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"goless.io/operator/api/v1beta1"
 	"goless.io/test/faults/plane"
 )
 
@@ -22,6 +25,9 @@ const (
 
 	// restart is how long an operator may take to be ready again.
 	restart = 20 * time.Second
+
+	// removal is how long the garbage collector may take for 1000 Functions.
+	removal = 10 * time.Minute
 )
 
 // rest counts what the operator asks for while nothing happens. That it watches
@@ -47,8 +53,8 @@ func (f *fleet) rest(ctx context.Context) error {
 	return nil
 }
 
-// restarted counts what the next operator writes when it finds everything as it
-// should be.
+// restarted measures how long the next operator takes to have looked at everything,
+// and counts what it writes when it finds everything as it should be.
 func (f *fleet) restarted(ctx context.Context) error {
 	f.operator.Kill()
 	if _, _, err := f.requests(); err != nil {
@@ -59,8 +65,44 @@ func (f *fleet) restarted(ctx context.Context) error {
 	}
 	time.Sleep(restart) // what happens in a time is what is measured
 	_, writes, err := f.requests()
+	if err != nil {
+		return err
+	}
 	f.add("operator.restart_writes", float64(writes), "writes", 1)
+
+	f.operator.Kill()
+	touched := []string{}
+	for n := 0; n < someFunctions; n += someFunctions / 20 {
+		touched = append(touched, fmt.Sprintf("function-%d", n))
+	}
+	port := []byte(fmt.Sprintf(`{"spec":{"serverPort":%d}}`, 8000+time.Now().Unix()%1000))
+	for _, name := range touched {
+		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name}}
+		if err := f.client.Patch(ctx, fn, client.RawPatch(types.MergePatchType, port)); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	if err := f.operator.Start(); err != nil {
+		return err
+	}
+	err = f.await(ctx, func() (bool, error) { return f.observed(ctx, touched) })
+	f.add("operator.restart_s", time.Since(began).Seconds(), "s", 1)
 	return err
+}
+
+// observed tells whether the operator has seen the latest spec of Functions.
+func (f *fleet) observed(ctx context.Context, names []string) (bool, error) {
+	for _, name := range names {
+		var fn v1beta1.Function
+		if err := f.client.Get(ctx, types.NamespacedName{Namespace: "fleet", Name: name}, &fn); err != nil {
+			return false, err
+		}
+		if fn.Status.ObservedGeneration != fn.Generation {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // unrelated measures how much memory the operator takes for what it has nothing
@@ -109,6 +151,32 @@ func (f *fleet) grow(ctx context.Context) error {
 		return err
 	}
 	return f.memory(ctx, "operator.rss_5000_mib")
+}
+
+// remove deletes 1000 Functions, and counts what is left of them.
+func (f *fleet) remove(ctx context.Context) error {
+	var all v1beta1.FunctionList
+	if err := f.client.List(ctx, &all, client.InNamespace("fleet")); err != nil {
+		return err
+	}
+	gone := all.Items[:min(len(all.Items), someFunctions)]
+	names := map[string]bool{}
+	for _, fn := range gone {
+		names[fn.Name] = true
+	}
+	began := time.Now()
+	if err := each(0, len(gone), func(n int) error { return f.client.Delete(ctx, &gone[n]) }); err != nil {
+		return err
+	}
+	left := 0
+	err := f.await(ctx, func() (bool, error) {
+		var err error
+		left, err = f.left(ctx, "fleet", names)
+		return left == 0 || time.Since(began) > removal, err
+	})
+	f.add("operator.delete1000_s", time.Since(began).Seconds(), "s", 1)
+	f.add("operator.delete1000_left", float64(left), "objects", 1)
+	return err
 }
 
 // memory measures what the operator has resident when it is at rest.

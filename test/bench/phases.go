@@ -2,66 +2,215 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// phases are the steps of a Function's first pod, in their order, each with how
-// the API tells that it is over. The API learns of the end of a container from
-// the kubelet, which looks once a second: that wait is part of the phase.
-var phases = []struct {
-	name string
-	over func(*corev1.Pod) bool
-}{
-	{"1-pod-created", func(*corev1.Pod) bool { return true }},
-	{"2-build-started", func(pod *corev1.Pod) bool {
-		s := pod.Status.InitContainerStatuses
-		return len(s) > 0 && (s[0].State.Running != nil || s[0].State.Terminated != nil)
-	}},
-	{"3-build-ended", func(pod *corev1.Pod) bool {
-		s := pod.Status.InitContainerStatuses
-		return len(s) > 0 && s[0].State.Terminated != nil
-	}},
-	{"4-function-started", func(pod *corev1.Pod) bool {
-		s := pod.Status.ContainerStatuses
-		return len(s) > 0 && s[0].State.Running != nil
-	}},
-	{"5-pod-ready", func(pod *corev1.Pod) bool {
-		s := pod.Status.ContainerStatuses
-		return len(s) > 0 && s[0].Ready
-	}},
+// A phase is a step on the way to a first answer. It is over at the time of a
+// line in a log: of the first one that matches, or of the last one.
+//
+// In the patterns, NS and NAME stand for what is deployed, POD, FUNCTION and BUILD
+// for its pod and the ids of its containers, and KEY for how the build service calls
+// its binary.
+type phase struct {
+	name    string
+	log     string
+	pattern string
+	last    bool
 }
 
-// watchPhases records how long each phase of the pod of a Function takes, the
-// first one since started. The channel is closed after the last one.
-func (b *bench) watchPhases(ctx context.Context, function string, started time.Time) (<-chan struct{}, error) {
-	events, err := b.client.Watch(ctx, &corev1.PodList{},
-		client.InNamespace(b.namespace), client.MatchingLabels{"goless.io/function": function})
-	if err != nil {
-		return nil, err
+// phases are in their order. Most subjects lack some of them.
+var phases = []phase{
+	{name: "source-stored", log: "audit", pattern: `"verb":"create".*"resource":"functions","namespace":"NS","name":"NAME"`},
+	{name: "source-ordered", log: "service", pattern: `ordered KEY`},
+	{name: "source-compiled", log: "service", pattern: `compiled KEY`},
+	{name: "source-linked", log: "service", pattern: `linked KEY`},
+	{name: "deployment-stored", log: "audit", pattern: `"verb":"(create|patch)".*"resource":"deployments","namespace":"NS","name":"NAME"`},
+	{name: "pod-stored", log: "audit", pattern: `"verb":"create".*"resource":"pods","namespace":"NS","apiVersion"`},
+	{name: "pod-scheduled", log: "audit", pattern: `"verb":"create".*"resource":"pods","namespace":"NS","name":"POD".*"subresource":"binding"`},
+	{name: "pod-seen-by-kubelet", log: "kubelet", pattern: `SyncLoop ADD.*NS/POD"`},
+	{name: "sandbox-begun", log: "containerd", pattern: `RunPodSandbox for name:\\"POD\\"`},
+	{name: "sandbox-ready", log: "containerd", pattern: `RunPodSandbox for name:\\"POD\\".*returns sandbox id`},
+	{name: "build-started", log: "containerd", pattern: `StartContainer for \\"BUILD\\" returns`},
+	{name: "build-ended", log: "containerd", pattern: `container exit event container_id:\\"BUILD\\"`},
+	{name: "function-started", log: "containerd", pattern: `StartContainer for \\"FUNCTION\\" returns`},
+	{name: "binary-fetched", log: "service", pattern: `fetched KEY`},
+	{name: "function-serving", log: "pod", pattern: `"msg":"serving"`},
+	{name: "function-seen-by-kubelet", log: "kubelet", pattern: `ContainerStarted","Data":"FUNCTION"`},
+	{name: "first-good-probe", log: "kubelet", pattern: `SyncLoop \(probe\)" probe="readiness" status="ready" pod="NS/POD"`},
+	{name: "pod-ready-stored", log: "audit", pattern: `"verb":"patch".*"resource":"pods","namespace":"NS","name":"POD".*"subresource":"status"`, last: true},
+}
+
+// A trail is what the logs of the cluster tell of one first start.
+type trail struct {
+	bench   *bench
+	subject subject
+	object  client.Object
+	started time.Time
+	files   map[string]*logFile // those of the cluster's own daemons
+}
+
+// follow begins the trail of what is about to be created. Only a cluster whose
+// daemons' logs are on this machine has trails; others have nil ones.
+func (b *bench) follow(_ context.Context, s subject, object client.Object) (*trail, error) {
+	audit := os.Getenv("GOLESS_CLUSTER_AUDIT_LOG")
+	if audit == "" {
+		return nil, nil
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer events.Stop()
-		next := 0
-		for event := range events.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok {
-				return
-			}
-			now := time.Now()
-			for next < len(phases) && phases[next].over(pod) {
-				b.record("phase."+phases[next].name, now.Sub(started).Seconds())
-				started = now
-				next++
-			}
-			if next == len(phases) {
-				return
+	t := &trail{bench: b, subject: s, object: object, files: map[string]*logFile{}}
+	logs := filepath.Dir(audit)
+	for name, file := range map[string]*logFile{
+		"audit":      {path: audit, stamp: auditStamp},
+		"containerd": {path: filepath.Join(logs, "containerd.log"), stamp: containerdStamp},
+		"kubelet":    {path: filepath.Join(logs, "kubelet.log"), stamp: kubeletStamp},
+	} {
+		if err := file.skip(); err != nil {
+			return nil, err
+		}
+		t.files[name] = file
+	}
+	t.started = time.Now()
+	return t, nil
+}
+
+// end records when each phase was over, since the trail began.
+func (t *trail) end(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	pod, err := t.pod(ctx)
+	if err != nil {
+		return err
+	}
+	logs := map[string][]entry{}
+	for name, file := range t.files {
+		if logs[name], err = file.entries(); err != nil {
+			return err
+		}
+	}
+	if logs["pod"], err = t.bench.podLog(ctx, pod.Namespace, pod.Name, "function", t.started); err != nil {
+		return err
+	}
+	work, err := t.bench.serviceLog(ctx, t.started)
+	if err != nil {
+		return err
+	}
+	for _, w := range work {
+		logs["service"] = append(logs["service"], w.entries()...)
+	}
+	names := strings.NewReplacer("NS", t.object.GetNamespace(), "NAME", t.object.GetName(), "POD", pod.Name,
+		"FUNCTION", containerID(pod.Status.ContainerStatuses), "BUILD", containerID(pod.Status.InitContainerStatuses), "KEY", binaryKey(pod))
+	for i, p := range phases {
+		pattern, err := regexp.Compile(names.Replace(p.pattern))
+		if err != nil {
+			return err
+		}
+		if at := p.over(pattern, logs[p.log]); !at.IsZero() {
+			t.bench.record(fmt.Sprintf("phase.%02d-%s.%s", i+1, p.name, t.subject.name), at.Sub(t.started).Seconds())
+		}
+	}
+	return nil
+}
+
+// over is the time of the line; the zero time where there is none.
+func (p phase) over(pattern *regexp.Regexp, log []entry) (at time.Time) {
+	for _, e := range log {
+		if pattern.MatchString(e.text) {
+			at = e.at
+			if !p.last {
+				break
 			}
 		}
-	}()
-	return done, nil
+	}
+	return at
+}
+
+// pod is the only one of what was deployed.
+func (t *trail) pod(ctx context.Context) (*corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := t.bench.client.List(ctx, &pods, client.InNamespace(t.object.GetNamespace())); err != nil {
+		return nil, err
+	}
+	for _, pod := range pods.Items {
+		if strings.HasPrefix(pod.Name, t.object.GetName()+"-") && pod.DeletionTimestamp == nil {
+			return &pod, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no pod of %s", t.object.GetName())
+}
+
+// containerID is the id of the only container, as containerd has it; a name that
+// nothing has where there is none.
+func containerID(statuses []corev1.ContainerStatus) string {
+	if len(statuses) == 0 {
+		return "none"
+	}
+	_, id, _ := strings.Cut(statuses[0].ContainerID, "://")
+	return id
+}
+
+// comparePhase adds the median of a phase, and that of the plain Deployment where
+// it has the same.
+func (b *bench) comparePhase(kind string) {
+	samples := b.samples[kind]
+	plain := b.samples[strings.TrimSuffix(kind, filepath.Ext(kind))+".plain"]
+	if len(plain) == 0 {
+		b.results.add(kind, median(samples), "s", len(samples))
+	} else {
+		b.results.addRatio(kind, median(samples), median(plain), "s", len(samples))
+	}
+}
+
+// phaseTable prints the phases one below the other, with a column for each
+// subject: when a phase was over, in milliseconds since the beginning.
+func (r results) phaseTable(w io.Writer) error {
+	cells, subjects := map[string]map[string]float64{}, map[string]bool{}
+	for _, one := range r {
+		parts := strings.Split(one.Name, ".")
+		if parts[0] != "phase" || len(parts) != 3 {
+			continue
+		}
+		if cells[parts[1]] == nil {
+			cells[parts[1]] = map[string]float64{}
+		}
+		cells[parts[1]][parts[2]] = one.Value * 1000
+		subjects[parts[2]] = true
+	}
+	columns := slices.Sorted(maps.Keys(subjects))
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "\nMILLISECONDS UNTIL\t%s\t\n", strings.Join(columns, "\t"))
+	for _, name := range slices.Sorted(maps.Keys(cells)) {
+		fmt.Fprintf(table, "%s", name)
+		for _, subject := range columns {
+			if at, ok := cells[name][subject]; ok {
+				fmt.Fprintf(table, "\t%.0f", at)
+			} else {
+				fmt.Fprintf(table, "\t-")
+			}
+		}
+		fmt.Fprintf(table, "\t\n")
+	}
+	return table.Flush()
+}
+
+// binaryKey is what the build service writes into its log for the binary of a pod;
+// what it never writes if the pod has none of its.
+func binaryKey(pod *corev1.Pod) string {
+	for _, v := range pod.Spec.Containers[0].Env {
+		if v.Name == "FUNCTION_BINARY" {
+			return v.Value[:12]
+		}
+	}
+	return "none"
 }

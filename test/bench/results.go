@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -88,9 +89,12 @@ func (r results) write(w io.Writer, file string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tVALUE\tUNIT\tBASELINE\tRATIO\tN")
 	for _, one := range r {
+		if strings.HasPrefix(one.Name, "phase.") {
+			continue // they have a table of their own
+		}
 		fmt.Fprintf(table, "%s\t%g\t%s\t%s\t%s\t%d\n", one.Name, one.Value, one.Unit, optional(one.Baseline), optional(one.Ratio), one.N)
 	}
-	if err := table.Flush(); err != nil {
+	if err := errors.Join(table.Flush(), r.phaseTable(w)); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(r, "", "  ")

@@ -1,15 +1,18 @@
 // Command plain is the baseline of the benchmarks: the function that they
-// measure, but compiled beforehand into an image of its own.
+// measure, but compiled beforehand into an image of its own. It answers with the
+// variable ANSWER.
 package main
 
 import (
 	"net/http"
+	"os"
 
 	"goless.io/runtime"
 )
 
 func main() {
+	answer := []byte(os.Getenv("ANSWER"))
 	runtime.Main(runtime.Function{Handler: func(w http.ResponseWriter, _ *http.Request) {
-		w.Write([]byte("hello")) //nolint:errcheck // as in the function that it stands beside
+		w.Write(answer) //nolint:errcheck // as in the function that it stands beside
 	}})
 }
