@@ -136,17 +136,17 @@ func (p prometheus) query(ctx context.Context, expression string) ([]sample, err
 	return data.Result, err
 }
 
-// eventually polls until the condition holds, for two minutes at most.
+// eventually polls until the condition holds, for five minutes at most.
 func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	for {
 		err := condition()
 		if err == nil {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Errorf("waited two minutes until %s: %v", what, err)
+			t.Errorf("waited five minutes until %s: %v", what, err)
 			return
 		}
 		select {
