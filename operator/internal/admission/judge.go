@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// most is how many Functions are looked at at the same time. Each takes some
-	// 20 MiB when it is of the largest size.
+	// most is how many requests are read at the same time. Each has up to 7 MiB, the
+	// Function as it was and as it shall be.
 	most = 2
 
 	// patience is how long a Function waits for its turn. The API server takes no

@@ -54,7 +54,7 @@ type keeper struct {
 	since time.Time
 
 	mu   sync.Mutex
-	said map[string]bool
+	said map[string]string // what was said last, by what it is about
 }
 
 // Start keeps the certificate until the context ends.
@@ -84,10 +84,10 @@ func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return reconcile.Result{RequeueAfter: raceRetry}, nil
 	case p.served == nil:
-		k.complain(err)
+		k.complain("writing", err)
 		return reconcile.Result{RequeueAfter: retry}, nil
 	case untrusted != nil:
-		k.complain(err)
+		k.complain("writing", err)
 		renewal = now.Add(retry)
 	default:
 		k.content()
@@ -123,6 +123,9 @@ func (k *keeper) pair(ctx context.Context, now time.Time) (p pair, renewal time.
 	}
 	p, broken := open(secret.Data, host, now)
 	if _, foreign := secret.Annotations[certManaged]; foreign {
+		if broken != nil {
+			broken = fmt.Errorf("cert-manager has left a certificate that is of no use, delete Secret %s to have another: %w", Name, broken)
+		}
 		return p, now.Add(glance), broken
 	}
 	if broken == nil && authentic(p.served, p.trusted) {
@@ -180,12 +183,13 @@ func (k *keeper) trust(ctx context.Context, p pair) error {
 	return nil
 }
 
-// complain says what keeps Functions from being judged, once for as long as it does.
-func (k *keeper) complain(err error) {
+// complain says what keeps Functions from being judged, once for as long as it
+// does. What is about one thing takes the place of what was said of it before.
+func (k *keeper) complain(about string, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if text := err.Error(); !k.said[text] {
-		k.said[text] = true
+	if text := err.Error(); k.said[about] != text {
+		k.said[about] = text
 		k.log.Info("Functions may not be judged when they are applied, and the reconciler does it alone", "because", text)
 	}
 }

@@ -27,7 +27,7 @@ import (
 // fail without the rights.
 func newKeeper(mgr manager.Manager, o Options) (*keeper, error) {
 	o.Life = cmp.Or(o.Life, year)
-	k := &keeper{options: o, log: mgr.GetLogger().WithName("admission"), said: map[string]bool{}}
+	k := &keeper{options: o, log: mgr.GetLogger().WithName("admission"), said: map[string]string{}}
 	named := fields.OneTermEqualSelector("metadata.name", Name)
 	own, err := cache.New(o.Config, cache.Options{
 		Scheme: mgr.GetScheme(),
@@ -76,7 +76,7 @@ func newKeeper(mgr manager.Manager, o Options) (*keeper, error) {
 // unwatched is told why a watch has ended.
 func (k *keeper) unwatched(ctx context.Context, r *toolscache.Reflector, err error) {
 	if apierrors.IsForbidden(err) {
-		k.complain(fmt.Errorf("watching: %w", err))
+		k.complain(r.TypeDescription(), fmt.Errorf("watching: %w", err))
 		return
 	}
 	toolscache.DefaultWatchErrorHandler(ctx, r, err)

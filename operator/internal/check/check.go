@@ -37,9 +37,16 @@ func Spec(fn *v1beta1.Function, s settings.Settings) Verdict {
 	return Verdict{Spec: spec(fn), Excess: ceilings(fn, s)}
 }
 
+// parsing holds what is looked at now. A hostile source of the largest size takes 30
+// MiB for as long as that takes, and more of them at the same time than there are
+// processors would be ready no sooner.
+var parsing = make(chan struct{}, 2)
+
 // Source parses and never compiles: there are short sources that keep a type
 // checker busy for ever.
 func Source(fn *v1beta1.Function) *handler.Error {
+	parsing <- struct{}{}
+	defer func() { <-parsing }() // after a panic too
 	_, err := handler.Parse(handler.Filename, []byte(fn.Spec.Function))
 	refused, _ := errors.AsType[*handler.Error](err)
 	return refused

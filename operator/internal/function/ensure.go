@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -50,6 +51,8 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 		_, _ = withoutData(live)         // as in the cache; it cannot fail
 	}
 	switch {
+	case apierrors.IsNotFound(err):
+		return r.createPlainly(ctx, want)
 	case err != nil:
 		return fmt.Errorf("reading %s %q: %w", kind, key.Name, err)
 	case live.GetDeletionTimestamp() != nil, ofPredecessor(live, fn):
@@ -128,8 +131,9 @@ func ofPredecessor(obj client.Object, fn *v1beta1.Function) bool {
 
 // create fails with a conflict when the object exists, because no object has the
 // version that it names. The server does not compare versions where there is
-// nothing to compare with. A plain create would own the fields in another way than
-// an apply, those with defaults too, and take two more writes to set that right.
+// nothing to compare with: so does Kubernetes 1.36, and nothing says that it must.
+// A plain create would own the fields in another way than an apply, those with
+// defaults too, and take two more writes to set that right.
 func create[A applyConfiguration[A]](ctx context.Context, r *Reconciler, want A) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
@@ -142,10 +146,25 @@ func create[A applyConfiguration[A]](ctx context.Context, r *Reconciler, want A)
 	return r.Client.Apply(ctx, copied.WithResourceVersion(versionOfNone), client.ForceOwnership)
 }
 
+// createPlainly is for a server that finds the version wrong even where there is no
+// object. It sends the very fields of the apply configuration; a typed object would
+// add its zero values to them.
+func (r *Reconciler) createPlainly(ctx context.Context, want any) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
+	if err != nil {
+		return err
+	}
+	object := &unstructured.Unstructured{Object: content}
+	if err := r.Client.Create(ctx, object, unawaited); err != nil {
+		return fmt.Errorf("creating %s %q: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
 // versionOfNone is older than everything: the first revision of etcd is empty.
 const versionOfNone = "1"
 
-// ownByApply makes the fields that replace wrote belong to our applies. They
+// ownByApply makes the fields that a create or replace wrote belong to our applies. They
 // would be owned twice otherwise, and an apply that leaves one out could not
 // remove it.
 func (r *Reconciler) ownByApply(ctx context.Context, live client.Object) error {

@@ -196,6 +196,9 @@ func exchangeOperator(t *testing.T, s settings.Settings, log *writeLog) {
 
 // writeLog keeps the operator's requests: those that are no reads, and the reads.
 type writeLog struct {
+	// answer may answer a request in the place of the API server.
+	answer func(*http.Request) (*http.Response, error)
+
 	mu         sync.Mutex
 	seen, read []string
 }
@@ -209,6 +212,11 @@ func (l *writeLog) wrap(next http.RoundTripper) http.RoundTripper {
 			l.read = append(l.read, r.URL.Path)
 		}
 		l.mu.Unlock()
+		if l.answer != nil {
+			if response, err := l.answer(r); response != nil || err != nil {
+				return response, err
+			}
+		}
 		return next.RoundTrip(r)
 	})
 }
