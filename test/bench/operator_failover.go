@@ -56,7 +56,7 @@ func (f *fleet) failoverOnce(ctx context.Context, pair [2]*plane.Process, end fu
 	if err := pair[0].Start(); err != nil {
 		return 0, err
 	}
-	if _, err := f.written(ctx, 2*n); err != nil {
+	if _, err := f.firstWrite(ctx, 2*n); err != nil {
 		return 0, err
 	}
 	if err := pair[1].Start(); err != nil {
@@ -65,7 +65,7 @@ func (f *fleet) failoverOnce(ctx context.Context, pair [2]*plane.Process, end fu
 	time.Sleep(3 * time.Second) // the second one asks for the lease every two seconds
 	began := time.Now()
 	end(pair[0])
-	first, err := f.written(ctx, 2*n+1)
+	first, err := f.firstWrite(ctx, 2*n+1)
 	if err != nil {
 		return 0, err
 	}
@@ -78,9 +78,9 @@ func (f *fleet) failoverOnce(ctx context.Context, pair [2]*plane.Process, end fu
 	return first.Sub(began), nil
 }
 
-// written changes a Function, and returns when an operator first wrote because of
+// firstWrite changes a Function, and returns when an operator first wrote because of
 // that.
-func (f *fleet) written(ctx context.Context, n int) (first time.Time, err error) {
+func (f *fleet) firstWrite(ctx context.Context, n int) (first time.Time, err error) {
 	fn := &v1beta1.Function{}
 	if err := f.client.Get(ctx, types.NamespacedName{Namespace: "fleet", Name: "function-0"}, fn); err != nil {
 		return first, err
