@@ -72,7 +72,7 @@ func TestRestored(t *testing.T) {
 		tr.settle()
 	}
 	changed.must(h.plane.Restore(t.Context()))
-	changed.must(h.rewitness())
+	changed.must(h.renew())
 	for i, tr := range []*trial{changed, deleted} {
 		t.Run([]string{"changed since", "deleted since"}[i], func(t *testing.T) {
 			tr := tr.in(t)
@@ -174,7 +174,7 @@ func TestNoKind(t *testing.T) {
 		return nil
 	})
 	tr.must(h.plane.Install(t.Context()))
-	tr.must(h.rewitness())
+	tr.must(h.renew())
 	tr.begin()
 	ready(tr)
 	tr.settle()

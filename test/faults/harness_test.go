@@ -26,8 +26,9 @@ type harness struct {
 	client  client.Client // of somebody who may do everything
 	witness *witness
 
-	// rewitness forgets what was seen, for when the order of versions is broken.
-	rewitness func() error
+	// renew starts the node and the witness anew, which forget what they saw, for
+	// when the order of versions is broken.
+	renew func() error
 
 	audit *audit
 	wire  *wire.Wire
@@ -52,9 +53,6 @@ func newHarness(ctx context.Context, assets, repo string) (_ *harness, err error
 			p.Stop()
 		}
 	}()
-	if err := kubelet.Start(ctx, p.Config); err != nil {
-		return nil, err
-	}
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
 		return nil, err
@@ -79,11 +77,15 @@ func newHarness(ctx context.Context, assets, repo string) (_ *harness, err error
 		plane: p, client: c, audit: &audit{events: map[string][]plane.Event{}}, wire: line, operator: process,
 		references: map[*scenario]*reference{}, scratches: map[string]state{},
 	}
-	h.rewitness = func() (err error) {
-		h.witness, err = newWitness(ctx, p.Config)
-		return err
+	stop := func() {}
+	h.renew = func() (err error) {
+		stop()
+		var now context.Context
+		now, stop = context.WithCancel(ctx)
+		h.witness, err = newWitness(now, p.Config)
+		return errors.Join(err, kubelet.Start(now, p.Config))
 	}
-	return h, errors.Join(h.rewitness(), process.Start())
+	return h, errors.Join(h.renew(), process.Start())
 }
 
 func (h *harness) close() {

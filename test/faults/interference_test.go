@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,6 +32,9 @@ func TestHangingWebhook(t *testing.T) {
 	other.begin()
 	s.act(other)
 	other.judge(want)
+	if other.took() > 9*time.Second {
+		t.Errorf("a Function that nothing is wrong with took %s", other.took())
+	}
 	table.note(t, "bystander", true, other)
 	tr.await(tr.reason(v1beta1.ReasonApplyFailed))
 	remove()
@@ -50,7 +54,7 @@ func (tr *trial) hangAdmission() (remove func()) {
 	hook := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: tr.ns}}
 	hook.Webhooks = []admissionv1.ValidatingWebhook{{
 		Name: "hangs.example.com", ClientConfig: admissionv1.WebhookClientConfig{URL: &url},
-		TimeoutSeconds: new(int32(2)), FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone),
+		TimeoutSeconds: new(int32(10)), FailurePolicy: new(admissionv1.Fail), SideEffects: new(admissionv1.SideEffectClassNone),
 		AdmissionReviewVersions: []string{"v1"},
 		NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": tr.ns}},
 		Rules: []admissionv1.RuleWithOperations{{
@@ -93,12 +97,14 @@ func TestFinalizers(t *testing.T) {
 			}
 			finalize(`{"metadata":{"finalizers":["example.com/wait"]}}`)
 			tr.must(world(t).client.Delete(t.Context(), object.DeepCopy()))
+			deleted := time.Now()
 			tr.settle()
 			if i == 0 {
 				tr.change(replicas(2)) // nothing can come of it yet
 				tr.settle()
 				tr.change(replicas(1))
 			}
+			tr.unwritten(kind, deleted)
 			if now := world(t).witness.live(kind, tr.ns, object.GetName()); now == nil || now.GetUID() != object.GetUID() {
 				t.Fatalf("the %s ended although it has a finalizer", kind)
 			}
@@ -112,6 +118,16 @@ func TestFinalizers(t *testing.T) {
 			tr.untouched()
 			world(t).unbroken(t)
 		})
+	}
+}
+
+// unwritten fails the test if the operator has written objects of a kind since.
+func (tr *trial) unwritten(kind string, since time.Time) {
+	tr.t.Helper()
+	for _, event := range world(tr.t).audit.of(tr.t, tr.ns) {
+		if event.IsWrite() && event.ObjectRef.Resource == strings.ToLower(kind)+"s" && event.RequestReceivedTimestamp.After(since) {
+			tr.t.Errorf("the operator writes what is ending: %s", event.String())
+		}
 	}
 }
 

@@ -48,6 +48,8 @@ func (tr *trial) oracles() {
 	tr.untouched()
 	tr.truth()
 	tr.uninterrupted()
+	tr.reachable()
+	tr.unblamed()
 	for _, request := range world(tr.t).audit.forbidden(tr.t, tr.ns) {
 		if !tr.outage {
 			tr.t.Errorf("the operator lacks a right: %s", request)

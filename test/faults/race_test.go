@@ -1,10 +1,12 @@
 package faults
 
 import (
+	"encoding/json"
 	"sync"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,9 +24,9 @@ var races = []struct {
 	kind           string // of the object that takes the place
 	reason         string // Ready's while it is there; empty where the Function can do without
 }{
-	{"create Deployment", nothing, func(tr *trial) { tr.create() }, "create", "deployments", "Deployment", v1beta1.ReasonNotOwned},
-	{"create Service", nothing, func(tr *trial) { tr.create() }, "create", "services", "Service", v1beta1.ReasonServiceConflict},
-	{"create ConfigMap", nothing, func(tr *trial) { tr.create() }, "create", "configmaps", "ConfigMap", v1beta1.ReasonNotOwned},
+	{"create Deployment", nothing, func(tr *trial) { tr.create() }, "apply", "deployments", "Deployment", v1beta1.ReasonNotOwned},
+	{"create Service", nothing, func(tr *trial) { tr.create() }, "apply", "services", "Service", v1beta1.ReasonServiceConflict},
+	{"create ConfigMap", nothing, func(tr *trial) { tr.create() }, "apply", "configmaps", "ConfigMap", v1beta1.ReasonNotOwned},
 	{"apply Deployment", ready, func(tr *trial) { tr.change(source(second)) }, "apply", "deployments", "Deployment", v1beta1.ReasonNotOwned},
 	{"delete Service", ready, func(tr *trial) { tr.change(service("other")) }, "delete", "services", "Service", ""},
 	{"delete ConfigMap", ready, func(tr *trial) { tr.change(source(second)) }, "delete", "configmaps", "ConfigMap", ""},
@@ -58,6 +60,9 @@ func TestRaces(t *testing.T) {
 			tr.done = time.Now()
 			tr.untouched()
 			world(t).unbroken(t)
+			for _, request := range world(t).audit.forbidden(t, tr.ns) {
+				t.Errorf("only the fence kept the operator from it: %s", request)
+			}
 			if race.reason == "" {
 				return
 			}
@@ -84,13 +89,13 @@ func TestTwin(t *testing.T) {
 	for _, when := range []struct {
 		name         string
 		prepare, act func(*trial)
-		nth          int // status
+		status       func(wire.Request) bool // that is being told
 	}{
-		{"new", nothing, func(tr *trial) { tr.create() }, 1},
-		{"ready", nothing, func(tr *trial) { tr.create() }, 2},
-		{"changed", ready, func(tr *trial) { tr.change(source(third)) }, 1},
-		{"scaled", ready, func(tr *trial) { tr.change(replicas(3)) }, 1},
-		{"invalid", ready, func(tr *trial) { tr.change(source(invalid)) }, 1},
+		{"new", nothing, func(tr *trial) { tr.create() }, anyStatus},
+		{"ready", nothing, func(tr *trial) { tr.create() }, saysReady},
+		{"changed", ready, func(tr *trial) { tr.change(source(third)) }, anyStatus},
+		{"scaled", ready, func(tr *trial) { tr.change(replicas(3)) }, saysReady},
+		{"invalid", ready, func(tr *trial) { tr.change(source(invalid)) }, anyStatus},
 	} {
 		t.Run(when.name, func(t *testing.T) {
 			tr := newTrial(t)
@@ -98,13 +103,7 @@ func TestTwin(t *testing.T) {
 			defer func() { table.note(t, "twin", true, tr) }()
 			when.prepare(tr)
 			tr.settle()
-			n := 0
-			tr.duringWhich(func(r wire.Request) bool {
-				if r.Verb == "patch" && r.Resource == "functions/status" {
-					n++
-				}
-				return n == when.nth
-			}, when.act, func(string) {
+			tr.duringWhich(when.status, when.act, func(string) {
 				tr.remove()
 				tr.await(func() error {
 					if tr.fn() != nil {
@@ -122,11 +121,21 @@ func TestTwin(t *testing.T) {
 	}
 }
 
+func anyStatus(r wire.Request) bool { return r.Verb == "patch" && r.Resource == "functions/status" }
+
+// saysReady is a status that says that the Function is ready.
+func saysReady(r wire.Request) bool {
+	var patch v1beta1.Function
+	return anyStatus(r) && json.Unmarshal(r.Body, &patch) == nil && meta.IsStatusConditionTrue(patch.Status.Conditions, v1beta1.ConditionReady)
+}
+
 // during does something between the decision for the first such write and its
-// arrival. It returns the name of what is written.
+// arrival; to create is to apply. It returns the name of what is written.
 func (tr *trial) during(verb, resource string, act func(*trial), do func(name string)) string {
 	tr.t.Helper()
-	return tr.duringWhich(func(r wire.Request) bool { return r.Verb == verb && r.Resource == resource }, act, do)
+	return tr.duringWhich(func(r wire.Request) bool {
+		return r.Resource == resource && (r.Verb == verb || verb == "apply" && r.Verb == "create")
+	}, act, do)
 }
 
 func (tr *trial) duringWhich(which func(wire.Request) bool, act func(*trial), do func(name string)) (name string) {

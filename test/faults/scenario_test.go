@@ -62,7 +62,14 @@ var scenarios = []*scenario{
 		tr.await(tr.reason(v1beta1.ReasonCompileFailed))
 		tr.change(source(second))
 	}, scratch: source(second)},
+	{name: "taken", prepare: ready, act: func(tr *trial) {
+		tr.unowned = true
+		tr.change(service("decoy"))
+		tr.await(tr.reason(v1beta1.ReasonServiceConflict))
+		tr.change(service("other"))
+	}, scratch: service("other")},
 	{name: "conflict", prepare: nothing, act: func(tr *trial) {
+		tr.unowned = true
 		taken := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: "taken"}}
 		taken.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 		tr.must(world(tr.t).client.Create(tr.t.Context(), taken))

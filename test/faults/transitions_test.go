@@ -62,6 +62,7 @@ func TestTransitions(t *testing.T) {
 	}
 	r := random()
 	tr := newTrial(t)
+	tr.unowned = true // now and then
 	tr.create()
 	tr.awaitReady()
 	for step := range steps {

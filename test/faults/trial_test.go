@@ -34,6 +34,7 @@ type trial struct {
 	slow bool // waits after each step of what users do
 
 	deleted bool // the Function, at least once
+	unowned bool // something is somebody else's on purpose
 	outage  bool // the API server was started anew, and forbids everything at first
 	decoy   []client.Object
 	begun   time.Time // when the faults began

@@ -1,15 +1,18 @@
 package faults
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -100,18 +103,75 @@ func contradiction(fn *v1beta1.Function) error {
 }
 
 // uninterrupted fails the test if a Deployment that served had no ready replica
-// while it should have had some.
+// while it should have had some. What was to be stopped ends once, even if it is
+// to go on by then.
 func (tr *trial) uninterrupted() {
 	tr.t.Helper()
 	var before appsv1.Deployment
+	stopping := false
 	for _, v := range world(tr.t).witness.of("Deployment", tr.ns, subject) {
 		var d appsv1.Deployment
 		tr.must(runtime.DefaultUnstructuredConverter.FromUnstructured(v.Object, &d))
-		if d.UID == before.UID && *d.Spec.Replicas > 0 && *before.Spec.Replicas > 0 &&
-			d.Status.ReadyReplicas == 0 && before.Status.ReadyReplicas > 0 {
-			tr.t.Errorf("%s: the function did not serve at version %d of its Deployment", tr.ns, number(v))
+		stopped := *d.Spec.Replicas == 0
+		stopping = stopping && d.UID == before.UID || stopped
+		if d.Status.ReadyReplicas == 0 {
+			if d.UID == before.UID && before.Status.ReadyReplicas > 0 && !stopping {
+				tr.t.Errorf("%s: the function did not serve at version %d of its Deployment", tr.ns, number(v))
+			}
+			stopping = stopped
 		}
 		before = d
+	}
+}
+
+// reachable fails the test if the Function ever had no Service after it had one.
+func (tr *trial) reachable() {
+	tr.t.Helper()
+	ended := tr.ends()
+	services := world(tr.t).witness.ofKind("Service", tr.ns)
+	slices.SortFunc(services, func(a, b version) int { return cmp.Compare(number(a), number(b)) })
+	live := map[types.UID]int{} // by Function
+	seen := map[types.UID]bool{}
+	for _, v := range services {
+		ref := metav1.GetControllerOf(v)
+		if ref == nil || ref.Kind != "Function" || v.lost || seen[v.GetUID()] && !v.deleted {
+			continue
+		}
+		seen[v.GetUID()] = true
+		if !v.deleted {
+			live[ref.UID]++
+			continue
+		}
+		live[ref.UID]--
+		if end, over := ended[ref.UID]; live[ref.UID] == 0 && (!over || number(v) < end) {
+			tr.t.Errorf("%s: the function had no Service at version %d", tr.ns, number(v))
+		}
+	}
+}
+
+// ends are the versions at which Functions were deleted.
+func (tr *trial) ends() map[types.UID]int64 {
+	tr.t.Helper()
+	ended := map[types.UID]int64{}
+	for _, v := range world(tr.t).witness.of("Function", tr.ns, subject) {
+		if v.deleted || v.GetDeletionTimestamp() != nil {
+			ended[v.GetUID()] = cmp.Or(ended[v.GetUID()], number(v))
+		}
+	}
+	return ended
+}
+
+// unblamed fails the test if the Function ever said that what it needs is somebody
+// else's, where nothing was. What a namesake has left behind is about to go.
+func (tr *trial) unblamed() {
+	tr.t.Helper()
+	for _, v := range world(tr.t).witness.of("Function", tr.ns, subject) {
+		fn := tr.typed(v.Object)
+		ready := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady)
+		if !tr.unowned && ready != nil && (ready.Reason == v1beta1.ReasonNotOwned || ready.Reason == v1beta1.ReasonServiceConflict) {
+			tr.t.Errorf("%s: version %d blames somebody: %s", tr.ns, number(v), ready.Message)
+			return
+		}
 	}
 }
 

@@ -23,6 +23,7 @@ var witnessed = map[string]string{
 type version struct {
 	*unstructured.Unstructured
 	deleted bool // it is the last one, and the object is gone
+	lost    bool // and nobody saw when
 }
 
 // witness records every version of every object, in order.
@@ -63,14 +64,15 @@ func newWitness(ctx context.Context, config *rest.Config) (*witness, error) {
 }
 
 func (w *witness) note(obj any, deleted bool) {
-	if lost, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-		obj = lost.Obj
+	unknown, lost := obj.(toolscache.DeletedFinalStateUnknown)
+	if lost {
+		obj = unknown.Obj
 	}
 	object := obj.(*unstructured.Unstructured)
 	key := object.GetKind() + "/" + object.GetNamespace() + "/" + object.GetName()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.versions[key] = append(w.versions[key], version{object, deleted})
+	w.versions[key] = append(w.versions[key], version{object, deleted, lost})
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
@@ -80,6 +82,19 @@ func (w *witness) of(kind, namespace, name string) []version {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.versions[kind+"/"+namespace+"/"+name])
+}
+
+// ofKind are all versions of all objects of a kind in a namespace, those of each
+// object in order.
+func (w *witness) ofKind(kind, namespace string) (all []version) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for key, versions := range w.versions {
+		if strings.HasPrefix(key, kind+"/"+namespace+"/") {
+			all = append(all, versions...)
+		}
+	}
+	return all
 }
 
 // live is an object as it is now, nil if there is none.

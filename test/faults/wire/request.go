@@ -22,6 +22,9 @@ type Request struct {
 	// Namespace and Name are empty where the request has none. A creation has the
 	// name of the new object, as far as its body is JSON.
 	Namespace, Name string
+
+	// Body is what is sent. An Injector may look at it; it is not kept.
+	Body []byte
 }
 
 // Write tells whether the request asks for a change.
@@ -32,7 +35,7 @@ func (r Request) String() string {
 }
 
 func parse(r *http.Request, body []byte) Request {
-	request := Request{Time: time.Now()}
+	request := Request{Time: time.Now(), Body: body}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
 	case len(parts) >= 2 && parts[0] == "api":

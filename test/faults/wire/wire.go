@@ -148,7 +148,9 @@ func (w *Wire) choose(request Request) Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if request.Verb != "watch" {
-		w.log = append(w.log, request)
+		logged := request
+		logged.Body = nil
+		w.log = append(w.log, logged)
 	}
 	if w.injector == nil {
 		return nil
