@@ -67,7 +67,7 @@ func NewClient(url string, keys *Keys) *Client {
 			TLSHandshakeTimeout:   5 * time.Second,
 			ResponseHeaderTimeout: silence,
 			MaxIdleConnsPerHost:   16,
-			IdleConnTimeout:       time.Minute,
+			IdleConnTimeout:       15 * time.Second, // before the service does
 		}},
 	}
 }

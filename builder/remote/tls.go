@@ -30,6 +30,9 @@ func (k *Keys) ServerTLS() (*tls.Config, error) {
 	}, nil
 }
 
+// ErrSeed says that who answers has another seed.
+var ErrSeed = errors.New("this is not the build service, or it has another seed: restart what was started with an old Secret goless-build")
+
 // ClientTLS accepts servers that have the seed, by whatever name and whenever.
 func (k *Keys) ClientTLS() *tls.Config {
 	want := k.private.Public().(ed25519.PublicKey)
@@ -38,7 +41,7 @@ func (k *Keys) ClientTLS() *tls.Config {
 		InsecureSkipVerify: true, // what follows takes its place
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if got, ok := state.PeerCertificates[0].PublicKey.(ed25519.PublicKey); !ok || !want.Equal(got) {
-				return errors.New("this is not the build service, or it has another seed: restart what was started with an old Secret goless-build")
+				return ErrSeed
 			}
 			return nil
 		},

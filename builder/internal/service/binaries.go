@@ -3,7 +3,7 @@ package service
 import (
 	"context"
 	"crypto/subtle"
-	"encoding/base64"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -22,8 +22,8 @@ const (
 	// peerHeader marks a request of another replica, which is not passed on.
 	peerHeader = "Goless-Peer"
 
-	// reportHeader gives the report, in base64, to another replica.
-	reportHeader = "Goless-Report"
+	// recordHeader gives the record to another replica.
+	recordHeader = "Goless-Record"
 )
 
 // authorized compares tokens in a time that does not depend on them.
@@ -36,6 +36,11 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	key := r.PathValue("key")
 	if !s.authorized(r, s.config.Keys.Capability(key)) {
 		http.Error(w, "this token does not fetch this binary", http.StatusForbidden)
+		return
+	}
+	// Without a body nothing has to be read, but that the client goes away.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); r.ContentLength != 0 || err != nil {
+		http.Error(w, "a question has no body", http.StatusBadRequest)
 		return
 	}
 	byPeer := r.Header.Get(peerHeader) != ""
@@ -52,8 +57,8 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	header.Set(remote.SignatureHeader, found.Signature)
 	header.Set("Content-Type", "application/octet-stream")
 	header.Set("Content-Length", strconv.FormatInt(found.Size, 10))
-	if byPeer {
-		header.Set(reportHeader, base64.StdEncoding.EncodeToString(found.Report))
+	if encoded, err := found.header(); byPeer && err == nil {
+		header.Set(recordHeader, encoded)
 	}
 	waited := time.Since(asked)
 	sent, err := io.Copy(&patient{w, http.NewResponseController(w)}, file)
@@ -77,29 +82,38 @@ func preferredWait(r *http.Request) time.Duration {
 // be before ctx ends. Whoever waits for it keeps its build going. With peers, the
 // other replicas are asked for what is not built here.
 func (s *Service) await(ctx context.Context, key string, peers bool) (*os.File, record) {
-	for {
+	for ctx.Err() == nil && !s.ended() {
 		news := s.news.wait()
-		file, found, err := s.store.open(key)
-		if err == nil {
+		if file, found, known := s.look(key); known {
 			return file, found
-		}
-		if failed, ok := s.store.find(key); ok && !failed.built() {
-			return nil, failed
 		}
 		if going := s.builds.join(key); going != nil {
 			s.wait(ctx, going.done)
 			s.builds.leave(key, going)
-		} else {
-			if peers {
-				defer s.ask(key)()
-				peers = false
-			}
-			s.wait(ctx, news)
+			continue
 		}
-		if ctx.Err() != nil || s.ended() {
-			return nil, record{}
+		if peers {
+			defer s.ask(key)()
+			peers = false
 		}
+		s.wait(ctx, news)
 	}
+	file, found, _ := s.look(key)
+	return file, found
+}
+
+// look returns what the store knows about a binary: it, or only that there is none
+// because the source is at fault.
+func (s *Service) look(key string) (file *os.File, found record, known bool) {
+	file, found, err := s.store.open(key)
+	if err == nil {
+		return file, found, true
+	}
+	if errors.Is(err, errSpoiled) {
+		s.config.Log.Warn("a binary was dropped", "key", short(key), "error", err)
+	}
+	found, known = s.store.find(key)
+	return nil, found, known && !found.built()
 }
 
 // wait returns when something is done, when ctx ends, or the service does.
@@ -107,7 +121,7 @@ func (s *Service) wait(ctx context.Context, done <-chan struct{}) {
 	select {
 	case <-done:
 	case <-ctx.Done():
-	case <-s.stopping:
+	case <-s.life.Done():
 	}
 }
 
@@ -118,8 +132,7 @@ func (s *Service) explain(w http.ResponseWriter, key string) {
 		return
 	}
 	message := "not known here: the operator sends the source again"
-	if going := s.builds.join(key); going != nil {
-		s.builds.leave(key, going)
+	if s.builds.has(key) {
 		message = "still compiling"
 	} else if known, ok := s.store.find(key); ok && !known.built() {
 		message = string(builder.CompileFailed) + ": the source does not compile, see the status of the Function"

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"goless.io/builder"
+	"goless.io/builder/handler"
 	"goless.io/builder/remote"
 )
 
@@ -67,7 +68,7 @@ func (s *Service) askBeside(ctx context.Context, key string) (_ context.Context,
 // has ended.
 func (s *Service) build(ctx context.Context, f *flight, key string, o remote.Order, waited time.Duration) json.RawMessage {
 	started := time.Now()
-	report := s.result(ctx, s.builder(f, o), key, o.Source)
+	report := s.result(ctx, s.builder(f, o), key, o)
 	if report.Reason == builder.BuildOutOfMemory && o.Memory > s.config.MaxMemory {
 		report.Message += fmt.Sprintf("; the build service allows no more than %d MiB, so Shared is not for this one", s.config.MaxMemory>>20)
 	}
@@ -126,7 +127,7 @@ func (s *Service) builder(f *flight, o remote.Order) *builder.Builder {
 }
 
 // result builds and keeps what came of it, if it would come of it again.
-func (s *Service) result(ctx context.Context, b *builder.Builder, key, source string) (report builder.Report) {
+func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o remote.Order) (report builder.Report) {
 	started := time.Now()
 	failed := func(err error) builder.Report { return builder.NewReport(b, time.Since(started), err) }
 	defer func() {
@@ -140,29 +141,39 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key, source st
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // the next process does it otherwise
 	binary := filepath.Join(dir, "server")
-	built, err := b.Build(ctx, []byte(source), binary)
+	built, err := b.Build(ctx, []byte(o.Source), binary)
 	report = failed(err)
 	switch report.Reason {
 	case builder.Built:
 		report.Warnings = built.Warnings
-		if err := s.keep(key, report, binary); err != nil {
+		if err := s.keep(key, o.Namespace, report, binary); err != nil {
 			return failed(err)
 		}
+		s.share(key)
 	case builder.CompileFailed, builder.InvalidSource:
-		if err := s.keep(key, report, ""); err != nil {
+		if fetches(o.Source) {
+			break
+		}
+		if err := s.keep(key, o.Namespace, report, ""); err != nil {
 			s.config.Log.Warn("a failure is not remembered", "key", short(key), "error", err)
 		}
 	}
 	return report
 }
 
+// fetches tells whether modules may decide about a source, and so the moment, and
+// who is asked for them: it may compile another time.
+func fetches(source string) bool {
+	return slices.ContainsFunc(handler.Split(handler.Filename, []byte(source)), func(f handler.File) bool { return f.Name == "go.mod" })
+}
+
 // keep signs a binary, if there is one, and stores the result.
-func (s *Service) keep(key string, report builder.Report, binary string) error {
+func (s *Service) keep(key, namespace string, report builder.Report, binary string) error {
 	data, err := report.Marshal()
 	if err != nil {
 		return err
 	}
-	r := record{Report: data}
+	r := record{Namespace: namespace, Report: data}
 	if binary == "" {
 		return s.store.put(key, "", r)
 	}

@@ -8,8 +8,12 @@ import (
 	"os"
 )
 
-// errUnknown says that the store has no such binary.
-var errUnknown = errors.New("not stored here")
+// errUnknown says that the store has no such binary, and errSpoiled that it has none
+// any more because somebody has changed it.
+var (
+	errUnknown = errors.New("not stored here")
+	errSpoiled = fmt.Errorf("%w any more", errUnknown)
+)
 
 // hash returns the hash of a file's content.
 func hash(file io.Reader) (sum [sha256.Size]byte, err error) {
@@ -32,12 +36,12 @@ func (s *store) open(key string) (*os.File, record, error) {
 	file, err := os.Open(s.path(key, binarySuffix))
 	if err != nil {
 		s.forget(key)
-		return nil, record{}, fmt.Errorf("%w any more: %w", errUnknown, err)
+		return nil, record{}, fmt.Errorf("%w: %w", errSpoiled, err)
 	}
 	if err := s.verify(key, known, file); err != nil {
 		_ = file.Close() // it was only read
 		s.forget(key)
-		return nil, record{}, fmt.Errorf("%w any more: %w", errUnknown, err)
+		return nil, record{}, fmt.Errorf("%w: %w", errSpoiled, err)
 	}
 	s.touch(key, known)
 	return file, known.record, nil

@@ -1,17 +1,18 @@
 package service
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
+	"net/http"
 	"sync"
 )
 
-// Each connection costs some 60 KiB, and every function's pod can open some. So
-// that no one of them takes the memory of builds, there is a bound for each
-// address, which is enough for an operator with that many orders, and for all.
-const (
-	maxConnections = 4096
-	maxOfAddress   = 512
-)
+// maxConnections is for all. Each costs some 60 KiB, and every function's pod can
+// open some, which must not take the memory of builds. And nobody is to be locked
+// out: one address may have as many as an eighth of the places that are left, which
+// is 512 at first.
+const maxConnections = 4096
 
 // A door lets in so many connections, and closes what comes beyond that.
 type door struct {
@@ -40,7 +41,8 @@ func (d *door) Accept() (net.Conn, error) {
 func (d *door) enter(address string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.all >= maxConnections || d.byAddress[address] >= maxOfAddress {
+	left := maxConnections - d.all
+	if left == 0 || d.byAddress[address] >= max(left/8, 1) {
 		return false
 	}
 	if d.byAddress == nil {
@@ -64,6 +66,24 @@ func (d *door) leave(address string) {
 type visitor struct {
 	net.Conn
 	leave func()
+}
+
+// visitorKey is that of the visitor in the context of a request.
+type visitorKey struct{}
+
+func withVisitor(ctx context.Context, connection net.Conn) context.Context {
+	if secure, ok := connection.(*tls.Conn); ok {
+		return context.WithValue(ctx, visitorKey{}, secure.NetConn())
+	}
+	return ctx
+}
+
+// trust makes room for another, too: whoever has the seed may come as often as there
+// is something to build.
+func trust(r *http.Request) {
+	if v, ok := r.Context().Value(visitorKey{}).(*visitor); ok {
+		v.leave()
+	}
 }
 
 // Close makes room for another.

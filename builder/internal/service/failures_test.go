@@ -68,6 +68,21 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestResultsDeleted orders again what somebody has deleted.
+func TestResultsDeleted(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	key, _ := r.build(t, o)
+	if err := os.Remove(r.store.path(key, binarySuffix)); err != nil {
+		t.Fatal(err)
+	}
+	r.build(t, o)
+	r.binary(t, key)
+	if made := r.log.builds(t); len(made) != 2 {
+		t.Errorf("builds: %q, want two", made)
+	}
+}
+
 // TestEndInBuild ends a replica while it builds. Whoever waits is told at once and
 // can go to another.
 func TestEndInBuild(t *testing.T) {

@@ -43,6 +43,13 @@ func (f *flight) isCompiled() bool {
 	}
 }
 
+// has tells whether there is a flight to key.
+func (f *flights) has(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byKey[key] != nil
+}
+
 // join waits for the flight to key, and returns nil if there is none. Whoever has
 // joined has to leave.
 func (f *flights) join(key string) *flight {

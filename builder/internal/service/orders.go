@@ -24,6 +24,7 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this token does not order builds", http.StatusUnauthorized)
 		return
 	}
+	trust(r)
 	o, err := readOrder(w, r)
 	if err != nil {
 		http.Error(w, "wrong order: "+err.Error(), http.StatusBadRequest)
@@ -73,7 +74,7 @@ func (s *Service) follow(r *http.Request, answer *events, key string, going *fli
 			answer.write([]byte("\n"))
 		case <-r.Context().Done():
 			return
-		case <-s.stopping:
+		case <-s.life.Done():
 			return
 		}
 	}

@@ -3,7 +3,9 @@ package service
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -115,6 +118,24 @@ func TestFailuresOfSources(t *testing.T) {
 	}
 }
 
+// TestModulesAreAskedForAgain is about a proxy that the administrator turns on, and
+// about a version that is published a moment later.
+func TestModulesAreAskedForAgain(t *testing.T) {
+	r := newReplica(t, Config{})
+	archive := "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n\nrequire example.com/none v1.0.0\n" +
+		"-- go.sum --\nexample.com/none v1.0.0 h1:MPQpqcFuBqEkfN8JhJ4LPgBpuqcAaWxSpEm0i1CqoRU=\n" +
+		"-- a.go --\n" + strings.Replace(header, "import", "import _ \"example.com/none\"\nimport", 1)
+	o := remote.Order{Namespace: "team-a", Source: archive, Environment: map[string]string{"GOPROXY": "off"}}
+	for range 2 {
+		if _, report := r.build(t, o); report.Reason != builder.CompileFailed {
+			t.Errorf("the report: %+v, want CompileFailed", report)
+		}
+	}
+	if made := r.log.builds(t); len(made) != 2 {
+		t.Errorf("builds: %q, want two", made)
+	}
+}
+
 func TestTimeoutIsNotRemembered(t *testing.T) {
 	r := newReplica(t, Config{MaxTimeout: 1e9})
 	o := remote.Order{Namespace: "team-a", Source: endless, Timeout: 3600e9}
@@ -213,5 +234,35 @@ func TestWrongRequests(t *testing.T) {
 	}
 	if made := r.log.builds(t); len(made) != 1 {
 		t.Errorf("builds: %q, want the one of the right order", made)
+	}
+}
+
+// TestStrangersMustNotWait sends the head of a request, and nothing after it.
+func TestStrangersMustNotWait(t *testing.T) {
+	r := newReplica(t, Config{})
+	for name, head := range map[string]string{
+		"Order":   "POST " + remote.BuildsPath,
+		"Binary":  "GET " + remote.BinariesPath + "0",
+		"Gift":    "PUT " + remote.BinariesPath + "0",
+		"Nothing": "POST /",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			connection, err := tls.Dial("tcp", strings.TrimPrefix(r.url, "https://"), r.keys.ClientTLS())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer connection.Close() //nolint:errcheck // the other side has closed it
+			if _, err := connection.Write([]byte(head + " HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")); err != nil {
+				t.Fatal(err)
+			}
+			if err := connection.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(connection)
+			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 4") {
+				t.Errorf("the answer is %q, %v, want that it is refused, and that the connection ends", answer, err)
+			}
+		})
 	}
 }

@@ -2,8 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -66,8 +64,9 @@ func newPeerClient(keys *remote.Keys) *http.Client {
 		TLSHandshakeTimeout:   10 * time.Second,
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 		ResponseHeaderTimeout: peerSilence,
+		ExpectContinueTimeout: 5 * time.Second,
 		MaxIdleConnsPerHost:   4,
-		IdleConnTimeout:       time.Minute,
+		IdleConnTimeout:       15 * time.Second, // before the other side does
 	}}
 }
 
@@ -144,11 +143,11 @@ func (s *Service) fetch(ctx context.Context, address, key string, wait time.Dura
 		_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection lives on
 		return fmt.Errorf("it answers %s", response.Status)
 	}
-	report, err := base64.StdEncoding.DecodeString(response.Header.Get(reportHeader))
-	if err != nil || len(report) == 0 {
-		return errors.New("it sends no report, it may be of another version")
+	known, err := recordOf(response.Header.Get(recordHeader))
+	if err != nil {
+		return fmt.Errorf("it may be of another version: %w", err)
 	}
-	return s.receive(key, record{Report: report, Signature: response.Header.Get(remote.SignatureHeader)}, response.Body)
+	return s.receive(key, known, response.Body)
 }
 
 // receive stores what another replica has built, when it is that.

@@ -46,10 +46,11 @@ func TestPeers(t *testing.T) {
 	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
 	var early sync.WaitGroup
 	early.Go(func() { b.binary(t, b.key(o)) })
-	await(t, "b is asked", func() bool { return b.fetches.going() })
+	await(t, "b is asked", func() bool { return b.fetches.has(b.key(o)) })
 	key, _ := a.build(t, o)
 	early.Wait()
 	c.binary(t, key)
+	a.sharing.Wait()
 	a.end()
 	b.binary(t, key)
 	if _, report := b.build(t, o); !strings.HasPrefix(report.Message, "built in ") {
@@ -64,9 +65,11 @@ func TestPeers(t *testing.T) {
 // it now.
 func TestPeerHasBuilt(t *testing.T) {
 	var n neighborhood
-	a, b := n.newReplica(t), n.newReplica(t)
+	a := n.newReplica(t)
 	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
 	_, before := a.build(t, o)
+	a.sharing.Wait()
+	b := n.newReplica(t)
 	for range b.config.Parallel {
 		for _, namespace := range []string{"team-a", "team-b", "team-c"} {
 			if _, err := b.queue.enter(namespace, 1); err != nil {
@@ -85,12 +88,6 @@ func TestPeerHasBuilt(t *testing.T) {
 	}
 }
 
-func (f *flights) going() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.byKey) > 0
-}
-
 // TestPeerDies ends a replica in a build; the order goes to another one, and a pod
 // that waits there does not notice.
 func TestPeerDies(t *testing.T) {
@@ -100,7 +97,7 @@ func TestPeerDies(t *testing.T) {
 	key := a.key(dying)
 	var pod sync.WaitGroup
 	pod.Go(func() { b.binary(t, key) })
-	await(t, "b is asked", func() bool { return b.fetches.going() })
+	await(t, "b is asked", func() bool { return b.fetches.has(key) })
 
 	// It builds this for as long as it lives, so the order above waits.
 	for range 3 {
@@ -156,10 +153,12 @@ func TestPeersNeverPassOn(t *testing.T) {
 // TestPeerLies is about a replica with the right seed and the wrong bytes.
 func TestPeerLies(t *testing.T) {
 	var n neighborhood
-	a, b := n.newReplica(t), n.newReplica(t)
+	a := n.newReplica(t)
 	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
 	key, _ := a.build(t, o)
 	other, _ := a.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")})
+	a.sharing.Wait()
+	b := n.newReplica(t)
 	a.store.mu.Lock()
 	a.store.stored[key].Signature = a.store.stored[other].Signature
 	a.store.mu.Unlock()

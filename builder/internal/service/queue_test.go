@@ -102,7 +102,6 @@ func TestQueueLeaveBeforeTurn(t *testing.T) {
 }
 
 func TestQueueIsBounded(t *testing.T) {
-	const tenants = "abcd"
 	cases := map[string]struct{ builds, bytes int }{
 		"Builds": {maxQueue / 4, 1},
 		"Bytes":  {64, maxBytes / 4 / 64},
@@ -110,27 +109,33 @@ func TestQueueIsBounded(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(1)
-			first := enter(t, q, "z")[0]
-			var one *ticket
-			for namespace := range strings.SplitSeq(tenants, "") {
-				for range c.builds {
-					var err error
-					if one, err = q.enter(namespace, c.bytes); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if _, err := q.enter(namespace, c.bytes); !errors.Is(err, errFull) {
-					t.Errorf("one more of %s: %v, want errFull", namespace, err)
-				}
+			enter(t, q, "z") // and it has its turn
+			var last *ticket
+			for namespace := range strings.SplitSeq("abcd", "") {
+				last = fill(t, q, namespace, c.builds, c.bytes)
 			}
 			if _, err := q.enter("z", c.bytes); !errors.Is(err, errFull) {
 				t.Errorf("one more of all: %v, want errFull", err)
 			}
-			q.leave(one)
+			q.leave(last)
 			if _, err := q.enter("z", c.bytes); err != nil {
 				t.Errorf("one in the place of another: %v", err)
 			}
-			q.leave(first)
 		})
 	}
+}
+
+// fill enters as many builds as one namespace may have waiting.
+func fill(t *testing.T, q *queue, namespace string, builds, bytes int) (last *ticket) {
+	t.Helper()
+	for range builds {
+		var err error
+		if last, err = q.enter(namespace, bytes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.enter(namespace, bytes); !errors.Is(err, errFull) {
+		t.Errorf("one more of %s: %v, want errFull", namespace, err)
+	}
+	return last
 }

@@ -79,9 +79,11 @@ type Service struct {
 	news    news
 	peers   *http.Client
 	metrics *metrics
+	door    door
 
-	stopping chan struct{} // closed when it is to end
-	stop     func()
+	sharing sync.WaitGroup
+	life    context.Context // ends when it is to end
+	stop    func()
 }
 
 // New opens the store and returns a Service that Serve puts to work.
@@ -99,16 +101,14 @@ func New(c Config) (*Service, error) {
 		return nil, err
 	}
 	arch := cmp.Or(c.Toolchain.Arch, runtime.GOARCH)
-	stopping := make(chan struct{})
 	s := &Service{
-		config:   c,
-		recipe:   (&builder.Builder{Toolchain: c.Toolchain}).Fingerprint() + " " + runtime.GOOS + "/" + arch,
-		store:    store,
-		queue:    newQueue(c.Parallel),
-		peers:    newPeerClient(c.Keys),
-		stopping: stopping,
-		stop:     sync.OnceFunc(func() { close(stopping) }),
+		config: c,
+		recipe: (&builder.Builder{Toolchain: c.Toolchain}).Fingerprint() + " " + runtime.GOOS + "/" + arch,
+		store:  store,
+		queue:  newQueue(c.Parallel),
+		peers:  newPeerClient(c.Keys),
 	}
+	s.life, s.stop = context.WithCancel(context.Background())
 	s.metrics = newMetrics(s)
 	return s, nil
 }

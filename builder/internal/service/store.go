@@ -1,6 +1,8 @@
 package service
 
 import (
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +37,9 @@ const (
 // A record says how a build has ended, and vouches for the binary beside it. It
 // is there only when the binary is, so it is written last.
 type record struct {
+	// Namespace is whose it is.
+	Namespace string `json:"namespace"`
+
 	// Report is what was told about the build.
 	Report json.RawMessage `json:"report"`
 
@@ -42,6 +47,23 @@ type record struct {
 	// missing when there is no binary because the source is at fault.
 	Signature string `json:"signature,omitempty"`
 	Size      int64  `json:"size,omitempty"`
+}
+
+// header renders r for another replica, and recordOf reads that.
+func (r record) header() (string, error) {
+	data, err := json.Marshal(r)
+	return base64.StdEncoding.EncodeToString(data), err
+}
+
+func recordOf(header string) (r record, err error) {
+	data, err := base64.StdEncoding.DecodeString(header)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err == nil && (len(r.Report) == 0 || !r.built()) {
+		err = errors.New("it is not the record of a binary")
+	}
+	return r, err
 }
 
 // built tells whether there is a binary.
@@ -68,8 +90,8 @@ type stored struct {
 
 func (s *stored) size() int64 { return s.Size + recordSize }
 
-// openStore opens the directory, and throws out what is not complete or was
-// signed by other keys.
+// openStore opens the directory, and throws out what is not complete. What is wrong,
+// or signed by other keys, is found out when somebody wants it.
 func openStore(dir string, most int64, keys *remote.Keys) (*store, error) {
 	s := &store{dir: dir, most: most, keys: keys, stored: map[string]*stored{}}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -121,16 +143,21 @@ func (s *store) load(key string, entry fs.DirEntry) error {
 	return nil
 }
 
-// find returns what is known of key, as something that was used.
+// find returns what is known of key, as something that was used. Of a binary that
+// is not there any more, or not what was signed, nothing is known.
 func (s *store) find(key string) (record, bool) {
+	file, known, err := s.open(key)
+	if err == nil {
+		_ = file.Close() // it was only read
+		return known, true
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.stored[key]
-	if known == nil {
-		return record{}, false
+	if failed := s.stored[key]; failed != nil && !failed.built() {
+		s.touch(key, failed)
+		return failed.record, true
 	}
-	s.touch(key, known)
-	return known.record, true
+	return record{}, false
 }
 
 // touch remembers, on disk too, that a result was used. Once a minute is enough.
@@ -216,14 +243,30 @@ func (s *store) evict(needed uint64) {
 	if fits() {
 		return
 	}
-	oldest := slices.SortedFunc(maps.Keys(s.stored), func(a, b string) int {
-		return s.stored[a].used.Compare(s.stored[b].used)
-	})
-	for _, key := range oldest {
+	for _, key := range s.dispensable() {
 		if s.forget(key); fits() {
 			return
 		}
 	}
+}
+
+// dispensable returns all keys, what was not used for longest first. A namespace
+// that has more than half of the store goes before all others, so that it does not
+// throw out what they need.
+func (s *store) dispensable() []string {
+	sizes := map[string]int64{}
+	for _, known := range s.stored {
+		sizes[known.Namespace] += known.size()
+	}
+	modest := func(key string) int {
+		if sizes[s.stored[key].Namespace] > s.most/2 {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedFunc(maps.Keys(s.stored), func(a, b string) int {
+		return cmp.Or(cmp.Compare(modest(a), modest(b)), s.stored[a].used.Compare(s.stored[b].used))
+	})
 }
 
 func (s *store) path(key, suffix string) string { return filepath.Join(s.dir, key+suffix) }

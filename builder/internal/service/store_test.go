@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,8 @@ func put(t *testing.T, s *store, key string) {
 	if err := os.WriteFile(binary, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := record{Report: json.RawMessage(`{}`), Signature: s.keys.Sign(key, sha256.Sum256([]byte(content))), Size: int64(len(content))}
+	namespace := strings.TrimRight(key, "0123456789")
+	r := record{Namespace: namespace, Report: json.RawMessage(`{}`), Signature: s.keys.Sign(key, sha256.Sum256([]byte(content))), Size: int64(len(content))}
 	if err := s.put(key, binary, r); err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +83,19 @@ func TestStoreForgetsWhatIsNotUsed(t *testing.T) {
 	}
 	if files, _ := os.ReadDir(s.dir); len(files) != 6 {
 		t.Errorf("%d files, want those of three", len(files))
+	}
+}
+
+// TestStoreIsFair has one namespace fill the store, and use all that it has.
+func TestStoreIsFair(t *testing.T) {
+	s := newStore(t, t.TempDir(), 4)
+	for _, key := range []string{"modest1", "greedy1", "greedy2", "greedy3", "greedy4", "greedy5"} {
+		put(t, s, key)
+	}
+	for key, want := range map[string]bool{"modest1": true, "greedy1": false, "greedy2": false, "greedy3": true, "greedy4": true, "greedy5": true} {
+		if has(t, s, key) != want {
+			t.Errorf("the store has %s: %t, want %t", key, !want, want)
+		}
 	}
 }
 
