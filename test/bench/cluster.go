@@ -31,10 +31,9 @@ func measureCluster(ctx context.Context, s *session) error {
 		return err
 	}
 	defer b.cleanUp()
-	if err := b.measure(ctx, s.n); err != nil {
-		return err
-	}
-	return b.images(ctx)
+	err = b.measure(ctx, s.n)
+	b.compare()
+	return errors.Join(err, b.images(ctx))
 }
 
 // bench takes samples in a namespace of its own.
@@ -106,11 +105,7 @@ func (b *bench) measure(ctx context.Context, n int) error {
 	if err := b.turns(ctx, "scaling", max(1, n/3), b.scale, plain, miss); err != nil {
 		return err
 	}
-	if err := b.turns(ctx, "deploying many", max(1, n/10), b.crowd, plain, miss); err != nil {
-		return err
-	}
-	b.compare()
-	return nil
+	return b.turns(ctx, "deploying many", max(1, n/10), b.crowd, plain, miss)
 }
 
 // turns takes n samples of each subject. The order and the pauses are random,

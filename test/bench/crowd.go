@@ -63,6 +63,9 @@ func (b *bench) crowd(ctx context.Context, s subject, i int) error {
 	all := make([][]client.Object, manySubjects)
 	for n := range all {
 		all[n] = s.objects(fmt.Sprintf("%s-%d-%d", prefix, i, n), i*manySubjects+n)
+		if s.small != nil {
+			s.small(all[n][0])
+		}
 	}
 	started := time.Now()
 	created := make(chan error, 1)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,8 +45,12 @@ func (b *bench) function(name string, strategy v1beta1.BuildStrategy, source fun
 			fn.Spec.Build = &v1beta1.BuildSpec{Strategy: strategy}
 			return []client.Object{fn}
 		},
-		list:     &v1beta1.FunctionList{},
-		ready:    isReady,
+		list:  &v1beta1.FunctionList{},
+		ready: isReady,
+		small: func(object client.Object) {
+			little := v1beta1.Amounts{CPU: new(resource.MustParse("20m"))}
+			object.(*v1beta1.Function).Spec.Resources = &v1beta1.Resources{Requests: little} //nolint:forcetypeassert // as objects makes them
+		},
 		replicas: func(object client.Object, n int32) { object.(*v1beta1.Function).Spec.Replicas = &n }, //nolint:forcetypeassert // as objects makes them
 		second: func(object client.Object, i int) {
 			object.(*v1beta1.Function).Spec.Function = source(i, secondAnswer) //nolint:forcetypeassert // as objects makes them

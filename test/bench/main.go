@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -62,11 +63,12 @@ func run(ctx context.Context, n int, output, only string) error {
 		}
 	}
 	for _, g := range selected {
-		if err := g.measure(ctx, s); err != nil {
-			return fmt.Errorf("measuring %s: %w", g.name, err)
+		if err = g.measure(ctx, s); err != nil {
+			err = fmt.Errorf("measuring %s: %w", g.name, err)
+			break // what there is was measured all the same
 		}
 	}
-	return s.results.write(os.Stdout, output)
+	return errors.Join(err, s.results.write(os.Stdout, output))
 }
 
 // choose returns the groups that a comma-separated list names, or all.

@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/test/faults/kubelet"
@@ -87,7 +91,7 @@ func newFleet(ctx context.Context, s *session) (*fleet, error) {
 		err = plane.BuildOperator(s.root, f.binary)
 	}
 	if err == nil {
-		f.operator, err = p.Operator(f.binary, "operator", "")
+		f.operator, err = f.newOperator("operator")
 	}
 	if err != nil {
 		p.Stop()
@@ -96,6 +100,30 @@ func newFleet(ctx context.Context, s *session) (*fleet, error) {
 	// Pods would come in the way of what is compared.
 	p.Manager.Kill()
 	return f, nil
+}
+
+// newOperator is an operator with the environment of the one that is installed, where
+// the limits of its heap are.
+func (f *fleet) newOperator(name string, flags ...string) (*plane.Process, error) {
+	text, err := os.ReadFile(filepath.Join(f.root, "deploy", "30-operator.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	text, _, _ = bytes.Cut(text, []byte("\n---\n"))
+	var installed appsv1.Deployment
+	if err := yaml.Unmarshal(text, &installed); err != nil {
+		return nil, err
+	}
+	operator, err := f.plane.Operator(f.binary, name, "", flags...)
+	if err != nil {
+		return nil, err
+	}
+	for _, variable := range installed.Spec.Template.Spec.Containers[0].Env {
+		if strings.HasPrefix(variable.Name, "GO") {
+			operator.Env = append(operator.Env, variable.Name+"="+variable.Value)
+		}
+	}
+	return operator, nil
 }
 
 func (f *fleet) close() {
@@ -119,52 +147,86 @@ func (f *fleet) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var raw, took time.Duration
+	var plain, ours cost
 	for from := 0; from < someFunctions; from += turn {
-		plain, err := f.createPlain(ctx, from, model)
-		if err != nil {
+		if err := f.createPlain(ctx, from, model, &plain); err != nil {
 			return err
 		}
-		ours, err := f.createByOperator(ctx, from)
-		if err != nil {
+		if err := f.createByOperator(ctx, from, &ours); err != nil {
 			return err
 		}
-		raw, took = raw+plain, took+ours
-		fmt.Fprintf(os.Stderr, "%d by a plain client: %.1f s, by the operator: %.1f s\n", turn, plain.Seconds(), ours.Seconds())
+		fmt.Fprintf(os.Stderr, "%d by a plain client: %.1f s, by the operator: %.1f s\n", from+turn, plain.wall.Seconds(), ours.wall.Seconds())
 	}
-	f.add("operator.create1000.raw", raw.Seconds(), "s", someFunctions/turn)
-	f.results.addRatio("operator.create1000", took.Seconds(), raw.Seconds(), "s", someFunctions/turn)
+	f.add("operator.create1000.raw", plain.wall.Seconds(), "s", someFunctions/turn)
+	f.results.addRatio("operator.create1000", ours.wall.Seconds(), plain.wall.Seconds(), "s", someFunctions/turn)
+	f.results.addRatio("operator.create1000.cpu", ours.cpu.Seconds(), plain.cpu.Seconds(), "s", someFunctions/turn)
 	return nil
 }
 
+// cost is how long something takes, and what all that take part in it, the servers
+// too, take of processors.
+type cost struct{ wall, cpu time.Duration }
+
 // createPlain writes Functions and their objects, and removes them.
-func (f *fleet) createPlain(ctx context.Context, from int, model []client.Object) (time.Duration, error) {
+func (f *fleet) createPlain(ctx context.Context, from int, model []client.Object, sum *cost) error {
 	f.operator.Kill()
-	began := time.Now()
-	err := f.functions(ctx, "raw", from, from+turn, func(fn *v1beta1.Function) error { return f.copies(ctx, fn, model) })
+	err := f.measure(sum, func() error {
+		return f.functions(ctx, "raw", from, from+turn, func(fn *v1beta1.Function) error { return f.copies(ctx, fn, model) })
+	})
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return time.Since(began), f.clear(ctx, "raw")
+	return f.clear(ctx, "raw")
 }
 
 // createByOperator lets the operator write the objects of Functions.
-func (f *fleet) createByOperator(ctx context.Context, from int) (time.Duration, error) {
+func (f *fleet) createByOperator(ctx context.Context, from int, sum *cost) error {
 	if err := f.operator.Start(); err != nil {
-		return 0, err
+		return err
 	}
 	if _, err := f.model(ctx); err != nil { // so that its caches are full
-		return 0, err
+		return err
 	}
 	if err := f.settled(ctx); err != nil {
-		return 0, err
+		return err
 	}
-	began := time.Now()
-	if err := f.functions(ctx, "fleet", from, from+turn, nil); err != nil {
-		return 0, err
+	return f.measure(sum, func() error {
+		if err := f.functions(ctx, "fleet", from, from+turn, nil); err != nil {
+			return err
+		}
+		return f.written(ctx, map[string]int{"configmaps": turn, "deployments": turn, "services": turn})
+	})
+}
+
+// measure adds what something costs to a sum.
+func (f *fleet) measure(sum *cost, do func() error) error {
+	began, used := time.Now(), f.processors()
+	err := do()
+	sum.wall += time.Since(began)
+	sum.cpu += f.processors() - used
+	return err
+}
+
+// processors is how much the servers, the operator and this process have taken of
+// processors so far. What is not running has taken nothing.
+func (f *fleet) processors() time.Duration {
+	const tick = 10 * time.Millisecond // of the kernel's figures
+	var ticks time.Duration
+	for _, pid := range []int{f.plane.Etcd.PID(), f.plane.APIServer.PID(), f.operator.PID(), os.Getpid()} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			continue
+		}
+		_, after, _ := strings.Cut(string(text), ") ")
+		for _, field := range strings.Fields(after)[11:13] {
+			n, err := strconv.Atoi(field)
+			if err != nil {
+				continue
+			}
+			ticks += time.Duration(n)
+		}
 	}
-	err := f.written(ctx, map[string]int{"configmaps": turn, "deployments": turn, "services": turn})
-	return time.Since(began), err
+	return ticks * tick
 }
 
 // written waits until the operator has made so many new objects of each resource. The
@@ -212,5 +274,5 @@ func (f *fleet) ready(ctx context.Context) error {
 	if err := f.await(ctx, func() (bool, error) { return f.serving(ctx, "fleet", someFunctions) }); err != nil {
 		return err
 	}
-	return f.memory(ctx, "operator.rss_1000_mib")
+	return f.memory(ctx, someFunctions)
 }

@@ -24,7 +24,7 @@ func (f *fleet) failover(ctx context.Context) error {
 	var pair [2]*plane.Process
 	for i := range pair {
 		var err error
-		pair[i], err = f.plane.Operator(f.binary, fmt.Sprintf("candidate-%d", i), "", "--leader-elect", "--leader-elect-namespace=goless-system")
+		pair[i], err = f.newOperator(fmt.Sprintf("candidate-%d", i), "--leader-elect", "--leader-elect-namespace=goless-system")
 		if err != nil {
 			return err
 		}

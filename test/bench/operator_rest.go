@@ -150,7 +150,7 @@ func (f *fleet) grow(ctx context.Context) error {
 	if err := f.await(ctx, func() (bool, error) { return f.serving(ctx, "fleet", manyFunctions) }); err != nil {
 		return err
 	}
-	return f.memory(ctx, "operator.rss_5000_mib")
+	return f.memory(ctx, manyFunctions)
 }
 
 // remove deletes 1000 Functions, and counts what is left of them.
@@ -179,10 +179,16 @@ func (f *fleet) remove(ctx context.Context) error {
 	return err
 }
 
-// memory measures what the operator has resident when it is at rest.
-func (f *fleet) memory(ctx context.Context, name string) error {
+// memory measures what the operator has resident when it is at rest, and the most
+// that it had since it was started.
+func (f *fleet) memory(ctx context.Context, functions int) error {
 	mib, err := f.resident(ctx)
-	f.add(name, mib, "MiB", 1)
+	if err != nil {
+		return err
+	}
+	f.add(fmt.Sprintf("operator.rss_%d_mib", functions), mib, "MiB", 1)
+	peak, err := f.kernelSays("VmHWM:")
+	f.add(fmt.Sprintf("operator.peak_%d_mib", functions), peak, "MiB", 1)
 	return err
 }
 
@@ -191,13 +197,18 @@ func (f *fleet) resident(ctx context.Context) (float64, error) {
 	if err := f.settled(ctx); err != nil {
 		return 0, err
 	}
+	return f.kernelSays("VmRSS:")
+}
+
+// kernelSays is a figure of the operator's memory, in MiB.
+func (f *fleet) kernelSays(what string) (float64, error) {
 	status, err := os.Open(fmt.Sprintf("/proc/%d/status", f.operator.PID()))
 	if err != nil {
 		return 0, err
 	}
 	defer status.Close() //nolint:errcheck // it was only read
 	for lines := bufio.NewScanner(status); lines.Scan(); {
-		if words := strings.Fields(lines.Text()); words[0] == "VmRSS:" {
+		if words := strings.Fields(lines.Text()); words[0] == what {
 			kib, err := strconv.ParseFloat(words[1], 64)
 			return kib / 1024, err
 		}

@@ -26,6 +26,10 @@ type subject struct {
 	// replicas changes how many there shall be.
 	replicas func(object client.Object, n int32)
 
+	// small makes the program ask for so little that many fit on a small node. It
+	// is nil where nothing is asked for.
+	small func(object client.Object)
+
 	// second turns the program into one that answers "second", as awaitService
 	// wants it. It is nil for a subject of which only the first start is measured.
 	second func(object client.Object, i int)
