@@ -29,15 +29,18 @@ func TestAdmission(t *testing.T) {
 	admitted(ns)
 	manifest := "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata: {name: bad}\nspec:\n  function: |\n    " +
 		strings.ReplaceAll(unhandled, "\n", "\n    ") + "\n"
-	apply := exec.CommandContext(t.Context(), "kubectl", "-n", ns.name, "apply", "-f", "-")
-	apply.Stdin = strings.NewReader(manifest)
-	out, err := apply.CombinedOutput()
 	want := "denied the request: \n" +
 		"handler.go:3:8: cannot import \"C\": functions are built without cgo\n" +
 		"handler.go:5:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)\n"
-	if err == nil || !strings.HasSuffix(string(out), want) {
-		t.Errorf("kubectl apply: %v: %s", err, out)
-	}
+	// A busy machine may be too slow once: then it passes.
+	ns.eventually("kubectl apply is told what is wrong", func() error {
+		apply := exec.CommandContext(t.Context(), "kubectl", "-n", ns.name, "apply", "--dry-run=server", "-f", "-")
+		apply.Stdin = strings.NewReader(manifest)
+		if out, err := apply.CombinedOutput(); err == nil || !strings.HasSuffix(string(out), want) {
+			return fmt.Errorf("it printed: %s", out)
+		}
+		return nil
+	})
 	if err := ns.dryRun(function("good", answering("good"))); err != nil {
 		t.Errorf("a good source: %v", err)
 	}

@@ -94,7 +94,7 @@ func TestFenceOfTheWebhook(t *testing.T) {
 		"path":       func(_ *configuration, w *webhook) { w.ClientConfig.Service.Path = new("/evil") },
 		"match":      func(_ *configuration, w *webhook) { w.MatchPolicy = &exact },
 		"effects":    func(_ *configuration, w *webhook) { w.SideEffects = &some },
-		"timeout":    func(_ *configuration, w *webhook) { w.TimeoutSeconds = new(int32(30)) },
+		"timeout":    func(_ *configuration, w *webhook) { w.TimeoutSeconds = new(int32(1)) },
 		"namespaces": func(_ *configuration, w *webhook) { w.NamespaceSelector = nil },
 		"objects": func(_ *configuration, w *webhook) {
 			w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}

@@ -183,12 +183,14 @@ func (r *replica) ask(t *testing.T) {
 	awaitWork(t)
 }
 
-// redirect lets the configuration lead to this replica.
+// redirect lets the configuration lead to this replica, with as much time for its
+// answers as a busy machine may need.
 func (r *replica) redirect(t *testing.T) {
 	t.Helper()
 	eventually(t, "the configuration leads to the replica", func() bool {
 		c := configuration(t)
 		c.Webhooks[0].ClientConfig.Service.Port = &r.port
+		c.Webhooks[0].TimeoutSeconds = new(int32(30))
 		return cluster.Update(t.Context(), c) == nil
 	})
 }
