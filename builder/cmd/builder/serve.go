@@ -169,6 +169,9 @@ func (v *buildService) configure(ctx context.Context) error {
 	if v.config.Toolchain, err = gotool.Find(ctx, v.environ); err != nil {
 		return err
 	}
+	if err := v.config.Toolchain.WithoutDirect(); err != nil {
+		return err
+	}
 	if v.config.Toolchain.Sealed && !gotool.Confines() {
 		return errors.New("the kernel, or the seccomp profile of this container, keeps the builder from Landlock, and without it a source could read the seed: build with the strategy InPod here")
 	}

@@ -23,7 +23,8 @@ func (t *Toolchain) explain(p *program.Program, r *result) error {
 	}
 	rest = append(rest, t.hidePaths(p, r.stderr.String())...)
 	switch {
-	case r.killed() || mentions(rest, append(outOfMemory, "signal: killed")...):
+	case r.killed() || mentions(rest, append(outOfMemory, "signal: killed")...),
+		r.limited && slices.Contains(rest, brokenRuntime):
 		return ErrOutOfMemory
 	case mentions(rest, "file size limit exceeded", "file too large"):
 		return ErrTooLarge
@@ -54,6 +55,10 @@ var outOfMemory = []string{
 	"fatal error: runtime: cannot allocate",
 	"cannot allocate memory",
 }
+
+// brokenRuntime is how a program in Go ends that is denied memory where its garbage
+// collector does not expect it. A compiler that is wrong itself says something else.
+const brokenRuntime = "SIGSEGV: segmentation violation"
 
 // mentions reports whether one of lines holds one of signs.
 func mentions(lines []string, signs ...string) bool {

@@ -51,12 +51,18 @@ func record(t *testing.T, file string, archive *txtar.Archive, want string) {
 	}
 }
 
-// explainRecorded renders the error that is made of the output in archive.
-func explainRecorded(t *testing.T, archive *txtar.Archive) string {
+// ended returns what is left of a command that has failed and said nothing.
+func ended(t *testing.T) *result {
 	t.Helper()
 	failed := exec.CommandContext(t.Context(), "false")
 	_ = failed.Run() // it does nothing else
-	r := &result{state: failed.ProcessState}
+	return &result{state: failed.ProcessState}
+}
+
+// explainRecorded renders the error that is made of the output in archive.
+func explainRecorded(t *testing.T, archive *txtar.Archive) string {
+	t.Helper()
+	r := ended(t)
 	r.stdout.Write(archive.Files[0].Data)
 	r.stderr.Write(archive.Files[1].Data)
 

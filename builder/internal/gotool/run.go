@@ -22,6 +22,7 @@ const maxOutput = 1 << 20
 type result struct {
 	stdout, stderr bytes.Buffer
 	state          *os.ProcessState // nil when it did not start
+	limited        bool             // in its memory, other than by the container
 }
 
 // A command is one call of the go command, or of something else in the sandbox.
@@ -46,7 +47,7 @@ func (t *Toolchain) run(ctx context.Context, c command) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r result
+	r := result{limited: c.box.Memory > 0}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Args = c.box.args(c.args...)
 	cmd.Dir = c.dir
