@@ -27,6 +27,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/admission"
+	"goless.io/operator/internal/build"
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/lease"
 	"goless.io/operator/internal/metrics"
@@ -51,6 +52,7 @@ type config struct {
 	webhookAddress string
 	leaderElection bool
 	leaseNamespace string
+	buildService   string
 	profile        bool
 	file           string
 }
@@ -62,6 +64,7 @@ func main() {
 	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that judges Functions, over HTTPS; 0 turns it off")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
 	flag.StringVar(&cfg.leaseNamespace, "leader-elect-namespace", "", "namespace of the lease; that of the pod when empty")
+	flag.StringVar(&cfg.buildService, "build-service", build.URL, "URL of the build service, for the operator; pods know it by the one of deploy/")
 	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
 	flag.StringVar(&cfg.file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml; read once, at the start")
 	var logOptions zap.Options
@@ -111,6 +114,8 @@ func run(ctx context.Context, cfg config) error {
 		Events:   mgr.GetEventRecorder("goless-operator"),
 		Settings: s,
 		Metrics:  counted,
+
+		BuildService: cfg.buildService,
 	}
 	list := func(ctx context.Context, all *v1beta1.FunctionList) error {
 		return mgr.GetClient().List(ctx, all, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)

@@ -93,14 +93,15 @@ func (o *Orders) Ask(fn types.NamespacedName, revision string, wanted remote.Ord
 }
 
 // Again asks for a revision as before, and tells whether that was ever done.
-func (o *Orders) Again(fn types.NamespacedName, revision string) bool {
+func (o *Orders) Again(fn types.NamespacedName, revision string) (Answer, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.of[fn][revision]
-	if known != nil {
-		known.asked = true
+	if known == nil {
+		return Answer{}, false
 	}
-	return known != nil
+	known.asked = true
+	return known.answer, true
 }
 
 // Settle ends the orders of a Function that nobody has asked for since the last

@@ -153,13 +153,16 @@ func TestSingleFlight(t *testing.T) {
 	if n := len(b.service.Orders("team")); n != 1 {
 		t.Errorf("%d orders", n)
 	}
-	if !b.Again(fn, "1") || b.Again(fn, "2") {
+	if _, known := b.Again(fn, "1"); !known {
 		t.Error("Again does not know what was asked for")
+	}
+	if _, known := b.Again(fn, "2"); known {
+		t.Error("Again knows what nobody has asked for")
 	}
 	b.Settle(fn)
 	b.Settle(fn) // nobody has asked since
 	eventually(t, "the service is told that nobody waits", func() bool { return b.service.Canceled() == 1 })
-	if b.Again(fn, "1") {
+	if _, known := b.Again(fn, "1"); known {
 		t.Error("the order is still there")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -30,8 +31,8 @@ var (
 	unreached = pause{250 * time.Millisecond, 30 * time.Second}
 
 	// compiled is for a binary that somebody still waits for. The service may have
-	// lost it.
-	compiled = pause{5 * time.Second, 2 * time.Minute}
+	// lost it, and a pod gives up after 45 s.
+	compiled = pause{5 * time.Second, 30 * time.Second}
 
 	// unlucky is for builds that fail because of the machine that they run on, or
 	// may do so.
@@ -50,7 +51,7 @@ func (o *Orders) pursue(ctx context.Context, fn types.NamespacedName, known *ord
 	for first := true; ; first = false {
 		sent := time.Now()
 		answer, err := o.send(ctx, fn, known, first)
-		next := pauseAfter(answer.Report, err)
+		next := pauseAfter(known.Order, answer.Report, err)
 		if next != last {
 			last, wait, since = next, next.first, sent
 		}
@@ -66,7 +67,7 @@ func (o *Orders) pursue(ctx context.Context, fn types.NamespacedName, known *ord
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(wait):
+		case <-time.After(wait/2 + rand.N(wait/2+1)): // not all of them at once
 			wait = min(2*wait, next.most)
 		}
 	}
@@ -90,7 +91,7 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		}
 	})
 	if err != nil {
-		o.service.failed(ctx, connection, err)
+		o.service.failed(connection, err)
 		return answer, err
 	}
 	answer = Answer{Report: event.Report}
@@ -113,7 +114,7 @@ func reason(report []byte) string {
 	return r.Reason
 }
 
-func pauseAfter(report []byte, err error) pause {
+func pauseAfter(o remote.Order, report []byte, err error) pause {
 	if err != nil {
 		return unreached
 	}
@@ -121,7 +122,9 @@ func pauseAfter(report []byte, err error) pause {
 	case v1beta1.ReasonBuilt:
 		return compiled
 	case v1beta1.ReasonCompileFailed, v1beta1.ReasonInvalidSource:
-		return never
+		if o.Environment == nil { // it needs no modules, which may be there later
+			return never
+		}
 	}
 	return unlucky
 }

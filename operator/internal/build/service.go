@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -36,7 +35,7 @@ const (
 const maxPrepare = time.Minute
 
 // Service is the build service. The seed is read when the first order goes out, and
-// again after trouble: somebody may have put another one there.
+// again when the service has another: somebody may have put that one there.
 type Service struct {
 	// URL is where it answers.
 	URL string
@@ -90,10 +89,9 @@ func (s *Service) connect(ctx context.Context) (*connection, error) {
 }
 
 // failed drops a connection whose keys may be the reason that it failed.
-func (s *Service) failed(ctx context.Context, c *connection, err error) {
+func (s *Service) failed(c *connection, err error) {
 	refused, said := errors.AsType[*remote.StatusError](err)
-	_, unreached := errors.AsType[*net.OpError](err)
-	if said && refused.Code != http.StatusUnauthorized || unreached || ctx.Err() != nil {
+	if !errors.Is(err, remote.ErrSeed) && (!said || refused.Code != http.StatusUnauthorized) {
 		return
 	}
 	s.mu.Lock()

@@ -1,7 +1,11 @@
 package desired
 
 import (
+	"maps"
+	"slices"
+
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -46,9 +50,39 @@ func BinaryOf(owned *appsv1ac.DeploymentApplyConfiguration, source string) *Bina
 	if !hasTemplate(owned) || owned.Spec.Template.Annotations[sourceAnnotation] != sourceHash(source) {
 		return nil
 	}
+	return binaryIn(owned.Spec.Template)
+}
+
+// BinaryIn is the binary that the pods of a Deployment run; nil when they compile.
+func BinaryIn(d *appsv1ac.DeploymentApplyConfiguration) *Binary {
+	if !hasTemplate(d) {
+		return nil
+	}
+	return binaryIn(d.Spec.Template)
+}
+
+// Bound is a Deployment whose pods run another binary than they do, of the same
+// source, and all else as before.
+func Bound(d *appsv1ac.DeploymentApplyConfiguration, binary *Binary) *appsv1ac.DeploymentApplyConfiguration {
+	bound, spec, template, meta, pod := *d, *d.Spec, *d.Spec.Template, *d.Spec.Template.ObjectMetaApplyConfiguration, *d.Spec.Template.Spec
+	function := pod.Containers[0]
+	function.Env = slices.DeleteFunc(slices.Clone(function.Env), func(v envVar) bool { return slices.Contains(binaryNames, *v.Name) })
+	function.WithEnv(binary.env()...)
+	pod.Containers = []corev1ac.ContainerApplyConfiguration{function}
+	meta.Labels = maps.Clone(meta.Labels)
+	bound.Spec, spec.Template, template.ObjectMetaApplyConfiguration, template.Spec = &spec, &template, &meta, &pod
+	template.WithLabels(map[string]string{TemplateLabel: templateHash(&template)})
+	return &bound
+}
+
+// binaryNames are the names of Binary.env.
+var binaryNames = []string{serviceName, binaryName, capabilityName, publicKeyName}
+
+// binaryIn is the binary that pods of a template run; nil when there is none.
+func binaryIn(template *corev1ac.PodTemplateSpecApplyConfiguration) *Binary {
 	var b Binary
 	parts := map[string]*string{serviceName: &b.Service, binaryName: &b.Key, capabilityName: &b.Capability, publicKeyName: &b.PublicKey}
-	if pod := owned.Spec.Template.Spec; pod != nil && len(pod.Containers) == 1 {
+	if pod := template.Spec; pod != nil && len(pod.Containers) == 1 {
 		for _, v := range pod.Containers[0].Env {
 			if into := parts[*v.Name]; into != nil && v.Value != nil {
 				*into = *v.Value

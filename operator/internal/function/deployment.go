@@ -41,8 +41,10 @@ func (r *Reconciler) deployment(ctx context.Context, fn *v1beta1.Function) (*app
 	case kept == nil && !shared:
 		return inPod, nil, nil
 	}
-	binary, ordered := r.order(fn, live, has)
+	binary, ordered, err := r.order(ctx, fn, live, has)
 	switch {
+	case err != nil:
+		return nil, ordered, err
 	case binary == nil:
 		held, err := r.held(ctx, fn, inPod, has != nil)
 		return held, ordered, err

@@ -75,7 +75,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	if err != nil {
 		return retry(err)
 	}
-	seen, convergeErr := r.converge(ctx, fn, check.Function(fn, r.Settings))
+	converging, cancel := context.WithTimeout(ctx, convergeTimeout)
+	defer cancel()
+	seen, convergeErr := r.converge(converging, fn, check.Function(fn, r.Settings))
 	if apierrors.IsConflict(convergeErr) {
 		return retry(convergeErr)
 	}
@@ -112,5 +114,5 @@ func retry(err error) (reconcile.Result, error) {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{}, err
+	return reconcile.Result{Priority: new(handler.LowPriority)}, err // what fails lets the others go first
 }

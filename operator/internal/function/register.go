@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
@@ -35,6 +36,9 @@ const (
 	// reconcileTimeout frees a worker whose request, or whose wait for the
 	// cache, hangs.
 	reconcileTimeout = 30 * time.Second
+
+	// convergeTimeout leaves some of that to tell what has hung.
+	convergeTimeout = reconcileTimeout * 2 / 3
 
 	// maxBackoff keeps the end of an outage from being noticed a quarter of an
 	// hour late, as the default of 1000 s would.
@@ -75,7 +79,21 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	if r.builds, err = watchBuilds(mgr, r.BuildService, b); err != nil {
 		return fmt.Errorf("watching what the build service answers: %w", err)
 	}
-	return b.Complete(reconcile.AsReconciler(mgr.GetClient(), r))
+	return b.Complete(reconcile.Func(r.look))
+}
+
+// look reads a Function and reconciles it. The orders of one that is no more end
+// here, and by no event: a look at it may be under way then, and order more.
+func (r *Reconciler) look(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	var fn v1beta1.Function
+	err := r.Client.Get(ctx, request.NamespacedName, &fn)
+	if apierrors.IsNotFound(err) {
+		r.builds.Forget(request.NamespacedName)
+	}
+	if err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	return r.Reconcile(ctx, &fn)
 }
 
 // unhurried lets what is new wait: mostly the operator has just made it. Functions

@@ -4,16 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/build"
@@ -25,35 +23,73 @@ import (
 // answered an order of it.
 func watchBuilds(mgr manager.Manager, url string, b *builder.Builder) (*build.Orders, error) {
 	orders := build.New(&build.Service{URL: cmp.Or(url, build.URL), Live: mgr.GetAPIReader(), Client: mgr.GetClient()})
-	b.Watches(&v1beta1.Function{}, handler.Funcs{
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			orders.Forget(client.ObjectKeyFromObject(e.Object))
-		},
-	})
 	b.WatchesRawSource(orders.Changed())
 	return orders, mgr.Add(orders)
 }
 
 // order finds the binary of a Function: the one that its pods have, has, as long as
-// all of them are ready; nobody has to be asked then. Where replicas are missing the
-// service may have lost it, or compile this source to another one by now. The binary
-// is nil when there is none yet.
-func (r *Reconciler) order(fn *v1beta1.Function, live *appsv1.Deployment, has *desired.Binary) (*desired.Binary, *status.Ordered) {
+// all of them are ready; nobody has to be asked then, unless how it was built was
+// never told. Where replicas are missing the service may have lost it, or compile
+// this source to another one by now. The binary is nil when there is none yet.
+func (r *Reconciler) order(ctx context.Context, fn *v1beta1.Function, live *appsv1.Deployment, has *desired.Binary) (*desired.Binary, *status.Ordered, error) {
 	revision := desired.Revision(fn.Spec.Function)
 	compiled := built(fn) && fn.Status.LatestRevision == revision
-	proven := has != nil && (compiled || full(live) && live.Status.ReadyReplicas > 0)
-	if proven && full(live) {
-		return has, &status.Ordered{Running: true}
+	whole := has != nil && full(live) && (compiled || live.Status.ReadyReplicas > 0)
+	if whole && told(fn, revision) {
+		return has, &status.Ordered{Running: true}, nil
 	}
 	answer := r.builds.Ask(client.ObjectKeyFromObject(fn), revision, desired.Order(fn, r.Settings))
-	ordered := &status.Ordered{Report: answer.Report, Trouble: answer.Trouble, Running: proven}
-	switch ended := len(answer.Report) > 0; {
-	case answer.Binary != nil && (ended || !compiled): // what has served is in no hurry
-		return answer.Binary, ordered
-	case ended && !proven:
-		return nil, ordered
+	if whole {
+		return has, heard(answer), nil
 	}
-	return has, ordered
+	ordered := &status.Ordered{Report: answer.Report, Trouble: answer.Trouble, Running: has != nil && compiled}
+	ended := len(answer.Report) > 0
+	switch {
+	case answer.Binary != nil && ordered.Running:
+		exchange, err := r.exchanges(ctx, fn, live, has, answer)
+		if exchange {
+			has = answer.Binary
+		}
+		return has, ordered, err
+	case answer.Binary != nil && (ended || !compiled): // what has served is in no hurry
+		return answer.Binary, ordered, nil
+	case ended && !ordered.Running:
+		return nil, ordered, nil
+	}
+	return has, ordered, nil
+}
+
+// told tells whether the status has how a revision was built, or why a source after
+// it is refused.
+func told(fn *v1beta1.Function, revision string) bool {
+	b := fn.Status.Build
+	return b != nil && (b.Revision == revision || b.Revision == "")
+}
+
+// heard is of an answer what matters where all pods are ready: how the build went
+// that they run, and not what is wrong with another one.
+func heard(answer build.Answer) *status.Ordered {
+	if answer.Binary == nil {
+		return &status.Ordered{Running: true}
+	}
+	return &status.Ordered{Running: true, Report: answer.Report}
+}
+
+// exchanges tells whether pods that have run with one binary of a source shall have
+// another one: for as long as some of them serve, only if the others cannot have
+// theirs. Replicas of the service may be of two versions.
+func (r *Reconciler) exchanges(ctx context.Context, fn *v1beta1.Function, live *appsv1.Deployment, has *desired.Binary, answer build.Answer) (bool, error) {
+	if answer.Binary == nil || len(answer.Report) == 0 {
+		return false, nil
+	}
+	if live.Status.ReadyReplicas == 0 || answer.Binary.PublicKey != has.PublicKey {
+		return true, nil
+	}
+	var pods corev1.PodList
+	err := r.list(ctx, fn, &pods)
+	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool {
+		return desired.TemplateOf(&pod) == desired.TemplateOf(&live.Spec.Template) && status.Starves(&pod)
+	}), err
 }
 
 // full tells whether all pods of a Deployment are of its latest template and ready.
@@ -74,7 +110,7 @@ func (r *Reconciler) held(ctx context.Context, fn *v1beta1.Function, want *appsv
 	}
 	held, intact := desired.Held(want, owned)
 	if intact && !tooNew {
-		return held, nil
+		return r.revived(ctx, fn, live, held)
 	}
 	if fn.Status.ReadyRevision == desired.Revision(fn.Spec.Function) {
 		return nil, nil
@@ -93,25 +129,50 @@ func (r *Reconciler) held(ctx context.Context, fn *v1beta1.Function, want *appsv
 	return nil, nil
 }
 
+// revived is a Deployment that is held, with the binary that the service compiles the
+// source of its pods to by now, where they cannot have theirs any more.
+func (r *Reconciler) revived(ctx context.Context, fn *v1beta1.Function, live *appsv1.Deployment, held *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, error) {
+	has := desired.BinaryIn(held)
+	if has == nil || full(live) {
+		return held, nil
+	}
+	answer, err := r.again(ctx, fn, desired.RevisionOf(&live.Spec.Template))
+	if err != nil {
+		return nil, err
+	}
+	if exchange, err := r.exchanges(ctx, fn, live, has, answer); err != nil || !exchange {
+		return held, err
+	}
+	return desired.Bound(held, answer.Binary), nil
+}
+
+// again asks for the binary of an older revision, as long as there is its source.
+func (r *Reconciler) again(ctx context.Context, fn *v1beta1.Function, revision string) (build.Answer, error) {
+	key := client.ObjectKeyFromObject(fn)
+	if answer, known := r.builds.Again(key, revision); known {
+		return answer, nil
+	}
+	older, err := r.withRevision(ctx, fn, revision)
+	if err != nil || older == nil {
+		return build.Answer{}, err
+	}
+	return r.builds.Ask(key, revision, desired.Order(older, r.Settings)), nil
+}
+
 // settleOrders asks for the binaries of older revisions too whose pods are not all
 // ready: what the service has lost, it needs the source for. Then it ends the orders
 // that nobody has asked for this time.
 func (r *Reconciler) settleOrders(ctx context.Context, fn *v1beta1.Function, seen status.Seen) error {
 	var errs []error
-	key := client.ObjectKeyFromObject(fn)
 	for _, set := range seen.ReplicaSets {
 		revision := desired.RevisionOf(&set)
 		shared := set.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
 		asked := seen.Ordered != nil && revision == desired.Revision(fn.Spec.Function)
-		if !shared || asked || set.Status.ReadyReplicas >= set.Status.Replicas || r.builds.Again(key, revision) {
-			continue
+		if shared && !asked && set.Status.ReadyReplicas < set.Status.Replicas {
+			_, err := r.again(ctx, fn, revision)
+			errs = append(errs, err)
 		}
-		older, err := r.withRevision(ctx, fn, revision)
-		if older != nil {
-			r.builds.Ask(key, revision, desired.Order(older, r.Settings))
-		}
-		errs = append(errs, err)
 	}
-	r.builds.Settle(key)
+	r.builds.Settle(client.ObjectKeyFromObject(fn))
 	return errors.Join(errs...)
 }

@@ -202,6 +202,126 @@ func TestSharedOlderRevision(t *testing.T) {
 	eventually(t, "the older source is ordered", func() bool { return ofOlder() > before })
 }
 
+// What serves beside a source that does not compile can start again after the service
+// has been upgraded.
+func TestSharedServesOnAfterUpgrade(t *testing.T) {
+	answers(t, "broken", buildtest.Reply{Report: failing})
+	fn := create(t, "survives", func(fn *v1beta1.Function) { shared(fn); fn.Spec.Env = []v1beta1.EnvVar{{Name: "A", Value: "b"}} })
+	serve(t, fn)
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function, fn.Spec.Env = hello+"// broken\n", nil })
+	awaitReady(t, fn, v1beta1.ReasonCompileFailed)
+	before := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	t.Cleanup(func() { service.Upgrade("") })
+	service.Upgrade("2")
+	lacks(t, fn, 0)
+	key := service.Key(remote.Order{Namespace: fn.Namespace, Source: hello})
+	after := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "FUNCTION_BINARY") == key })
+	for _, d := range []*appsv1.Deployment{before, after} {
+		delete(d.Spec.Template.Labels, "goless.io/template")
+		env := d.Spec.Template.Spec.Containers[0].Env
+		d.Spec.Template.Spec.Containers[0].Env = slices.DeleteFunc(env, func(v corev1.EnvVar) bool {
+			return v.Name == "FUNCTION_BINARY" || v.Name == "FUNCTION_BINARY_CAPABILITY"
+		})
+	}
+	if diff := cmp.Diff(before.Spec.Template, after.Spec.Template); diff != "" || variable(after, "A") != "b" {
+		t.Errorf("more than the binary has changed:\n%s", diff)
+	}
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function = hello + "// mended\n" })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		return desired.RevisionOf(&d.Spec.Template) == desired.Revision(hello+"// mended\n")
+	})
+}
+
+// Pods that serve are not exchanged because one is missing and the service compiles to
+// something else by now: only if that one cannot have its binary.
+func TestSharedServesOnWithoutOne(t *testing.T) {
+	fn := create(t, "steady", func(fn *v1beta1.Function) { shared(fn); fn.Spec.Replicas = new(int32(3)) })
+	serve(t, fn)
+	key := variable(await(t, fn, fn.Name, &appsv1.Deployment{}, nil), "FUNCTION_BINARY")
+	set := replicaSet(t, fn)
+	orders := len(service.Orders(fn.Namespace))
+	t.Cleanup(func() { service.Upgrade("") })
+	service.Upgrade("2")
+	lacks(t, fn, 2)
+	eventually(t, "the binary is ordered, twice", func() bool { return len(service.Orders(fn.Namespace)) > orders+1 })
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	if variable(deployment, "FUNCTION_BINARY") != key {
+		t.Error("pods that serve are exchanged")
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "steady-1", Namespace: fn.Namespace, Labels: set.Labels,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+		},
+		Spec: deployment.Spec.Template.Spec,
+	}
+	if err := cluster.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	patch := client.MergeFrom(pod.DeepCopy())
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "function", LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 125, Message: "not known here"}},
+	}}
+	if err := cluster.Status().Patch(t.Context(), pod, patch); err != nil {
+		t.Fatal(err)
+	}
+	await(t, fn, fn.Name, deployment, func(d *appsv1.Deployment) bool { return variable(d, "FUNCTION_BINARY") != key })
+}
+
+// The operator ends after the source has compiled and before it hears how that went.
+func TestSharedReportIsAskedFor(t *testing.T) {
+	answers(t, "", buildtest.Reply{Compiled: true, Hold: make(chan struct{})})
+	fn := create(t, "unheard", shared)
+	await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	answers(t, "nothing", buildtest.Reply{})
+	replaceOperatorWith(t, func() {
+		deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+		patch := client.MergeFrom(deployment.DeepCopy())
+		deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+		if err := cluster.Status().Patch(t.Context(), deployment, patch); err != nil {
+			t.Fatal(err)
+		}
+	}, fn.Namespace, "")
+	eventually(t, "the status has the build", func() bool {
+		b := get(t, fn).Status.Build
+		return b != nil && b.Duration == "80ms" && b.Revision == desired.Revision(hello)
+	})
+	serve(t, fn)
+}
+
+// Orders of Functions that come and go do not stay, whenever they go.
+func TestSharedNothingIsLeft(t *testing.T) {
+	answers(t, "", buildtest.Reply{Hold: make(chan struct{})})
+	namespace := newNamespace(t)
+	for i := range 40 {
+		fn := create(t, fmt.Sprintf("gone%d", i), func(fn *v1beta1.Function) {
+			shared(fn)
+			fn.Namespace, fn.Spec.Service = namespace, ""
+		})
+		if i%2 == 0 {
+			eventually(t, "it is ordered", func() bool { return service.Open(namespace) > 0 })
+		}
+		if err := cluster.Delete(t.Context(), fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "no order is left", func() bool { return service.Open(namespace) == 0 })
+	create(t, "last", func(fn *v1beta1.Function) { shared(fn); fn.Namespace = namespace })
+	eventually(t, "one order is there", func() bool { return service.Open(namespace) == 1 })
+}
+
+// lacks plays the Deployment controller that has only some pods ready.
+func lacks(t *testing.T, fn *v1beta1.Function, ready int32) {
+	t.Helper()
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	patch := client.MergeFrom(deployment.DeepCopy())
+	n := *deployment.Spec.Replicas
+	deployment.Status = appsv1.DeploymentStatus{ObservedGeneration: deployment.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: ready, AvailableReplicas: ready}
+	if err := cluster.Status().Patch(t.Context(), deployment, patch); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The pods start while the linker works. If it fails after all, they go.
 func TestSharedLinkFails(t *testing.T) {
 	t.Run("update", func(t *testing.T) {

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -177,6 +178,13 @@ const exitWithoutBinary = 125
 // withoutBinary tells whether a container ended before there was a function in it.
 func withoutBinary(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
 	return ended != nil && ended.ExitCode == exitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
+}
+
+// Starves tells whether a pod could not have its binary the last time that it tried.
+func Starves(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == desired.FunctionContainer && !c.Ready && withoutBinary(pod, cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated))
+	})
 }
 
 // rollout says what the function is waiting for.

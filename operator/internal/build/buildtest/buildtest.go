@@ -47,12 +47,13 @@ type Service struct {
 	reply    func(remote.Order) Reply
 	orders   []remote.Order
 	canceled int
+	open     map[string]int
 }
 
 // New starts a service that has the keys at each time. It says that everything
 // compiles.
 func New(keys func() (*remote.Keys, error)) *Service {
-	s := &Service{reply: func(remote.Order) Reply { return Reply{Report: Built} }}
+	s := &Service{open: map[string]int{}, reply: func(remote.Order) Reply { return Reply{Report: Built} }}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+remote.BuildsPath, func(w http.ResponseWriter, r *http.Request) { s.build(w, r, keys) })
 	s.server = httptest.NewUnstartedServer(mux)
@@ -118,6 +119,13 @@ func (s *Service) Canceled() int {
 	return s.canceled
 }
 
+// Open is how many orders of a namespace wait for an answer.
+func (s *Service) Open(namespace string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open[namespace]
+}
+
 // Key is that of the binary that an order asks for.
 func (s *Service) Key(o remote.Order) string {
 	s.mu.Lock()
@@ -139,8 +147,14 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, keys func() (*re
 	}
 	s.mu.Lock()
 	s.orders = append(s.orders, order)
+	s.open[order.Namespace]++
 	reply := s.reply(order)
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.open[order.Namespace]--
+		s.mu.Unlock()
+	}()
 	if reply.Status != 0 {
 		http.Error(w, "not now", reply.Status)
 		return
