@@ -51,7 +51,7 @@ func TestFullDisk(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// TestRestored restores etcd from a backup under a running operator: all versions
+// TestRestored restores etcd from a backup, and starts all programs anew: all versions
 // of objects go back, what came after the backup never was, and what was deleted
 // since is there again.
 func TestRestored(t *testing.T) {
@@ -73,6 +73,7 @@ func TestRestored(t *testing.T) {
 	}
 	changed.must(h.plane.Restore(t.Context()))
 	changed.must(h.renew())
+	h.restart() // as the manual says, which it is for all controllers
 	for i, tr := range []*trial{changed, deleted} {
 		t.Run([]string{"changed since", "deleted since"}[i], func(t *testing.T) {
 			tr := tr.in(t)

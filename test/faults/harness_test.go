@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/builds"
 	"goless.io/test/faults/kubelet"
 	"goless.io/test/faults/plane"
 	"goless.io/test/faults/wire"
@@ -30,11 +31,15 @@ type harness struct {
 	// when the order of versions is broken.
 	renew func() error
 
-	audit *audit
-	wire  *wire.Wire
+	audit  *audit
+	wire   *wire.Wire
+	builds *builds.Service
 
-	references map[*scenario]*reference // of the scenarios that have been run
-	scratches  map[string]state         // the children of new Functions, by spec
+	// strategy is where Functions are compiled that say nothing of it.
+	strategy v1beta1.BuildStrategy
+
+	references map[string]*reference // of the scenarios that have been run
+	scratches  map[string]state      // the children of new Functions, by spec
 
 	mu       sync.Mutex
 	operator *plane.Process
@@ -69,13 +74,14 @@ func newHarness(ctx context.Context, assets, repo string) (_ *harness, err error
 	if err != nil {
 		return nil, err
 	}
-	process, err := p.Operator(*operator, "operator", line.URL)
+	service := builds.Start(sharedSeed(c))
+	process, err := p.Operator(*operator, "operator", line.URL, "--build-service="+service.URL)
 	if err != nil {
 		return nil, err
 	}
 	h := &harness{
-		plane: p, client: c, audit: &audit{events: map[string][]plane.Event{}}, wire: line, operator: process,
-		references: map[*scenario]*reference{}, scratches: map[string]state{},
+		plane: p, client: c, audit: &audit{events: map[string][]plane.Event{}}, wire: line, operator: process, builds: service,
+		references: map[string]*reference{}, scratches: map[string]state{},
 	}
 	stop := func() {}
 	h.renew = func() (err error) {
@@ -94,6 +100,7 @@ func (h *harness) close() {
 	h.mu.Unlock()
 	h.operator.Kill()
 	h.wire.Close()
+	h.builds.Close()
 	h.plane.Stop()
 }
 
@@ -113,6 +120,8 @@ func (h *harness) restart() {
 // unbroken fails the test if the operator has ended by itself, or has panicked.
 func (h *harness) unbroken(t *testing.T) {
 	t.Helper()
+	h.mu.Lock() // a fault may just be starting it anew
+	defer h.mu.Unlock()
 	select {
 	case <-h.operator.Ended():
 		if h.away {

@@ -175,7 +175,7 @@ func blank(kind, ns, name string) client.Object {
 			},
 		}}
 	case "Service":
-		return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 80}}}}
+		return &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: "somebody", Port: 80}}}}
 	}
 	return &corev1.ConfigMap{ObjectMeta: meta}
 }

@@ -39,6 +39,11 @@ var outages = []struct {
 		tr.must(world(tr.t).plane.AwaitEtcd(tr.t.Context()))
 		tr.must(world(tr.t).plane.APIServer.Start())
 	}},
+	{"history gone and kube-apiserver killed", 1, func(tr *trial) {
+		tr.must(world(tr.t).plane.Compact(tr.t.Context()))
+		world(tr.t).plane.APIServer.Kill()
+		tr.must(world(tr.t).plane.APIServer.Start())
+	}},
 }
 
 // TestOutages takes the control plane away in the middle of a rollout.
@@ -50,7 +55,7 @@ func TestOutages(t *testing.T) {
 	want := s.reference(t)
 	for i, outage := range outages {
 		for n := range outage.times {
-			if !*full && (n > 0 || i == 3) {
+			if !*full && (n > 0 || i == 3 || i == 5) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %d", outage.name, n+1), func(t *testing.T) {

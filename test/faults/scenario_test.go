@@ -117,9 +117,9 @@ func (s *scenario) arrived(tr *trial) func() error {
 // with the last spec.
 func (s *scenario) reference(t *testing.T) *reference {
 	t.Helper()
-	references := world(t).references
-	if references[s] != nil {
-		return references[s]
+	references, key := world(t).references, string(world(t).strategy)+s.name
+	if references[key] != nil {
+		return references[key]
 	}
 	scratch := s.fromScratch(t)
 	tr := newTrial(t)
@@ -140,7 +140,7 @@ func (s *scenario) reference(t *testing.T) *reference {
 		}
 	}
 	if !t.Failed() {
-		references[s] = want
+		references[key] = want
 	}
 	if !s.gone {
 		tr.remove()

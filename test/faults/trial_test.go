@@ -65,6 +65,9 @@ func (tr *trial) create(changes ...func(*v1beta1.FunctionSpec)) {
 	tr.t.Helper()
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}}
 	fn.Spec.Function = first
+	if strategy := world(tr.t).strategy; strategy != "" {
+		fn.Spec.Build = &v1beta1.BuildSpec{Strategy: strategy}
+	}
 	for _, change := range changes {
 		change(&fn.Spec)
 	}

@@ -90,7 +90,9 @@ func (n *Node) advance(ctx context.Context, name cache.ObjectName) error {
 	if pod.DeletionTimestamp != nil || len(pod.Status.ContainerStatuses) > 0 {
 		return nil // nothing ever happens to it again
 	}
-	if len(pod.Status.InitContainerStatuses) == 0 {
+	if len(pod.Spec.InitContainers) == 0 {
+		serve(pod) // it was compiled elsewhere
+	} else if len(pod.Status.InitContainerStatuses) == 0 {
 		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{
 			Name: "build", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
 		}}
@@ -116,17 +118,24 @@ func (n *Node) finish(ctx context.Context, pod *corev1.Pod) error {
 		end = &corev1.ContainerStateTerminated{ExitCode: 10, Reason: "Error", Message: failed, FinishedAt: metav1.Now()}
 	}
 	pod.Status.InitContainerStatuses[0].State = corev1.ContainerState{Terminated: end}
-	container := corev1.ContainerStatus{Name: "function"}
 	if end.ExitCode == 0 {
-		pod.Status.Phase = corev1.PodRunning
-		container.Ready = true
-		container.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.Now()}
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
-			Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
-		})
+		serve(pod)
+	} else {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "function"}}
 	}
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{container}
 	return nil
+}
+
+// serve makes a pod ready.
+func serve(pod *corev1.Pod) {
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "function", Ready: true,
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+	}}
+	pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+		Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now(),
+	})
 }
 
 // source is what the build container of a pod is given to compile.
