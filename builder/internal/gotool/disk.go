@@ -4,8 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"sync"
-	"syscall"
 	"time"
 )
 
@@ -28,25 +26,9 @@ func limitDisk(group int, dir string, limit int64) (callOff func() bool) {
 	if dir == "" {
 		return func() bool { return false }
 	}
-	var watch sync.WaitGroup
-	over := make(chan struct{})
-	watch.Go(func() {
-		tick := time.NewTicker(diskPause)
-		defer tick.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-tick.C:
-				if diskUse(dir) > limit {
-					_ = syscall.Kill(-group, syscall.SIGKILL) // it may have ended
-				}
-			}
-		}
-	})
+	end := killWhen(group, diskPause, func() bool { return diskUse(dir) > limit })
 	return func() bool {
-		close(over)
-		watch.Wait()
+		end()
 		return diskUse(dir) > limit
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
-	"syscall"
 	"time"
 )
 
@@ -22,26 +20,7 @@ func limitMemory(group int, limit uint64) (callOff func()) {
 	if limit == 0 {
 		return func() {}
 	}
-	var watch sync.WaitGroup
-	over := make(chan struct{})
-	watch.Go(func() {
-		tick := time.NewTicker(memoryPause)
-		defer tick.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-tick.C:
-				if groupMemory(group) > limit {
-					_ = syscall.Kill(-group, syscall.SIGKILL) // it may have ended
-				}
-			}
-		}
-	})
-	return func() {
-		close(over)
-		watch.Wait()
-	}
+	return killWhen(group, memoryPause, func() bool { return groupMemory(group) > limit })
 }
 
 // groupMemory returns what the processes of a group use and no file backs, in
