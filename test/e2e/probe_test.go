@@ -96,13 +96,19 @@ func unreachedProbe(err error) bool {
 }
 
 // call sends one request to a URL inside the cluster, and fails the test when
-// nothing comes back.
-func (ns *namespace) call(method, url, body string) reply {
+// nothing comes back. One that is refused has reached nobody and is sent again: a
+// node learns with a delay where the pods of a Service are.
+func (ns *namespace) call(method, url, body string) (r reply) {
 	ns.t.Helper()
-	r, err := caller.call(ns.t.Context(), method, url, body)
-	if err != nil {
-		ns.t.Fatal(err)
-	}
+	ns.eventually(method+" "+url+" is not refused", func() (err error) {
+		if r, err = caller.call(ns.t.Context(), method, url, body); err != nil {
+			ns.t.Fatal(err)
+		}
+		if strings.Contains(r.Error, "connection refused") {
+			return errors.New(r.Error)
+		}
+		return nil
+	})
 	if r.Error != "" {
 		ns.t.Fatalf("%s %s: %s", method, url, r.Error)
 	}
