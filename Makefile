@@ -28,6 +28,9 @@ DEPENDENCIES   := test/e2e/testdata/dependencies
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v gcc),-race)
 
+# As go test, and at the end it says which tests were skipped, and why.
+TEST := gotestsum --format standard-quiet --
+
 say = @printf '\n==> %s\n' "$(1)"
 
 # demo, e2e and bench use the cluster that KUBECONFIG and KO_DOCKER_REPO name, if
@@ -87,14 +90,14 @@ cluster-down: ## stop that Kubernetes and leave nothing of it behind
 ##@ Test
 
 .PHONY: unit
-unit: kodata assets $(PROMETHEUS) ## run the tests of all modules, some against etcd and kube-apiserver
+unit: kodata assets $(PROMETHEUS) $(BIN)/gotestsum ## run the tests of all modules, some against etcd and kube-apiserver
 	$(call say,testing the modules)
-	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets go test ./operator/... ./builder/...
-	@go test $(RACE) ./runtime/...
+	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) ./operator/... ./builder/...
+	@$(TEST) $(RACE) ./runtime/...
 	@# These two need a small heap of their own, without the race detector.
-	@go test -run '^(TestAllocations|TestPace)$$' ./runtime
-	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) go test ./monitoring/... ./otlp/...
-	@cd test/cluster && GOWORK=off go test ./...
+	@$(TEST) -run '^(TestAllocations|TestPace)$$' ./runtime
+	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) ./monitoring/... ./otlp/...
+	@cd test/cluster && GOWORK=off $(TEST) ./...
 
 .PHONY: assets
 assets:
@@ -102,10 +105,10 @@ assets:
 	@mkdir -p .cache/assets && for name in etcd kube-apiserver kubectl; do ln -sfn ../cluster/bin/kubernetes .cache/assets/$$name; done
 
 .PHONY: faults
-faults: assets ## hurt the operator in every way there is, and print a table (FULL=1 tries all cases, for hours)
+faults: assets $(BIN)/gotestsum ## hurt the operator in every way there is, and print a table (FULL=1 tries all cases, for hours)
 	$(call say,testing the operator under faults)
 	@# Most of the time is waiting: three control planes, of 1 GiB each, keep two cores busy.
-	@cd test/faults && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets go test -count=1 -parallel 3 -timeout 8h $(if $(FULL),-full)
+	@cd test/faults && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -parallel 3 -timeout 8h $(if $(FULL),-full)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## run the linter, the import arrows between the modules included
@@ -121,10 +124,10 @@ verify: $(BIN)/controller-gen ## prove that generated files are current and that
 	@for module in $(MODULES) test test/cluster; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
 
 .PHONY: e2e
-e2e: install $(PROMETHEUS) $(MODULES_SERVED) ## run the end-to-end tests on the real cluster
+e2e: install $(PROMETHEUS) $(MODULES_SERVED) $(BIN)/gotestsum ## run the end-to-end tests on the real cluster
 	$(call say,testing on the real cluster)
 	@$(ENV) && cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
-	MODPROXY_IMAGE=$$(ko build --base-import-paths ./e2e/modproxy) go test -count=1 -timeout 60m ./e2e/...
+	MODPROXY_IMAGE=$$(ko build --base-import-paths ./e2e/modproxy) $(TEST) -count=1 -timeout 60m ./e2e/...
 
 .PHONY: bench
 bench: install ## measure on the real cluster; prints a table and writes .cache/bench.json
