@@ -6,17 +6,16 @@ package builds
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
 
 	"goless.io/builder/remote"
+	"goless.io/builder/remote/remotetest"
 )
 
 const (
@@ -52,18 +51,7 @@ type Service struct {
 // Start starts a service, which asks for its seed whenever somebody connects.
 func Start(seed func(context.Context) ([]byte, error)) *Service {
 	s := &Service{seed: seed}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+remote.BuildsPath, s.build)
-	s.server = httptest.NewUnstartedServer(mux)
-	s.server.Config.ErrorLog = log.New(io.Discard, "", 0) // that who asks has gone is what some tests are about
-	s.server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		keys, err := s.keys(hello.Context())
-		if err != nil {
-			return nil, err
-		}
-		return keys.ServerTLS()
-	}}
-	s.server.StartTLS()
+	s.server = remotetest.NewServer(s.keys, s.build)
 	s.URL = s.server.URL
 	return s
 }
@@ -91,32 +79,14 @@ func (s *Service) keys(ctx context.Context) (*remote.Keys, error) {
 	return remote.NewKeys(seed)
 }
 
-func (s *Service) build(w http.ResponseWriter, r *http.Request) {
-	keys, err := s.keys(r.Context())
-	if err != nil || r.Header.Get("Authorization") != "Bearer "+keys.Token() {
-		http.Error(w, "who are you?", http.StatusUnauthorized)
-		return
-	}
-	var order remote.Order
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, remote.MaxOrder)).Decode(&order); err != nil || order.Validate() != nil {
-		http.Error(w, "not an order", http.StatusBadRequest)
-		return
-	}
+func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Order) {
 	s.mu.Lock()
 	mood := s.mood
 	s.mu.Unlock()
-	s.answer(w, r, order, mood)
-}
-
-func (s *Service) answer(w http.ResponseWriter, r *http.Request, order remote.Order, mood Mood) {
 	// The real key differs by namespace. This one does not, so that two cases that
 	// are the same have the same pods.
 	sum := sha256.Sum256([]byte(order.Source))
 	key := hex.EncodeToString(sum[:])
-	tell := func(e remote.Event) {
-		json.NewEncoder(w).Encode(e)          //nolint:errcheck // who asked may have gone
-		http.NewResponseController(w).Flush() //nolint:errcheck // likewise
-	}
 	broken := strings.Contains(order.Source, "Broken")
 	switch mood {
 	case Busy:
@@ -127,7 +97,7 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, order remote.Or
 		io.WriteString(w, "<html>") //nolint:errcheck // who asked may have gone
 		return
 	}
-	tell(remote.Event{Key: key})
+	remotetest.Tell(w, remote.Event{Key: key})
 	switch {
 	case mood == Forgetful:
 		panic(http.ErrAbortHandler)
@@ -135,7 +105,7 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, order remote.Or
 		<-r.Context().Done()
 		return
 	case !broken:
-		tell(remote.Event{Key: key, Compiled: true})
+		remotetest.Tell(w, remote.Event{Key: key, Compiled: true})
 	}
 	if mood == HalfWay {
 		panic(http.ErrAbortHandler)
@@ -144,5 +114,5 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, order remote.Or
 	if broken {
 		report = failed
 	}
-	tell(remote.Event{Key: key, Report: json.RawMessage(report)})
+	remotetest.Tell(w, remote.Event{Key: key, Report: json.RawMessage(report)})
 }

@@ -5,8 +5,8 @@
 package buildtest
 
 import (
+	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"goless.io/builder/remote"
+	"goless.io/builder/remote/remotetest"
 )
 
 // A Reply is how the service answers an order.
@@ -54,17 +55,7 @@ type Service struct {
 // compiles.
 func New(keys func() (*remote.Keys, error)) *Service {
 	s := &Service{open: map[string]int{}, reply: func(remote.Order) Reply { return Reply{Report: Built} }}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+remote.BuildsPath, func(w http.ResponseWriter, r *http.Request) { s.build(w, r, keys) })
-	s.server = httptest.NewUnstartedServer(mux)
-	s.server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		k, err := keys()
-		if err != nil {
-			return nil, err
-		}
-		return k.ServerTLS()
-	}}
-	s.server.StartTLS()
+	s.server = remotetest.NewServer(func(context.Context) (*remote.Keys, error) { return keys() }, s.build)
 	s.URL = s.server.URL
 	return s
 }
@@ -134,17 +125,7 @@ func (s *Service) Key(o remote.Order) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Service) build(w http.ResponseWriter, r *http.Request, keys func() (*remote.Keys, error)) {
-	k, err := keys()
-	if err != nil || r.Header.Get("Authorization") != "Bearer "+k.Token() {
-		http.Error(w, "who are you?", http.StatusUnauthorized)
-		return
-	}
-	var order remote.Order
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, remote.MaxOrder)).Decode(&order); err != nil || order.Validate() != nil {
-		http.Error(w, "not an order", http.StatusBadRequest)
-		return
-	}
+func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Order) {
 	s.mu.Lock()
 	s.orders = append(s.orders, order)
 	s.open[order.Namespace]++
@@ -159,14 +140,10 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, keys func() (*re
 		http.Error(w, "not now", reply.Status)
 		return
 	}
-	key, out := s.Key(order), http.NewResponseController(w)
-	tell := func(e remote.Event) {
-		_ = json.NewEncoder(w).Encode(e) // who does not listen any more has gone
-		_ = out.Flush()
-	}
-	tell(remote.Event{Key: key})
+	key := s.Key(order)
+	remotetest.Tell(w, remote.Event{Key: key})
 	if reply.Compiled {
-		tell(remote.Event{Key: key, Compiled: true})
+		remotetest.Tell(w, remote.Event{Key: key, Compiled: true})
 	}
 	if reply.Hold != nil {
 		select {
@@ -179,6 +156,6 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, keys func() (*re
 		}
 	}
 	if reply.Report != "" {
-		tell(remote.Event{Key: key, Report: json.RawMessage(reply.Report)})
+		remotetest.Tell(w, remote.Event{Key: key, Report: json.RawMessage(reply.Report)})
 	}
 }
