@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap/zapcore"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +27,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/admission"
+	"goless.io/operator/internal/planetest"
 	"goless.io/operator/internal/settings"
 )
 
@@ -43,33 +43,12 @@ var (
 // operatorAccount is whom the operator acts as.
 const operatorAccount = "system:serviceaccount:goless-system:goless-operator"
 
-func TestMain(m *testing.M) {
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" { // nobody has promised an API server, as make unit does
-		assets = filepath.Join("..", "..", "..", ".cache", "assets")
-		if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
-			fmt.Fprintf(os.Stderr, "skipping the tests against a real API server: %v, make unit builds one\n", err)
-			return
-		}
-	}
-	os.Exit(run(m, assets))
-}
+func TestMain(m *testing.M) { planetest.Main(m, run) }
 
-func run(m *testing.M, assets string) int {
-	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))
-	environment = &envtest.Environment{
-		BinaryAssetsDirectory:    assets,
-		CRDDirectoryPaths:        []string{filepath.Join("..", "..", "..", "deploy", "10-crd.yaml")},
-		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: 2 * time.Minute,
-	}
-	defer environment.Stop() //nolint:errcheck // what did not start cannot be stopped
-	var err error
-	if server, err = environment.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, "starting etcd and kube-apiserver:", err)
-		return 1
-	}
-	if err = clientgoscheme.AddToScheme(scheme); err == nil {
+func run(m *testing.M, started *envtest.Environment) int {
+	environment, server = started, started.Config
+	err := clientgoscheme.AddToScheme(scheme)
+	if err == nil {
 		err = v1beta1.AddToScheme(scheme)
 	}
 	if err == nil {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,7 +19,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
@@ -28,6 +26,7 @@ import (
 	"goless.io/operator/internal/build/buildtest"
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/metrics"
+	"goless.io/operator/internal/planetest"
 	"goless.io/operator/internal/settings"
 )
 
@@ -54,32 +53,10 @@ var configured = settings.Settings{
 	},
 }
 
-func TestMain(m *testing.M) {
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" { // nobody has promised an API server, as make unit does
-		assets = filepath.Join("..", "..", "..", ".cache", "assets")
-		if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
-			fmt.Fprintf(os.Stderr, "skipping the tests against a real API server: %v, make unit builds one\n", err)
-			return
-		}
-	}
-	os.Exit(run(m, assets))
-}
+func TestMain(m *testing.M) { planetest.Main(m, run) }
 
-func run(m *testing.M, assets string) int {
-	environment := &envtest.Environment{
-		BinaryAssetsDirectory:    assets,
-		CRDDirectoryPaths:        []string{filepath.Join("..", "..", "..", "deploy", "10-crd.yaml")},
-		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: 2 * time.Minute,
-	}
-	defer environment.Stop() //nolint:errcheck // what did not start cannot be stopped
-	var err error
-	if server, err = environment.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, "starting etcd and kube-apiserver:", err)
-		return 1
-	}
-	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))
+func run(m *testing.M, environment *envtest.Environment) int {
+	server = environment.Config
 	options, err := function.ManagerOptions(configured)
 	if err == nil {
 		cluster, err = client.New(server, client.Options{Scheme: options.Scheme})
