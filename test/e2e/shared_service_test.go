@@ -97,7 +97,7 @@ func (ns *namespace) waitsForBinary(fn *v1beta1.Function) error {
 		if err != nil {
 			return err
 		}
-		if strings.Contains(string(log), "launch: ") {
+		if strings.Contains(string(log), "cannot reach the build service") {
 			return nil
 		}
 	}

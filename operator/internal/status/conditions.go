@@ -213,7 +213,8 @@ func (v *view) rollout() string {
 			case withoutBinary(&pod, ended):
 				return text + "; a replica cannot start: " + lastWords(ended)
 			case c.State.Running != nil:
-				return text + "; a replica runs and does not serve yet"
+				// A launcher that waits for the build service, for example.
+				return text + "; a replica runs and does not serve yet, its log may say why: kubectl logs " + pod.Name
 			case c.State.Waiting != nil && c.State.Waiting.Message != "":
 				// A Secret that is not there, for example.
 				return text + "; " + waiting(c.State.Waiting)

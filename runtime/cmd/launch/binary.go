@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -57,18 +58,20 @@ func take(variable string) string {
 
 // execute executes the binary, from the first place that allows it. If it returns,
 // it could not: what to tell, and the exit code.
-func (b *binary) execute(ctx context.Context, program []string) (message string, code int) {
+func (b *binary) execute(ctx context.Context, program []string, admin *net.TCPListener) (message string, code int) {
 	var refusals []string
 	for _, p := range places() {
 		err := p.check()
 		if err == nil {
+			leave := b.standIn(admin)
 			file, missing := b.fetch(ctx, p)
 			switch {
 			case ctx.Err() != nil:
-				return fmt.Sprint("asked to end before the binary was here: ", b.news.Load()), exitTerminated
+				return "asked to end before the binary was here: " + b.why(), exitTerminated
 			case missing != nil:
 				return "no binary to execute: " + missing.Error(), exitNoBinary
 			}
+			leave()
 			err = syscall.Exec(path(file), program, os.Environ())
 			_ = file.Close() // it was only read
 			if !errors.Is(err, fs.ErrPermission) {

@@ -21,7 +21,9 @@ const (
 	asLaunch           = "GOLESS_TEST_LAUNCH"
 	testTerminationLog = "GOLESS_TEST_TERMINATION_LOG"
 	testPatience       = "GOLESS_TEST_PATIENCE"
+	testLongest        = "GOLESS_TEST_LONGEST"
 	testStall          = "GOLESS_TEST_STALL"
+	testUnhurried      = "GOLESS_TEST_UNHURRIED"
 	testMemory         = "GOLESS_TEST_MEMORY" // forbidden or unknown
 )
 
@@ -48,10 +50,10 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build returns a program as the images have it.
+// build returns a program as the images have it: .ko.yaml has the same flags.
 func build(dir, source string) ([]byte, error) {
 	file := filepath.Join(dir, "program")
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", file, source)
+	cmd := exec.Command("go", "build", "-trimpath", "-tags=nethttpomithttp2", "-ldflags=-s -w", "-o", file, source)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w: %s", err, out)
@@ -61,7 +63,9 @@ func build(dir, source string) ([]byte, error) {
 
 func change() {
 	terminationLog = os.Getenv(testTerminationLog)
-	for variable, duration := range map[string]*time.Duration{testPatience: &patience, testStall: &stall} {
+	for variable, duration := range map[string]*time.Duration{
+		testPatience: &patience, testLongest: &longest, testStall: &stall, testUnhurried: &unhurried,
+	} {
 		if text := os.Getenv(variable); text != "" {
 			*duration, _ = time.ParseDuration(text)
 		}
@@ -79,7 +83,7 @@ func change() {
 // A launcher is a process that has a binary to launch.
 type launcher struct {
 	*exec.Cmd
-	port           string
+	port, admin    string
 	stderr         bytes.Buffer
 	terminationLog string
 }
@@ -94,10 +98,10 @@ func start(t testing.TB, s *service, environment ...string) *launcher {
 
 func prepare(t testing.TB, url string, environment ...string) *launcher {
 	t.Helper()
-	l := &launcher{port: freePort(t), terminationLog: filepath.Join(t.TempDir(), "termination-log")}
+	l := &launcher{port: freePort(t), admin: freePort(t), terminationLog: filepath.Join(t.TempDir(), "termination-log")}
 	write(t, l.terminationLog, "", 0o600)
 	l.Cmd = exec.CommandContext(t.Context(), os.Args[0])
-	l.Env = append(os.Environ(), asLaunch+"=1", testTerminationLog+"="+l.terminationLog, "SERVER_PORT="+l.port,
+	l.Env = append(os.Environ(), asLaunch+"=1", testTerminationLog+"="+l.terminationLog, "SERVER_PORT="+l.port, "ADMIN_PORT="+l.admin,
 		"FUNCTION_BUILD_SERVICE="+url, "FUNCTION_BINARY="+testKey,
 		"FUNCTION_BINARY_CAPABILITY="+testCapability, "FUNCTION_BINARY_PUBLIC_KEY="+public(newKey(1)))
 	l.Env = append(l.Env, environment...)

@@ -16,9 +16,11 @@
 //	FUNCTION_BINARY_PUBLIC_KEY  Ed25519 key of the service, raw base64 as in URLs
 //
 // Then launch waits until the service has it, checks it, and executes it from
-// memory. The program is the same but in this: it does not see these four
-// variables, its file has no name (os.Executable is of no use, /proc/self/exe can
-// be executed), and it takes as much of the container's memory as it is long.
+// memory. While the service is out of reach it waits on, tells its log why, and
+// answers the kubelet's probes: alive, not ready. The program is the same but in
+// this: it does not see these four variables, its file has no name (os.Executable is
+// of no use, /proc/self/exe can be executed), and it takes as much of the
+// container's memory as it is long.
 //
 // The process keeps its id, so signals reach the program; launch is gone from
 // memory. If it cannot, it exits with the codes of a shell: 127 if the program is
@@ -54,21 +56,15 @@ func main() {
 	if len(os.Args) > 1 {
 		program = os.Args[1:]
 	}
-	for _, name := range []string{"SERVER", "ADMIN"} {
-		variable := name + "_LISTENER"
-		_ = os.Unsetenv(variable) // who runs a function may set variables, and knows no descriptor
-		if fd, err := listen(os.Getenv(name + "_PORT")); err == nil {
-			_ = os.Setenv(variable, strconv.Itoa(fd)) // neither name nor value can be wrong
-		}
-	}
-	message, code := launch(program)
+	open("SERVER")
+	message, code := launch(program, open("ADMIN"))
 	leave(message)
 	os.Exit(code)
 }
 
 // launch returns only if it could not execute the program: what to tell, and the
-// exit code.
-func launch(program []string) (message string, code int) {
+// exit code. The admin port may be nil.
+func launch(program []string, admin *net.TCPListener) (message string, code int) {
 	b, err := binaryFromEnv()
 	switch {
 	case err != nil:
@@ -80,24 +76,40 @@ func launch(program []string) (message string, code int) {
 	// and to say nothing.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	return b.execute(ctx, program)
+	return b.execute(ctx, program, admin)
 }
 
-// listen opens a port and returns a file descriptor of it that outlives an exec.
-// What it cannot open is left to the program, which says why it cannot either.
-func listen(port string) (fd int, err error) {
+// open opens the port that a variable names, and leaves it to the program. It
+// returns nil where it cannot: the program says why it cannot either.
+func open(name string) *net.TCPListener {
+	variable := name + "_LISTENER"
+	_ = os.Unsetenv(variable) // who runs a function may set variables, and knows no descriptor
+	port := os.Getenv(name + "_PORT")
 	if port == "" {
-		return 0, errors.New("no port")
+		return nil
 	}
 	listener, err := net.Listen("tcp", ":"+port)
 	if err != nil {
-		return 0, err
+		return nil
 	}
-	file, err := listener.(*net.TCPListener).File()
+	own := listener.(*net.TCPListener)
+	if fd, err := inheritable(own); err == nil {
+		_ = os.Setenv(variable, strconv.Itoa(fd)) // neither name nor value can be wrong
+	}
+	return own
+}
+
+// inheritable returns a file descriptor that outlives an exec.
+func inheritable(listener *net.TCPListener) (fd int, err error) {
+	raw, err := listener.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
-	return syscall.Dup(int(file.Fd())) // the copy has no close-on-exec
+	var failed error
+	err = raw.Control(func(own uintptr) {
+		fd, failed = syscall.Dup(int(own)) // the copy has no close-on-exec
+	})
+	return fd, errors.Join(err, failed)
 }
 
 // explain returns what to tell and the exit code, given why the program could

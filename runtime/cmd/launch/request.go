@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -108,11 +109,14 @@ func acceptable(response *http.Response) error {
 		return nil
 	}
 	line, _ := bufio.NewReader(io.LimitReader(response.Body, 512)).ReadString('\n') // for people, if it came
-	err := fmt.Errorf("the build service answers %s: %s", response.Status, strings.TrimSpace(line))
-	if response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden {
-		err = fmt.Errorf("%w (%w)", errRefused, err)
+	answer := fmt.Sprintf("the build service answers %s: %s", response.Status, strings.TrimSpace(line))
+	switch code := response.StatusCode; {
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return fmt.Errorf("%w (%s)", errRefused, answer)
+	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
+		return errors.New(answer) // about the service, and not about the binary
 	}
-	return err
+	return fmt.Errorf("%w: %s", errAbsent, answer)
 }
 
 // watched is a body that must not stall.

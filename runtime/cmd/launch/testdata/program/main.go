@@ -1,5 +1,5 @@
 // Command program is a binary for the tests of launch: it serves what it knows of
-// its own process, on the listener that it inherits.
+// its own process, on the listeners that it inherits.
 package main
 
 import (
@@ -13,11 +13,16 @@ import (
 )
 
 func main() {
-	fd, err := strconv.Atoi(os.Getenv("SERVER_LISTENER"))
+	go serve("ADMIN_LISTENER")
+	serve("SERVER_LISTENER")
+}
+
+func serve(variable string) {
+	fd, err := strconv.Atoi(os.Getenv(variable))
 	if err != nil {
 		log.Fatal(err)
 	}
-	listener, err := net.FileListener(os.NewFile(uintptr(fd), "listener"))
+	listener, err := net.FileListener(os.NewFile(uintptr(fd), variable))
 	if err != nil {
 		log.Fatal(err)
 	}
