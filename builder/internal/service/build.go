@@ -136,6 +136,9 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o 
 		}
 	}()
 	dir, err := s.store.temporary()
+	if err == nil {
+		err = os.MkdirAll(os.TempDir(), 0o700) // it may have been beside the store, and gone with it
+	}
 	if err != nil {
 		return failed(err)
 	}

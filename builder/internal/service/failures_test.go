@@ -68,18 +68,25 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestResultsDeleted orders again what somebody has deleted.
+// TestResultsDeleted orders again what somebody has deleted, and then all of it.
 func TestResultsDeleted(t *testing.T) {
 	r := newReplica(t, Config{})
+	t.Setenv("TMPDIR", t.TempDir())
 	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
 	key, _ := r.build(t, o)
-	if err := os.Remove(r.store.path(key, binarySuffix)); err != nil {
-		t.Fatal(err)
+	for _, deleted := range [][]string{{r.store.path(key, binarySuffix)}, {r.config.Store, os.TempDir()}} {
+		for _, path := range deleted {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, report := r.build(t, o); report.Reason != builder.Built {
+			t.Fatalf("without %q: %s, %s", deleted, report.Reason, report.Message)
+		}
+		r.binary(t, key)
 	}
-	r.build(t, o)
-	r.binary(t, key)
-	if made := r.log.builds(t); len(made) != 2 {
-		t.Errorf("builds: %q, want two", made)
+	if made := r.log.builds(t); len(made) != 3 {
+		t.Errorf("builds: %q, want three", made)
 	}
 }
 

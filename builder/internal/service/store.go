@@ -169,8 +169,12 @@ func (s *store) touch(key string, known *stored) {
 	known.used = now
 }
 
-// temporary makes a directory for something that put is to take.
+// temporary makes a directory for something that put is to take, and before that
+// the one of the store where somebody has removed it.
 func (s *store) temporary() (string, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the store: %w", err)
+	}
 	s.evict(room)
 	dir, err := os.MkdirTemp(s.dir, unfinished)
 	if err != nil {

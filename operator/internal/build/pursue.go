@@ -27,8 +27,9 @@ type pause struct{ first, most time.Duration }
 var never = pause{}
 
 var (
-	// unreached is for a service that is not there, or has no time.
-	unreached = pause{250 * time.Millisecond, 30 * time.Second}
+	// unreached is for a service that is not there, or has no time. When it is back,
+	// everybody waits for what was not ordered yet.
+	unreached = pause{250 * time.Millisecond, 8 * time.Second}
 
 	// compiled is for a binary that somebody still waits for. The service may have
 	// lost it, and a pod gives up after 45 s.

@@ -116,7 +116,10 @@ func tooLarge(s *service, w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(s.content)
 }
 
-func waiting(_ *service, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+func waiting(_ *service, _ http.ResponseWriter, r *http.Request) {
+	<-r.Context().Done()
+	panic(http.ErrAbortHandler) // who hangs up may still hear what is said to that, and nothing is
+}
 
 func status(code int, text string) answer {
 	return func(_ *service, w http.ResponseWriter, _ *http.Request) { http.Error(w, text, code) }
