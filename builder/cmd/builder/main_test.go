@@ -3,8 +3,11 @@ package main
 import (
 	"encoding/json"
 	"flag"
+	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -35,6 +38,11 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	env["EXAMPLES"] = examples
+	if signal.Ignored(syscall.SIGHUP) { // the tests are run by nohup, which is not meant for what they start
+		caught := make(chan os.Signal, 1)
+		signal.Notify(caught, syscall.SIGHUP)
+		defer signal.Stop(caught)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
