@@ -130,11 +130,6 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	if n := pod.Status.ContainerStatuses[0].RestartCount; n != 0 {
 		t.Errorf("the pod was restarted %d times", n)
 	}
-	log := ns.kubectl("logs", pod.Name, "--container=function")
-	for _, want := range []string{"invalid memory address", "handler.go:8", `"http.response.status_code":500`} {
-		if !strings.Contains(log, want) {
-			t.Errorf("the log does not say %s:\n%s", want, log)
-		}
-	}
+	ns.logs(fn, "invalid memory address", "handler.go:8", `"http.response.status_code":500`)
 	ns.ready(fn)
 }

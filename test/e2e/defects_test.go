@@ -62,12 +62,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 			t.Errorf("want %s in\n%s", want, metrics)
 		}
 	}
-	log := ns.kubectl("logs", ns.pod(fn).Name, "--container=function")
-	for _, want := range []string{`"http.response.status_code":418`, `"http.response.status_code":500`, `"url.path":"/teapot"`, `"faas.name":"failing"`} {
-		if !strings.Contains(log, want) {
-			t.Errorf("want %s in\n%s", want, log)
-		}
-	}
+	log := ns.logs(fn, `"http.response.status_code":418`, `"http.response.status_code":500`, `"url.path":"/teapot"`, `"faas.name":"failing"`)
 	if strings.Contains(log, "secret") {
 		t.Errorf("the query of a request is in the log:\n%s", log)
 	}

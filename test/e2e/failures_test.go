@@ -18,52 +18,55 @@ import (
 )
 
 // What goes wrong around a function is told with its cause. Nobody has to touch the
-// Function for it, so it is not stalled; and once the cause is gone, it serves.
-func TestAfflictedPods(t *testing.T) {
+// Function for it, so it is not stalled; and once the cause is gone, it serves. These
+// tests wait for the kubelet to try again: as parts of one, they would begin last.
+
+func TestAfflictedImage(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		patches string // of the policy that stands for what is wrong
-		reason  string // of Ready
-		says    string // in its message
-	}{
-		"image": {
-			`JSONPatch{op: "replace", path: "/spec/initContainers/0/image", value: "127.0.0.1:9/none:1"}`,
-			v1beta1.ReasonBuilding, "ErrImagePull: ",
-		},
-		"toolchain": { // hidden by an empty directory
-			`JSONPatch{op: "add", path: "/spec/initContainers/0/volumeMounts/-", value: Object.spec.initContainers.volumeMounts{name: "program", mountPath: "/var/run/ko"}}`,
-			v1beta1.ReasonBuildFailed, "toolchain",
-		},
-		"disk": {
-			`JSONPatch{op: "replace", path: "/spec/volumes/2/emptyDir", value: Object.spec.volumes.emptyDir{medium: "Memory", sizeLimit: "64Ki"}}`,
-			v1beta1.ReasonBuildFailed, "no space left on device",
-		},
-		"pod-security": {
-			`JSONPatch{op: "replace", path: "/spec/initContainers/0/securityContext/allowPrivilegeEscalation", value: true}`,
-			v1beta1.ReasonBuilding, "violates PodSecurity",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ns := newNamespace(t)
-			cure := ns.afflict(c.patches)
-			fn := ns.becomes(ns.apply(function(name, answering("recovered"))), "told what is wrong", func(fn *v1beta1.Function) bool {
-				ready := condition(fn, v1beta1.ConditionReady)
-				return ready.Reason == c.reason && strings.Contains(ready.Message, c.says)
-			})
-			ns.has(fn, v1beta1.ConditionReconciling, metav1.ConditionTrue, c.reason)
-			ns.has(fn, v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid)
-			ns.has(fn, v1beta1.ConditionBuilt, builtWhile(c.reason), c.reason)
-			ns.has(fn, v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica)
-			ns.agree(fn)
-			ns.until("it was tried again", ns.triedAgain)
-			ns.sameWords(fn, c.reason)
-			ns.toldOnce(fn)
-			cure()
-			ns.withoutAfflicted()
-			ns.answers(ns.ready(fn), "recovered")
-		})
-	}
+	recovers(t, v1beta1.ReasonBuilding, "ErrImagePull: ",
+		`JSONPatch{op: "replace", path: "/spec/initContainers/0/image", value: "127.0.0.1:9/none:1"}`)
+}
+
+// The toolchain is hidden by an empty directory.
+func TestAfflictedToolchain(t *testing.T) {
+	t.Parallel()
+	recovers(t, v1beta1.ReasonBuildFailed, "toolchain",
+		`JSONPatch{op: "add", path: "/spec/initContainers/0/volumeMounts/-", value: Object.spec.initContainers.volumeMounts{name: "program", mountPath: "/var/run/ko"}}`)
+}
+
+func TestAfflictedDisk(t *testing.T) {
+	t.Parallel()
+	recovers(t, v1beta1.ReasonBuildFailed, "no space left on device",
+		`JSONPatch{op: "replace", path: "/spec/volumes/2/emptyDir", value: Object.spec.volumes.emptyDir{medium: "Memory", sizeLimit: "64Ki"}}`)
+}
+
+func TestAfflictedPodSecurity(t *testing.T) {
+	t.Parallel()
+	recovers(t, v1beta1.ReasonBuilding, "violates PodSecurity",
+		`JSONPatch{op: "replace", path: "/spec/initContainers/0/securityContext/allowPrivilegeEscalation", value: true}`)
+}
+
+// recovers lets patches of a policy stand for what is wrong, and fails the test
+// unless Ready gives the reason, says why, and becomes true afterwards.
+func recovers(t *testing.T, reason, says, patches string) {
+	t.Helper()
+	ns := newNamespace(t)
+	cure := ns.afflict(patches)
+	fn := ns.becomes(ns.apply(function("afflicted", answering("recovered"))), "told what is wrong", func(fn *v1beta1.Function) bool {
+		ready := condition(fn, v1beta1.ConditionReady)
+		return ready.Reason == reason && strings.Contains(ready.Message, says)
+	})
+	ns.has(fn, v1beta1.ConditionReconciling, metav1.ConditionTrue, reason)
+	ns.has(fn, v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid)
+	ns.has(fn, v1beta1.ConditionBuilt, builtWhile(reason), reason)
+	ns.has(fn, v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica)
+	ns.agree(fn)
+	ns.until("it was tried again", ns.triedAgain)
+	ns.sameWords(fn, reason)
+	ns.toldOnce(fn)
+	cure()
+	ns.withoutAfflicted()
+	ns.answers(ns.ready(fn), "recovered")
 }
 
 // builtWhile is the status of Built with a reason.

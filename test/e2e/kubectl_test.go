@@ -14,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"goless.io/operator/api/v1beta1"
 )
 
 // kubectl returns all that the command prints. It is tried again where it did not
@@ -42,6 +44,23 @@ func (ns *namespace) kubectl(args ...string) string {
 		ns.t.Fatal(err)
 	}
 	return out
+}
+
+// logs waits until the log of a Function's only pod says all that is wanted, and
+// returns it: what a container writes takes its way to there.
+func (ns *namespace) logs(fn *v1beta1.Function, want ...string) (log string) {
+	ns.t.Helper()
+	pod := ns.pod(fn)
+	ns.eventually("the log of "+pod.Name+" says it all", func() error {
+		log = ns.kubectl("logs", pod.Name, "--container=function")
+		for _, text := range want {
+			if !strings.Contains(log, text) {
+				return fmt.Errorf("it does not say %s:\n%s", text, log)
+			}
+		}
+		return nil
+	})
+	return log
 }
 
 var forwarding = regexp.MustCompile(`127\.0\.0\.1:(\d+)`)

@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 	if signal.Ignored(syscall.SIGHUP) { // the tests are run by nohup, which is not meant for what they start
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, syscall.SIGHUP)
-		defer signal.Stop(caught)
+		t.Cleanup(func() { signal.Stop(caught) }) // when all scripts have ended, which is later than this function
 	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
