@@ -31,6 +31,7 @@ import (
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/lease"
 	"goless.io/operator/internal/metrics"
+	"goless.io/operator/internal/restored"
 	"goless.io/operator/internal/settings"
 )
 
@@ -96,6 +97,8 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	restConfig.Wrap(restored.New(end).Wrap)
 	unled := rest.CopyConfig(restConfig) // for what every replica writes
 	if cfg.leaderElection {
 		restConfig.Wrap(lease.NewGuard(leaseName, renewDeadline).Wrap)
@@ -125,16 +128,20 @@ func run(ctx context.Context, cfg config) error {
 		ctrlmetrics.Registry.Register(metrics.Functions{List: list, Working: mgr.Elected(), Metrics: counted}),
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
-		registerAdmission(mgr, cfg, s, unled),
+		registerAdmission(mgr, cfg, s, unled, counted),
 	)
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	return mgr.Start(ctx)
+	err = mgr.Start(ctx)
+	if gone, ok := errors.AsType[*restored.Error](context.Cause(ctx)); ok {
+		return gone
+	}
+	return err
 }
 
 // registerAdmission makes every replica judge Functions.
-func registerAdmission(mgr ctrl.Manager, cfg config, s settings.Settings, unled *rest.Config) error {
+func registerAdmission(mgr ctrl.Manager, cfg config, s settings.Settings, unled *rest.Config, counted *metrics.Metrics) error {
 	if cfg.webhookAddress == "0" || !s.Admits() {
 		return nil
 	}
@@ -146,7 +153,7 @@ func registerAdmission(mgr ctrl.Manager, cfg config, s settings.Settings, unled 
 	if err != nil {
 		return fmt.Errorf("listening for the webhook: %w", err)
 	}
-	return admission.Register(mgr, s, admission.Options{Listener: listener, Namespace: namespace, Config: unled})
+	return admission.Register(mgr, s, admission.Options{Listener: listener, Namespace: namespace, Config: unled, Metrics: counted})
 }
 
 // ownNamespace is where the operator runs, and has its lease and its Secrets.

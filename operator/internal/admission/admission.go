@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
 )
 
@@ -44,6 +45,9 @@ type Options struct {
 	// Config is for the API server. Every replica writes with it, the leader or not.
 	Config *rest.Config
 
+	// Metrics count the answers.
+	Metrics *metrics.Metrics
+
 	// Life is how long a certificate is valid; a year when it is 0. It is renewed
 	// when a third of that is left.
 	Life time.Duration
@@ -56,17 +60,17 @@ func Register(mgr manager.Manager, s settings.Settings, o Options) error {
 	if err != nil {
 		return fmt.Errorf("watching the certificate of admission: %w", err)
 	}
-	webhook := &admission.Webhook{Handler: &judge{settings: s, decoder: admission.NewDecoder(mgr.GetScheme())}}
+	webhook := &admission.Webhook{Handler: counted(o.Metrics, &judge{settings: s, decoder: admission.NewDecoder(mgr.GetScheme())})}
 	handler, err := admission.StandaloneWebhook(webhook, admission.StandaloneOptions{MetricsPath: path})
 	if err != nil {
 		return fmt.Errorf("setting up the webhook: %w", err)
 	}
-	return errors.Join(mgr.Add(keeper), mgr.Add(newServer(o.Listener, handler, keeper)))
+	return errors.Join(mgr.Add(keeper), mgr.Add(newServer(o, handler, keeper)))
 }
 
-func newServer(listener net.Listener, handler http.Handler, keeper *keeper) *manager.Server {
+func newServer(o Options, handler http.Handler, keeper *keeper) *manager.Server {
 	mux := http.NewServeMux()
-	mux.Handle("POST "+path, bounded(handler))
+	mux.Handle("POST "+path, bounded(handler, func() { o.Metrics.Judged(metrics.Unjudged) }))
 	return &manager.Server{
 		Name: "webhook",
 		Server: &http.Server{
@@ -79,7 +83,7 @@ func newServer(listener net.Listener, handler http.Handler, keeper *keeper) *man
 			// A caller that hangs up is no event, nor is one without a certificate yet.
 			ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(keeper.log.V(1)), slog.LevelInfo),
 		},
-		Listener: tls.NewListener(listener, &tls.Config{
+		Listener: tls.NewListener(o.Listener, &tls.Config{
 			MinVersion:     tls.VersionTLS13,
 			NextProtos:     []string{"h2", "http/1.1"},
 			GetCertificate: keeper.certificate,

@@ -16,6 +16,7 @@ import (
 	"goless.io/builder/handler"
 	"goless.io/builder/hostile"
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
 )
 
@@ -58,7 +59,9 @@ func refused(err error) bool {
 }
 
 func TestAnswers(t *testing.T) {
-	start(t, settings.Settings{Function: settings.Function{MaxReplicas: 5}}, 0).ask(t)
+	webhook := start(t, settings.Settings{Function: settings.Function{MaxReplicas: 5}}, 0)
+	webhook.ask(t)
+	allowed, denied := webhook.answers(t, metrics.Allowed), webhook.answers(t, metrics.Refused)
 	many := func(n int32) func(*v1beta1.Function) {
 		return func(fn *v1beta1.Function) { fn.Spec.Replicas = &n }
 	}
@@ -82,6 +85,27 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, test.err, test.want)
 		}
 	}
+	if allowed, denied = webhook.answers(t, metrics.Allowed)-allowed, webhook.answers(t, metrics.Refused)-denied; allowed != 2 || denied != 5 {
+		t.Errorf("%v are counted as allowed and %v as refused, want 2 and 5", allowed, denied)
+	}
+}
+
+// answers is how many answers of a kind the replica has counted.
+func (r *replica) answers(t *testing.T, answer string) float64 {
+	t.Helper()
+	families, err := r.metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, series := range family.Metric {
+			if family.GetName() == "goless_admissions_total" && series.Label[0].GetValue() == answer {
+				return series.Counter.GetValue()
+			}
+		}
+	}
+	t.Fatalf("there is no count of answers that are %s", answer)
+	return 0
 }
 
 // What was wrong before does not keep anybody from a change of something else.

@@ -17,6 +17,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
 )
 
@@ -106,8 +107,25 @@ func unjudged() admission.Response {
 	return admission.Allowed("").WithWarnings("the Function could not be checked before it was stored; its status will say what is wrong with it, if anything")
 }
 
-// bounded keeps a crowd of Functions from taking the memory of the operator.
-func bounded(next http.Handler) http.Handler {
+// counted counts the answers of a handler.
+func counted(m *metrics.Metrics, next admission.Handler) admission.HandlerFunc {
+	return func(ctx context.Context, request admission.Request) admission.Response {
+		response := next.Handle(ctx, request)
+		switch {
+		case !response.Allowed:
+			m.Judged(metrics.Refused)
+		case len(response.Warnings) > 0:
+			m.Judged(metrics.Unjudged)
+		default:
+			m.Judged(metrics.Allowed)
+		}
+		return response
+	}
+}
+
+// bounded keeps a crowd of Functions from taking the memory of the operator. Whom it
+// turns away it tells busy.
+func bounded(next http.Handler, busy func()) http.Handler {
 	free := make(chan struct{}, most)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), patience)
@@ -117,6 +135,7 @@ func bounded(next http.Handler) http.Handler {
 			defer func() { <-free }()
 			next.ServeHTTP(w, r)
 		case <-ctx.Done():
+			busy()
 			http.Error(w, "too many Functions are applied at the same time", http.StatusServiceUnavailable)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -40,10 +41,11 @@ func TestCrowd(t *testing.T) {
 	var arrived sync.WaitGroup
 	arrived.Add(most)
 	leave := make(chan struct{})
+	var turned atomic.Int32
 	server := httptest.NewServer(bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		arrived.Done()
 		<-leave
-	})))
+	}), func() { turned.Add(1) }))
 	defer server.Close()
 	var crowd sync.WaitGroup
 	ask := func(want int) {
@@ -61,6 +63,9 @@ func TestCrowd(t *testing.T) {
 	}
 	arrived.Wait()
 	ask(http.StatusServiceUnavailable)
+	if turned.Load() != 1 {
+		t.Errorf("%d were turned away, want 1", turned.Load())
+	}
 	close(leave)
 	crowd.Wait()
 }

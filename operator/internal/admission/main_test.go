@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +28,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/admission"
+	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/planetest"
 	"goless.io/operator/internal/settings"
 )
@@ -102,6 +104,8 @@ type replica struct {
 	port int32
 	stop func()
 	logs *logs
+
+	metrics *prometheus.Registry
 }
 
 // start runs a replica until the end of the test.
@@ -111,7 +115,7 @@ func start(t *testing.T, s settings.Settings, life time.Duration) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &replica{port: int32(listener.Addr().(*net.TCPAddr).Port), logs: &logs{}}
+	r := &replica{port: int32(listener.Addr().(*net.TCPAddr).Port), logs: &logs{}, metrics: prometheus.NewRegistry()}
 	config := rest.CopyConfig(server)
 	config.Impersonate.UserName = operatorAccount
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
@@ -120,7 +124,12 @@ func start(t *testing.T, s settings.Settings, life time.Duration) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := admission.Register(mgr, s, admission.Options{Listener: listener, Namespace: "goless-system", Config: config, Life: life}); err != nil {
+	counted, err := metrics.New(r.metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := admission.Options{Listener: listener, Namespace: "goless-system", Config: config, Metrics: counted, Life: life}
+	if err := admission.Register(mgr, s, options); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -22,6 +22,7 @@ type Metrics struct {
 	durations *prometheus.HistogramVec
 	ready     prometheus.Histogram
 	rollouts  prometheus.Counter
+	judged    *prometheus.CounterVec
 
 	mu      sync.Mutex
 	changed map[types.UID]time.Time
@@ -48,15 +49,32 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "goless_rollouts_total",
 			Help: "Changes of what the pods of functions are made of, first ones included.",
 		}),
+		judged: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "goless_admissions_total",
+			Help: "Functions that were applied, by the answer of admission: Allowed, Refused, or Unjudged, which lets pass as well.",
+		}, []string{"answer"}),
 		changed: map[types.UID]time.Time{},
 	}
-	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts} {
+	for _, answer := range []string{Allowed, Refused, Unjudged} {
+		m.judged.WithLabelValues(answer) // all of them are there from the start
+	}
+	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts, m.judged} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
 	}
 	return m, nil
 }
+
+// Answers of admission.
+const (
+	Allowed  = "Allowed"
+	Refused  = "Refused"
+	Unjudged = "Unjudged"
+)
+
+// Judged counts an answer of admission.
+func (m *Metrics) Judged(answer string) { m.judged.WithLabelValues(answer).Inc() }
 
 // RolledOut counts a change of a pod template.
 func (m *Metrics) RolledOut() { m.rollouts.Inc() }

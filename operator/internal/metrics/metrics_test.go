@@ -29,6 +29,7 @@ func TestMetrics(t *testing.T) {
 	m.Changed(good, start)
 	m.Changed(good, start.Add(time.Second)) // the same change, seen again
 	m.RolledOut()
+	m.Judged(metrics.Refused)
 	report(m, good, start, "Building", "Unknown", "False")
 	report(m, good, start.Add(2*time.Second), "Built", "True", "False")
 	report(m, good, start.Add(3*time.Second), "Built", "True", "True")
@@ -61,6 +62,8 @@ func TestMetrics(t *testing.T) {
 		`goless_function_ready_duration_seconds_count 1`,
 		`goless_function_ready_duration_seconds_sum 3`,
 		`goless_rollouts_total 1`,
+		`goless_admissions_total{answer="Allowed"} 0`,
+		`goless_admissions_total{answer="Refused"} 1`,
 		`goless_functions{condition="Ready",reason="Any",status="True"} 1`,
 		`goless_functions{condition="Ready",reason="Any",status="False"} 2`,
 		`goless_functions{condition="Built",reason="CompileFailed",status="False"} 1`,
