@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A dashboard is what the tests read of dashboard.json.
+// A dashboard is what the tests read of one.
 type dashboard struct {
 	UID, Title    string
 	SchemaVersion int
@@ -25,10 +25,10 @@ type panel struct {
 	Targets     []struct{ Expr, RefID string }
 }
 
-func readDashboard(t *testing.T) dashboard {
+func readDashboard(t *testing.T, name string) dashboard {
 	t.Helper()
 	var d dashboard
-	if err := json.Unmarshal(read(t, "dashboard.json"), &d); err != nil {
+	if err := json.Unmarshal(read(t, name), &d); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -47,9 +47,18 @@ func (d dashboard) queries() []string {
 }
 
 // What Grafana itself would find out when the dashboard is imported.
-func TestDashboardIsWellFormed(t *testing.T) {
+func TestDashboardsAreWellFormed(t *testing.T) {
 	t.Parallel()
-	d := readDashboard(t)
+	for name, variables := range map[string][]string{
+		"dashboard.json":          {"datasource datasource", "query namespace", "query function"},
+		"operator-dashboard.json": {"datasource datasource"},
+	} {
+		t.Run(name, func(t *testing.T) { readDashboard(t, name).check(t, variables) })
+	}
+}
+
+func (d dashboard) check(t *testing.T, want []string) {
+	t.Helper()
 	if d.UID == "" || d.Title == "" || d.SchemaVersion < 39 {
 		t.Errorf("the dashboard is %q, %q, of schema %d", d.UID, d.Title, d.SchemaVersion)
 	}
@@ -57,7 +66,7 @@ func TestDashboardIsWellFormed(t *testing.T) {
 	for _, v := range d.Templating.List {
 		variables = append(variables, v.Type+" "+v.Name)
 	}
-	if want := []string{"datasource datasource", "query namespace", "query function"}; !slices.Equal(variables, want) {
+	if !slices.Equal(variables, want) {
 		t.Errorf("the variables are %q, want %q", variables, want)
 	}
 	for i, p := range d.Panels {

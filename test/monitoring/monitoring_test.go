@@ -48,15 +48,7 @@ func TestMonitoring(t *testing.T) {
 	server := startPrometheus(t, configOf(t, function.admin))
 	function.load(t)
 
-	for _, query := range readDashboard(t).queries() {
-		eventually(t, "Prometheus has data for "+query, func() error {
-			samples, err := server.query(t.Context(), query)
-			if err == nil && !slices.ContainsFunc(samples, isNumber) {
-				err = fmt.Errorf("it has %v", samples)
-			}
-			return err
-		})
-	}
+	server.answers(t, readDashboard(t, "dashboard.json"))
 	eventually(t, "the alerts are evaluated", func() error { return evaluated(t, server) })
 	eventually(t, "there are exemplars", func() error {
 		var series []struct{ Exemplars []any }
@@ -69,6 +61,20 @@ func TestMonitoring(t *testing.T) {
 		return err
 	})
 	wantLabels(t, server)
+}
+
+// answers wants data for every query of a dashboard.
+func (p prometheus) answers(t *testing.T, d dashboard) {
+	t.Helper()
+	for _, query := range d.queries() {
+		eventually(t, "Prometheus has data for "+query, func() error {
+			samples, err := p.query(t.Context(), query)
+			if err == nil && !slices.ContainsFunc(samples, isNumber) {
+				err = fmt.Errorf("it has %v", samples)
+			}
+			return err
+		})
+	}
 }
 
 // wantLabels wants the labels that scrape.yaml gives, and nothing twice.

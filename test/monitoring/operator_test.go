@@ -1,0 +1,210 @@
+package monitoring
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/kubelet"
+	"goless.io/test/faults/plane"
+)
+
+const (
+	good   = "package p\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {} // %d\n"
+	broken = good + "var _ = Broken\n" // to whom plays the node
+	bad    = "package p // %d\n"
+)
+
+// A Prometheus that finds the operator's pod by scrape.yaml has data for every panel
+// of its dashboard, and evaluates every alert, while Functions come, change and fail.
+func TestOperatorMonitoring(t *testing.T) {
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" {
+		assets = filepath.Join("..", "..", ".cache", "assets")
+		if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
+			t.Skipf("there is no API server for the operator, make unit builds one: %v", err)
+		}
+	}
+	repo, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plane.Start(t.Context(), assets, repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	metrics, webhook := freeAddress(t), freeAddress(t)
+	binary := filepath.Join(t.TempDir(), "goless-operator")
+	if err := plane.BuildOperator(repo, binary); err != nil {
+		t.Fatal(err)
+	}
+	operator, err := p.Operator(binary, "operator", "", "--metrics-bind-address="+metrics, "--webhook-bind-address="+webhook,
+		"--leader-elect", "--leader-elect-namespace=goless-system")
+	if err == nil {
+		err = operator.Start()
+	}
+	if err == nil {
+		err = kubelet.Start(t.Context(), p.Config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(operator.Kill)
+	busy(t, p, "https://"+webhook+"/functions")
+
+	server := startPrometheus(t, configOfOperator(t, metrics, p.Config.BearerToken))
+	server.answers(t, readDashboard(t, "operator-dashboard.json"))
+	eventually(t, "the alerts are evaluated", func() error { return evaluated(t, server) })
+}
+
+// freeAddress is one that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l := loopback(t)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return l.Addr().String()
+}
+
+// busy lets people change Functions until the test ends: one that is good, one that
+// does not compile, one that is none; and asks admission as an API server would.
+func busy(t *testing.T, p *plane.Plane, webhook string) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(p.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "busy"}}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var people sync.WaitGroup
+	for name, source := range map[string]string{"good": good, "broken": broken, "bad": bad} {
+		people.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "busy", Name: name}}
+				fn.Spec.Function = fmt.Sprintf(source, n)
+				apply(t, ctx, c, webhook, fn)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		cancel()
+		people.Wait()
+	})
+}
+
+// apply asks admission, stores a Function, and rests for a second.
+func apply(t *testing.T, ctx context.Context, c client.Client, webhook string, fn *v1beta1.Function) {
+	if err := errors.Join(review(ctx, webhook, fn), write(ctx, c, fn)); err != nil && ctx.Err() == nil {
+		t.Logf("%s: %v", fn.Name, err) // the operator may just be starting
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Second):
+	}
+}
+
+// write creates a Function, or changes its source.
+func write(ctx context.Context, c client.Client, fn *v1beta1.Function) error {
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"function": fn.Spec.Function}})
+	if err != nil {
+		return err
+	}
+	changed := fn.DeepCopy()
+	if err := client.IgnoreNotFound(c.Patch(ctx, changed, client.RawPatch("application/merge-patch+json", patch))); err != nil || changed.UID != "" {
+		return err
+	}
+	return c.Create(ctx, fn)
+}
+
+// review asks the webhook of a Function.
+func review(ctx context.Context, webhook string, fn *v1beta1.Function) error {
+	object, err := json.Marshal(fn)
+	if err != nil {
+		return err
+	}
+	asked := &admissionv1.AdmissionReview{Request: &admissionv1.AdmissionRequest{
+		UID: "1", Namespace: fn.Namespace, Name: fn.Name, Operation: admissionv1.Create, Object: runtime.RawExtension{Raw: object},
+	}}
+	asked.APIVersion, asked.Kind = "admission.k8s.io/v1", "AdmissionReview"
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, webhook, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := (&http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, // its name is not this one
+	}}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
+}
+
+// configOfOperator is scrape.yaml with the operator's port of metrics that it would
+// find in a cluster.
+func configOfOperator(t *testing.T, metrics, token string) string {
+	t.Helper()
+	var config map[string]any
+	decode(t, "scrape.yaml", &config)
+	alerts, err := filepath.Abs(filepath.Join(folder, "operator-alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config["global"] = map[string]any{"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"}
+	config["rule_files"] = []string{alerts}
+	jobs := config["scrape_configs"].([]any)
+	job := jobs[1].(map[string]any)
+	config["scrape_configs"] = jobs[1:2]
+	delete(job, "kubernetes_sd_configs")
+	job["authorization"] = map[string]any{"credentials_file": file}
+	job["static_configs"] = []any{map[string]any{"targets": []string{metrics}, "labels": map[string]string{
+		"__meta_kubernetes_pod_label_app_kubernetes_io_name": "goless-operator",
+		"__meta_kubernetes_pod_container_port_name":          "metrics",
+		"__meta_kubernetes_pod_name":                         "goless-operator-1",
+	}}}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
