@@ -35,6 +35,10 @@ var (
 	// lost it, and a pod gives up after 45 s.
 	compiled = pause{5 * time.Second, 30 * time.Second}
 
+	// failed is for what only the service is at fault for: a full disk, say, which
+	// somebody is about to mend.
+	failed = pause{2 * time.Second, time.Minute}
+
 	// unlucky is for builds that fail because of the machine that they run on, or
 	// may do so.
 	unlucky = pause{2 * time.Second, 5 * time.Minute}
@@ -122,6 +126,8 @@ func pauseAfter(o remote.Order, report []byte, err error) pause {
 	switch reason(report) {
 	case v1beta1.ReasonBuilt:
 		return compiled
+	case v1beta1.ReasonBuildFailed:
+		return failed
 	case v1beta1.ReasonCompileFailed, v1beta1.ReasonInvalidSource:
 		if o.Environment == nil { // it needs no modules, which may be there later
 			return never

@@ -72,6 +72,11 @@ func TestOfShared(t *testing.T) {
 			seen(deployment(1, 0, latest), nil, without(sharedPod(latest))),
 			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are of the latest version and ready; " + gone.Trouble + "; a replica cannot start: not known here", "",
 		},
+		"Waits": { // its launcher says in its log what for
+			status.Ordered{Running: true, Trouble: gone.Trouble},
+			seen(deployment(1, 0, latest), nil, runs(sharedPod(latest))),
+			"RollingOut", "SourceValid Built Reconciling", gone.Trouble + "; a replica runs and does not serve yet, its log may say why: kubectl logs ", "",
+		},
 		"Crashes": {
 			status.Ordered{Running: true},
 			seen(deployment(1, 0, latest), nil, crashing(sharedPod(latest))),
@@ -134,6 +139,14 @@ func without(p corev1.Pod) corev1.Pod {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: desired.FunctionContainer, State: waiting("CrashLoopBackOff", "back-off"), RestartCount: 2,
 		LastTerminationState: ended(125, "not known here"),
+	}}
+	return p
+}
+
+// runs is a pod whose container is not ready.
+func runs(p corev1.Pod) corev1.Pod {
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: desired.FunctionContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}}
 	return p
 }
