@@ -6,6 +6,7 @@ package function
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	}
 	converging, cancel := context.WithTimeout(ctx, convergeTimeout)
 	defer cancel()
-	seen, convergeErr := r.converge(converging, fn, check.Function(fn, r.Settings))
+	seen, convergeErr := r.converge(converging, fn, r.check(fn))
 	if apierrors.IsConflict(convergeErr) {
 		return retry(convergeErr)
 	}
@@ -93,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 		return retry(writeErr)
 	}
 	if writeErr != nil {
-		seen.Failure = writeErr.Error()
+		seen.Failure = failure(writeErr)
 	}
 	if err := errors.Join(writeErr, r.report(ctx, fn, seen)); err != nil {
 		return retry(err)
@@ -102,6 +103,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	}
 	return reconcile.Result{}, nil
+}
+
+// checks bounds how many sources are parsed at the same time. More than there are
+// processors would take memory and no less time.
+var checks = make(chan struct{}, runtime.GOMAXPROCS(0))
+
+func (r *Reconciler) check(fn *v1beta1.Function) check.Verdict {
+	checks <- struct{}{}
+	defer func() { <-checks }()
+	return check.Function(fn, r.Settings)
 }
 
 // retry keeps out of the log what is no error: a conflict, because somebody else

@@ -64,7 +64,8 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(labelled)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(labelled)).
 		WithOptions(controller.Options{
-			MaxConcurrentReconciles: 8,
+			MaxConcurrentReconciles: workers,
+			NewQueue:                newFair,
 			ReconciliationTimeout:   reconcileTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, maxBackoff),
 		})

@@ -3,6 +3,7 @@ package function
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,20 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 	r.announce(fn, before)
 	r.Metrics.Reported(fn, before.Status, time.Now())
 	return nil
+}
+
+// rightless is how the API server refuses who lacks a right. Policies and quotas have
+// other words for it.
+var rightless = regexp.MustCompile(`is forbidden: User .* cannot \w+ resource`)
+
+// failure says what has failed, and before it what to do where that is always the
+// same: messages are cut where they get long.
+func failure(err error) string {
+	text := err.Error()
+	if rightless.MatchString(text) {
+		return "the operator lacks a right that deploy/20-rbac.yaml gives it, or deploy/optional/namespaced.yaml: apply that again: " + text
+	}
+	return text
 }
 
 // announce makes an event when the Function has become ready, stopped included,

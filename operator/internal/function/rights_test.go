@@ -7,9 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,52 +22,107 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// Without one of its rights the operator says which, and goes on where it can;
-// when it has the right again, all is well.
+// untold are rights without which no condition can say so, and why: by the verb and
+// the resource, or by the verb alone.
+var untold = map[string]string{
+	"list":                        "the operator does not begin to work, and its log says why",
+	"watch":                       "the operator does not begin to work, and its log says why",
+	"patch functions/status":      "nothing can be told",
+	"update functions/finalizers": "only an admission plugin asks for it that few clusters have",
+	"create events":               "Functions fare well without",
+	"patch events":                "Functions fare well without",
+	"create tokenreviews":         "only the metrics need it",
+	"create subjectaccessreviews": "only the metrics need it",
+}
+
+// needs make a Function for which the operator needs a right on a resource. mend
+// removes what they have laid in its way.
+var needs = map[string]func(t *testing.T, resource string) (fn *v1beta1.Function, mend func()){
+	"create": needsToWrite,
+	"patch":  needsToWrite,
+	"get":    needsToLook,
+	"delete": needsToDelete,
+}
+
+// Without one of its rights the operator says which, and what to do, and goes on where
+// it can; when it has the right again, all is well. Each right of each rule is tried.
 func TestMissingRights(t *testing.T) {
-	for _, verb := range []string{"create", "patch"} {
-		for _, resource := range []string{"configmaps", "deployments", "services", "poddisruptionbudgets"} {
-			t.Run(verb+" "+resource, func(t *testing.T) {
-				restore := take(t, verb, resource)
-				fn := create(t, "poor", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
-				says(t, fn, fmt.Sprintf("cannot %s resource %q", verb, resource))
-				restore()
-				awaitReady(t, fn, v1beta1.ReasonBuilding)
-			})
+	var role rbacv1.ClusterRole
+	if err := cluster.Get(t.Context(), client.ObjectKey{Name: "goless-operator"}, &role); err != nil {
+		t.Fatal(err)
+	}
+	for _, rule := range role.Rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				if untold[verb] == "" && untold[verb+" "+resource] == "" {
+					t.Run(verb+" "+resource, func(t *testing.T) { testMissing(t, verb, resource) })
+				}
+			}
 		}
 	}
-	for resource, object := range foreign() {
-		t.Run("get "+resource, func(t *testing.T) {
-			restore := take(t, "get", resource)
-			fn := create(t, "poor", func(fn *v1beta1.Function) {
-				fn.Namespace, fn.Spec.Replicas = newNamespace(t), new(int32(2))
-				object.SetNamespace(fn.Namespace)
-				if err := cluster.Create(t.Context(), object); err != nil {
-					t.Fatal(err)
-				}
-			})
-			says(t, fn, fmt.Sprintf("cannot get resource %q", resource))
-			restore()
-			if err := cluster.Delete(t.Context(), object); err != nil {
-				t.Fatal(err)
-			}
-			awaitReady(t, fn, v1beta1.ReasonBuilding)
-		})
+}
+
+func testMissing(t *testing.T, verb, resource string) {
+	need := needs[verb]
+	if need == nil {
+		t.Fatal("no condition is known to say that it is missing")
 	}
-	t.Run("delete services", func(t *testing.T) {
-		restore := take(t, "delete", "services")
-		fn := create(t, "poor", func(*v1beta1.Function) {})
-		await(t, fn, "svc", &corev1.Service{}, ownedByApply)
+	withPolicies := configured
+	withPolicies.NetworkPolicy = true
+	exchangeOperator(t, withPolicies, &writeLog{})
+	restore := take(t, verb, resource)
+	fn, mend := need(t, resource)
+	says(t, fn, fmt.Sprintf("cannot %s resource %q", verb, resource))
+	restore()
+	mend()
+	awaitReady(t, fn, v1beta1.ReasonBuilding)
+}
+
+func needsToWrite(t *testing.T, _ string) (*v1beta1.Function, func()) {
+	return create(t, "poor", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) }), func() {}
+}
+
+// needsToLook makes one whose names somebody else has. To see whose an object is takes
+// a look at it.
+func needsToLook(t *testing.T, resource string) (*v1beta1.Function, func()) {
+	object, namespace := foreign()[resource], newNamespace(t)
+	if object == nil {
+		t.Fatalf("nobody can have the name of what is made of %s", resource)
+	}
+	object.SetNamespace(namespace)
+	if err := cluster.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+	fn := create(t, "poor", func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Replicas = namespace, new(int32(2)) })
+	return fn, func() {
+		if err := cluster.Delete(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// needsToDelete makes one that has no use any more for something that it has.
+func needsToDelete(t *testing.T, resource string) (*v1beta1.Function, func()) {
+	fn := create(t, "poor", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
+	await(t, fn, "svc", &corev1.Service{}, ownedByApply)
+	await(t, fn, fn.Name, &policyv1.PodDisruptionBudget{}, ownedByApply)
+	await(t, fn, fn.Name, &networkingv1.NetworkPolicy{}, ownedByApply)
+	switch resource {
+	case "services":
 		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Service = "other" })
-		says(t, fn, `cannot delete resource "services"`)
-		restore()
-		awaitReady(t, fn, v1beta1.ReasonBuilding)
-		eventually(t, "the old Service goes", func() bool { return !exists(t, fn, "svc", &corev1.Service{}) })
-	})
+	case "configmaps":
+		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function += "// changed" })
+	case "poddisruptionbudgets":
+		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(1)) })
+	case "networkpolicies":
+		exchangeOperator(t, configured, writes)
+	default:
+		t.Fatalf("nothing of %s is ever deleted", resource)
+	}
+	return fn, func() {}
 }
 
 // foreign are objects of somebody that have the names which the Function poor needs.
-// To see whose they are takes a look at them.
 func foreign() map[string]client.Object {
 	name := metav1.ObjectMeta{Name: "poor"}
 	pod := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}}
@@ -79,15 +136,17 @@ func foreign() map[string]client.Object {
 			ObjectMeta: metav1.ObjectMeta{Name: "svc"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 		},
 		"poddisruptionbudgets": &policyv1.PodDisruptionBudget{ObjectMeta: name},
+		"networkpolicies":      &networkingv1.NetworkPolicy{ObjectMeta: name},
 	}
 }
 
-// says waits until Ready names what is missing.
+// says waits until Ready names what is missing, and the file that has it.
 func says(t *testing.T, fn *v1beta1.Function, want string) {
 	t.Helper()
 	eventually(t, "Ready says "+want, func() bool {
 		c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady)
-		return c != nil && c.Reason == v1beta1.ReasonApplyFailed && strings.Contains(c.Message, want)
+		return c != nil && c.Reason == v1beta1.ReasonApplyFailed &&
+			strings.Contains(c.Message, want) && strings.Contains(c.Message, "deploy/20-rbac.yaml")
 	})
 }
 
@@ -132,7 +191,7 @@ func take(t *testing.T, verb, resource string) (restore func()) {
 // may asks the API server what the operator is allowed to.
 func may(t *testing.T, verb, resource string) bool {
 	t.Helper()
-	groups := map[string]string{"deployments": "apps", "poddisruptionbudgets": "policy"}
+	groups := map[string]string{"deployments": "apps", "poddisruptionbudgets": "policy", "networkpolicies": "networking.k8s.io"}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: operatorAccount,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
@@ -179,5 +238,28 @@ func TestNamespacedInstallation(t *testing.T) {
 	outside := create(t, "outside", func(*v1beta1.Function) {})
 	if exists(t, outside, outside.Name, &appsv1.Deployment{}) {
 		t.Error("a Function in another namespace has a Deployment")
+	}
+}
+
+// In single namespaces the operator has the rights of the ClusterRole, other than those
+// to ask who may read its metrics.
+func TestNamespacedRights(t *testing.T) {
+	var whole rbacv1.ClusterRole
+	var role rbacv1.Role
+	if err := cluster.Get(t.Context(), client.ObjectKey{Name: "goless-operator"}, &whole); err != nil {
+		t.Fatal(err)
+	}
+	namespace := newNamespace(t)
+	if err := installIn(t.Context(), namespace, "optional/namespaced.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "goless-operator"}, &role); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.DeleteFunc(whole.Rules, func(rule rbacv1.PolicyRule) bool {
+		return slices.Equal(rule.Resources, []string{"tokenreviews"}) || slices.Equal(rule.Resources, []string{"subjectaccessreviews"})
+	})
+	if diff := cmp.Diff(want, role.Rules); diff != "" {
+		t.Errorf("optional/namespaced.yaml differs from 20-rbac.yaml:\n%s", diff)
 	}
 }

@@ -10,11 +10,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/function"
 )
 
 // refused is how an API server refuses a version.
@@ -58,9 +60,11 @@ func TestCreateRefused(t *testing.T) {
 	}
 }
 
-// Functions whose requests fail, or get no answer, are no concern of others.
+// Functions whose requests fail, or get no answer, are no concern of others: of those
+// in other namespaces, however many there are, and of those beside them.
 func TestNeighbours(t *testing.T) {
-	failing, hanging := newNamespace(t), newNamespace(t)
+	const beside, elsewhere = 50, 200
+	failing, hanging, well := newNamespace(t), newNamespace(t), newNamespace(t)
 	hold := make(chan struct{})
 	t.Cleanup(func() { close(hold) })
 	var held atomic.Int32
@@ -69,9 +73,9 @@ func TestNeighbours(t *testing.T) {
 			return nil, nil
 		}
 		switch {
-		case strings.Contains(r.URL.Path, "/"+failing+"/"):
+		case strings.Contains(r.URL.Path, "/failing-"):
 			return nil, errors.New("no route to host")
-		case strings.Contains(r.URL.Path, "/"+hanging+"/"):
+		case strings.Contains(r.URL.Path, "/hanging-"):
 			held.Add(1)
 			defer held.Add(-1)
 			select {
@@ -84,23 +88,27 @@ func TestNeighbours(t *testing.T) {
 	}}
 	exchangeOperator(t, configured, log)
 	t.Cleanup(func() { // before there is an operator that makes Services of them: the range is small
-		for _, namespace := range []string{failing, hanging} {
+		for _, namespace := range []string{failing, hanging, well} {
 			if err := cluster.DeleteAllOf(context.Background(), &v1beta1.Function{}, client.InNamespace(namespace)); err != nil {
 				t.Error(err)
 			}
 		}
 	})
-	for n := range 200 {
-		create(t, fmt.Sprintf("failing-%d", n), func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Service = failing, fn.Name })
+	crowd := func(name, namespace string, many int) {
+		for n := range many {
+			create(t, fmt.Sprintf("%s-%d", name, n), func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Service = namespace, fn.Name })
+		}
 	}
-	stuck := 4
-	for n := range stuck {
-		create(t, fmt.Sprintf("hanging-%d", n), func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Service = hanging, fn.Name })
-	}
-	eventually(t, "some get no answer", func() bool { return held.Load() == int32(stuck) })
-	fn := create(t, "well", func(*v1beta1.Function) {})
+	crowd("failing", failing, 200)
+	crowd("hanging", hanging, elsewhere)
+	crowd("hanging", well, beside)
+	all := int32(function.Share + beside)
+	eventually(t, "they get no answer", func() bool { return held.Load() == all })
+	began := time.Now()
+	fn := create(t, "well", func(fn *v1beta1.Function) { fn.Namespace = well })
 	serve(t, fn)
-	eventually(t, "the same get no answer yet", func() bool { return held.Load() == int32(stuck) })
+	t.Logf("a Function that is well was ready after %s", time.Since(began))
+	eventually(t, "the same get no answer yet", func() bool { return held.Load() == all })
 	if ready := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonServing {
 		t.Errorf("Ready is %v", ready)
 	}
