@@ -197,11 +197,7 @@ func (l load) sent(n int) {
 	l.ns.t.Helper()
 	for next := min(n, 1000); ; next = min(n, next+1000) {
 		l.ns.eventually(fmt.Sprintf("%d requests were sent", next), func() error {
-			data, err := caller.request(http.MethodGet, "count").Param("id", l.id).DoRaw(l.ns.t.Context())
-			if err != nil {
-				return fmt.Errorf("%w: %s", err, data)
-			}
-			count, err := strconv.Atoi(string(data))
+			count, err := l.count()
 			if err == nil && count < next {
 				err = fmt.Errorf("there were %d", count)
 			}
@@ -213,9 +209,31 @@ func (l load) sent(n int) {
 	}
 }
 
-// stop ends the traffic and fails the test if a request failed.
+// count is how many requests were answered by now.
+func (l load) count() (int, error) {
+	data, err := caller.request(http.MethodGet, "count").Param("id", l.id).DoRaw(l.ns.t.Context())
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s", err, data)
+	}
+	return strconv.Atoi(string(data))
+}
+
+// stop ends the traffic and fails the test if a request failed. It lets some more
+// be sent first: on a busy machine none may have met yet what the test has seen.
 func (l load) stop() traffic {
 	l.ns.t.Helper()
+	const more = 50
+	before := -1
+	l.ns.eventually("more requests were sent", func() error {
+		count, err := l.count()
+		if err == nil && before < 0 {
+			before = count
+		}
+		if err == nil && count < before+more {
+			err = fmt.Errorf("there were %d, and %d before", count, before)
+		}
+		return err
+	})
 	data, err := caller.request(http.MethodPost, "stop").Param("id", l.id).DoRaw(l.ns.t.Context())
 	if err != nil {
 		l.ns.t.Fatalf("stopping the traffic: %v: %s", err, data)

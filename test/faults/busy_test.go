@@ -16,32 +16,30 @@ import (
 // Function comes to its end while that goes on, and no annotation is lost.
 func TestBusy(t *testing.T) {
 	enter(t)
-	var over []*trial
+	kinds := []string{"Function", "Deployment", "Service"}
+	over := prepared(t, len(kinds), func(tr *trial) { tr.create() })
 	defer func() { quiet(t, over) }()
-	for _, kind := range []string{"Function", "Deployment", "Service"} {
-		t.Run(kind, func(t *testing.T) {
-			tr := newTrial(t)
-			over = append(over, tr)
+	var stops []func() string
+	for i, tr := range over {
+		stops = append(stops, tr.busy(world(t).witness.live(kinds[i], tr.ns, subject).DeepCopy()))
+	}
+	for i, tr := range over {
+		t.Run(kinds[i], func(t *testing.T) {
+			tr.t = t
 			defer func() { table.note(t, "busy writer", true, tr) }()
-			ready(tr)
-			tr.settle()
-			object := world(t).witness.live(kind, tr.ns, subject).DeepCopy()
-			stop := tr.busy(object)
 			tr.begin()
 			tr.change(source(second))
 			tr.awaitReady()
 			tr.change(replicas(2))
 			tr.awaitReady()
-			tr.done = time.Now()
-			last := stop()
+			last := stops[i]()
 			tr.await(func() error {
-				now := world(t).witness.live(kind, tr.ns, subject)
+				now := world(t).witness.live(kinds[i], tr.ns, subject)
 				if got := now.GetAnnotations()["example.com/busy"]; got != last {
 					return fmt.Errorf("the last annotation is %q, and %q was written", got, last)
 				}
 				return nil
 			})
-			tr.settle()
 			tr.done = time.Now()
 			tr.oracles()
 		})
@@ -52,22 +50,23 @@ func TestBusy(t *testing.T) {
 // what was written last.
 func (tr *trial) busy(object *unstructured.Unstructured) (stop func() string) {
 	tr.t.Helper()
-	ctx, cancel := context.WithCancel(tr.t.Context())
+	t := tr.t // of now: the case goes on below it
+	ctx, cancel := context.WithCancel(t.Context())
 	var written string
 	var done sync.WaitGroup
 	done.Go(func() {
 		for n := 1; ctx.Err() == nil; n++ {
 			next := fmt.Sprint(n)
 			patch := fmt.Sprintf(`{"metadata":{"annotations":{"example.com/busy":%q}}}`, next)
-			if err := world(tr.t).client.Patch(context.WithoutCancel(ctx), object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
-				tr.t.Errorf("annotating: %v", err)
+			if err := world(t).client.Patch(context.WithoutCancel(ctx), object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+				t.Errorf("annotating: %v", err)
 				return
 			}
 			written = next
 			time.Sleep(20 * time.Millisecond) // fifty times a second
 		}
 	})
-	tr.t.Cleanup(cancel)
+	t.Cleanup(cancel)
 	return func() string {
 		cancel()
 		done.Wait()

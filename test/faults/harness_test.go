@@ -38,13 +38,11 @@ type harness struct {
 	// strategy is where Functions are compiled that say nothing of it.
 	strategy v1beta1.BuildStrategy
 
-	references map[string]*reference // of the scenarios that have been run
-	scratches  map[string]state      // the children of new Functions, by spec
-
-	mu       sync.Mutex
-	operator *plane.Process
-	away     bool // other operators take its place
-	stopping bool
+	mu        sync.Mutex
+	scratches map[string]state // the children of new Functions, by spec
+	operator  *plane.Process
+	away      bool // other operators take its place
+	stopping  bool
 }
 
 // newHarness starts a control plane, a node and an operator.
@@ -81,7 +79,7 @@ func newHarness(ctx context.Context, assets, repo string) (_ *harness, err error
 	}
 	h := &harness{
 		plane: p, client: c, audit: &audit{events: map[string][]plane.Event{}}, wire: line, operator: process, builds: service,
-		references: map[string]*reference{}, scratches: map[string]state{},
+		scratches: map[string]state{},
 	}
 	stop := func() {}
 	h.renew = func() (err error) {

@@ -12,6 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -81,38 +82,36 @@ func (tr *trial) hangAdmission() (remove func()) {
 // is ending it is left alone; once it is gone there is a new one.
 func TestFinalizers(t *testing.T) {
 	enter(t)
-	var over []*trial
+	kinds := []string{"Deployment", "Service", "ConfigMap"}
+	over := prepared(t, len(kinds), func(tr *trial) { tr.create() })
 	defer func() { quiet(t, over) }()
-	for i, kind := range []string{"Deployment", "Service", "ConfigMap"} {
-		t.Run(kind, func(t *testing.T) {
-			tr := newTrial(t)
-			over = append(over, tr)
+	var objects []*unstructured.Unstructured
+	var wants []state
+	finalize := func(i int, patch string) {
+		over[i].must(world(t).client.Patch(t.Context(), objects[i].DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
+	}
+	for i, tr := range over {
+		wants, objects = append(wants, tr.whole()), append(objects, tr.child(kinds[i]))
+		finalize(i, `{"metadata":{"finalizers":["example.com/wait"]}}`)
+		tr.must(world(t).client.Delete(t.Context(), objects[i].DeepCopy()))
+	}
+	deleted := time.Now()
+	calmed(t, over)
+	over[0].change(replicas(2)) // nothing can come of it yet
+	calmed(t, over)
+	over[0].change(replicas(1))
+	for i, tr := range over {
+		t.Run(kinds[i], func(t *testing.T) {
+			tr.t = t
 			defer func() { table.note(t, "finalizer", true, tr) }()
-			ready(tr)
-			tr.settle()
-			want := tr.whole()
-			object := tr.child(kind)
-			finalize := func(patch string) {
-				tr.must(world(t).client.Patch(t.Context(), object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch))))
+			tr.unwritten(kinds[i], deleted)
+			if now := world(t).witness.live(kinds[i], tr.ns, objects[i].GetName()); now == nil || now.GetUID() != objects[i].GetUID() {
+				t.Fatalf("the %s ended although it has a finalizer", kinds[i])
 			}
-			finalize(`{"metadata":{"finalizers":["example.com/wait"]}}`)
-			tr.must(world(t).client.Delete(t.Context(), object.DeepCopy()))
-			deleted := time.Now()
-			tr.settle()
-			if i == 0 {
-				tr.change(replicas(2)) // nothing can come of it yet
-				tr.settle()
-				tr.change(replicas(1))
-			}
-			tr.unwritten(kind, deleted)
-			if now := world(t).witness.live(kind, tr.ns, object.GetName()); now == nil || now.GetUID() != object.GetUID() {
-				t.Fatalf("the %s ended although it has a finalizer", kind)
-			}
-			finalize(`{"metadata":{"finalizers":null}}`)
+			finalize(i, `{"metadata":{"finalizers":null}}`)
 			tr.begin()
-			tr.await(func() error { return tr.children().like(want.objects()) })
+			tr.await(func() error { return tr.children().like(wants[i].objects()) })
 			tr.awaitReady()
-			tr.settle()
 			tr.done = time.Now()
 			tr.truth()
 			tr.untouched()

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,8 +10,9 @@ import (
 )
 
 // trailing is how long after the end of a case a write may still be on its way:
-// a request whose answer was lost is sent once more.
-const trailing = 2 * time.Second
+// a request whose answer was lost is sent once more, by an operator that may have
+// to start first. It is longer than most cases, and shorter than most tests.
+const trailing = 5 * time.Second
 
 // reference is what a scenario comes to without a fault.
 type reference struct {
@@ -67,13 +69,18 @@ func (tr *trial) took() time.Duration { return cmp.Or(tr.measured, tr.done.Sub(t
 // is left.
 func quiet(t *testing.T, over []*trial) {
 	t.Helper()
-	window := 2 * time.Second
+	window := time.Second
 	if *full {
 		window = 30 * time.Second
 	}
+	still := calmed(t, over)
 	time.Sleep(window) // that nothing happens in a time is what is tested
 	for _, tr := range over {
-		for _, request := range world(t).audit.after(t, tr.ns, tr.done.Add(trailing)) {
+		since := tr.done.Add(stretched(trailing))
+		if tr.done.IsZero() || since.After(still) { // it is not over, or only just
+			since = still
+		}
+		for _, request := range world(t).audit.after(t, tr.ns, since) {
 			t.Errorf("%s: written after all was done at %s: %s", tr.t.Name(), tr.done.Format("15:04:05.000"), request)
 		}
 	}
@@ -94,4 +101,22 @@ func quiet(t *testing.T, over []*trial) {
 		tr.untouched()
 		world(t).witness.forget(tr.ns)
 	}
+}
+
+// calmed waits until no operator has written in the namespaces of any case for a
+// while, whichever operator it is. It returns when that was so.
+func calmed(t *testing.T, over []*trial) time.Time {
+	t.Helper()
+	began := time.Now()
+	for deadline := began.Add(*patience); time.Now().Before(deadline); time.Sleep(calm / 10) {
+		now, while := time.Now(), stretched(calm)
+		busy := slices.ContainsFunc(over, func(tr *trial) bool {
+			return len(world(t).audit.after(t, tr.ns, now.Add(-while))) > 0
+		})
+		if !busy && now.Sub(began) > while {
+			return now
+		}
+	}
+	t.Fatalf("the operator has been writing for %s", *patience)
+	return time.Time{}
 }

@@ -2,6 +2,8 @@ package faults
 
 import (
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -112,15 +114,29 @@ func (s *scenario) arrived(tr *trial) func() error {
 	return tr.reason(s.reason)
 }
 
-// reference runs the scenario without a fault, once, and slowly, so that all that
-// may be written is. The children must be those of a Function that was created
-// with the last spec.
+// reference runs the scenario without a fault, once for all control planes, and
+// slowly, so that all that may be written is. The children must be those of a
+// Function that was created with the last spec.
 func (s *scenario) reference(t *testing.T) *reference {
 	t.Helper()
-	references, key := world(t).references, string(world(t).strategy)+s.name
-	if references[key] != nil {
-		return references[key]
+	m := models.of(s.name)
+	if strategy := world(t).strategy; strategy != "" { // pods name the build service, and each world has its own
+		m = models.of(fmt.Sprintf("%s %s %p", s.name, strategy, world(t)))
 	}
+	m.Lock() // somebody else may be about to make it
+	defer m.Unlock()
+	if m.reference != nil {
+		return m.reference
+	}
+	want := s.model(t)
+	if !t.Failed() {
+		m.reference = want
+	}
+	return want
+}
+
+func (s *scenario) model(t *testing.T) *reference {
+	t.Helper()
 	scratch := s.fromScratch(t)
 	tr := newTrial(t)
 	tr.slow = true
@@ -139,29 +155,48 @@ func (s *scenario) reference(t *testing.T) *reference {
 			want.writes = append(want.writes, request)
 		}
 	}
-	if !t.Failed() {
-		references[key] = want
-	}
 	if !s.gone {
 		tr.remove()
 	}
 	return want
 }
 
+// models are the references that there are, by scenario.
+var models library
+
+type library struct {
+	sync.Mutex
+	all map[string]*model
+}
+
+// model is a reference, nil until somebody has made it.
+type model struct {
+	sync.Mutex
+	*reference
+}
+
+func (l *library) of(key string) *model {
+	l.Lock()
+	defer l.Unlock()
+	if l.all == nil {
+		l.all = map[string]*model{}
+	}
+	if l.all[key] == nil {
+		l.all[key] = &model{}
+	}
+	return l.all[key]
+}
+
 // settle waits until the operator has written nothing in the namespace for a
 // while.
 func (tr *trial) settle() {
 	tr.t.Helper()
-	const calm = time.Second
-	began := time.Now()
-	for deadline := began.Add(*patience); time.Now().Before(deadline); time.Sleep(calm / 10) {
-		last := began
-		for _, request := range world(tr.t).wire.Requests(0) {
-			if request.Namespace == tr.ns && request.Write() {
-				last = request.Time
-			}
+	last := time.Now()
+	for deadline := last.Add(*patience); time.Now().Before(deadline); time.Sleep(calm / 10) {
+		if wrote := world(tr.t).wire.LastWrite(tr.ns); wrote.After(last) {
+			last = wrote
 		}
-		if time.Since(last) > calm {
+		if time.Since(last) > stretched(calm) {
 			return
 		}
 	}

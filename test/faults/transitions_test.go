@@ -107,15 +107,21 @@ func (tr *trial) err(r *rand.Rand) {
 
 func scratchOf(t *testing.T, spec v1beta1.FunctionSpec) state {
 	t.Helper()
-	key, scratches := text(spec), world(t).scratches
-	if known, ok := scratches[key]; ok {
+	h, key := world(t), text(spec)
+	h.mu.Lock()
+	known, ok := h.scratches[key]
+	h.mu.Unlock()
+	if ok {
 		return known
 	}
 	tr := newTrial(t)
 	tr.create(func(s *v1beta1.FunctionSpec) { *s = spec })
 	tr.awaitReady()
 	tr.await(tr.applied)
-	scratches[key] = tr.children()
+	scratch := tr.children()
 	tr.remove()
-	return scratches[key]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.scratches[key] = scratch
+	return scratch
 }

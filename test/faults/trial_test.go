@@ -109,7 +109,7 @@ func (tr *trial) remove() {
 // await waits until something holds, and fails the test if it never does.
 func (tr *trial) await(holds func() error) {
 	tr.t.Helper()
-	if err := world(tr.t).witness.await(*patience, holds); err != nil {
+	if err := world(tr.t).witness.await(stretched(*patience), holds); err != nil {
 		tr.t.Fatalf("%s: %v", tr.ns, err)
 	}
 }

@@ -138,12 +138,16 @@ func (s *scenario) stalled(t *testing.T, want *reference, valve *wire.Valve, gro
 	s.prepare(tr)
 	tr.await(func() error { return tr.whole().like(want.prepared) })
 	hit.Store(valve.Streams() > 0)
-	if group != "twice" && group != "late" {
+	ended := make(chan struct{})
+	if group == "twice" || group == "late" {
+		close(ended)
+	} else {
 		valve.Hold()
-		time.AfterFunc(time.Second, func() { end(valve) })
+		time.AfterFunc(time.Second, func() { end(valve); close(ended) })
 	}
 	s.act(tr)
 	tr.begin()
 	tr.judge(want)
+	<-ended // before the next case holds it
 	return tr
 }

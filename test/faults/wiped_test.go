@@ -15,53 +15,66 @@ import (
 // backup does. What the Function no longer wants goes away all the same.
 func TestWiped(t *testing.T) {
 	enter(t)
-	var over []*trial
-	defer func() { quiet(t, over) }()
-	for _, kind := range []string{"Deployment", "Service", "ConfigMap", "PodDisruptionBudget"} {
-		for _, when := range []string{"before a change", "during a change"} {
-			t.Run(kind+" "+when, func(t *testing.T) {
-				tr := newTrial(t)
-				over = append(over, tr)
-				defer func() { table.note(t, "managed fields wiped", true, tr) }()
-				tr.create(everything)
-				tr.awaitReady()
-				tr.settle()
-				object := tr.child(kind).DeepCopy()
-				wipe := func() {
-					tr.must(world(t).client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`))))
-				}
-				less := func(spec *v1beta1.FunctionSpec) {
-					service := spec.Service
-					*spec = v1beta1.FunctionSpec{Function: spec.Function, Service: service, Replicas: spec.Replicas}
-				}
-				if when == "before a change" {
-					wipe()
-					tr.settle()
-					tr.change(less)
-				} else {
-					tr.changeWhileAway(less, wipe)
-				}
-				tr.begin()
-				tr.awaitReady()
-				want := scratchOf(t, tr.fn().Spec)
-				tr.await(func() error { return tr.children().like(want) })
-				tr.settle()
-				tr.done = time.Now()
-				tr.oracles()
-			})
+	wiped(t, "before a change", func(wipe, change func()) {
+		wipe()
+		time.Sleep(calm) // in which the operator may do something about it
+		change()
+	})
+	wiped(t, "during a change", func(wipe, change func()) {
+		world(t).operator.Kill() // so that the next one sees both at once
+		wipe()
+		change()
+		if err := world(t).operator.Start(); err != nil {
+			t.Fatal(err)
 		}
+	})
+}
+
+// wiped does that to a Function for each kind of object, to all at the same time.
+func wiped(t *testing.T, when string, do func(wipe, change func())) {
+	t.Helper()
+	kinds := []string{"Deployment", "Service", "ConfigMap", "PodDisruptionBudget"}
+	over := prepared(t, len(kinds), func(tr *trial) { tr.create(everything) })
+	defer func() { quiet(t, over) }()
+	do(func() {
+		for i, tr := range over {
+			object := tr.child(kinds[i]).DeepCopy()
+			tr.must(world(t).client.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"managedFields":[{}]}}`))))
+		}
+	}, func() {
+		for _, tr := range over {
+			tr.change(func(spec *v1beta1.FunctionSpec) {
+				*spec = v1beta1.FunctionSpec{Function: spec.Function, Service: spec.Service, Replicas: spec.Replicas}
+			})
+			tr.begin()
+		}
+	})
+	for i, tr := range over {
+		t.Run(kinds[i]+" "+when, func(t *testing.T) {
+			tr.t = t
+			defer func() { table.note(t, "managed fields wiped", true, tr) }()
+			tr.awaitReady()
+			want := scratchOf(t, tr.fn().Spec)
+			tr.await(func() error { return tr.children().like(want) })
+			tr.done = time.Now()
+			tr.oracles()
+		})
 	}
 }
 
-// changeWhileAway changes the spec and does something else, and the operator sees
-// both at once.
-func (tr *trial) changeWhileAway(change func(*v1beta1.FunctionSpec), do func()) {
-	tr.t.Helper()
-	h := world(tr.t)
-	h.operator.Kill()
-	do()
-	tr.change(change)
-	tr.must(h.operator.Start())
+// prepared are cases whose Functions are ready, and nothing happens to them.
+func prepared(t *testing.T, n int, create func(*trial)) (all []*trial) {
+	t.Helper()
+	for range n {
+		tr := newTrial(t)
+		create(tr)
+		all = append(all, tr)
+	}
+	for _, tr := range all {
+		tr.awaitReady()
+	}
+	calmed(t, all)
+	return all
 }
 
 // lies are what somebody writes into the status of a Function.
@@ -78,26 +91,26 @@ var lies = []struct{ name, patch string }{
 // is away. The truth is told again, and what runs stays as it is.
 func TestLies(t *testing.T) {
 	enter(t)
-	var over []*trial
+	over := prepared(t, len(lies), func(tr *trial) { tr.create() })
 	defer func() { quiet(t, over) }()
-	for _, lie := range lies {
-		t.Run(lie.name, func(t *testing.T) {
-			tr := newTrial(t)
-			over = append(over, tr)
+	var wants []state
+	var uids []string
+	for i, tr := range over {
+		wants, uids = append(wants, tr.whole()), append(uids, tr.uids())
+		fn := tr.fn()
+		tr.must(world(t).client.Status().Patch(t.Context(), fn, client.RawPatch(types.MergePatchType, []byte(lies[i].patch))))
+		tr.known(fn)
+		tr.begin()
+	}
+	world(t).restart() // statuses are not watched: at the next look at the latest
+	for i, tr := range over {
+		t.Run(lies[i].name, func(t *testing.T) {
+			tr.t = t
 			defer func() { table.note(t, "status falsified", true, tr) }()
-			ready(tr)
-			tr.settle()
-			want, uids := tr.whole(), tr.uids()
-			fn := tr.fn()
-			tr.must(world(t).client.Status().Patch(t.Context(), fn, client.RawPatch(types.MergePatchType, []byte(lie.patch))))
-			tr.known(fn)
-			world(t).restart() // statuses are not watched: at the next look at the latest
-			tr.begin()
-			tr.await(func() error { return tr.whole().like(want) })
-			tr.settle()
+			tr.await(func() error { return tr.whole().like(wants[i]) })
 			tr.done = time.Now()
-			if now := tr.uids(); now != uids {
-				t.Errorf("objects were made anew: %s, and before %s", now, uids)
+			if now := tr.uids(); now != uids[i] {
+				t.Errorf("objects were made anew: %s, and before %s", now, uids[i])
 			}
 			tr.untouched()
 			world(t).unbroken(t)

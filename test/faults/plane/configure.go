@@ -5,10 +5,13 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -123,15 +126,23 @@ func (p *Plane) kubeconfig(user, server, token string) (string, error) {
 	return file.Name(), clientcmd.WriteToFile(*config, file.Name())
 }
 
-// freePorts are ports on loopback that nobody listened on a moment ago.
+// freePorts are ports on loopback that nobody listened on a moment ago. The kernel
+// does not take any of them for the near end of a connection before it is used.
 func freePorts(ports ...*int) error {
+	const first, last = 10000, 32767 // below what Linux takes
 	for _, port := range ports {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
+		for {
+			*port = first + mathrand.IntN(last-first)
+			listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", *port))
+			if errors.Is(err, syscall.EADDRINUSE) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			defer listener.Close() //nolint:errcheck // nothing was ever accepted
+			break
 		}
-		defer listener.Close() //nolint:errcheck // nothing was ever accepted
-		*port = listener.Addr().(*net.TCPAddr).Port
 	}
 	return nil
 }

@@ -66,13 +66,13 @@ func Start(ctx context.Context, assets, repo string) (_ *Plane, err error) {
 		return nil, err
 	}
 	if err := p.AwaitEtcd(ctx); err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.logTail("etcd"))
 	}
 	if err := p.APIServer.Start(); err != nil {
 		return nil, err
 	}
 	if err := p.Await(ctx); err != nil {
-		return nil, errors.Join(err, p.logTail())
+		return nil, errors.Join(err, p.logTail("kube-apiserver"))
 	}
 	if err := p.Install(ctx); err != nil {
 		return nil, fmt.Errorf("installing deploy/: %w", err)
@@ -150,13 +150,13 @@ func poll(ctx context.Context, process *Process, ready func() error) error {
 	}
 }
 
-// logTail is the end of what the API server had to say.
-func (p *Plane) logTail() error {
-	text, err := os.ReadFile(p.path("kube-apiserver.log"))
+// logTail is the end of what a program had to say.
+func (p *Plane) logTail(program string) error {
+	text, err := os.ReadFile(p.path(program + ".log"))
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the log of kube-apiserver ends with:\n%s", text[max(0, len(text)-4096):])
+	return fmt.Errorf("the log of %s ends with:\n%s", program, text[max(0, len(text)-4096):])
 }
 
 func (p *Plane) path(name string) string { return filepath.Join(p.dir, name) }

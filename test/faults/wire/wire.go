@@ -157,3 +157,15 @@ func (w *Wire) choose(request Request) Fault {
 	}
 	return w.injector(request)
 }
+
+// LastWrite is when the last write in a namespace came; zero if none has.
+func (w *Wire) LastWrite(namespace string) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, request := range slices.Backward(w.log) {
+		if request.Namespace == namespace && request.Write() {
+			return request.Time
+		}
+	}
+	return time.Time{}
+}
