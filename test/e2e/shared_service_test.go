@@ -22,27 +22,15 @@ func buildPods(ctx context.Context) ([]corev1.Pod, error) {
 	return systemPods(ctx, buildName)
 }
 
-// built waits until the build service has compiled n times for the namespace, and
-// fails the test if it has more often.
+// built fails the test unless the build service has compiled n times for the
+// namespace.
 func (ns *namespace) built(n int) {
-	ns.t.Helper()
-	ns.until(fmt.Sprintf("there have been %d builds", n), func() bool {
-		builds := ns.builds()
-		if len(builds) > n {
-			ns.t.Fatalf("there were %d builds, want %d:\n%s", len(builds), n, strings.Join(builds, ""))
-		}
-		return len(builds) == n
-	})
-}
-
-// builds are the lines that tell of them, in the logs of the replicas. The last line
-// of one may not be complete.
-func (ns *namespace) builds() (lines []string) {
 	ns.t.Helper()
 	pods, err := buildPods(ns.t.Context())
 	if err != nil {
 		ns.t.Fatal(err)
 	}
+	var builds []string
 	for _, pod := range pods {
 		log, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ns.t.Context())
 		if err != nil {
@@ -50,15 +38,17 @@ func (ns *namespace) builds() (lines []string) {
 		}
 		for line := range bytes.Lines(log) {
 			var entry struct{ Msg, Namespace, Reason string }
-			if err := json.Unmarshal(line, &entry); err != nil && bytes.HasSuffix(line, []byte("\n")) {
+			if err := json.Unmarshal(line, &entry); err != nil {
 				ns.t.Fatalf("%v: %s", err, line)
 			}
 			if entry.Msg == "build" && entry.Namespace == ns.name && entry.Reason != "Cancelled" {
-				lines = append(lines, pod.Name+": "+string(line))
+				builds = append(builds, pod.Name+": "+string(line))
 			}
 		}
 	}
-	return lines
+	if len(builds) != n {
+		ns.t.Errorf("there were %d builds, want %d:\n%s", len(builds), n, strings.Join(builds, ""))
+	}
 }
 
 // The tests of this file disturb the build service, so none of them is parallel.
