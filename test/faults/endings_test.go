@@ -9,7 +9,38 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/wire"
 )
+
+// TestEndings deletes the Function in the foreground, before each write: it is still
+// there while its objects go, and gets no new ones. Then there is another one.
+func TestEndings(t *testing.T) {
+	enter(t)
+	var over []*trial
+	defer func() { quiet(t, over) }()
+	want := named("create").reference(t)
+	for i, s := range []*scenario{named("create"), named("source")} {
+		for k := range 4 { // later ones come as they like
+			if !*full && k != 2*i {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s before %d", s.name, k+1), func(t *testing.T) {
+				tr := newTrial(t)
+				over = append(over, tr)
+				defer func() { table.note(t, "foreground", true, tr) }()
+				s.prepare(tr)
+				tr.settle()
+				tr.duringWhich(tr.nth(k+1), s.act, func(string) { tr.end(metav1.DeletePropagationForeground) })
+				tr.vanished()
+				tr.begin()
+				tr.create()
+				tr.await(func() error { return tr.whole().like(want.state) })
+				tr.done = time.Now()
+				tr.oracles()
+			})
+		}
+	}
+}
 
 // TestHeld deletes a Function that a finalizer of somebody holds. The operator does
 // nothing for it any more, whatever becomes of its objects and of its spec.
@@ -43,6 +74,16 @@ func TestHeld(t *testing.T) {
 	tr.create()
 	tr.judge(want)
 	quiet(t, []*trial{tr})
+}
+
+// nth tells the n-th write in the namespace, counted from now.
+func (tr *trial) nth(n int) func(wire.Request) bool {
+	return func(r wire.Request) bool {
+		if r.Write() && r.Resource != "events" {
+			n--
+		}
+		return n == 0
+	}
 }
 
 // end deletes the Function in a way.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -128,24 +129,34 @@ func (tr *trial) uninterrupted() {
 	}
 }
 
-// miscounted tells whether a Deployment's controller took pods for ready that were
-// about to end, and so ended those that were ready: a template came back while the
-// ReplicaSet of it had just been scaled to zero, and was scaled up before it had
-// told that its pods go. Kubernetes 1.36 does that with any Deployment whose
-// template is changed and changed back within milliseconds.
+// miscounted tells whether a Deployment was told of ready pods that it did not have,
+// and so ended those that were ready, or never had any. Kubernetes 1.36 does that in
+// two cases. A template came back while the ReplicaSet of it had just been scaled to
+// zero, and it was scaled up before it had told that its pods go: so with any
+// Deployment whose template is changed and changed back within milliseconds. Or a
+// ReplicaSet has the name of one that has just been deleted, and what is counted for
+// that one is written into the status of this one: so with any Deployment that is
+// deleted and made anew within milliseconds.
 func (tr *trial) miscounted(d *appsv1.Deployment) bool {
 	tr.t.Helper()
 	return world(tr.t).witness.await(stretched(5*time.Second), func() error { // its events may come later than the Deployment's
-		zero := map[string]bool{}
+		before := map[string]appsv1.ReplicaSet{} // by name
+		namesakes := sets.New[types.UID]()
 		for _, v := range world(tr.t).witness.ofKind("ReplicaSet", tr.ns) {
 			var set appsv1.ReplicaSet
 			tr.must(runtime.DefaultUnstructuredConverter.FromUnstructured(v.Object, &set))
-			if metav1.IsControlledBy(&set, d) && zero[set.Name] && *set.Spec.Replicas > 0 && set.Status.AvailableReplicas > 0 {
+			last, known := before[set.Name]
+			if known && last.UID != set.UID {
+				namesakes.Insert(set.UID)
+			}
+			emptied := known && *last.Spec.Replicas == 0
+			fresh := namesakes.Has(set.UID) && (last.UID != set.UID || last.Status.Replicas == 0)
+			if metav1.IsControlledBy(&set, d) && (emptied || fresh) && *set.Spec.Replicas > 0 && set.Status.AvailableReplicas > 0 {
 				return nil
 			}
-			zero[set.Name] = *set.Spec.Replicas == 0
+			before[set.Name] = set
 		}
-		return errors.New("no ReplicaSet was scaled up from zero with pods")
+		return errors.New("no ReplicaSet was scaled up from zero with pods, or began with those of another of its name")
 	}) == nil
 }
 
