@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -89,11 +91,13 @@ func forward(t *testing.T, namespace, target, port string) string {
 	return "127.0.0.1:" + found[1]
 }
 
-// dump prints what is in the namespace, for somebody who was not there.
+// dump writes down what is in the namespace, for somebody who was not there. It is
+// thousands of lines, so it goes to a file.
 func (ns *namespace) dump(ctx context.Context) {
+	var all strings.Builder
 	show := func(args ...string) {
 		out, _ := kubectl(ctx, args...) // an error is in what it printed
-		ns.t.Logf("$ kubectl %s\n%s", strings.Join(args, " "), out)
+		fmt.Fprintf(&all, "$ kubectl %s\n%s\n", strings.Join(args, " "), out)
 	}
 	show("-n", ns.name, "get", "functions,deployments,replicasets,pods,services,endpointslices,configmaps", "-o", "wide")
 	show("-n", ns.name, "get", "functions", "-o", "yaml")
@@ -107,6 +111,11 @@ func (ns *namespace) dump(ctx context.Context) {
 		show("-n", ns.name, "logs", pod.Name, "--all-containers", "--prefix", "--tail=100")
 	}
 	show("-n", systemNamespace, "logs", "deployment/"+operatorName, "--tail=100")
+	path := filepath.Join(os.TempDir(), ns.name+".log")
+	if err := os.WriteFile(path, []byte(all.String()), 0o644); err != nil {
+		ns.t.Log(err)
+	}
+	ns.t.Logf("what was in namespace %s: %s", ns.name, path)
 }
 
 func yamlOf(object any) string {
