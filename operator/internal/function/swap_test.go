@@ -29,7 +29,7 @@ func TestSwappedServices(t *testing.T) {
 	} {
 		eventually(t, fn.Name+" tells of the swap", func() bool {
 			ready := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady)
-			return ready.Reason == v1beta1.ReasonServiceConflict && strings.HasPrefix(ready.Message, want)
+			return ready != nil && ready.Reason == v1beta1.ReasonServiceConflict && strings.HasPrefix(ready.Message, want)
 		})
 	}
 	change(t, one, func(fn *v1beta1.Function) { fn.Spec.Service = "third" })
