@@ -81,6 +81,7 @@ func (r *Reconciler) ownedDeployment(ctx context.Context, fn *v1beta1.Function) 
 	if !metav1.IsControlledBy(&live, fn) {
 		return nil, nil, nil
 	}
+	ownFields(&live)
 	owned, err := appsv1ac.ExtractDeployment(&live, FieldOwner)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the managed fields of Deployment %q: %w", live.Name, err)

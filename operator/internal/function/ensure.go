@@ -61,6 +61,7 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 		return &notOwnedError{kind: kind, name: key.Name, controller: metav1.GetControllerOf(live)}
 	}
 
+	ownFields(live)
 	if err := r.ownByApply(ctx, live); err != nil {
 		return fmt.Errorf("taking ownership of the fields of %s %q: %w", kind, key.Name, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -23,8 +24,9 @@ import (
 // its pods are ready.
 func withoutTemplate(obj any) (any, error) {
 	if rs, ok := obj.(*appsv1.ReplicaSet); ok {
+		rs.Annotations, rs.ManagedFields = nil, nil
 		trim(rs)
-		rs.ManagedFields, rs.Spec.Template = nil, corev1.PodTemplateSpec{}
+		rs.Spec.Selector, rs.Spec.Template = nil, corev1.PodTemplateSpec{}
 	}
 	return obj, nil
 }
@@ -32,8 +34,9 @@ func withoutTemplate(obj any) (any, error) {
 // withoutSpec keeps of a pod what tells whose it is and how it fares.
 func withoutSpec(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.Annotations, pod.ManagedFields = nil, nil
 		trim(pod)
-		pod.ManagedFields, pod.Spec = nil, corev1.PodSpec{}
+		pod.Spec = corev1.PodSpec{}
 	}
 	return obj, nil
 }
@@ -87,6 +90,9 @@ func withoutOthers(obj any) (any, error) {
 	}
 	trim(object)
 	if ofAFunction(object) {
+		if d, ok := obj.(*appsv1.Deployment); ok {
+			shareTemplate(&d.Spec.Template)
+		}
 		return obj, nil
 	}
 	object.SetManagedFields(nil)
@@ -113,17 +119,16 @@ func ofAFunction(object metav1.Object) bool {
 func trim(object metav1.Object) {
 	object.SetLabels(written(object.GetLabels()))
 	object.SetAnnotations(written(object.GetAnnotations()))
+	shareFields(object)
 }
 
 func written(all map[string]string) map[string]string {
-	var kept map[string]string
-	for name, value := range all {
-		if strings.HasPrefix(name, "goless.io/") || strings.HasPrefix(name, "app.kubernetes.io/") {
-			if kept == nil {
-				kept = map[string]string{}
-			}
-			kept[name] = value
-		}
+	kept := maps.Clone(all)
+	maps.DeleteFunc(kept, func(name, _ string) bool {
+		return !strings.HasPrefix(name, "goless.io/") && !strings.HasPrefix(name, "app.kubernetes.io/")
+	})
+	if len(kept) == 0 {
+		return nil
 	}
-	return kept
+	return sharedText(kept)
 }

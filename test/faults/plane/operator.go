@@ -9,7 +9,7 @@ import (
 
 // BuildOperator compiles the operator of a repository to a file.
 func BuildOperator(repo, path string) error {
-	build := exec.Command("go", "build", "-o", path, "./cmd/goless-operator")
+	build := exec.Command("go", "build", "-tags", "fieldsv1string", "-o", path, "./cmd/goless-operator")
 	build.Dir = filepath.Join(repo, "operator")
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
