@@ -52,7 +52,8 @@ const (
 	ReasonCrashLooping = "CrashLooping"
 
 	// ReasonApplyFailed is Ready's reason when the API server refuses what the
-	// function needs, for a quota or a policy for example.
+	// function needs, for a quota or a policy for example, or refuses to show the
+	// operator what becomes of it.
 	ReasonApplyFailed = "ApplyFailed"
 
 	// ReasonNotOwned is Ready's reason when an object whose name the function

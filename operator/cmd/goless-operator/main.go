@@ -16,6 +16,7 @@ import (
 	"os"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,6 +33,7 @@ import (
 	"goless.io/operator/internal/lease"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/restored"
+	"goless.io/operator/internal/rights"
 	"goless.io/operator/internal/settings"
 )
 
@@ -100,6 +102,8 @@ func run(ctx context.Context, cfg config) error {
 	ctx, end := context.WithCancelCause(ctx)
 	restConfig.Wrap(restored.New(end).Wrap)
 	unled := rest.CopyConfig(restConfig) // for what every replica writes
+	unseen := rights.New()
+	restConfig.Wrap(unseen.Wrap)
 	if cfg.leaderElection {
 		restConfig.Wrap(lease.NewGuard(leaseName, renewDeadline).Wrap)
 	}
@@ -117,6 +121,7 @@ func run(ctx context.Context, cfg config) error {
 		Events:   mgr.GetEventRecorder("goless-operator"),
 		Settings: s,
 		Metrics:  counted,
+		Rights:   unseen,
 
 		BuildService: cfg.buildService,
 	}
@@ -133,11 +138,40 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
+	direct, err := client.New(unled, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	go reconciler.TellBlindness(ctrl.LoggerInto(ctx, ctrl.Log), direct, func(ctx context.Context) (bool, error) {
+		return ledByAnother(ctx, mgr, direct, cfg)
+	})
 	err = mgr.Start(ctx)
 	if gone, ok := errors.AsType[*restored.Error](context.Cause(ctx)); ok {
 		return gone
 	}
 	return err
+}
+
+// ledByAnother tells whether another replica holds the lease.
+func ledByAnother(ctx context.Context, mgr ctrl.Manager, c client.Reader, cfg config) (bool, error) {
+	select {
+	case <-mgr.Elected():
+		return false, nil
+	default:
+	}
+	if !cfg.leaderElection {
+		return false, nil
+	}
+	namespace, err := ownNamespace(cfg)
+	if err != nil {
+		return false, err
+	}
+	var held coordinationv1.Lease
+	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, &held)
+	if err != nil || held.Spec.RenewTime == nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return time.Since(held.Spec.RenewTime.Time) < leaseDuration && held.Spec.HolderIdentity != nil && *held.Spec.HolderIdentity != "", nil
 }
 
 // registerAdmission makes every replica judge Functions.

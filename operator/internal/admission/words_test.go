@@ -21,6 +21,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/metrics"
+	"goless.io/operator/internal/rights"
 	"goless.io/operator/internal/settings"
 )
 
@@ -83,7 +84,7 @@ func reconcile(t *testing.T, s settings.Settings) {
 		t.Fatal(err)
 	}
 	reconciler := &function.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("goless-operator"), Settings: s, Metrics: counted,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("goless-operator"), Settings: s, Metrics: counted, Rights: rights.New(),
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ import (
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/planetest"
+	"goless.io/operator/internal/rights"
 	"goless.io/operator/internal/settings"
 )
 
@@ -124,6 +125,12 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 	watched := rest.CopyConfig(server)
 	watched.Wrap(log.wrap)
 	watched.Impersonate.UserName = operatorAccount
+	direct, err := client.New(watched, client.Options{Scheme: options.Scheme})
+	if err != nil {
+		return cancel, err
+	}
+	missing := rights.New()
+	watched.Wrap(missing.Wrap)
 	mgr, err := ctrl.NewManager(watched, options)
 	if err != nil {
 		return cancel, err
@@ -138,12 +145,14 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 		Events:   mgr.GetEventRecorder("goless-operator"),
 		Settings: s,
 		Metrics:  counted,
+		Rights:   missing,
 
 		BuildService: service.URL,
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return cancel, err
 	}
+	go reconciler.TellBlindness(ctx, direct, func(context.Context) (bool, error) { return false, nil })
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"goless.io/operator/internal/build"
 	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/metrics"
+	"goless.io/operator/internal/rights"
 	"goless.io/operator/internal/settings"
 )
 
@@ -56,11 +58,15 @@ type Reconciler struct {
 	// Metrics count what happened.
 	Metrics *metrics.Metrics
 
+	// Rights know what the operator may not see.
+	Rights *rights.Rights
+
 	// BuildService is the URL of the build service; build.URL when empty.
 	BuildService string
 
 	references *references
 	builds     *build.Orders
+	blind      atomic.Bool // since all Functions were looked at
 }
 
 // Reconcile checks the Function, makes its objects follow it, looks at what came
@@ -95,6 +101,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	}
 	if writeErr != nil {
 		seen.Failure = failure(writeErr)
+	}
+	if seen.Failure == "" {
+		seen.Failure = r.blindness()
 	}
 	if err := errors.Join(writeErr, r.report(ctx, fn, seen)); err != nil {
 		return retry(err)

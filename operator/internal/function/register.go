@@ -80,6 +80,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	if r.builds, err = watchBuilds(mgr, r.BuildService, b); err != nil {
 		return fmt.Errorf("watching what the build service answers: %w", err)
 	}
+	b.WatchesRawSource(r.sight())
 	return b.Complete(reconcile.Func(r.look))
 }
 

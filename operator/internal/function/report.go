@@ -41,12 +41,16 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 // other words for it.
 var rightless = regexp.MustCompile(`is forbidden: User .* cannot \w+ resource`)
 
+// applyAgain is what to do about that. It comes first: messages are cut where they get
+// long.
+const applyAgain = "the operator lacks a right that deploy/20-rbac.yaml gives it, or deploy/optional/namespaced.yaml: apply that again: "
+
 // failure says what has failed, and before it what to do where that is always the
-// same: messages are cut where they get long.
+// same.
 func failure(err error) string {
 	text := err.Error()
 	if rightless.MatchString(text) {
-		return "the operator lacks a right that deploy/20-rbac.yaml gives it, or deploy/optional/namespaced.yaml: apply that again: " + text
+		return applyAgain + text
 	}
 	return text
 }

@@ -25,8 +25,8 @@ import (
 // untold are rights without which no condition can say so, and why: by the verb and
 // the resource, or by the verb alone.
 var untold = map[string]string{
-	"list":                        "the operator does not begin to work, and its log says why",
-	"watch":                       "the operator does not begin to work, and its log says why",
+	"list":                        "a watch begins with what there is, see TestMissingList",
+	"watch":                       "see TestMissingSight",
 	"patch functions/status":      "nothing can be told",
 	"update functions/finalizers": "only an admission plugin asks for it that few clusters have",
 	"create events":               "Functions fare well without",
@@ -60,6 +60,26 @@ func TestMissingRights(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What may not be watched is told too, before anything is reconciled, and no longer
+// when it can be.
+func TestMissingSight(t *testing.T) {
+	giveFunctions := take(t, "watch", "functions")
+	givePods := take(t, "watch", "pods")
+	exchangeOperator(t, configured, &writeLog{})
+	fn := create(t, "unseen", func(*v1beta1.Function) {})
+	says(t, fn, `cannot watch resource "pods"`)
+	givePods()
+	says(t, fn, `cannot watch resource "functions"`)
+	giveFunctions()
+	awaitReady(t, fn, v1beta1.ReasonBuilding)
+}
+
+func TestMissingList(t *testing.T) {
+	take(t, "list", "pods")
+	exchangeOperator(t, configured, &writeLog{})
+	awaitReady(t, create(t, "unlisted", func(*v1beta1.Function) {}), v1beta1.ReasonBuilding)
 }
 
 func testMissing(t *testing.T, verb, resource string) {
@@ -191,7 +211,7 @@ func take(t *testing.T, verb, resource string) (restore func()) {
 // may asks the API server what the operator is allowed to.
 func may(t *testing.T, verb, resource string) bool {
 	t.Helper()
-	groups := map[string]string{"deployments": "apps", "poddisruptionbudgets": "policy", "networkpolicies": "networking.k8s.io"}
+	groups := map[string]string{"functions": "goless.io", "deployments": "apps", "replicasets": "apps", "poddisruptionbudgets": "policy", "networkpolicies": "networking.k8s.io"}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: operatorAccount,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{

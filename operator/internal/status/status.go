@@ -8,6 +8,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -108,6 +109,24 @@ func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	v.setAbnormal(&status, v1beta1.ConditionReconciling, ready, ready.Status != metav1.ConditionTrue && !stalled)
 	v.setAbnormal(&status, v1beta1.ConditionStalled, ready, stalled)
 	return status
+}
+
+// Unseen is the status of a Function of which nothing can be seen for now, and why: it
+// is what it was, but not Ready. The second result tells whether that is news.
+func Unseen(fn *v1beta1.Function, failure string) (v1beta1.FunctionStatus, bool) {
+	ready := condition(v1beta1.ConditionReady, metav1.ConditionFalse, v1beta1.ReasonApplyFailed, oneLine(failure))
+	is := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady)
+	if is != nil && is.Reason == ready.Reason && strings.HasPrefix(is.Message, ready.Message) {
+		return fn.Status, false
+	}
+	status := *fn.Status.DeepCopy()
+	seen := *fn
+	seen.Generation = max(0, status.ObservedGeneration) // what was looked at
+	v := view{fn: &seen}
+	v.set(&status, ready)
+	v.setAbnormal(&status, v1beta1.ConditionReconciling, ready, true)
+	v.setAbnormal(&status, v1beta1.ConditionStalled, ready, false)
+	return status, true
 }
 
 func (v *view) set(status *v1beta1.FunctionStatus, condition metav1.Condition) {

@@ -461,3 +461,28 @@ func waiting(reason, message string) corev1.ContainerState {
 func ended(code int32, message string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}}
 }
+
+// While nothing can be seen of a Function it is not ready, for the reason told, and the
+// rest is what it was.
+func TestUnseen(t *testing.T) {
+	fn := function(1)
+	fn.Status = status.Of(fn, seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))))
+	got, news := status.Unseen(fn, "cannot watch")
+	if !news {
+		t.Error("it is no news")
+	}
+	invariants(t, fn, got)
+	before := fn.Status
+	fn.Status = got
+	if ready := meta.FindStatusCondition(got.Conditions, "Ready"); ready.Status != metav1.ConditionFalse || ready.Reason != v1beta1.ReasonApplyFailed || ready.Message != "cannot watch" {
+		t.Errorf("Ready is %+v", ready)
+	}
+	for _, kind := range []string{"SourceValid", "Built", "Available"} {
+		if is, was := meta.FindStatusCondition(got.Conditions, kind), meta.FindStatusCondition(before.Conditions, kind); *is != *was {
+			t.Errorf("%s is %+v, and was %+v", kind, *is, *was)
+		}
+	}
+	if _, again := status.Unseen(fn, "cannot watch"); again {
+		t.Error("it is news again")
+	}
+}
