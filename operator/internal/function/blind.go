@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -18,53 +24,65 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// blinkInterval is how often the operator asks itself whether it may see everything.
-// That costs no request.
-const blinkInterval = 5 * time.Second
+const (
+	// blinkInterval is how often the operator asks itself whether it may see
+	// everything. That costs no request.
+	blinkInterval = 5 * time.Second
 
-// blindness is why the operator does not see everything, and what to do; empty when it
-// does.
-func (r *Reconciler) blindness() string {
-	refusal := r.Rights.Refusal()
-	if refusal == "" {
-		return ""
+	// tellInterval is how often it looks for new Functions while it may not.
+	tellInterval = 30 * time.Second
+)
+
+// blindness is why the operator does not see everything of a namespace, and what to do;
+// empty when it does. An empty namespace stands for all.
+func (r *Reconciler) blindness(namespace string) string {
+	if refusal := r.Rights.Refusal(namespace); refusal != "" {
+		return applyAgain + refusal
 	}
-	r.blind.Store(true)
-	return applyAgain + refusal
+	return ""
 }
 
-// TellBlindness says in the status of all Functions what the operator may not see,
-// until ctx ends. Nobody else can: without its caches there is neither a leader nor a
-// reconcile. While another replica leads, which sees more, there is nothing to tell. c
-// writes whoever leads, and reads from the API server.
+// TellBlindness says in the status of Functions what the operator may not see, until ctx
+// ends. It does so only until the first reconcile: without its caches there is neither a
+// leader nor a reconcile, and nobody else to tell. led tells whether another replica
+// leads, which sees more. c writes whoever leads, and reads from the API server.
 func (r *Reconciler) TellBlindness(ctx context.Context, c client.Client, led func(context.Context) (bool, error)) {
-	blink(ctx, func() {
-		text := r.blindness()
-		if text == "" {
+	var told []string
+	var at time.Time
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		refused := r.Rights.Refused()
+		if len(refused) == 0 || r.looks.Load() || slices.Equal(refused, told) && time.Since(at) < tellInterval {
 			return
 		}
-		if other, err := led(ctx); other && err == nil {
-			return
+		other, err := led(ctx)
+		if err == nil && !other {
+			told, at = refused, time.Now()
+			err = r.tell(ctx, c)
 		}
-		if err := r.tell(ctx, c, text); err != nil {
-			log.FromContext(ctx).Error(err, "Functions cannot be told of what the operator may not see", "why", text)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "Functions cannot be told of what the operator may not see", "why", r.blindness(metav1.NamespaceAll))
 		}
-	})
+	}, blinkInterval)
 }
 
-func (r *Reconciler) tell(ctx context.Context, c client.Client, text string) error {
+func (r *Reconciler) tell(ctx context.Context, c client.Client) error {
 	within := r.Settings.Namespaces
 	if len(within) == 0 {
 		within = []string{metav1.NamespaceAll}
 	}
 	var errs []error
 	for _, namespace := range within {
+		if r.blindness(namespace) == "" {
+			continue
+		}
 		var all v1beta1.FunctionList
 		if err := c.List(ctx, &all, client.InNamespace(namespace)); err != nil {
 			errs = append(errs, fmt.Errorf("listing Functions: %w", err))
 		}
 		for i := range all.Items {
-			errs = append(errs, client.IgnoreNotFound(tellOf(ctx, c, &all.Items[i], text)))
+			if text := r.blindness(namespace); text != "" && !r.looks.Load() {
+				errs = append(errs, tellOf(ctx, c, &all.Items[i], text))
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -77,29 +95,41 @@ func tellOf(ctx context.Context, c client.Client, fn *v1beta1.Function, text str
 	}
 	before := fn.DeepCopy()
 	fn.Status = next
-	if err := c.Status().Patch(ctx, fn, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	err := c.Status().Patch(ctx, fn, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("writing the status of %s/%s: %w", fn.Namespace, fn.Name, err)
 	}
 	return nil
 }
 
-// sight looks at all Functions once the operator sees everything again.
+// sight looks at all Functions when what the operator may see has changed.
 func (r *Reconciler) sight() source.Source {
 	return source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		go blink(ctx, func() {
+		var told []string
+		go wait.UntilWithContext(ctx, func(ctx context.Context) {
 			var all v1beta1.FunctionList
-			if !r.blind.Load() || r.blindness() != "" || r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy, unawaited) != nil {
+			refused := r.Rights.Refused()
+			if slices.Equal(refused, told) || r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy, unawaited) != nil {
 				return
 			}
-			r.blind.Store(false)
+			told = refused
 			for i := range all.Items {
 				queue.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
 			}
-		})
+		}, blinkInterval)
 		return nil
 	})
 }
 
-func blink(ctx context.Context, do func()) {
-	wait.UntilWithContext(ctx, func(context.Context) { do() }, blinkInterval)
+// outdated passes a status by which the operator may not see what it sees: it was told by
+// TellBlindness, too late.
+func (r *Reconciler) outdated() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		fn, ok := e.ObjectNew.(*v1beta1.Function)
+		if !ok {
+			return false
+		}
+		ready := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady)
+		return ready != nil && strings.HasPrefix(ready.Message, applyAgain) && r.blindness(fn.Namespace) == ""
+	}}
 }

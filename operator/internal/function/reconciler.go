@@ -66,7 +66,7 @@ type Reconciler struct {
 
 	references *references
 	builds     *build.Orders
-	blind      atomic.Bool // since all Functions were looked at
+	looks      atomic.Bool // at Functions
 }
 
 // Reconcile checks the Function, makes its objects follow it, looks at what came
@@ -103,7 +103,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 		seen.Failure = failure(writeErr)
 	}
 	if seen.Failure == "" {
-		seen.Failure = r.blindness()
+		seen.Failure = r.blindness(fn.Namespace)
 	}
 	if err := errors.Join(writeErr, r.report(ctx, fn, seen)); err != nil {
 		return retry(err)

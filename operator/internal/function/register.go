@@ -55,7 +55,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	b := builder.ControllerManagedBy(mgr).
 		Named("function").
 		For(&v1beta1.Function{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, r.outdated()))).
 		Watches(&corev1.ConfigMap{}, ours).
 		Watches(&appsv1.Deployment{}, ours).
 		Watches(&corev1.Service{}, ours).
@@ -87,6 +87,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 // look reads a Function and reconciles it. The orders of one that is no more end
 // here, and by no event: a look at it may be under way then, and order more.
 func (r *Reconciler) look(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	r.looks.Store(true)
 	var fn v1beta1.Function
 	err := r.Client.Get(ctx, request.NamespacedName, &fn)
 	if apierrors.IsNotFound(err) {

@@ -43,7 +43,7 @@ var rightless = regexp.MustCompile(`is forbidden: User .* cannot \w+ resource`)
 
 // applyAgain is what to do about that. It comes first: messages are cut where they get
 // long.
-const applyAgain = "the operator lacks a right that deploy/20-rbac.yaml gives it, or deploy/optional/namespaced.yaml: apply that again: "
+const applyAgain = "the operator lacks a right that deploy/20-rbac.yaml gives it, or what you use of deploy/optional: apply that again: "
 
 // failure says what has failed, and before it what to do where that is always the
 // same.

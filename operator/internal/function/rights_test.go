@@ -65,14 +65,11 @@ func TestMissingRights(t *testing.T) {
 // What may not be watched is told too, before anything is reconciled, and no longer
 // when it can be.
 func TestMissingSight(t *testing.T) {
-	giveFunctions := take(t, "watch", "functions")
-	givePods := take(t, "watch", "pods")
+	give := take(t, "watch", "functions")
 	exchangeOperator(t, configured, &writeLog{})
 	fn := create(t, "unseen", func(*v1beta1.Function) {})
-	says(t, fn, `cannot watch resource "pods"`)
-	givePods()
 	says(t, fn, `cannot watch resource "functions"`)
-	giveFunctions()
+	give()
 	awaitReady(t, fn, v1beta1.ReasonBuilding)
 }
 

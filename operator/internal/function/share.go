@@ -57,8 +57,8 @@ type pool[T any, P interface {
 }
 
 const (
-	pooled = 1024    // values, at most
-	large  = 4 << 10 // bytes of one
+	pooled = 512     // values, at most
+	large  = 2 << 10 // bytes of one
 )
 
 // one is the value that the pool has of those that equal v, which it becomes if there
@@ -89,11 +89,11 @@ func shareFields(object metav1.Object) { replaceUID(object, false) }
 func ownFields(object metav1.Object) { replaceUID(object, true) }
 
 func replaceUID(object metav1.Object, back bool) {
-	ref := metav1.GetControllerOfNoCopy(object)
-	if ref == nil {
+	if !ofAFunction(object) {
 		return
 	}
-	from, to := string(ref.UID), mark
+	key := func(uid string) string { return `k:{\"uid\":\"` + uid + `\"}` }
+	from, to := key(string(metav1.GetControllerOfNoCopy(object).UID)), key(mark)
 	if back {
 		from, to = to, from
 	}

@@ -7,17 +7,18 @@ package rights
 
 import (
 	"bytes"
+	"errors"
 	"io"
-	"maps"
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
-// settled is how long something must have been refused. A server that has just started
-// refuses everything, until it has read who may do what.
+// settled is how long after a refusal there must have been another one. A server that
+// has just started refuses everything, until it has read who may do what.
 const settled = 5 * time.Second
 
 // mostAnswer bounds what is read of a refusal.
@@ -33,21 +34,36 @@ type Rights struct {
 }
 
 type refusal struct {
-	since   time.Time
-	message string
+	first, last time.Time
+	message     string
 }
 
 // New has nothing to say yet.
 func New() *Rights { return &Rights{refused: map[string]refusal{}} }
 
-// Refusal is what the API server says of the first of the objects that have been
-// refused for some time; empty where there are none.
-func (r *Rights) Refusal() string {
+// Refused are the paths of the objects that have been refused for some time.
+func (r *Rights) Refused() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, path := range slices.Sorted(maps.Keys(r.refused)) {
-		if one := r.refused[path]; time.Since(one.since) > settled {
-			return one.message
+	var paths []string
+	for path, one := range r.refused {
+		if one.last.Sub(one.first) > settled {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// Refusal is what the API server says of the first of those that are in a namespace, or
+// in no certain one; empty where there are none. An empty namespace stands for all.
+func (r *Rights) Refusal(namespace string) string {
+	for _, path := range r.Refused() {
+		_, within, some := strings.Cut(path, "/namespaces/")
+		if namespace == "" || !some || strings.HasPrefix(within, namespace+"/") {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.refused[path].message
 		}
 	}
 	return ""
@@ -66,7 +82,7 @@ func (r *Rights) Wrap(next http.RoundTripper) http.RoundTripper {
 		case response.StatusCode == http.StatusForbidden:
 			answer, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
 			if err != nil {
-				return nil, err
+				return nil, errors.Join(err, response.Body.Close())
 			}
 			response.Body = body{io.MultiReader(bytes.NewReader(answer), response.Body), response.Body}
 			if message := unseen.Find(bytes.ReplaceAll(answer, []byte(`\"`), []byte(`"`))); message != nil {
@@ -82,9 +98,12 @@ func (r *Rights) Wrap(next http.RoundTripper) http.RoundTripper {
 func (r *Rights) refuse(path, message string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.refused[path]; !known {
-		r.refused[path] = refusal{time.Now(), message}
+	one, known := r.refused[path]
+	if !known {
+		one = refusal{first: time.Now(), message: message}
 	}
+	one.last = time.Now()
+	r.refused[path] = one
 }
 
 func (r *Rights) show(path string) {

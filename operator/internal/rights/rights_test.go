@@ -38,16 +38,26 @@ func testRefusal(t *testing.T, answer, want string) {
 	s := &server{t: t, rights: rights.New(), answer: answer}
 	s.code = http.StatusForbidden
 	s.ask("pods?watch=true")
-	s.tells("") // it may have just started
 	time.Sleep(6 * time.Second)
-	s.tells(want)
+	s.tells("any", "") // it may have just started
+	s.ask("pods?watch=true")
+	s.tells("any", want)
 
 	s.code = http.StatusOK
 	s.ask("pods")
 	s.ask("services?watch=true")
-	s.tells(want) // neither is a watch of these
+	s.tells("any", want) // neither is a watch of these
 	s.ask("pods?watch=true")
-	s.tells("")
+	s.tells("any", "")
+
+	s.code = http.StatusForbidden
+	s.ask("namespaces/one/pods")
+	time.Sleep(6 * time.Second)
+	s.ask("namespaces/one/pods")
+	s.tells("one", want)
+	s.tells("", want)
+	s.tells("on", "")
+	s.tells("two", "")
 }
 
 // server answers always the same.
@@ -79,9 +89,9 @@ func (s *server) ask(path string) {
 	}
 }
 
-func (s *server) tells(want string) {
+func (s *server) tells(namespace, want string) {
 	s.t.Helper()
-	if got := s.rights.Refusal(); got != want {
+	if got := s.rights.Refusal(namespace); got != want {
 		s.t.Errorf("told %q, want %q", got, want)
 	}
 }
