@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,13 +20,11 @@ import (
 )
 
 // applyConfiguration is what the generated apply configurations have in common.
-type applyConfiguration[A any] interface {
+type applyConfiguration interface {
 	runtime.ApplyConfiguration
 	GetKind() *string
 	GetName() *string
 	GetNamespace() *string
-	WithUID(types.UID) A
-	WithResourceVersion(string) A
 }
 
 // ensure makes an object of the Function what it should be, and writes nothing
@@ -37,11 +34,13 @@ type applyConfiguration[A any] interface {
 // An object that exists and is not the Function's is an error and never
 // written. That is why an apply names the version that it creates, or the UID
 // that it changes: a forced apply alone takes over what it finds.
-func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Reconciler, fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) error {
+func ensure[A applyConfiguration, T client.Object](ctx context.Context, r *Reconciler, fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) error {
 	kind, key := *want.GetKind(), client.ObjectKey{Namespace: *want.GetNamespace(), Name: *want.GetName()}
 	err := r.Client.Get(ctx, key, live)
 	if apierrors.IsNotFound(err) {
-		if err = create(ctx, r, want); err == nil {
+		live.SetNamespace(key.Namespace)
+		live.SetName(key.Name)
+		if err = r.create(ctx, want, live); err == nil {
 			return nil
 		}
 		if !apierrors.IsConflict(err) {
@@ -72,9 +71,9 @@ func ensure[A applyConfiguration[A], T client.Object](ctx context.Context, r *Re
 	if equality.Semantic.DeepEqual(owned, asCached(want)) {
 		return nil
 	}
-	err = r.Client.Apply(ctx, want.WithUID(live.GetUID()), client.ForceOwnership)
+	err = r.apply(ctx, want, "uid", string(live.GetUID()), live)
 	if apierrors.IsInvalid(err) {
-		err = replace(ctx, r, live, want)
+		err = r.replace(ctx, live, want)
 	}
 	if err != nil {
 		return fmt.Errorf("applying %s %q: %w", kind, key.Name, err)
@@ -94,7 +93,7 @@ func asCached[A any](want A) any {
 // and with somebody's port beside ours, say, a Service is invalid. What has no
 // spec is an immutable ConfigMap with a content that is not ours. The labels come
 // along, because without them no event would tell of the object any more.
-func replace[A applyConfiguration[A]](ctx context.Context, r *Reconciler, live client.Object, want A) error {
+func (r *Reconciler) replace(ctx context.Context, live client.Object, want any) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
 		return err
@@ -104,7 +103,7 @@ func replace[A applyConfiguration[A]](ctx context.Context, r *Reconciler, live c
 		if err := r.remove(ctx, live); err != nil {
 			return err
 		}
-		return create(ctx, r, want)
+		return r.create(ctx, want, live)
 	}
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": live.GetUID()},
@@ -135,16 +134,25 @@ func ofPredecessor(obj client.Object, fn *v1beta1.Function) bool {
 // nothing to compare with: so does Kubernetes 1.36, and nothing says that it must.
 // A plain create would own the fields in another way than an apply, those with
 // defaults too, and take two more writes to set that right.
-func create[A applyConfiguration[A]](ctx context.Context, r *Reconciler, want A) error {
+func (r *Reconciler) create(ctx context.Context, want any, named client.Object) error {
+	return r.apply(ctx, want, "resourceVersion", versionOfNone, named)
+}
+
+// apply writes what we want to the object that is named, if its metadata has a value
+// there. Client.Apply would leave the server to warn of fields that it does not know,
+// for which it parses everything a second time; ours are typed.
+func (r *Reconciler) apply(ctx context.Context, want any, field, value string, named client.Object) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
 		return err
 	}
-	copied := reflect.New(reflect.TypeFor[A]().Elem()).Interface().(A) // an apply writes the answer to it
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, copied); err != nil {
+	content["metadata"].(map[string]any)[field] = value
+	body, err := json.Marshal(content)
+	if err != nil {
 		return err
 	}
-	return r.Client.Apply(ctx, copied.WithResourceVersion(versionOfNone), client.ForceOwnership)
+	answer := named.DeepCopyObject().(client.Object) // is written to
+	return r.Client.Patch(ctx, answer, client.RawPatch(types.ApplyYAMLPatchType, body), client.ForceOwnership, client.FieldValidation(metav1.FieldValidationIgnore))
 }
 
 // createPlainly is for a server that finds the version wrong even where there is no
