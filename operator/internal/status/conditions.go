@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
@@ -82,7 +83,12 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
 	if message := v.crash(); message != "" {
-		return no(v1beta1.ReasonCrashLooping, message), true
+		crash := no(v1beta1.ReasonCrashLooping, message)
+		before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionReady)
+		if before != nil && before.Reason == crash.Reason && before.ObservedGeneration == v.fn.Generation && alike(before.Message, crash.Message) {
+			crash.Message = before.Message
+		}
+		return crash, true
 	}
 	if v.newest.reason == v1beta1.ReasonBuilding && (v.seen.Deployment == nil || v.seen.Deployment.DeletionTimestamp == nil) {
 		return no(v1beta1.ReasonBuilding, v.newest.message), false

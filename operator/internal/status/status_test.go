@@ -111,6 +111,11 @@ func TestOf(t *testing.T) {
 				"{\"level\":\"info\",\"msg\":\"listening\"}\n{\"level\":\"error\",\"ts\":\"2026\",\"msg\":\"Start failed\",\"function\":\"f\",\"error\":\"dial db: refused\"}\n")),
 			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "Start failed: dial db: refused",
 		},
+		"LogsFatally": {
+			replicas: 1, seen: seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))),
+				"{\"time\":\"2026-01-02T03:04:05Z\",\"level\":\"ERROR\",\"msg\":\"no database\"}\n")),
+			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: no database",
+		},
 		"KilledForMemory": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, killed(crashing(pod(latest, ended(0, `{"reason":"Built"}`))))),
 			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 137: it needs more memory than spec.resources.limits.memory",
@@ -254,6 +259,26 @@ func TestBuildIsToldOnce(t *testing.T) {
 	got = status.Of(fn, seen(deployment(0, 0, latest), nil))
 	if !meta.IsStatusConditionTrue(got.Conditions, "Built") || got.Build == nil {
 		t.Errorf("after a stop: %+v", got)
+	}
+}
+
+// What ends again and again says so in other numbers.
+func TestCrashIsToldOnce(t *testing.T) {
+	fn := function(1)
+	says := func(words string) string {
+		fn.Status = status.Of(fn, seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))), words)))
+		return meta.FindStatusCondition(fn.Status.Conditions, "Ready").Message
+	}
+	first := says("2026/01/02 03:04:05 dial tcp 10.0.0.1:40000: refused, 0xc000012ab0")
+	if again := says("2026/01/02 03:05:15 dial tcp 10.0.0.1:41234: refused, 0xc000ffab00"); again != first {
+		t.Errorf("the same end is told as %q after %q", again, first)
+	}
+	if other := says("2026/01/02 03:06:25 dial tcp 10.0.0.1:42345: no route"); !strings.Contains(other, "no route") {
+		t.Errorf("another end is told as %q", other)
+	}
+	fn.Generation++
+	if mended := says("2026/01/02 03:07:35 dial tcp 10.0.0.2:43456: no route"); !strings.Contains(mended, "10.0.0.2") {
+		t.Errorf("the end of another spec is told as %q", mended)
 	}
 }
 

@@ -1,8 +1,10 @@
 package status
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -91,12 +93,23 @@ func lastWords(ended *corev1.ContainerStateTerminated) string {
 		}
 	}
 	last := text[strings.LastIndexByte(text, '\n')+1:]
-	var entry struct{ Msg, Error string }
+	var entry struct{ Msg, Error, Err string }
 	switch err := json.Unmarshal([]byte(last), &entry); {
 	case last == "":
 		return ended.Reason
-	case err == nil && entry.Error != "":
-		return oneLine(entry.Msg + ": " + entry.Error)
+	case err == nil && cmp.Or(entry.Error, entry.Err) != "":
+		return oneLine(entry.Msg + ": " + cmp.Or(entry.Error, entry.Err))
+	case err == nil && entry.Msg != "":
+		return oneLine(entry.Msg)
 	}
 	return oneLine(last)
+}
+
+// number is a run of digits, hexadecimal ones included.
+var number = regexp.MustCompile(`[0-9a-fA-F]*[0-9][0-9a-fA-F]*`)
+
+// alike tells whether two texts differ in nothing but numbers. What fails again and
+// again says so with other times, ports and addresses, and is no news.
+func alike(a, b string) bool {
+	return number.ReplaceAllLiteralString(a, "0") == number.ReplaceAllLiteralString(b, "0")
 }
