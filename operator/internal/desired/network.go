@@ -9,16 +9,20 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
+// metadata are the addresses at which clouds hand out credentials to who asks from a
+// machine: of most of them, of containers of AWS, of Azure, of Alibaba. All of
+// 169.254.0.0/16 would take along the resolver that many clusters have on each node.
+var metadata = []string{"169.254.169.254/32", "169.254.170.0/24", "168.63.129.16/32", "100.100.100.200/32"}
+
 // NetworkPolicy lets requests and scrapes in, by the ports that are for them, and
-// out whatever is not addressed to the machine below: the metadata services of
-// clouds hand out the machine's credentials.
+// out whatever is not addressed to the machine below.
 func NetworkPolicy(fn *v1beta1.Function) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	ingress := networkingv1ac.NetworkPolicyIngressRule()
 	for _, port := range []string{portHTTP, portMetrics} {
 		ingress.WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromString(port)))
 	}
 	egress := networkingv1ac.NetworkPolicyEgressRule().WithTo(
-		block("0.0.0.0/0", "169.254.169.254/32"),
+		block("0.0.0.0/0", metadata...),
 		block("::/0", "fd00:ec2::254/128"),
 		// To some engines blocks of addresses are no pods, DNS included.
 		networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector()),
@@ -33,6 +37,6 @@ func NetworkPolicy(fn *v1beta1.Function) *networkingv1ac.NetworkPolicyApplyConfi
 			WithEgress(egress))
 }
 
-func block(all, except string) *networkingv1ac.NetworkPolicyPeerApplyConfiguration {
-	return networkingv1ac.NetworkPolicyPeer().WithIPBlock(networkingv1ac.IPBlock().WithCIDR(all).WithExcept(except))
+func block(all string, except ...string) *networkingv1ac.NetworkPolicyPeerApplyConfiguration {
+	return networkingv1ac.NetworkPolicyPeer().WithIPBlock(networkingv1ac.IPBlock().WithCIDR(all).WithExcept(except...))
 }
