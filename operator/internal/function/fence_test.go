@@ -80,6 +80,8 @@ func TestFenceOfDeployments(t *testing.T) {
 	}{
 		"Nobodys":       {func(d *appsv1.Deployment) { d.OwnerReferences = nil }, "only Deployments of Functions"},
 		"NoController":  {func(d *appsv1.Deployment) { d.OwnerReferences[0].Controller = nil }, "only Deployments of Functions"},
+		"Finalizer":     {func(d *appsv1.Deployment) { d.Finalizers = []string{"example.com/x"} }, "whose end waits"},
+		"PodFinalizer":  {func(d *appsv1.Deployment) { d.Spec.Template.Finalizers = []string{"example.com/x"} }, "whose end waits"},
 		"SomebodyElses": {func(d *appsv1.Deployment) { d.OwnerReferences[0].Kind = "Job" }, "only Deployments of Functions"},
 		"HostPath": {pod(func(p *corev1.PodSpec) {
 			p.Volumes[1].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
@@ -245,9 +247,11 @@ func TestFenceOfChildren(t *testing.T) {
 	}
 	unlabelled := source("bank-0123456789", "handler.go")
 	unlabelled.Labels = nil
+	endless := source("bank-0123456789", "handler.go")
+	endless.Finalizers = []string{"example.com/x"}
 	for name, refused := range map[string]client.Object{
 		"name of a ConfigMap": source("kube-root-ca.crt", "handler.go"), "key of a ConfigMap": source("bank-0123456789", "ca.crt"),
-		"no label": unlabelled, "budget of nothing": budget(0, ours), "budget of others": budget(1, map[string]string{}),
+		"no label": unlabelled, "no end": endless, "budget of nothing": budget(0, ours), "budget of others": budget(1, map[string]string{}),
 		"network of all": network(nil), "network of others": network(map[string]string{"app": "bank"}),
 	} {
 		if err := thief.Create(t.Context(), refused, client.DryRunAll); !refusedByFence(err) {
