@@ -114,7 +114,7 @@ assets:
 	@mkdir -p .cache/assets && for name in etcd kube-apiserver kubectl; do ln -sfn ../cluster/bin/kubernetes .cache/assets/$$name; done
 
 .PHONY: faults
-faults: assets $(BIN)/gotestsum ## hurt the operator in every way there is, and print a table (FULL=1 tries all cases, for hours)
+faults: assets $(BIN)/gotestsum ## hurt the operator in every way there is, and print a table (FULL=1 tries all cases, for some two hours)
 	$(call say,testing the operator under faults)
 	@# Most of the time is waiting: three control planes, of 1 GiB each, keep two cores busy.
 	@cd test/faults && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -parallel 3 -timeout 8h $(if $(FULL),-full)

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	full     = flag.Bool("full", false, "run all cases, which takes about an hour, and not a selection")
+	full     = flag.Bool("full", false, "run all cases, which takes some two hours, and not a selection")
 	operator = flag.String("operator", "", "test this `program`, and not what the working tree compiles to")
 	patience = flag.Duration("patience", 90*time.Second, "wait so long for anything; what a case took is in the table")
 	seed     = flag.Uint64("seed", uint64(time.Now().UnixNano()), "choose random cases by this seed")
