@@ -16,7 +16,6 @@ import (
 	"os"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -145,12 +144,49 @@ func run(ctx context.Context, cfg config) error {
 	go reconciler.TellBlindness(ctrl.LoggerInto(ctx, ctrl.Log), direct, func(ctx context.Context) (bool, error) {
 		return ledByAnother(ctx, mgr, direct, cfg)
 	})
-	err = mgr.Start(ctx)
+	err = start(ctx, mgr)
 	if gone, ok := errors.AsType[*restored.Error](context.Cause(ctx)); ok {
 		return gone
 	}
 	return err
 }
+
+// start runs the manager until ctx ends. As of controller-runtime 0.25 a manager that
+// still waits for its caches would never end, and take a processor for that. It holds no
+// lease yet.
+func start(ctx context.Context, mgr ctrl.Manager) error {
+	ready := make(filled)
+	if err := mgr.Add(ready); err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ready:
+		return <-ended
+	case <-ctx.Done():
+	}
+	select {
+	case <-ready:
+		return <-ended
+	default:
+		return errors.New("ended before the caches were full")
+	}
+}
+
+// filled is closed when the manager's caches are full.
+type filled chan struct{}
+
+// Start lets the manager go on.
+func (f filled) Start(context.Context) error {
+	close(f)
+	return nil
+}
+
+// NeedLeaderElection tells the manager that every replica has caches.
+func (f filled) NeedLeaderElection() bool { return false }
 
 // ledByAnother tells whether another replica holds the lease.
 func ledByAnother(ctx context.Context, mgr ctrl.Manager, c client.Reader, cfg config) (bool, error) {
@@ -166,12 +202,7 @@ func ledByAnother(ctx context.Context, mgr ctrl.Manager, c client.Reader, cfg co
 	if err != nil {
 		return false, err
 	}
-	var held coordinationv1.Lease
-	err = c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: leaseName}, &held)
-	if err != nil || held.Spec.RenewTime == nil {
-		return false, client.IgnoreNotFound(err)
-	}
-	return time.Since(held.Spec.RenewTime.Time) < leaseDuration && held.Spec.HolderIdentity != nil && *held.Spec.HolderIdentity != "", nil
+	return lease.Held(ctx, c, client.ObjectKey{Namespace: namespace, Name: leaseName})
 }
 
 // registerAdmission makes every replica judge Functions.

@@ -1,6 +1,7 @@
 package function
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,11 +28,12 @@ import (
 
 const (
 	// blinkInterval is how often the operator asks itself whether it may see
-	// everything. That costs no request.
-	blinkInterval = 5 * time.Second
+	// everything. Where it may that costs no request.
+	blinkInterval = time.Second
 
-	// tellInterval is how often it looks for new Functions while it may not.
-	tellInterval = 30 * time.Second
+	// tellInterval is how often it looks, where it may not, whether another replica
+	// leads, and whom to tell.
+	tellInterval = 5 * time.Second
 )
 
 // blindness is why the operator does not see everything of a namespace, and what to do;
@@ -42,37 +45,46 @@ func (r *Reconciler) blindness(namespace string) string {
 	return ""
 }
 
-// TellBlindness says in the status of Functions what the operator may not see, until ctx
-// ends. It does so only until the first reconcile: without its caches there is neither a
-// leader nor a reconcile, and nobody else to tell. led tells whether another replica
-// leads, which sees more. c writes whoever leads, and reads from the API server.
+// TellBlindness says in the status of Functions what the operator may not see, and of
+// those that nobody looks at why it may not lead, until ctx ends. It does so only until
+// the first reconcile: without its caches, and without a lease, there is neither a leader
+// nor a reconcile, and nobody else to tell. led tells whether another replica leads, which
+// sees more. c writes whoever leads, and reads from the API server.
 func (r *Reconciler) TellBlindness(ctx context.Context, c client.Client, led func(context.Context) (bool, error)) {
 	var told []string
 	var at time.Time
+	var waiting map[types.UID]int64
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		refused := r.Rights.Refused()
+		if unled := r.Rights.Unled(); unled != "" {
+			refused = append(refused, unled)
+		}
 		if len(refused) == 0 || r.looks.Load() || slices.Equal(refused, told) && time.Since(at) < tellInterval {
 			return
 		}
+		told, at = refused, time.Now()
 		other, err := led(ctx)
 		if err == nil && !other {
-			told, at = refused, time.Now()
-			err = r.tell(ctx, c)
+			waiting, err = r.tell(ctx, c, waiting)
 		}
 		if err != nil {
-			log.FromContext(ctx).Error(err, "Functions cannot be told of what the operator may not see", "why", r.blindness(metav1.NamespaceAll))
+			log.FromContext(ctx).Error(err, "Functions cannot be told of what the operator may not do", "why", refused)
 		}
 	}, blinkInterval)
 }
 
-func (r *Reconciler) tell(ctx context.Context, c client.Client) error {
+// tell returns the generations of Functions at which nobody has looked. It tells those of
+// the lease that waited at the same one before: who leads already may need no right to
+// read it, and look at a Function any moment.
+func (r *Reconciler) tell(ctx context.Context, c client.Client, waited map[types.UID]int64) (map[types.UID]int64, error) {
 	within := r.Settings.Namespaces
 	if len(within) == 0 {
 		within = []string{metav1.NamespaceAll}
 	}
+	waiting := map[types.UID]int64{}
 	var errs []error
 	for _, namespace := range within {
-		if r.blindness(namespace) == "" {
+		if r.blindness(namespace) == "" && r.Rights.Unled() == "" {
 			continue
 		}
 		var all v1beta1.FunctionList
@@ -80,17 +92,29 @@ func (r *Reconciler) tell(ctx context.Context, c client.Client) error {
 			errs = append(errs, fmt.Errorf("listing Functions: %w", err))
 		}
 		for i := range all.Items {
-			if text := r.blindness(namespace); text != "" && !r.looks.Load() {
-				errs = append(errs, tellOf(ctx, c, &all.Items[i], text))
+			fn := &all.Items[i]
+			text := r.blindness(namespace)
+			if fn.Status.ObservedGeneration != fn.Generation {
+				waiting[fn.UID] = fn.Generation
+				text = cmp.Or(text, r.leaderless(waited[fn.UID] == fn.Generation))
 			}
+			errs = append(errs, r.tellOf(ctx, c, fn, text))
 		}
 	}
-	return errors.Join(errs...)
+	return waiting, errors.Join(errs...)
 }
 
-func tellOf(ctx context.Context, c client.Client, fn *v1beta1.Function, text string) error {
+// leaderless is why nobody looks at a Function that has waited for that.
+func (r *Reconciler) leaderless(waited bool) string {
+	if unled := r.Rights.Unled(); waited && unled != "" {
+		return applyAgain + unled
+	}
+	return ""
+}
+
+func (r *Reconciler) tellOf(ctx context.Context, c client.Client, fn *v1beta1.Function, text string) error {
 	next, changed := status.Unseen(fn, text)
-	if !changed || fn.DeletionTimestamp != nil {
+	if text == "" || !changed || fn.DeletionTimestamp != nil || r.looks.Load() {
 		return nil
 	}
 	before := fn.DeepCopy()

@@ -138,9 +138,9 @@ func (r *Reconciler) create(ctx context.Context, want any, named client.Object) 
 	return r.apply(ctx, want, "resourceVersion", versionOfNone, named)
 }
 
-// apply writes what we want to the object that is named, if its metadata has a value
-// there. Client.Apply would leave the server to warn of fields that it does not know,
-// for which it parses everything a second time; ours are typed.
+// apply writes what we want to the object that is named, on condition that a field of its
+// metadata has a value. Client.Apply cannot keep the server from parsing everything a
+// second time, to warn of fields that are there twice.
 func (r *Reconciler) apply(ctx context.Context, want any, field, value string, named client.Object) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {

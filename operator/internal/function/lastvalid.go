@@ -49,7 +49,7 @@ func (r *Reconciler) keep(ctx context.Context, fn *v1beta1.Function) (*status.Pr
 	}
 	if owned.Spec != nil && live.Spec.Replicas != nil && *live.Spec.Replicas != fn.WantedReplicas() {
 		owned.Spec.WithReplicas(fn.WantedReplicas())
-		if err := r.Client.Apply(ctx, owned.WithUID(live.UID), client.ForceOwnership); err != nil {
+		if err := r.apply(ctx, owned, "uid", string(live.UID), live); err != nil {
 			return nil, fmt.Errorf("scaling Deployment %q: %w", live.Name, err)
 		}
 	}

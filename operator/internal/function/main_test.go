@@ -19,12 +19,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/build/buildtest"
 	"goless.io/operator/internal/function"
+	"goless.io/operator/internal/lease"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/planetest"
 	"goless.io/operator/internal/rights"
@@ -113,8 +115,14 @@ func installIn(ctx context.Context, namespace string, files ...string) error {
 	return nil
 }
 
+// elected lets an operator only work while it holds the lease.
+func elected(o *manager.Options) {
+	o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
+	o.LeaderElectionNamespace, o.LeaderElectionID = "goless-system", "goless-operator"
+}
+
 // startOperator runs an operator whose writes go to a log, until stop is called.
-func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) {
+func startOperator(s settings.Settings, log *writeLog, with ...func(*manager.Options)) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	options, err := function.ManagerOptions(s)
 	if err != nil {
@@ -122,6 +130,9 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 	}
 	options.Metrics = metricsserver.Options{BindAddress: "0"}
 	options.Controller.SkipNameValidation = new(true) // there may be several in this process
+	for _, set := range with {
+		set(&options)
+	}
 	watched := rest.CopyConfig(server)
 	watched.Wrap(log.wrap)
 	watched.Impersonate.UserName = operatorAccount
@@ -152,7 +163,9 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 	if err := reconciler.Register(mgr); err != nil {
 		return cancel, err
 	}
-	go reconciler.TellBlindness(ctx, direct, func(context.Context) (bool, error) { return false, nil })
+	go reconciler.TellBlindness(ctx, direct, func(ctx context.Context) (bool, error) {
+		return lease.Held(ctx, direct, client.ObjectKey{Namespace: "goless-system", Name: "goless-operator"})
+	})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -166,17 +179,17 @@ func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) 
 
 // exchangeOperator puts an operator with other settings in the place of the one
 // that runs, until the end of the test.
-func exchangeOperator(t *testing.T, s settings.Settings, log *writeLog) {
+func exchangeOperator(t *testing.T, s settings.Settings, log *writeLog, with ...func(*manager.Options)) {
 	t.Helper()
-	run := func(s settings.Settings, log *writeLog) {
+	run := func(s settings.Settings, log *writeLog, with ...func(*manager.Options)) {
 		stopOperator()
-		stop, err := startOperator(s, log)
+		stop, err := startOperator(s, log, with...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		stopOperator = stop
 	}
-	run(s, log)
+	run(s, log, with...)
 	t.Cleanup(func() { run(configured, writes) })
 }
 

@@ -3,13 +3,16 @@ package function_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -20,13 +23,14 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/status"
 )
 
 // untold are rights without which no condition can say so, and why: by the verb and
 // the resource, or by the verb alone.
 var untold = map[string]string{
 	"list":                        "a watch begins with what there is, see TestMissingList",
-	"watch":                       "see TestMissingSight",
+	"watch":                       "see TestLostSight",
 	"patch functions/status":      "nothing can be told",
 	"update functions/finalizers": "only an admission plugin asks for it that few clusters have",
 	"create events":               "Functions fare well without",
@@ -62,21 +66,106 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// What may not be watched is told too, before anything is reconciled, and no longer
-// when it can be.
+// What may not be seen is told too, before anything is reconciled, and no longer when
+// it may be. While another replica leads, it is that one's to tell.
 func TestMissingSight(t *testing.T) {
-	give := take(t, "watch", "functions")
+	give := take(t, &rbacv1.ClusterRole{ObjectMeta: itself}, "configmaps", "list", "watch")
+	held := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "goless-system", Name: "goless-operator"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("another"), LeaseDurationSeconds: new(int32(12)), RenewTime: new(metav1.NowMicro())},
+	}
+	unheld(t)
+	if err := cluster.Create(t.Context(), held); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unheld(t) })
 	exchangeOperator(t, configured, &writeLog{})
+	t.Cleanup(give) // before the operator ends: one without caches does not
 	fn := create(t, "unseen", func(*v1beta1.Function) {})
-	says(t, fn, `cannot watch resource "functions"`)
+	says(t, fn, `cannot watch resource "configmaps"`)
+	if after := time.Since(held.Spec.RenewTime.Time); after < 12*time.Second {
+		t.Errorf("told after %s, while another one leads", after)
+	}
 	give()
 	awaitReady(t, fn, v1beta1.ReasonBuilding)
 }
 
+// What the operator may see no longer is told when a watch ends, and that it may again
+// too. Here watches end every two seconds, and not after minutes.
+func TestLostSight(t *testing.T) {
+	log := &writeLog{}
+	log.answer = func(r *http.Request) (*http.Response, error) {
+		if query := r.URL.Query(); query.Has("timeoutSeconds") {
+			query.Set("timeoutSeconds", "2")
+			r.URL.RawQuery = query.Encode()
+		}
+		return nil, nil
+	}
+	exchangeOperator(t, configured, log)
+	fn := create(t, "blinded", func(*v1beta1.Function) {})
+	awaitReady(t, fn, v1beta1.ReasonBuilding)
+	give := take(t, &rbacv1.ClusterRole{ObjectMeta: itself}, "configmaps", "list", "watch")
+	says(t, fn, `cannot watch resource "configmaps"`)
+	give()
+	awaitReady(t, fn, v1beta1.ReasonBuilding)
+}
+
+// What another replica has told of what it may not see, too late, is mended.
+func TestToldTooLate(t *testing.T) {
+	fn := create(t, "told", func(*v1beta1.Function) {})
+	awaitReady(t, fn, v1beta1.ReasonBuilding)
+	now := get(t, fn)
+	late := now.DeepCopy()
+	late.Status, _ = status.Unseen(now, "the operator lacks a right that deploy/20-rbac.yaml gives it, or what you use of deploy/optional: apply that again: x")
+	if err := cluster.Status().Patch(t.Context(), late, client.MergeFrom(now)); err != nil {
+		t.Fatal(err)
+	}
+	if cmp.Equal(late.Status, now.Status) {
+		t.Fatal("nothing was told")
+	}
+	awaitReady(t, fn, v1beta1.ReasonBuilding)
+}
+
 func TestMissingList(t *testing.T) {
-	take(t, "list", "pods")
+	take(t, &rbacv1.ClusterRole{ObjectMeta: itself}, "pods", "list")
 	exchangeOperator(t, configured, &writeLog{})
 	awaitReady(t, create(t, "unlisted", func(*v1beta1.Function) {}), v1beta1.ReasonBuilding)
+}
+
+// Without a lease nobody leads, and nobody looks at what is new. That is told why.
+func TestMissingLease(t *testing.T) {
+	seen := create(t, "seen", func(*v1beta1.Function) {})
+	awaitReady(t, seen, v1beta1.ReasonBuilding)
+	for _, verb := range []string{"get", "create", "update"} {
+		t.Run(verb, func(t *testing.T) {
+			unheld(t)
+			if verb == "update" {
+				free := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "goless-system", Name: "goless-operator"}}
+				if err := cluster.Create(t.Context(), free); err != nil {
+					t.Fatal(err)
+				}
+			}
+			role := metav1.ObjectMeta{Namespace: "goless-system", Name: "goless-leader-election"}
+			give := take(t, &rbacv1.Role{ObjectMeta: role}, "leases", verb)
+			exchangeOperator(t, configured, &writeLog{}, elected)
+			fn := create(t, "leaderless", func(*v1beta1.Function) {})
+			says(t, fn, fmt.Sprintf(`cannot %s resource "leases"`, verb))
+			if ready := awaitReady(t, seen, v1beta1.ReasonBuilding); strings.Contains(ready.Message, "leases") {
+				t.Errorf("what was looked at before says %q", ready.Message)
+			}
+			give()
+			awaitReady(t, fn, v1beta1.ReasonBuilding)
+		})
+	}
+}
+
+// unheld removes the lease.
+func unheld(t *testing.T) {
+	t.Helper()
+	of := metav1.ObjectMeta{Namespace: "goless-system", Name: "goless-operator"}
+	if err := client.IgnoreNotFound(cluster.Delete(context.Background(), &coordinationv1.Lease{ObjectMeta: of})); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func testMissing(t *testing.T, verb, resource string) {
@@ -87,7 +176,7 @@ func testMissing(t *testing.T, verb, resource string) {
 	withPolicies := configured
 	withPolicies.NetworkPolicy = true
 	exchangeOperator(t, withPolicies, &writeLog{})
-	restore := take(t, verb, resource)
+	restore := take(t, &rbacv1.ClusterRole{ObjectMeta: itself}, resource, verb)
 	fn, mend := need(t, resource)
 	says(t, fn, fmt.Sprintf("cannot %s resource %q", verb, resource))
 	restore()
@@ -167,33 +256,38 @@ func says(t *testing.T, fn *v1beta1.Function, want string) {
 	})
 }
 
-// take takes a right from the operator, and returns when the API server knows.
-func take(t *testing.T, verb, resource string) (restore func()) {
+// itself is the role that has most of what the operator may.
+var itself = metav1.ObjectMeta{Name: "goless-operator"}
+
+// take takes rights of a role from the operator, and returns when the API server knows.
+func take(t *testing.T, role client.Object, resource string, verbs ...string) (restore func()) {
 	t.Helper()
-	role := &rbacv1.ClusterRole{}
-	if err := cluster.Get(t.Context(), client.ObjectKey{Name: "goless-operator"}, role); err != nil {
+	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
 		t.Fatal(err)
 	}
-	whole := slices.Clone(role.Rules)
+	whole := slices.Clone(*rulesOf(role))
 	var rules []rbacv1.PolicyRule
 	for _, rule := range whole {
 		for _, one := range rule.Resources {
 			split := *rule.DeepCopy()
 			split.Resources = []string{one}
 			if one == resource {
-				split.Verbs = slices.DeleteFunc(split.Verbs, func(v string) bool { return v == verb })
+				split.Verbs = slices.DeleteFunc(split.Verbs, func(v string) bool { return slices.Contains(verbs, v) })
 			}
 			rules = append(rules, split)
 		}
 	}
 	set := func(rules []rbacv1.PolicyRule, allowed bool) {
-		role.Rules, role.ResourceVersion = rules, ""
+		*rulesOf(role) = rules
+		role.SetResourceVersion("")
 		if err := cluster.Update(context.Background(), role); err != nil { // in a clean-up too
 			t.Fatal(err)
 		}
-		eventually(t, "the API server knows the rights", func() bool { return may(t, verb, resource) == allowed })
+		for _, verb := range verbs {
+			eventually(t, "the API server knows the rights", func() bool { return may(t, verb, resource) == allowed })
+		}
 	}
-	set(rules, false)
+	set(slices.DeleteFunc(rules, func(rule rbacv1.PolicyRule) bool { return len(rule.Verbs) == 0 }), false)
 	restored := false
 	restore = func() {
 		if !restored {
@@ -205,18 +299,25 @@ func take(t *testing.T, verb, resource string) (restore func()) {
 	return restore
 }
 
+func rulesOf(role client.Object) *[]rbacv1.PolicyRule {
+	if within, ok := role.(*rbacv1.Role); ok {
+		return &within.Rules
+	}
+	return &role.(*rbacv1.ClusterRole).Rules
+}
+
 // may asks the API server what the operator is allowed to.
 func may(t *testing.T, verb, resource string) bool {
 	t.Helper()
-	groups := map[string]string{"functions": "goless.io", "deployments": "apps", "replicasets": "apps", "poddisruptionbudgets": "policy", "networkpolicies": "networking.k8s.io"}
+	groups := map[string]string{"functions": "goless.io", "leases": "coordination.k8s.io", "deployments": "apps", "replicasets": "apps", "poddisruptionbudgets": "policy", "networkpolicies": "networking.k8s.io"}
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: operatorAccount,
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: verb, Group: groups[resource], Resource: resource, Namespace: "default",
 		},
 	}}
-	if resource == "secrets" { // there is one only that it may do anything to
-		review.Spec.ResourceAttributes.Namespace, review.Spec.ResourceAttributes.Name = "goless-system", "goless-build"
+	if only := map[string]string{"secrets": "goless-build", "leases": "goless-operator"}[resource]; only != "" {
+		review.Spec.ResourceAttributes.Namespace, review.Spec.ResourceAttributes.Name = "goless-system", only
 	}
 	if err := cluster.Create(context.Background(), review); err != nil {
 		t.Fatal(err)

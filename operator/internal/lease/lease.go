@@ -1,15 +1,21 @@
 // Package lease owns what a leader may do that has not heard from its lease for a
 // while: nothing. A process that was stopped, or swapped out, goes on where it was
-// before it finds out that another one leads. It refuses to know how leaders are
-// elected, which client-go does, and what they write.
+// before it finds out that another one leads. It tells too whether there is a leader. It
+// refuses to know how leaders are elected, which client-go does, and what they write.
 package lease
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // ErrExpired is the answer to a request of who may no longer lead.
@@ -78,6 +84,23 @@ func (g *Guard) renews(r *http.Request) bool {
 		return strings.HasSuffix(r.URL.Path, "/leases/"+g.name)
 	}
 	return false
+}
+
+// Held tells whether somebody holds a lease, by this process's clock. That it may not be
+// read is no error: nobody is known to hold it then.
+func Held(ctx context.Context, c client.Reader, key client.ObjectKey) (bool, error) {
+	var held coordinationv1.Lease
+	switch err := c.Get(ctx, key, &held); {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("reading Lease %q: %w", key.Name, err)
+	}
+	spec := held.Spec
+	if spec.RenewTime == nil || spec.LeaseDurationSeconds == nil || spec.HolderIdentity == nil || *spec.HolderIdentity == "" {
+		return false, nil
+	}
+	return time.Since(spec.RenewTime.Time) < time.Duration(*spec.LeaseDurationSeconds)*time.Second, nil
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -1,6 +1,6 @@
-// Package rights owns what the API server refuses to show: the objects that the
-// operator may not list or watch, while it has to. Nothing else tells of it, because
-// nothing is looked at then.
+// Package rights owns what the API server refuses to an operator that has to wait for
+// it: the objects that it may not list or watch, and the lease without which it does not
+// lead. Nothing else tells of it, because nothing is looked at then.
 //
 // It refuses to know what the objects are, and what is said of it.
 package rights
@@ -24,19 +24,27 @@ const settled = 5 * time.Second
 // mostAnswer bounds what is read of a refusal.
 const mostAnswer = 64 << 10
 
-// unseen is how the API server refuses a list or a watch, in JSON and in protobuf.
-var unseen = regexp.MustCompile(`User "[^"]+" cannot (list|watch) resource "[^"]+" in API group "[^"]*" (at the cluster scope|in the namespace "[^"]+")`)
+// How the API server refuses a list or a watch, and whatever is done to a lease, in JSON
+// and in protobuf.
+var (
+	unseen = regexp.MustCompile(`User "[^"]+" cannot (list|watch) resource "[^"]+" in API group "[^"]*" (at the cluster scope|in the namespace "[^"]+")`)
+	unled  = regexp.MustCompile(`User "[^"]+" cannot \w+ resource "leases" in API group "[^"]*" in the namespace "[^"]+"`)
+)
 
 // Rights are those that are missing.
 type Rights struct {
 	mu      sync.Mutex
 	refused map[string]refusal // by the path of the objects
+	lease   refusal
 }
 
 type refusal struct {
 	first, last time.Time
 	message     string
 }
+
+// lasts tells whether there have been some for longer than settled.
+func (r refusal) lasts() bool { return r.last.Sub(r.first) > settled }
 
 // New has nothing to say yet.
 func New() *Rights { return &Rights{refused: map[string]refusal{}} }
@@ -47,7 +55,7 @@ func (r *Rights) Refused() []string {
 	defer r.mu.Unlock()
 	var paths []string
 	for path, one := range r.refused {
-		if one.last.Sub(one.first) > settled {
+		if one.lasts() {
 			paths = append(paths, path)
 		}
 	}
@@ -69,12 +77,22 @@ func (r *Rights) Refusal(namespace string) string {
 	return ""
 }
 
-// Wrap notes what is answered to lists and watches. What can be watched is not missing
-// any more.
+// Unled is what the API server says of the lease. It is empty where that was not refused
+// for some time, up to now: who waits for a lease asks for it every few seconds.
+func (r *Rights) Unled() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lease.lasts() && time.Since(r.lease.last) < 2*settled {
+		return r.lease.message
+	}
+	return ""
+}
+
+// Wrap notes what is answered. What can be watched is not missing any more.
 func (r *Rights) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
-		if err != nil || request.Method != http.MethodGet {
+		if err != nil {
 			return response, err
 		}
 		path := request.URL.Path
@@ -85,8 +103,11 @@ func (r *Rights) Wrap(next http.RoundTripper) http.RoundTripper {
 				return nil, errors.Join(err, response.Body.Close())
 			}
 			response.Body = body{io.MultiReader(bytes.NewReader(answer), response.Body), response.Body}
-			if message := unseen.Find(bytes.ReplaceAll(answer, []byte(`\"`), []byte(`"`))); message != nil {
-				r.refuse(path, string(message))
+			answer = bytes.ReplaceAll(answer, []byte(`\"`), []byte(`"`))
+			if strings.Contains(path, "/leases") {
+				r.refuseLease(string(unled.Find(answer)))
+			} else if request.Method == http.MethodGet {
+				r.refuse(path, string(unseen.Find(answer)))
 			}
 		case response.StatusCode == http.StatusOK && request.URL.Query().Get("watch") != "":
 			r.show(path)
@@ -96,6 +117,9 @@ func (r *Rights) Wrap(next http.RoundTripper) http.RoundTripper {
 }
 
 func (r *Rights) refuse(path, message string) {
+	if message == "" {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	one, known := r.refused[path]
@@ -104,6 +128,19 @@ func (r *Rights) refuse(path, message string) {
 	}
 	one.last = time.Now()
 	r.refused[path] = one
+}
+
+func (r *Rights) refuseLease(message string) {
+	if message == "" {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if now.Sub(r.lease.last) > 2*settled {
+		r.lease.first = now
+	}
+	r.lease.last, r.lease.message = now, message
 }
 
 func (r *Rights) show(path string) {

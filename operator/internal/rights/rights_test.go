@@ -17,6 +17,9 @@ const (
 	binary = "k8s\x00\n\x0c\n\x02v1\x12\x06Status\x12\xd8\x01\n\x06\n\x00\x12\x00\x1a\x00\x12\x07Failure\x1aspods is forbidden: User \"system:serviceaccount:a:b\" cannot watch resource \"pods\" in API group \"\" at the cluster scope\"\tForbidden"
 	told   = `User "system:serviceaccount:a:b" cannot watch resource "pods" in API group "" at the cluster scope`
 
+	lease = `{"message":"leases.coordination.k8s.io \"b\" is forbidden: User \"system:serviceaccount:a:b\" cannot update resource \"leases\" in API group \"coordination.k8s.io\" in the namespace \"a\""}`
+	unled = `User "system:serviceaccount:a:b" cannot update resource "leases" in API group "coordination.k8s.io" in the namespace "a"`
+
 	read   = `{"message":"pods \"x\" is forbidden: User \"system:serviceaccount:a:b\" cannot get resource \"pods\" in API group \"\" at the cluster scope"}`
 	policy = `{"message":"pods is forbidden: somebody's webhook does not like it"}`
 )
@@ -51,6 +54,13 @@ func testRefusal(t *testing.T, answer, want string) {
 	s.tells("any", "")
 
 	s.code = http.StatusForbidden
+	s.method = http.MethodPatch // somebody's webhook says what it may not see itself
+	s.ask("namespaces/one/services/b")
+	time.Sleep(6 * time.Second)
+	s.ask("namespaces/one/services/b")
+	s.tells("one", "")
+
+	s.method = http.MethodGet
 	s.ask("namespaces/one/pods")
 	time.Sleep(6 * time.Second)
 	s.ask("namespaces/one/pods")
@@ -60,12 +70,39 @@ func testRefusal(t *testing.T, answer, want string) {
 	s.tells("two", "")
 }
 
+// What is refused of the lease is told as long as that goes on.
+func TestUnled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{t: t, rights: rights.New(), code: http.StatusForbidden, answer: lease}
+		for range 3 {
+			if got := s.rights.Unled(); got != "" {
+				t.Errorf("told %q too early", got)
+			}
+			s.ask("namespaces/a/leases/b")
+			time.Sleep(3 * time.Second)
+		}
+		if got := s.rights.Unled(); got != unled {
+			t.Errorf("told %q, want %q", got, unled)
+		}
+		s.tells("", "") // everything can be seen
+		time.Sleep(8 * time.Second)
+		if got := s.rights.Unled(); got != "" {
+			t.Errorf("told %q of what is not refused any more", got)
+		}
+		s.ask("namespaces/a/leases/b")
+		if got := s.rights.Unled(); got != "" {
+			t.Errorf("told %q at once", got)
+		}
+	})
+}
+
 // server answers always the same.
 type server struct {
 	t      *testing.T
 	rights *rights.Rights
 	code   int
 	answer string
+	method string // GET when empty
 }
 
 func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
@@ -75,7 +112,7 @@ func (s *server) RoundTrip(*http.Request) (*http.Response, error) {
 // ask fails the test if the answer is not what the server said.
 func (s *server) ask(path string) {
 	s.t.Helper()
-	request, err := http.NewRequest(http.MethodGet, "http://server/api/v1/"+path, nil)
+	request, err := http.NewRequest(s.method, "http://server/api/v1/"+path, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
