@@ -72,7 +72,11 @@ type FunctionStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions say what holds: Ready, SourceValid, Built and Available, and
-	// Reconciling or Stalled while they are true.
+	// Reconciling or Stalled while they are true. Ready is true with the reasons
+	// Serving and Stopped. It is false with Building, RollingOut and ApplyFailed, which
+	// pass or are tried again, as BuildFailed is; and with InvalidSource, InvalidSpec,
+	// CompileFailed, BuildTimeout, BuildOutOfMemory, CrashLooping, NotOwned and
+	// ServiceConflict, where Stalled is true and the message says what to change.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
