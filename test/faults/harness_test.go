@@ -35,6 +35,8 @@ type harness struct {
 	wire   *wire.Wire
 	builds *builds.Service
 
+	settings string // the file with those of the operators
+
 	// strategy is where Functions are compiled that say nothing of it.
 	strategy v1beta1.BuildStrategy
 
@@ -44,6 +46,9 @@ type harness struct {
 	away      bool // other operators take its place
 	stopping  bool
 }
+
+// everythingOn are settings with which Functions have all the objects that they can have.
+const everythingOn = "apiVersion: config.goless.io/v1beta1\nkind: OperatorConfiguration\nnetworkPolicy: true\n"
 
 // newHarness starts a control plane, a node and an operator.
 func newHarness(ctx context.Context, assets, repo string) (_ *harness, err error) {
@@ -73,12 +78,16 @@ func newHarness(ctx context.Context, assets, repo string) (_ *harness, err error
 		return nil, err
 	}
 	service := builds.Start(sharedSeed(c))
-	process, err := p.Operator(*operator, "operator", line.URL, "--build-service="+service.URL)
+	settings, err := p.Settings(everythingOn)
+	if err != nil {
+		return nil, err
+	}
+	process, err := p.Operator(*operator, "operator", line.URL, "--build-service="+service.URL, "--config="+settings)
 	if err != nil {
 		return nil, err
 	}
 	h := &harness{
-		plane: p, client: c, audit: &audit{events: map[string][]plane.Event{}}, wire: line, operator: process, builds: service,
+		plane: p, client: c, audit: &audit{events: map[string][]plane.Event{}}, wire: line, operator: process, builds: service, settings: settings,
 		scratches: map[string]state{},
 	}
 	stop := func() {}

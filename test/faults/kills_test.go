@@ -1,11 +1,14 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/wire"
 )
 
 // TestKills kills the operator at random moments while Functions change all the
@@ -28,12 +31,25 @@ func TestKills(t *testing.T) {
 	for _, tr := range over {
 		tr.awaitReady()
 	}
+	line, wrote := world(t).wire, make([]bool, kills)
 	for kill := range kills {
-		i := choose.IntN(functions)
-		specs[i] = change(kill, choose.IntN(4))
+		i, kind, moment, from := choose.IntN(functions), choose.IntN(4), 600, line.Len()
+		writes := func() bool { return slices.ContainsFunc(line.Requests(from), wire.Request.Write) }
+		midway := kill%2 == 0 // the others hit one that has only just begun, or is done
+		if midway {
+			kind, moment = 2, 150
+		}
+		specs[i] = change(kill, kind)
 		over[i].change(specs[i])
-		time.Sleep(time.Duration(choose.IntN(600)) * time.Millisecond) // the moment is what is random
+		over[i].await(func() error {
+			if midway && !writes() {
+				return errors.New("the operator writes nothing")
+			}
+			return nil
+		})
+		time.Sleep(time.Duration(choose.IntN(moment)) * time.Millisecond) // the moment is what is random
 		world(t).restart()
+		wrote[kill] = writes()
 	}
 	begun := time.Now()
 	for i, tr := range over {
@@ -53,8 +69,8 @@ func TestKills(t *testing.T) {
 		})
 		over[i].begun, over[i].done = begun, time.Now()
 	}
-	for range kills {
-		table.note(t, "kill -9 in rollouts", true, over[0])
+	for _, reached := range wrote {
+		table.note(t, "kill -9 in rollouts", reached, over[0])
 	}
 	quiet(t, over)
 }

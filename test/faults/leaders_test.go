@@ -30,7 +30,7 @@ func candidates(t *testing.T) (both [2]*candidate) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		process, err := world(t).plane.Operator(*operator, name, line.URL, "--leader-elect", "--leader-elect-namespace=goless-system")
+		process, err := world(t).plane.Operator(*operator, name, line.URL, "--config="+world(t).settings, "--leader-elect", "--leader-elect-namespace=goless-system")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func TestWiped(t *testing.T) {
 // wiped does that to a Function for each kind of object, to all at the same time.
 func wiped(t *testing.T, when string, do func(wipe, change func())) {
 	t.Helper()
-	kinds := []string{"Deployment", "Service", "ConfigMap", "PodDisruptionBudget"}
+	kinds := []string{"Deployment", "Service", "ConfigMap", "PodDisruptionBudget", "NetworkPolicy"}
 	over := prepared(t, len(kinds), func(tr *trial) { tr.create(everything) })
 	defer func() { quiet(t, over) }()
 	do(func() {

@@ -16,7 +16,8 @@ import (
 
 // witnessed are the kinds that the oracles speak of.
 var witnessed = map[string]string{
-	"Function": "goless.io/v1beta1", "Deployment": "apps/v1", "ReplicaSet": "apps/v1", "PodDisruptionBudget": "policy/v1", "Service": "v1", "ConfigMap": "v1",
+	"Function": "goless.io/v1beta1", "Deployment": "apps/v1", "ReplicaSet": "apps/v1", "PodDisruptionBudget": "policy/v1",
+	"NetworkPolicy": "networking.k8s.io/v1", "Service": "v1", "ConfigMap": "v1",
 }
 
 // version is an object at one time.

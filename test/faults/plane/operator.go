@@ -38,6 +38,12 @@ func (p *Plane) Operator(binary, name, server string, flags ...string) (*Process
 	}, nil
 }
 
+// Settings writes a file for the flag --config of operators.
+func (p *Plane) Settings(text string) (file string, err error) {
+	file = p.path("settings.yaml")
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}
+
 // Upstream is the URL of the API server, and the token by which it takes a
 // request for one of the operator's.
 func (p *Plane) Upstream() (server, token string) { return p.server, p.tokens[Operator] }
