@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -82,13 +83,9 @@ func (v *view) ready() (metav1.Condition, bool) {
 	case v.newest.failed():
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
-	if message := v.crash(); message != "" {
-		crash := no(v1beta1.ReasonCrashLooping, message)
-		before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionReady)
-		if before != nil && before.Reason == crash.Reason && before.ObservedGeneration == v.fn.Generation && alike(before.Message, crash.Message) {
-			crash.Message = before.Message
-		}
-		return crash, true
+	if ended := v.crash(); ended != nil {
+		code := fmt.Sprintf("the function ended with exit code %d: ", ended.ExitCode)
+		return no(v1beta1.ReasonCrashLooping, code+v.asTold(code, lastWords(ended))), true
 	}
 	if v.newest.reason == v1beta1.ReasonBuilding && (v.seen.Deployment == nil || v.seen.Deployment.DeletionTimestamp == nil) {
 		return no(v1beta1.ReasonBuilding, v.newest.message), false
@@ -162,20 +159,33 @@ func serving(revision string) string {
 	return fmt.Sprintf("revision %s answers requests", revision)
 }
 
-// crash says how the latest revision ended, when it keeps ending after it has
+// crash is how the latest revision ended, when it keeps ending after it has
 // compiled. One end alone may be an accident.
-func (v *view) crash() string {
+func (v *view) crash() *corev1.ContainerStateTerminated {
 	for _, pod := range v.latestPods() {
 		for _, c := range pod.Status.ContainerStatuses {
 			ended := c.LastTerminationState.Terminated
 			looping := c.RestartCount > 1 || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
-			if c.Name != desired.FunctionContainer || ended == nil || c.Ready || !looping || withoutBinary(&pod, ended) {
-				continue
+			if c.Name == desired.FunctionContainer && ended != nil && !c.Ready && looping && !withoutBinary(&pod, ended) {
+				return ended
 			}
-			return fmt.Sprintf("the function ended with exit code %d: %s", ended.ExitCode, lastWords(ended))
 		}
 	}
-	return ""
+	return nil
+}
+
+// asTold is what was told already of this generation after the same beginning, where
+// that is alike.
+func (v *view) asTold(beginning, text string) string {
+	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionReady)
+	if before == nil || before.ObservedGeneration != v.fn.Generation {
+		return text
+	}
+	told, ok := strings.CutPrefix(before.Message, beginning)
+	if told = strings.TrimSuffix(told, v.stillServing()); ok && alike(told, text) {
+		return told
+	}
+	return text
 }
 
 // exitWithoutBinary is how the launcher ends that could not have its binary.
