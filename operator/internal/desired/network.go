@@ -9,10 +9,14 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// metadata are the addresses at which clouds hand out credentials to who asks from a
-// machine: of most of them, of containers of AWS, of Azure, of Alibaba. All of
-// 169.254.0.0/16 would take along the resolver that many clusters have on each node.
-var metadata = []string{"169.254.169.254/32", "169.254.170.0/24", "168.63.129.16/32", "100.100.100.200/32"}
+// These are the addresses at which clouds hand out credentials to who asks from a
+// machine: of most of them, of containers of AWS, of Tencent, Azure and Alibaba; of AWS,
+// its containers, and Google. All of 169.254.0.0/16 would take along the resolver that
+// many clusters have on each node.
+var (
+	metadata4 = []string{"169.254.169.254/32", "169.254.170.0/24", "169.254.0.23/32", "168.63.129.16/32", "100.100.100.200/32"}
+	metadata6 = []string{"fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128"}
+)
 
 // NetworkPolicy lets requests and scrapes in, by the ports that are for them, and
 // out whatever is not addressed to the machine below.
@@ -22,8 +26,8 @@ func NetworkPolicy(fn *v1beta1.Function) *networkingv1ac.NetworkPolicyApplyConfi
 		ingress.WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromString(port)))
 	}
 	egress := networkingv1ac.NetworkPolicyEgressRule().WithTo(
-		block("0.0.0.0/0", metadata...),
-		block("::/0", "fd00:ec2::254/128"),
+		block("0.0.0.0/0", metadata4...),
+		block("::/0", metadata6...),
 		// To some engines blocks of addresses are no pods, DNS included.
 		networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector()),
 	)
