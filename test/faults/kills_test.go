@@ -34,7 +34,9 @@ func TestKills(t *testing.T) {
 	line, wrote := world(t).wire, make([]bool, kills)
 	for kill := range kills {
 		i, kind, moment, from := choose.IntN(functions), choose.IntN(4), 600, line.Len()
-		writes := func() bool { return slices.ContainsFunc(line.Requests(from), wire.Request.Write) }
+		writes := func() bool {
+			return slices.ContainsFunc(line.Requests(from), func(r wire.Request) bool { return r.Write() && r.Namespace == over[i].ns })
+		}
 		midway := kill%2 == 0 // the others hit one that has only just begun, or is done
 		if midway {
 			kind, moment = 2, 150
