@@ -141,8 +141,9 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
+	var watcher lease.Watcher
 	go reconciler.TellBlindness(ctrl.LoggerInto(ctx, ctrl.Log), direct, func(ctx context.Context) (bool, error) {
-		return ledByAnother(ctx, mgr, direct, cfg)
+		return ledByAnother(ctx, mgr, &watcher, direct, cfg)
 	})
 	err = start(ctx, mgr)
 	if gone, ok := errors.AsType[*restored.Error](context.Cause(ctx)); ok {
@@ -189,7 +190,7 @@ func (f filled) Start(context.Context) error {
 func (f filled) NeedLeaderElection() bool { return false }
 
 // ledByAnother tells whether another replica holds the lease.
-func ledByAnother(ctx context.Context, mgr ctrl.Manager, c client.Reader, cfg config) (bool, error) {
+func ledByAnother(ctx context.Context, mgr ctrl.Manager, w *lease.Watcher, c client.Reader, cfg config) (bool, error) {
 	select {
 	case <-mgr.Elected():
 		return false, nil
@@ -202,7 +203,7 @@ func ledByAnother(ctx context.Context, mgr ctrl.Manager, c client.Reader, cfg co
 	if err != nil {
 		return false, err
 	}
-	return lease.Held(ctx, c, client.ObjectKey{Namespace: namespace, Name: leaseName})
+	return w.Held(ctx, c, client.ObjectKey{Namespace: namespace, Name: leaseName})
 }
 
 // registerAdmission makes every replica judge Functions.

@@ -32,7 +32,7 @@ const (
 	blinkInterval = time.Second
 
 	// tellInterval is how often it looks, where it may not, whether another replica
-	// leads, and whom to tell.
+	// leads, and whom to tell. A leader renews its lease more often than that.
 	tellInterval = 5 * time.Second
 )
 
@@ -51,7 +51,6 @@ func (r *Reconciler) blindness(namespace string) string {
 // nor a reconcile, and nobody else to tell. led tells whether another replica leads, which
 // sees more. c writes whoever leads, and reads from the API server.
 func (r *Reconciler) TellBlindness(ctx context.Context, c client.Client, led func(context.Context) (bool, error)) {
-	var told []string
 	var at time.Time
 	var waiting map[types.UID]int64
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
@@ -59,10 +58,10 @@ func (r *Reconciler) TellBlindness(ctx context.Context, c client.Client, led fun
 		if unled := r.Rights.Unled(); unled != "" {
 			refused = append(refused, unled)
 		}
-		if len(refused) == 0 || r.looks.Load() || slices.Equal(refused, told) && time.Since(at) < tellInterval {
+		if len(refused) == 0 || r.looks.Load() || time.Since(at) < tellInterval {
 			return
 		}
-		told, at = refused, time.Now()
+		at = time.Now()
 		other, err := led(ctx)
 		if err == nil && !other {
 			waiting, err = r.tell(ctx, c, waiting)

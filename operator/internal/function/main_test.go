@@ -163,8 +163,9 @@ func startOperator(s settings.Settings, log *writeLog, with ...func(*manager.Opt
 	if err := reconciler.Register(mgr); err != nil {
 		return cancel, err
 	}
+	var watcher lease.Watcher
 	go reconciler.TellBlindness(ctx, direct, func(ctx context.Context) (bool, error) {
-		return lease.Held(ctx, direct, client.ObjectKey{Namespace: "goless-system", Name: "goless-operator"})
+		return watcher.Held(ctx, direct, client.ObjectKey{Namespace: "goless-system", Name: "goless-operator"})
 	})
 	ended := make(chan struct{})
 	go func() {

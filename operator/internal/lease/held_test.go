@@ -35,15 +35,13 @@ func TestHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := metav1.NowMicro()
-	before := metav1.NewMicroTime(now.Add(-time.Minute))
 	for name, test := range map[string]struct {
-		spec coordinationv1.LeaseSpec
-		held bool
+		spec  coordinationv1.LeaseSpec
+		first bool // look tells that it is held
 	}{
-		"held":     {coordinationv1.LeaseSpec{HolderIdentity: new("one"), LeaseDurationSeconds: new(int32(50)), RenewTime: &now}, true},
-		"expired":  {coordinationv1.LeaseSpec{HolderIdentity: new("one"), LeaseDurationSeconds: new(int32(50)), RenewTime: &before}, false},
-		"released": {coordinationv1.LeaseSpec{HolderIdentity: new(""), LeaseDurationSeconds: new(int32(50)), RenewTime: &now}, false},
-		"empty":    {coordinationv1.LeaseSpec{}, false},
+		"held":     {coordinationv1.LeaseSpec{HolderIdentity: new("one"), RenewTime: &now}, true},
+		"released": {coordinationv1.LeaseSpec{HolderIdentity: new(""), RenewTime: &now}, false},
+		"unheld":   {coordinationv1.LeaseSpec{RenewTime: &now}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: test.spec}
@@ -51,16 +49,23 @@ func TestHeld(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { cluster.Delete(context.Background(), of) }) //nolint:errcheck // the server is of these tests alone
-			testHeld(t, cluster, name, test.held)
-			testHeld(t, nobody, name, false)
+			var w Watcher
+			looks(t, &w, cluster, name, test.first)
+			looks(t, &w, cluster, name, false)
+			of.Spec.RenewTime = new(metav1.NewMicroTime(now.Add(-time.Hour))) // by another clock
+			if err := cluster.Update(t.Context(), of); err != nil {
+				t.Fatal(err)
+			}
+			looks(t, &w, cluster, name, test.first)
+			looks(t, &Watcher{}, nobody, name, false)
 		})
 	}
-	t.Run("missing", func(t *testing.T) { testHeld(t, cluster, "missing", false) })
+	t.Run("missing", func(t *testing.T) { looks(t, &Watcher{}, cluster, "missing", false) })
 }
 
-func testHeld(t *testing.T, c client.Reader, name string, want bool) {
+func looks(t *testing.T, w *Watcher, c client.Reader, name string, want bool) {
 	t.Helper()
-	held, err := Held(t.Context(), c, client.ObjectKey{Namespace: "default", Name: name})
+	held, err := w.Held(t.Context(), c, client.ObjectKey{Namespace: "default", Name: name})
 	if held != want || err != nil {
 		t.Errorf("held is %t (%v), want %t", held, err, want)
 	}

@@ -15,6 +15,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -86,9 +87,14 @@ func (g *Guard) renews(r *http.Request) bool {
 	return false
 }
 
-// Held tells whether somebody holds a lease, by this process's clock. That it may not be
-// read is no error: nobody is known to hold it then.
-func Held(ctx context.Context, c client.Reader, key client.ObjectKey) (bool, error) {
+// Watcher tells whether somebody holds a lease.
+type Watcher struct{ renewed *metav1.MicroTime }
+
+// Held tells whether a lease was renewed since the last look, by nobody's clock. At the
+// first look it takes the lease for held; there must be more time between two of them than
+// between two renewals. That it may not be read is no error: nobody is known to hold it
+// then.
+func (w *Watcher) Held(ctx context.Context, c client.Reader, key client.ObjectKey) (bool, error) {
 	var held coordinationv1.Lease
 	switch err := c.Get(ctx, key, &held); {
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
@@ -97,10 +103,12 @@ func Held(ctx context.Context, c client.Reader, key client.ObjectKey) (bool, err
 		return false, fmt.Errorf("reading Lease %q: %w", key.Name, err)
 	}
 	spec := held.Spec
-	if spec.RenewTime == nil || spec.LeaseDurationSeconds == nil || spec.HolderIdentity == nil || *spec.HolderIdentity == "" {
+	if spec.RenewTime == nil || spec.HolderIdentity == nil || *spec.HolderIdentity == "" {
 		return false, nil
 	}
-	return time.Since(spec.RenewTime.Time) < time.Duration(*spec.LeaseDurationSeconds)*time.Second, nil
+	before := w.renewed
+	w.renewed = spec.RenewTime
+	return before == nil || !before.Equal(spec.RenewTime), nil
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)

@@ -104,7 +104,7 @@ func (r *Rights) Wrap(next http.RoundTripper) http.RoundTripper {
 			}
 			response.Body = body{io.MultiReader(bytes.NewReader(answer), response.Body), response.Body}
 			answer = bytes.ReplaceAll(answer, []byte(`\"`), []byte(`"`))
-			if strings.Contains(path, "/leases") {
+			if strings.HasPrefix(path, "/apis/coordination.k8s.io/") {
 				r.refuseLease(string(unled.Find(answer)))
 			} else if request.Method == http.MethodGet {
 				r.refuse(path, string(unseen.Find(answer)))
