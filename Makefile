@@ -4,32 +4,42 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-MODULES   := operator builder runtime
-GENERATED := deploy/10-crd.yaml operator/api/v1beta1/zz_generated.deepcopy.go builder/internal/program/runtime.txtar
+MODULES   := operator builder runtime trigger
+GENERATED := deploy/10-crd.yaml deploy/15-triggers-crd.yaml operator/api/v1beta1/zz_generated.deepcopy.go trigger/api/v1alpha1/zz_generated.deepcopy.go builder/internal/program/runtime.txtar builder/internal/input/crd.yaml docs/reference.md docs/settings.md
 BIN       := .cache/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-# The platforms of the images, such as linux/amd64,linux/arm64. The data of the
-# builder's image is for one of them, so that image is made for one after the other.
+# The platforms of the images, such as linux/amd64,linux/arm64.
 ARCH      = $(shell go env GOARCH)
 PLATFORMS = linux/$(ARCH)
-comma    := ,
-ARCHES    = $(patsubst linux/%,%,$(subst $(comma), ,$(PLATFORMS)))
+
+# The version of the chart and of the release.
+VERSION = 0.0.0
+CHART   = .cache/chart/goless-$(VERSION:v%=%).tgz
 
 # The end-to-end tests let a real Prometheus scrape. Debian's is unpacked and not
 # installed, so that no service of it starts.
 PROMETHEUS := $(or $(shell command -v prometheus),.cache/prometheus/usr/bin/prometheus)
 
-# The modules that functions of the end-to-end tests need, as a module proxy has
-# them, in the image of one.
-MODULES_SERVED := test/e2e/modproxy/kodata/modules
-DEPENDENCIES   := test/e2e/testdata/dependencies
+# The modules that the tests' functions require, as a module proxy has them. The
+# builder's tests read them here, and the end-to-end tests have them in an image.
+MODULES_SERVED := test/modproxy/kodata/modules
+REQUIRE        := runtime test/e2e/testdata/dependencies builder/internal/modules/testdata/current
+REQUIRE_OLDER  := builder/internal/modules/testdata/older
 
-# The race detector needs a C compiler.
-RACE := $(if $(shell command -v gcc),-race)
+# The race detector needs a C compiler. What these packages test are programs that they
+# start, functions without goroutines, and an operator that runs with the race detector
+# in the tests of faults: here it would only take minutes.
+RACE    := $(if $(shell command -v gcc),-race)
+UNRACED := /(builder|cmd/builder|compile|modules|fence|function|status)$$
 
 # As go test, and at the end it says which tests were skipped, and why.
 TEST := gotestsum --format standard-quiet --
+
+# The go commands that the unit tests of the modules run see no modules of this
+# machine, and have no network: there is a module proxy of exactly what is listed
+# above, and a module cache of this checkout. A test that needs more fails here as on a fresh machine.
+UNIT := $(TEST) -timeout 40m -exec "env GOWORK=off GOSUMDB=off GOPROXY=file://$(CURDIR)/$(MODULES_SERVED) GOMODCACHE=$(CURDIR)/.cache/gomodcache"
 
 say = @printf '\n==> %s\n' "$(1)"
 
@@ -52,7 +62,7 @@ demo: install ## set up whatever is missing, run examples/hello.yaml on a real c
 	@$(ENV) && ENV_FILE=$(ENV_FILE) test/demo.sh
 
 .PHONY: test
-test: unit faults lint verify e2e ## run every test: units, faults, linter, generated files, API server, real cluster
+test: unit faults lint verify release-test e2e e2e-chart ## run every test: units, faults, linter, generated files, release, API server, real cluster
 	$(call say,all tests passed)
 
 ##@ Use
@@ -61,17 +71,23 @@ test: unit faults lint verify e2e ## run every test: units, faults, linter, gene
 install: kodata $(BIN)/ko $(CLUSTER) ## install Goless into the cluster, images included
 	$(call say,installing Goless with ko)
 	@$(ENV) && ko apply --base-import-paths -f deploy && \
-	kubectl -n goless-system rollout status deployment/goless-operator --timeout=180s
+	kubectl -n goless-system get deployments -o name | xargs -n 1 kubectl -n goless-system rollout status --timeout=180s
 
 .PHONY: images
 images: $(BIN)/ko $(BIN)/crane ## build all images for PLATFORMS and push them to KO_DOCKER_REPO
-	@test -n "$(KO_DOCKER_REPO)" || { echo "set KO_DOCKER_REPO to a registry that you may push to, for example KO_DOCKER_REPO=localhost:5000"; exit 1; }
-	@ko build --base-import-paths --platform=$(PLATFORMS) ./operator/cmd/goless-operator ./runtime/cmd/launch
-	@for arch in $(ARCHES); do \
-	  $(MAKE) kodata ARCH=$$arch >&2; \
-	  manifests+=" --manifest $$(ko build --base-import-paths --platform=linux/$$arch ./builder/cmd/builder)"; \
-	done; crane index append $$manifests --tag $(KO_DOCKER_REPO)/builder:latest
-	@$(MAKE) kodata
+	@mkdir -p .cache && PLATFORMS=$(PLATFORMS) tools/images.sh | tee .cache/images
+
+.PHONY: chart
+chart: images $(BIN)/helm ## derive the Helm chart from deploy/, and push its images to KO_DOCKER_REPO
+	$(call say,making the chart: $(CHART))
+	@rm -rf $(dir $(CHART)); mkdir -p $(dir $(CHART)); \
+	go run ./operator/cmd/chart -version $(VERSION:v%=%) $$(sed 's/^/-image /' .cache/images) -o $(dir $(CHART))goless
+	@helm package $(dir $(CHART))goless -d $(dir $(CHART))
+
+.PHONY: release
+release: PLATFORMS = linux/amd64,linux/arm64
+release: $(BIN)/ko $(BIN)/crane $(BIN)/helm ## make the release VERSION of this commit in dist/, for images in KO_DOCKER_REPO; CONTRIBUTING.md says how to publish it
+	@VERSION=$(VERSION) PLATFORMS=$(PLATFORMS) tools/release.sh
 
 .PHONY: kodata
 kodata: ## fetch the Go toolchain of functions and warm its build cache, for the builder image
@@ -90,23 +106,35 @@ cluster-down: ## stop that Kubernetes and leave nothing of it behind
 ##@ Test
 
 .PHONY: unit
-unit: kodata assets $(PROMETHEUS) $(BIN)/gotestsum ## run the tests of all modules, some against etcd and kube-apiserver
+unit: kodata assets modules $(PROMETHEUS) $(BIN)/gotestsum ## run the tests of all modules, some against etcd and kube-apiserver
 	$(call say,testing the modules)
 	@# Each of them waits for half of its time.
-	@$(MAKE) --jobs=3 --output-sync=target --keep-going unit-builder unit-operator unit-runtime unit-test
-	@# These two need a small heap of their own, without the race detector.
-	@$(TEST) -run '^(TestAllocations|TestPace)$$' ./runtime
+	@$(MAKE) --jobs=3 --output-sync=target --keep-going unit-builder unit-operator unit-runtime unit-trigger unit-test
+	@# The race detector allocates memory too.
+	@$(UNIT) -run '^TestAllocations$$' ./runtime
 
-.PHONY: unit-builder unit-operator unit-runtime unit-test
-unit-builder:
-	@$(TEST) ./builder/...
+.PHONY: unit-builder unit-operator unit-runtime unit-trigger unit-test
+unit-builder: # what is not raced is linked statically, as in the image
+	@CGO_ENABLED=0 $(UNIT) $$(go list ./builder/... | grep -E '$(UNRACED)')
+	@$(UNIT) $(RACE) $$(go list ./builder/... | grep -vE '$(UNRACED)')
+	@# Their goroutines. That of vet is left out: it is limited in memory, of which the race detector takes terabytes.
+	@$(UNIT) $(RACE) -run '^(TestTest|TestFetchAndServe)$$' ./builder/internal/compile ./builder/internal/modules
 unit-operator:
-	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) ./operator/...
+	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $$(go list ./operator/... | grep -E '$(UNRACED)')
+	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) $$(go list ./operator/... | grep -vE '$(UNRACED)')
 unit-runtime:
-	@$(TEST) $(RACE) ./runtime/...
-unit-test:
-	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) ./monitoring/... ./otlp/...
+	@$(UNIT) $(RACE) ./runtime/...
+unit-trigger:
+	@export GATEWAY_CRDS=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/standard; \
+	KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) ./trigger/...
+unit-test: # some of these build the operator, with the modules of this machine
+	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./bench/... ./monitoring/... ./otlp/... ./streams/...
+	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -timeout 20m ./cli/... # Go does not see a change of the builder
+	@cd test && GOWORK=off $(TEST) -count=1 ./docs/... # Go does not see that the files have changed which these read
 	@cd test/cluster && GOWORK=off $(TEST) ./...
+
+.PHONY: modules
+modules: $(MODULES_SERVED) ## fetch the modules that the tests' functions require
 
 .PHONY: assets
 assets:
@@ -126,31 +154,53 @@ lint: $(BIN)/golangci-lint ## run the linter, the import arrows between the modu
 	@for module in test test/cluster; do (cd $$module && GOWORK=off golangci-lint run ./...); done
 
 .PHONY: verify
-verify: $(BIN)/controller-gen ## prove that generated files are current and that each module builds alone
+verify: $(BIN)/controller-gen $(BIN)/helm ## prove that generated files are current and that each module builds alone
 	$(call say,verifying generated files and modules)
 	@before=$$(sha256sum $(GENERATED)); $(MAKE) generate; \
 	test "$$before" = "$$(sha256sum $(GENERATED))" || { echo "generated files were stale and are written anew: look at git diff and commit them"; exit 1; }
 	@for module in $(MODULES) test test/cluster; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
+	@HELM=$(abspath $(BIN)/helm) go test ./operator/cmd/chart
+
+.PHONY: release-test
+release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## make two releases of the last commit, compare them, and publish one to a registry of the test
+	$(call say,testing the release)
+	@cd test && GOWORK=off $(TEST) -count=1 -timeout 60m ./release
 
 .PHONY: e2e
-e2e: install $(PROMETHEUS) $(MODULES_SERVED) $(BIN)/gotestsum ## run the end-to-end tests on the real cluster
+e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the end-to-end tests on the real cluster
 	$(call say,testing on the real cluster)
 	@$(ENV) && cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
-	MODPROXY_IMAGE=$$(ko build --base-import-paths ./e2e/modproxy) $(TEST) -count=1 -timeout 60m ./e2e/...
+	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) PODMETRICS_IMAGE=$$(ko build --base-import-paths ./podmetrics) \
+	$(TEST) -count=1 -timeout 60m ./e2e/...
+
+.PHONY: e2e-chart
+e2e-chart: $(CLUSTER) $(BIN)/gotestsum ## run the tests of the Helm chart on the real cluster, from which Goless is uninstalled
+ifeq ($(CLUSTER),)
+	$(call say,leaving out the tests of the chart: they would uninstall Goless with all Functions from the cluster of KUBECONFIG)
+else
+	@$(ENV) && $(MAKE) chart && kubectl delete --ignore-not-found --wait -f deploy >/dev/null
+	$(call say,testing the chart on the real cluster)
+	@$(ENV) && cd test && GOWORK=off HELM=$(abspath $(BIN)/helm) CHART=$(abspath $(CHART)) $(TEST) -count=1 -timeout 30m ./chart
+endif
 
 .PHONY: bench
-bench: install ## measure on the real cluster; prints a table and writes .cache/bench.json
-	$(call say,measuring: a quarter of a minute a round)
+bench: install ## measure on the real cluster; prints a table and writes .cache/bench.json (FULL=1 also what takes more than an hour; ONLY=wake,zero some groups)
+	$(call say,measuring: some twenty minutes on a quiet machine)
 	@$(ENV) && cd test && export GOWORK=off && \
-	PLAIN_IMAGE=$$(ko build --base-import-paths ./bench/plain) go run ./bench -o ../.cache/bench.json
+	PLAIN_IMAGE=$$(ko build --base-import-paths ./bench/plain) go run ./bench $(if $(FULL),-full) $(if $(ONLY),-only $(ONLY)) -o ../.cache/bench.json
 
 ##@ Change
 
 .PHONY: generate
 generate: $(BIN)/controller-gen ## write generated files anew
 	@controller-gen object paths=./operator/api/...
+	@controller-gen object paths=./trigger/api/...
 	@{ echo '# Generated by make generate from operator/api/v1beta1.'; \
 	   controller-gen crd:omitToolVersion=true paths=./operator/api/... output:crd:stdout; } > deploy/10-crd.yaml
+	@{ echo '# Generated by make generate from trigger/api/v1alpha1.'; \
+	   controller-gen crd:omitToolVersion=true paths=./trigger/api/... output:crd:stdout; } > deploy/15-triggers-crd.yaml
+	@go run ./operator/cmd/reference deploy/10-crd.yaml deploy/15-triggers-crd.yaml > docs/reference.md
+	@go run ./operator/cmd/reference -settings deploy/25-config.yaml > docs/settings.md
 	@cd builder && go generate ./...
 
 .PHONY: help
@@ -164,11 +214,18 @@ help: ## list the targets
 	{ apt-get download -q prometheus 2>/dev/null || { apt-get update -q && apt-get download -q prometheus; }; } && \
 	dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb
 
-$(MODULES_SERVED): $(DEPENDENCIES)/go.sum
-	$(call say,fetching the modules that the tests' functions need)
-	@rm -rf $(@D) && mkdir -p $(@D) && \
-	export GOWORK=off GOFLAGS=-modcacherw GOMODCACHE=$(abspath .cache/modproxy) && \
-	(cd $(DEPENDENCIES) && go mod download all) && cp -r .cache/modproxy/cache/download $@ && rm -rf $@/sumdb
+$(MODULES_SERVED): $(foreach dir,$(REQUIRE) $(REQUIRE_OLDER),$(dir)/go.mod $(dir)/go.sum)
+	$(call say,fetching the modules that the tests' functions require)
+	@rm -rf $(@D) .cache/modproxy; mkdir -p $(@D); \
+	export GOWORK=off GOFLAGS=-modcacherw GOMODCACHE=$(abspath .cache/modproxy); \
+	for dir in $(REQUIRE); do (cd $$dir; go mod tidy -diff); done; \
+	for dir in $(REQUIRE) $(REQUIRE_OLDER); do (cd $$dir; go list -m -json all >/dev/null); done; \
+	cp -r .cache/modproxy/cache/download $@; rm -rf $@/sumdb .cache/modproxy
+
+$(BIN)/helm: tools/helm/go.mod tools/helm/go.sum
+	$(call say,building helm (some minutes the first time))
+	@mkdir -p $(BIN)
+	@cd tools/helm && GOWORK=off go build -o ../../$@ $$(GOWORK=off go list tool)
 
 $(BIN)/%: tools/go.mod tools/go.sum
 	$(call say,building $* (some minutes the first time))

@@ -1,20 +1,25 @@
-// Package builder owns the sequence that turns the source of a Function into a
-// static binary: verify, write the program around it, fetch what it requires,
-// compile. It refuses to know who asks for that and where the source comes from:
-// a container that builds, a person at a terminal and a service that builds for
-// many do the same.
+// Package builder turns the source of a Function into a static binary: it verifies
+// it, writes the program around it, fetches what that requires, and compiles. It does
+// not depend on who asks for that and where the source comes from: a container that
+// builds, a person at a terminal and a service that builds for many do the same.
 package builder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/compile"
+	"goless.io/builder/internal/dependencies"
+	"goless.io/builder/internal/modules"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
 )
 
 const (
@@ -30,7 +35,7 @@ const (
 // Builder builds Functions.
 type Builder struct {
 	// Toolchain compiles. It is required.
-	Toolchain *gotool.Toolchain
+	Toolchain *toolchain.Toolchain
 
 	// Timeout is the longest time that a build may take, modules fetched and
 	// compiled, at most half of it for fetching. 0 means DefaultTimeout, or
@@ -38,8 +43,14 @@ type Builder struct {
 	Timeout time.Duration
 
 	// Memory bounds what the processes of a build use together, in bytes. 0 leaves
-	// it to the container, which is right as long as it has nothing else to do.
+	// it to the container, which is right as long as it has nothing else to do. Go vet
+	// may take as much beside it, and at most 256 MiB.
 	Memory int64
+
+	// Dependencies keeps what builds fetch and compile beside their author's packages, for
+	// later builds of the same Namespace. If it is nil, each build begins anew.
+	Dependencies *dependencies.Store
+	Namespace    string
 
 	// Compiled is called as soon as nothing but linking is left, unless it is nil:
 	// the source compiles. Builds that are not of the common kind never call it.
@@ -58,55 +69,52 @@ type Result struct {
 	// bytes.
 	PeakMemory int64
 
-	// Warnings are what go vet has found in the time that it had, by place. They
-	// are in the author's files.
+	// Warnings are requirements that are not met as they are written, and what go vet has
+	// found, by place. They are in the author's files. Omitted counts the findings of go
+	// vet beyond a hundred, which were left out.
 	Warnings []handler.Diagnostic
+	Omitted  int
+
+	// Unvetted is why go vet has not finished, which is no fault of the source. It
+	// is nil when it has.
+	Unvetted error
+
+	// Unkept is why Dependencies has not kept what this build has fetched and compiled,
+	// which only makes the next one slower. It is nil if nothing went wrong.
+	Unkept error
 }
 
-// Build compiles src and writes the binary to the file output, whose directory
-// must exist, by its absolute path; what was there before is replaced once the
-// build has succeeded. The error is a *SourceError when the source is at fault,
-// and any other when the builder is, or what it fetches modules from, or when
-// ctx ends. Places are in the author's files, which are handler.Filename alone
-// unless src is an archive.
+// Build compiles src and writes the binary to the file output, whose directory must
+// exist, by its absolute path; what was there before is replaced once the build has
+// succeeded. ReasonOf tells from the error whether the source is at fault, or the
+// builder, or what it fetches modules from, or whether ctx has ended. If the source
+// does not compile, or is no Function, the error is a *handler.Error. Places are in
+// the author's files, which are handler.Filename alone unless src is an archive.
 func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result, error) {
 	started := time.Now()
-	parsed, err := handler.Parse(handler.Filename, src)
-	if err != nil {
-		return nil, sourceError(err)
-	}
-	dir, err := os.MkdirTemp("", "goless-program-")
-	if err != nil {
-		return nil, fmt.Errorf("making a directory for the program: %w", err)
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
-	written, err := program.Write(dir, parsed)
-	if err != nil {
-		return nil, err
-	}
-	compiled, err := b.make(ctx, written, output)
-	if err != nil {
-		return nil, sourceError(err)
-	}
-	return &Result{Duration: time.Since(started), PeakMemory: compiled.PeakMemory, Warnings: compiled.Warnings}, nil
-}
-
-// make puts the binary in its place when it is complete, and never before.
-func (b *Builder) make(ctx context.Context, written *program.Program, output string) (*gotool.Result, error) {
-	started := time.Now()
-	if err := b.Toolchain.Fetch(ctx, gotool.Fetch{Program: written, Timeout: b.timeout() / 2, Memory: b.Memory, Trace: b.Trace}); err != nil {
-		return nil, err
-	}
 	unfinished := output + ".unfinished"
 	defer os.Remove(unfinished) //nolint:errcheck // it is gone when all went well
-	result, err := b.Toolchain.Build(ctx, gotool.Build{
-		Program:  written,
-		Output:   unfinished,
-		Timeout:  b.timeout() - time.Since(started).Truncate(time.Second),
-		Memory:   b.Memory,
-		Compiled: b.Compiled,
-		Trace:    b.Trace,
-		Vet:      true,
+	var compiled *compile.Result
+	var warnings []handler.Diagnostic
+	var unkept error
+	err := b.withProgram(ctx, src, func(written *program.Program, tools *toolchainLease) (err error) {
+		compiled, err = compile.Build(ctx, tools.Toolchain, compile.Options{
+			Program:  written,
+			Output:   unfinished,
+			Timeout:  b.timeLeft(started),
+			Memory:   b.Memory,
+			Compiled: b.Compiled,
+			Trace:    b.Trace,
+			Vet:      true,
+
+			KeepPackages: tools.saveAs != "",
+		})
+		if err != nil {
+			return err
+		}
+		warnings = slices.Concat(overridden(written), compiled.Warnings)
+		unkept = b.saveDependencies(written, tools)
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -114,10 +122,103 @@ func (b *Builder) make(ctx context.Context, written *program.Program, output str
 	if err := os.Rename(unfinished, output); err != nil {
 		return nil, fmt.Errorf("putting the binary in its place: %w", err)
 	}
-	return result, nil
+	slices.SortFunc(warnings, handler.Diagnostic.Compare)
+	return &Result{
+		Duration:   time.Since(started),
+		PeakMemory: compiled.PeakMemory,
+		Warnings:   warnings,
+		Omitted:    compiled.Omitted,
+		Unvetted:   compiled.Unvetted,
+		Unkept:     unkept,
+	}, nil
 }
 
-func (b *Builder) timeout() time.Duration {
+// WithProgram verifies src, writes the program around it, fetches the modules that
+// it requires, and calls use. What is left to do with the program is to compile it.
+// It is removed when use returns. The error is that of use, or else like that of
+// Build. It makes no use of Dependencies.
+func (b *Builder) WithProgram(ctx context.Context, src []byte, use func(*program.Program) error) error {
+	anew := *b
+	anew.Dependencies = nil
+	return anew.withProgram(ctx, src, func(written *program.Program, _ *toolchainLease) error { return use(written) })
+}
+
+func (b *Builder) withProgram(ctx context.Context, src []byte, use func(*program.Program, *toolchainLease) error) error {
+	parsed, err := handler.Parse(handler.Filename, src)
+	if err != nil {
+		return b.withTypeErrors(ctx, src, err)
+	}
+	return b.withParsed(ctx, parsed, use)
+}
+
+func (b *Builder) withParsed(ctx context.Context, parsed *handler.Source, use func(*program.Program, *toolchainLease) error) error {
+	dir, err := os.MkdirTemp("", "goless-program-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the program: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
+	written, err := program.Write(dir, parsed)
+	if err != nil {
+		return err
+	}
+	tools, err := b.lease(written)
+	if err != nil {
+		return err
+	}
+	defer b.Dependencies.Release(tools.set)
+	if tools.set == nil {
+		options := modules.FetchOptions{Program: written, Timeout: b.MaxDuration() / 2, Memory: b.Memory, Trace: b.Trace}
+		if err := modules.Fetch(ctx, b.Toolchain, options); err != nil {
+			return err
+		}
+		return use(written, tools)
+	}
+	err = copyFiles(tools.set.Dir, dir, requirements)
+	if err == nil {
+		err = use(written, tools)
+	}
+	if ctx.Err() == nil && blamesDependencies(err) {
+		b.Dependencies.Remove(tools.set)
+		return b.withParsed(ctx, parsed, use) // which begins anew
+	}
+	return err
+}
+
+// withTypeErrors returns err, which is that of parsing src, with what the compiler finds
+// besides if nothing but a signature is wrong: nobody has to mend that first to learn of it.
+func (b *Builder) withTypeErrors(ctx context.Context, src []byte, err error) error {
+	wrong, ok := errors.AsType[*handler.Error](err)
+	if !ok || !wrong.Signatures {
+		return err
+	}
+	started := time.Now()
+	work, failed := os.MkdirTemp("", "goless-types-")
+	if failed != nil {
+		return err
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
+	parsed := handler.Inspect(handler.Split(handler.Filename, src))
+	compiled := b.withParsed(ctx, parsed, func(p *program.Program, tools *toolchainLease) error {
+		_, err := compile.Build(ctx, tools.Toolchain, compile.Options{Program: p, Output: filepath.Join(work, "server"), Timeout: b.timeLeft(started), Memory: b.Memory})
+		return err
+	})
+	more, ok := errors.AsType[*handler.Error](compiled)
+	if !ok {
+		return err // main does not compile, or there is trouble that another build will tell
+	}
+	all := slices.Concat(wrong.Diagnostics, more.Diagnostics)
+	slices.SortFunc(all, handler.Diagnostic.Compare)
+	return &handler.Error{Diagnostics: all, Omitted: wrong.Omitted + more.Omitted}
+}
+
+// timeLeft returns how much of the time of a build is left, in whole seconds for people.
+func (b *Builder) timeLeft(started time.Time) time.Duration {
+	return b.MaxDuration() - time.Since(started).Truncate(time.Second)
+}
+
+// MaxDuration returns the longest time that a build may take: Timeout, or what that means
+// if it is 0.
+func (b *Builder) MaxDuration() time.Duration {
 	switch {
 	case b.Timeout != 0:
 		return b.Timeout
@@ -130,5 +231,5 @@ func (b *Builder) timeout() time.Duration {
 // Fingerprint identifies everything that decides how a source becomes a binary.
 // Equal sources have equal outcomes as long as it is the same, limits aside.
 func (b *Builder) Fingerprint() string {
-	return b.Toolchain.Version + " " + gotool.Recipe() + " " + program.Fingerprint()
+	return b.Toolchain.Version + " " + compile.Fingerprint() + " " + program.Fingerprint()
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sort"
 	"strings"
 	"time"
 	"unicode"
@@ -47,7 +49,7 @@ type Report struct {
 	// Diagnostics are in the author's files.
 	Diagnostics []handler.Diagnostic `json:"diagnostics,omitempty"`
 
-	// Warnings are what go vet has found in a source that was built.
+	// Warnings are those of the Result of a source that was built.
 	Warnings []handler.Diagnostic `json:"warnings,omitempty"`
 
 	// Omitted counts the diagnostics, or warnings, that were left out.
@@ -63,18 +65,17 @@ type Report struct {
 // NewReport describes how a build ended: with err, or well when err is nil. The
 // Builder is nil when there was none because of err.
 func NewReport(b *Builder, took time.Duration, err error) Report {
-	r := Report{Reason: Built, Duration: took.Round(time.Millisecond).String()}
+	r := Report{Reason: ReasonOf(err), Duration: took.Round(time.Millisecond).String()}
 	if b != nil {
 		r.Toolchain = b.Toolchain.Version
 	}
-	err = sourceError(err)
-	source, isSource := errors.AsType[*SourceError](err)
+	mistakes, ok := errors.AsType[*handler.Error](err)
 	switch {
-	case isSource:
-		r.Reason, r.Message = source.Reason, line(err.Error())
-		r.Diagnostics, r.Omitted = source.Diagnostics, source.Omitted
+	case ok:
+		r.Message = line(mistakes.Summary())
+		r.Diagnostics, r.Omitted = mistakes.Diagnostics, mistakes.Omitted
 	case err != nil:
-		r.Reason, r.Message = BuildFailed, line(err.Error())
+		r.Message = line(err.Error())
 	case b.Toolchain.Slow != "":
 		r.Message = fmt.Sprintf("built in %s: %s", r.Duration, b.Toolchain.Slow)
 	default:
@@ -83,28 +84,60 @@ func NewReport(b *Builder, took time.Duration, err error) Report {
 	return r
 }
 
+// Lasts reports whether building source again would end in the same way. A source
+// with a go.mod that fails may compile another time: a version may be published
+// later, or another module proxy may have it.
+func (r Report) Lasts(source []byte) bool {
+	switch r.Reason {
+	case Built:
+		return true
+	case InvalidSource, CompileFailed:
+		isModule := func(f handler.File) bool { return f.Name == "go.mod" }
+		return !slices.ContainsFunc(handler.Split(handler.Filename, source), isModule)
+	default: // the machine had a part in it
+		return false
+	}
+}
+
+// AddWarnings adds the warnings about what was built. If go vet has not
+// finished, the message says so and why.
+func (r *Report) AddWarnings(built *Result) {
+	r.Warnings = built.Warnings
+	r.Omitted += built.Omitted
+	if built.Unvetted != nil {
+		r.Message += line("; go vet did not finish, so its warnings are missing: " + built.Unvetted.Error())
+	}
+}
+
 // Marshal renders r as JSON in at most 4096 bytes. When there is no room for all,
 // the last warnings are left out, then the last diagnostics, and counted.
 func (r Report) Marshal() ([]byte, error) {
-	for {
-		var b bytes.Buffer
-		encoder := json.NewEncoder(&b)
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(r); err != nil {
-			return nil, fmt.Errorf("encoding the report: %w", err)
-		}
-		switch {
-		case b.Len() <= maxReport:
-			return b.Bytes(), nil
-		case len(r.Warnings) > 0:
-			r.Warnings = r.Warnings[:len(r.Warnings)-1]
-		case len(r.Diagnostics) > 0:
-			r.Diagnostics = r.Diagnostics[:len(r.Diagnostics)-1]
-		default:
-			return b.Bytes(), nil
-		}
-		r.Omitted++
+	all := len(r.Diagnostics) + len(r.Warnings)
+	omitted := sort.Search(all, func(n int) bool {
+		encoded, err := r.without(n).encode()
+		return err != nil || len(encoded) <= maxReport
+	})
+	return r.without(omitted).encode()
+}
+
+// without returns r with the last n of its diagnostics and warnings left out.
+func (r Report) without(n int) Report {
+	r.Omitted += n
+	warnings := min(n, len(r.Warnings))
+	r.Warnings = r.Warnings[:len(r.Warnings)-warnings]
+	r.Diagnostics = r.Diagnostics[:len(r.Diagnostics)-(n-warnings)]
+	return r
+}
+
+// encode renders r as JSON, whatever its size.
+func (r Report) encode() ([]byte, error) {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(r); err != nil {
+		return nil, fmt.Errorf("encoding the report: %w", err)
 	}
+	return b.Bytes(), nil
 }
 
 // line makes one printable line of message, of a length that leaves room for

@@ -1,6 +1,7 @@
 package builder_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -14,7 +15,9 @@ import (
 
 	"goless.io/builder"
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/compile"
+	"goless.io/builder/internal/sandbox"
+	"goless.io/builder/internal/toolchain"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -29,31 +32,33 @@ func diagnostics(n int, message string) []handler.Diagnostic {
 
 // TestReport keeps the reports that the operator's tests read.
 func TestReport(t *testing.T) {
-	pinned := &builder.Builder{Toolchain: &gotool.Toolchain{Version: "go1.27.4"}}
-	slow := &builder.Builder{Toolchain: &gotool.Toolchain{Version: "go1.27.4", Slow: "there is no build cache"}}
+	pinned := &builder.Builder{Toolchain: &toolchain.Toolchain{Version: "go1.27.4"}}
+	slow := &builder.Builder{Toolchain: &toolchain.Toolchain{Version: "go1.27.4", Slow: "there is no build cache"}}
 	_, invalid := handler.Parse(handler.Filename, []byte("package main\n\nimport \"github.com/go-chi/chi/v5\"\n\nfunc Handler() {}\n"))
 	cases := map[string]struct {
 		builder  *builder.Builder
 		err      error
 		warnings []handler.Diagnostic
+		unvetted error
 	}{
 		"built":          {builder: pinned},
 		"built_slow":     {builder: slow},
-		"compile_failed": {builder: pinned, err: &gotool.CompileError{Diagnostics: append(diagnostics(1, "w.Writ undefined (type http.ResponseWriter has no field or method Writ)"), diagnostics(1, `declared and not used: <a> & "b"`)...)}},
+		"compile_failed": {builder: pinned, err: &handler.Error{Compiled: true, Diagnostics: append(diagnostics(1, "w.Writ undefined (type http.ResponseWriter has no field or method Writ)"), diagnostics(1, `declared and not used: <a> & "b"`)...)}},
 		"invalid_source": {builder: pinned, err: invalid},
-		"truncated":      {builder: pinned, err: &gotool.CompileError{Diagnostics: diagnostics(100, strings.Repeat(`"ü" `, 40)), Omitted: 23}},
-		"too_large":      {builder: pinned, err: gotool.ErrTooLarge},
-		"timeout":        {builder: pinned, err: gotool.ErrTimeout},
-		"out_of_memory":  {builder: pinned, err: gotool.ErrOutOfMemory},
-		"internal":       {builder: pinned, err: &gotool.CompileError{Internal: true, Diagnostics: diagnostics(1, "internal compiler error: panic: index out of range")}},
+		"truncated":      {builder: pinned, err: &handler.Error{Compiled: true, Diagnostics: diagnostics(100, strings.Repeat(`"ü" `, 40)), Omitted: 23}},
+		"too_large":      {builder: pinned, err: sandbox.ErrTooLarge},
+		"timeout":        {builder: pinned, err: compile.ErrTimeout},
+		"out_of_memory":  {builder: pinned, err: sandbox.ErrOutOfMemory},
+		"internal":       {builder: pinned, err: &handler.Error{Compiled: true, Diagnostics: diagnostics(1, "the compiler failed here, which is a bug of Go and not of the function; written in another way it may compile: panic: index out of range")}},
 		"warnings":       {builder: pinned, warnings: diagnostics(2, "fmt.Sprintf format %d has arg name of wrong type string (printf)")},
+		"unvetted":       {builder: pinned, unvetted: context.DeadlineExceeded},
 		"many_warnings":  {builder: pinned, warnings: diagnostics(100, "result of fmt.Errorf call not used (unusedresult)")},
 		"failed":         {err: errors.New("reading /source/handler.go:\n\x1b[31m" + strings.Repeat(`"`, 3000))},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			report := builder.NewReport(c.builder, 412345*time.Microsecond, c.err)
-			report.Warnings = c.warnings
+			report.AddWarnings(&builder.Result{Warnings: c.warnings, Unvetted: c.unvetted})
 			got, err := report.Marshal()
 			if err != nil {
 				t.Fatal(err)
@@ -63,6 +68,30 @@ func TestReport(t *testing.T) {
 			}
 			checkGolden(t, filepath.Join("testdata", "report", name+".json"), got)
 		})
+	}
+}
+
+// A report is not encoded once more for each diagnostic that is left out.
+func TestReportOfMany(t *testing.T) {
+	pinned := &builder.Builder{Toolchain: &toolchain.Toolchain{Version: "go1.27.4"}}
+	report := builder.NewReport(pinned, time.Second, nil)
+	report.AddWarnings(&builder.Result{Warnings: diagnostics(1000, "self-assignment of x (assign)"), Omitted: 7})
+	var data []byte
+	allocations := testing.AllocsPerRun(1, func() {
+		var err error
+		if data, err = report.Marshal(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocations > 500 {
+		t.Errorf("it takes %g allocations to leave out some of 1000 warnings", allocations)
+	}
+	var got builder.Report
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Warnings)+got.Omitted != 1007 || len(data) > 4096 || len(data) < 3900 {
+		t.Errorf("%d warnings, %d left out, in %d bytes, want all 1007 counted and the room used", len(got.Warnings), got.Omitted, len(data))
 	}
 }
 

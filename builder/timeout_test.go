@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/toolchain"
 )
 
 // Where the standard library may not be compiled yet, a build takes long.
@@ -13,12 +13,12 @@ func TestTimeout(t *testing.T) {
 		builder Builder
 		want    time.Duration
 	}{
-		"Image":        {Builder{Toolchain: &gotool.Toolchain{Sealed: true}}, DefaultTimeout},
-		"WithoutCache": {Builder{Toolchain: &gotool.Toolchain{Sealed: true, Slow: "no cache"}}, SlowTimeout},
-		"Machine":      {Builder{Toolchain: &gotool.Toolchain{}}, SlowTimeout},
-		"Chosen":       {Builder{Toolchain: &gotool.Toolchain{}, Timeout: time.Second}, time.Second},
+		"Image":        {Builder{Toolchain: &toolchain.Toolchain{Sealed: true}}, DefaultTimeout},
+		"WithoutCache": {Builder{Toolchain: &toolchain.Toolchain{Sealed: true, Slow: "no cache"}}, SlowTimeout},
+		"Machine":      {Builder{Toolchain: &toolchain.Toolchain{}}, SlowTimeout},
+		"Chosen":       {Builder{Toolchain: &toolchain.Toolchain{}, Timeout: time.Second}, time.Second},
 	} {
-		if got := c.builder.timeout(); got != c.want {
+		if got := c.builder.MaxDuration(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -16,10 +16,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// alive answers /healthz. It asks nothing of the handler: a handler that is
-// busy, or fails, is no reason to kill the process.
-func alive(w http.ResponseWriter, _ *http.Request) {
-	_, _ = io.WriteString(w, "ok\n") // as above
+// healthz answers /healthz. It does not ask the handler: that it is busy, or fails,
+// is no reason to kill the process.
+func healthz(w http.ResponseWriter, _ *http.Request) {
+	_, _ = io.WriteString(w, "ok\n") // a probe that hangs up is no fault
 }
 
 // newRegistry returns the registry of our own metrics. It is not the default
@@ -54,7 +54,7 @@ var errSlowCollector = fmt.Errorf("its collectors did not return within %s", gat
 // contradicts one is left out and named in the log, the rest is served. So are
 // ours alone if a user's collector panics or hangs.
 func metricsHandler(own prometheus.Gatherer, logger *zap.Logger) http.Handler {
-	registered := &single[[]*dto.MetricFamily]{call: gatherUser}
+	registered := &sharedCall[[]*dto.MetricFamily]{call: gatherDefaultRegistry}
 	user := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), gatherTimeout, errSlowCollector)
 		defer cancel()
@@ -73,10 +73,10 @@ func metricsHandler(own prometheus.Gatherer, logger *zap.Logger) http.Handler {
 	})
 }
 
-// gatherUser returns what user code registered. OpenMetrics adds _total to the
+// gatherDefaultRegistry returns what user code registered. OpenMetrics adds _total to the
 // name of a counter that lacks it; a metric must not have two names, by which
 // format was asked for, so such a counter is served without its type.
-func gatherUser() ([]*dto.MetricFamily, error) {
+func gatherDefaultRegistry() ([]*dto.MetricFamily, error) {
 	families, err := prometheus.DefaultGatherer.Gather()
 	for _, family := range families {
 		if family.GetType() == dto.MetricType_COUNTER && !strings.HasSuffix(family.GetName(), "_total") {
@@ -89,11 +89,26 @@ func gatherUser() ([]*dto.MetricFamily, error) {
 	return families, err
 }
 
+// activityHandler answers /activity with how many requests to the function are in flight,
+// connections that handlers took over included, and for how many seconds there has been
+// none, rounded down to the millisecond: since the last one ended, or since the start.
+// It is 0 while there are some. Requests to the admin port do not count. Goless' activator
+// reads it to learn when a function may be scaled to zero.
+func activityHandler(activity func() (inFlight int64, idle time.Duration)) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		inFlight, idle := activity()
+		w.Header().Set("Content-Type", "application/json")
+		// Who hangs up is no fault.
+		_, _ = fmt.Fprintf(w, "{\"inFlight\":%d,\"idleSeconds\":%.3f}\n", inFlight, idle.Truncate(time.Millisecond).Seconds())
+	}
+}
+
 // adminHandler is all that the admin port serves, on a mux of its own: what an
 // import adds to http.DefaultServeMux is not reachable.
-func adminHandler(ready, metrics http.Handler) http.Handler {
+func adminHandler(ready, metrics, activity http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", alive)
+	mux.HandleFunc("GET /healthz", healthz)
+	mux.Handle("GET /activity", activity)
 	mux.Handle("GET /readyz", ready)
 	mux.Handle("GET /metrics", metrics)
 	return mux

@@ -15,7 +15,7 @@ import (
 // environment, which is the contract with whoever starts the program:
 //
 //	SERVER_PORT         8080   port of the function
-//	ADMIN_PORT          9090   port of /metrics, /healthz and /readyz
+//	ADMIN_PORT          9090   port of /metrics, /healthz, /readyz and /activity
 //	SERVER_LISTENER            file descriptor that listens in place of SERVER_PORT
 //	ADMIN_LISTENER             file descriptor that listens in place of ADMIN_PORT
 //	FUNCTION_NAME              label of logs and metrics
@@ -30,7 +30,7 @@ import (
 //
 // An empty variable counts as unset. The variables of the Go runtime keep their
 // meaning. Without GOMEMLIMIT [Main] takes nine tenths of the memory of the
-// container, and without GOGC it lets a small heap grow to 16 MiB under load.
+// container.
 type Config struct {
 	// ServerPort is where the function is served, HTTP/1.1 and HTTP/2 without
 	// TLS (h2c) alike. AdminPort is where the program itself is observed.
@@ -44,7 +44,8 @@ type Config struct {
 	// after it the request's context ends and the client gets the status 504,
 	// or a connection that is cut if the answer had begun. 0 is none. A handler
 	// that took over its connection has no limit. One that ignores the end of its
-	// context goes on, and nothing but RequestConcurrency bounds how many do.
+	// context goes on, and nothing but RequestConcurrency, of which each keeps a place,
+	// bounds how many do. The metric goless_requests_overdue counts them.
 	RequestTimeout time.Duration
 
 	// RequestConcurrency is how many requests are served at a time; others get

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -220,6 +221,53 @@ func TestDrainHijacked(t *testing.T) {
 	}
 }
 
+// A request that the drain cuts off is in the log, whether its handler notices or not.
+func TestDrainLogsWhatItCutsOff(t *testing.T) {
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			testCutOff(t, client)
+		})
+	}
+}
+
+func testCutOff(t *testing.T, client *http.Client) {
+	release, begun := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(release) })
+	f := start(t, func(c *runtime.Config) { c.DrainTimeout = 10 * time.Millisecond }, func(_ http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		if r.URL.Path == "/notices" {
+			<-r.Context().Done()
+		} else {
+			<-release
+		}
+	})
+	for _, path := range []string{"/notices", "/hangs"} {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr+path, nil)
+		req.Header.Set("X-Request-Id", "id-of-"+path[1:])
+		go func() {
+			if _, _, err := fetch(client, req); err == nil {
+				t.Errorf("%s got an answer", path)
+			}
+		}()
+		<-begun
+	}
+	f.stop()
+	if err := f.ended(); err == nil || !strings.Contains(err.Error(), "2 requests were cut off") {
+		t.Errorf("Serve returned %v", err)
+	}
+	if line := f.requests(1)[0]; line["url.path"] != "/notices" || line["aborted"] != true {
+		t.Errorf("the handler that noticed is logged as %v", line)
+	}
+	i := slices.IndexFunc(f.lines(), func(line map[string]any) bool { return line["url.path"] == "/hangs" })
+	if i < 0 {
+		t.Fatalf("the handler that hangs is not logged:\n%s", f.log)
+	}
+	if line := f.lines()[i]; line["level"] != "error" || line["http.request.method"] != "GET" || line["request_id"] != "id-of-hangs" {
+		t.Errorf("the handler that hangs is logged as %v", line)
+	}
+}
+
 func TestServeCannotListen(t *testing.T) {
 	taken := loopback(t)
 	defer shut(taken)
@@ -236,6 +284,15 @@ func TestServeCannotListen(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), variable) || !strings.Contains(err.Error(), "in use") {
 			t.Errorf("%s is in use: got error %v", variable, err)
 		}
+	}
+}
+
+func TestServeNilHandler(t *testing.T) {
+	c := runtime.DefaultConfig()
+	c.Listener, c.AdminListener, c.Log = loopback(t), loopback(t), new(lockedBuffer)
+	err := runtime.Serve(t.Context(), c, runtime.Function{})
+	if err == nil || !strings.Contains(err.Error(), "Function.Handler is nil") {
+		t.Errorf("Serve returned %v, want that there is no handler", err)
 	}
 }
 

@@ -11,25 +11,27 @@ import (
 	"go.uber.org/zap"
 )
 
-// A Function is what its author wrote: a handler, and the hooks of a life that
-// begins before the first request and ends after the last. Hooks may be nil.
+// A Function is what its author wrote: a handler, and hooks that are called before
+// the first request, after the last one, and by readiness probes. Hooks may be nil.
 type Function struct {
 	// Handler answers every request to the function's port. It is required.
 	//
-	// What it can find on its writer is what net/http's own has, but for what no
-	// other package can offer: after [http.MaxBytesReader] has refused a body, the
-	// connection is not closed.
+	// Its writer has the methods that net/http's own has, but for that of
+	// [http.Pusher] and one that is not exported: [http.MaxBytesReader] cannot close
+	// the connection after it has refused a body.
 	Handler http.HandlerFunc
 
 	// Start is called once, before the first request. Until it returns,
-	// /readyz says no and requests wait in the listener. If it fails, so does
+	// /readyz says no and requests wait in the listener, and after ten seconds, and
+	// ever more rarely, the log says where it is. If it fails, so does
 	// the process, with the error in the last line of its log. Its context
-	// ends when the process is asked to.
+	// ends when the process is asked to end.
 	Start func(context.Context) error
 
-	// Stop is called once, after the last request and only if Start did not
-	// fail. Its context ends with the drain, but not before a second; then it
-	// is waited for no longer. If it fails, the process exits with 1.
+	// Stop is called once, after the drain, if Start did not fail; handlers of
+	// requests that were cut off may still run. It is not called if a server fails.
+	// Its context ends with the time for the drain, but not before a second; then
+	// it is waited for no longer. If it fails, the process exits with 1.
 	Stop func(context.Context) error
 
 	// Ready is asked, by one probe at a time, whether requests should come. An
@@ -37,15 +39,15 @@ type Function struct {
 	Ready func(context.Context) error
 }
 
-// minRest is the least time for what comes after the requests, however long
-// they took.
-const minRest = time.Second
+// minAfterRequests is the least time for what is done after the last request,
+// however long the requests took.
+const minAfterRequests = time.Second
 
-// rest returns a context for what comes after the requests: with what is left
-// of the drain.
-func rest(drain context.Context) (context.Context, context.CancelFunc) {
+// afterRequests returns a context for what is done after the last request. It
+// ends with the drain, but not before minAfterRequests.
+func afterRequests(drain context.Context) (context.Context, context.CancelFunc) {
 	deadline, _ := drain.Deadline()
-	return context.WithTimeout(context.Background(), max(time.Until(deadline), minRest))
+	return context.WithTimeout(context.Background(), max(time.Until(deadline), minAfterRequests))
 }
 
 // A hookError says which of the author's hooks failed.
@@ -67,7 +69,8 @@ func (s *server) start(ctx context.Context, failed <-chan error) (started bool, 
 		return true, nil
 	}
 	began := time.Now()
-	done := s.guard(ctx, "Start", s.hooks.Start)
+	done := s.callHook(ctx, "Start", s.hooks.Start)
+	defer s.watchStart(began)()
 	select {
 	case err = <-done:
 	case err = <-failed:
@@ -91,14 +94,14 @@ func (s *server) start(ctx context.Context, failed <-chan error) (started bool, 
 	return err == nil, err
 }
 
-// stop calls the Stop hook with what is left of the drain.
+// stop calls the Stop hook and waits for it as [Function] says.
 func (s *server) stop(drain context.Context) error {
 	if s.hooks.Stop == nil {
 		return nil
 	}
-	ctx, cancel := rest(drain)
+	ctx, cancel := afterRequests(drain)
 	defer cancel()
-	done := s.guard(ctx, "Stop", s.hooks.Stop)
+	done := s.callHook(ctx, "Stop", s.hooks.Stop)
 	var err error
 	select {
 	case err = <-done:
@@ -111,12 +114,12 @@ func (s *server) stop(drain context.Context) error {
 	return nil
 }
 
-// guard calls a hook in a goroutine and turns its panic into an error. The stack
+// callHook calls a hook in a goroutine and turns its panic into an error. The stack
 // is a line of its own, so that the one with the error stays short.
-func (s *server) guard(ctx context.Context, name string, hook func(context.Context) error) (done <-chan error) {
+func (s *server) callHook(ctx context.Context, name string, hook func(context.Context) error) (done <-chan error) {
 	outcome := make(chan error, 1)
 	go func() {
-		err := errGone
+		err := errGoexit
 		defer func() {
 			if v := recover(); v != nil {
 				s.logger.Error("panic in "+name, zap.ByteString("exception.stacktrace", debug.Stack()))

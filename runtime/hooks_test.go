@@ -182,6 +182,10 @@ func TestReadyHangs(t *testing.T) {
 		<-hang
 		return nil
 	}})
+	waitFor(t, "a probe to ask the hook", func() bool { // before, the function is starting
+		f.ready()
+		return calls.Load() > 0
+	})
 	var probes sync.WaitGroup
 	for range 8 {
 		probes.Go(func() {

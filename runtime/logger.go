@@ -20,33 +20,34 @@ import (
 // carry the request's request_id and trace_id. Without a request it is
 // [zap.L], the logger of the process.
 func Logger(ctx context.Context) *zap.Logger {
-	if x := exchange.Of(ctx); x != nil {
+	if x := exchange.FromContext(ctx); x != nil {
 		return x.Logger()
 	}
 	return zap.L()
 }
 
-// A journal is the log of the process: one JSON object a line, written at once
-// and in one piece, because a buffer would be lost with the process when a
-// handler calls os.Exit or a goroutine panics. For the same reason a log that
-// nobody takes holds requests up.
+// A processLog is the log of the process: one JSON object a line. The lines of
+// requests are buffered for a moment, all others are written at once: see
+// [lineBuffer]. A log that nobody reads holds requests up, as the lines would be
+// lost otherwise.
 //
 // The lines go to standard error. Standard output belongs to the user's
 // program: a print without newline at its end cannot spoil a line of ours.
-type journal struct {
+type processLog struct {
 	config Config
-	sink   zapcore.WriteSyncer
+	buffer *lineBuffer
 	// dropped counts the lines that were not written for the sake of LogSampling.
 	dropped prometheus.Counter
 	*zap.Logger
 }
 
-func newJournal(c Config) *journal {
-	j := &journal{config: c, sink: zapcore.Lock(os.Stderr)}
+func newProcessLog(c Config) *processLog {
+	var sink zapcore.WriteSyncer = os.Stderr
 	if c.Log != nil {
-		j.sink = zapcore.Lock(c.Log)
+		sink = c.Log
 	}
-	j.dropped = prometheus.NewCounter(prometheus.CounterOpts{
+	l := &processLog{config: c, buffer: newLineBuffer(sink)}
+	l.dropped = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "goless_log_lines_dropped_total",
 		Help: "Lines that LOG_SAMPLING kept out of the log.",
 	})
@@ -55,25 +56,25 @@ func newJournal(c Config) *journal {
 	encoding.EncodeTime = func(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
 		zapcore.RFC3339NanoTimeEncoder(t.UTC(), enc)
 	}
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), j.sink, c.LogLevel)
-	j.Logger = zap.New(j.sampled(core))
-	for _, label := range labels(c) {
-		j.Logger = j.With(zap.String(label[0], label[1]))
-	}
-	return j
-}
-
-// requests returns what logs requests, into the same stream.
-func (j *journal) requests() *middleware.Log {
-	l := &middleware.Log{Sink: j.sink, Level: j.config.LogLevel, Labels: labels(j.config)}
-	if s := j.config.LogSampling; s.First > 0 {
-		l.Sampling = &middleware.Sampling{First: s.First, Thereafter: s.Thereafter, Dropped: j.dropped.Inc}
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), unbuffered{l.buffer}, c.LogLevel)
+	l.Logger = zap.New(l.sampled(core))
+	for _, label := range functionLabels(c) {
+		l.Logger = l.With(zap.String(label[0], label[1]))
 	}
 	return l
 }
 
-// labels are the fields that every line has.
-func labels(c Config) [][2]string {
+// requests returns what logs requests, into the same stream.
+func (l *processLog) requests() *middleware.Log {
+	requests := &middleware.Log{Sink: l.buffer, Level: l.config.LogLevel, Labels: functionLabels(l.config)}
+	if s := l.config.LogSampling; s.First > 0 {
+		requests.Sampling = &middleware.Sampler{First: s.First, Thereafter: s.Thereafter, Dropped: l.dropped.Inc}
+	}
+	return requests
+}
+
+// functionLabels are the fields that every line has.
+func functionLabels(c Config) [][2]string {
 	return slices.DeleteFunc([][2]string{
 		{"faas.name", c.Name},
 		{"faas.version", c.Revision},
@@ -81,19 +82,19 @@ func labels(c Config) [][2]string {
 	}, func(label [2]string) bool { return label[1] == "" })
 }
 
-// serverLog is what net/http complains to. A client can make it complain at
-// will, so a second's lines beyond the first ten are dropped, whatever they say.
+// serverLog returns the logger for the errors of net/http and promhttp. Clients can
+// cause any number of them, so that only the first ten of a second are logged.
 func serverLog(logger *zap.Logger) *log.Logger {
-	return log.New(&complaints{logger, middleware.Sampling{First: 10}}, "", 0)
+	return log.New(&serverErrors{logger, middleware.Sampler{First: 10}}, "", 0)
 }
 
-type complaints struct {
+type serverErrors struct {
 	logger   *zap.Logger
-	sampling middleware.Sampling
+	sampling middleware.Sampler
 }
 
 // Write is part of [io.Writer]; each call is one line.
-func (c *complaints) Write(line []byte) (int, error) {
+func (c *serverErrors) Write(line []byte) (int, error) {
 	if c.sampling.Keep(time.Now()) {
 		c.logger.Warn(strings.TrimSpace(string(line)))
 	}

@@ -18,11 +18,11 @@ import (
 )
 
 // logged returns the lines that do writes, without their time.
-func logged(t testing.TB, c Config, do func(*journal)) []map[string]any {
+func logged(t testing.TB, c Config, do func(*processLog)) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
 	c.Log = zapcore.AddSync(&out)
-	do(newJournal(c))
+	do(newProcessLog(c))
 	var lines []map[string]any
 	for text := range strings.Lines(out.String()) {
 		var line map[string]any
@@ -43,8 +43,8 @@ type secret string
 func (secret) LogValue() slog.Value { return slog.StringValue("***") }
 
 func TestSlog(t *testing.T) {
-	lines := logged(t, Config{LogLevel: zapcore.DebugLevel, Name: "hello"}, func(j *journal) {
-		l := slog.New(&slogHandler{core: j.Core()})
+	lines := logged(t, Config{LogLevel: zapcore.DebugLevel, Name: "hello"}, func(j *processLog) {
+		l := slog.New(newSlogHandler(j.Core()))
 		l.Debug("levels", "a", true)
 		l.Info("kinds", "text", "a\nb", "n", -1, "u", uint64(1), "f", 1.5, "took", 250*time.Millisecond,
 			"at", time.Unix(0, 0), "err", errors.New("boom"), "any", []int{1}, "password", secret("p"), slog.Attr{})
@@ -69,8 +69,8 @@ func TestSlog(t *testing.T) {
 }
 
 func TestSlogLevel(t *testing.T) {
-	lines := logged(t, Config{LogLevel: zapcore.WarnLevel}, func(j *journal) {
-		l := slog.New(&slogHandler{core: j.Core()})
+	lines := logged(t, Config{LogLevel: zapcore.WarnLevel}, func(j *processLog) {
+		l := slog.New(newSlogHandler(j.Core()))
 		l.Info("below")
 		l.Warn("at")
 	})
@@ -85,7 +85,7 @@ func TestSampling(t *testing.T) {
 	var dropped float64
 	counts := make(map[string]int)
 	c := Config{LogSampling: Sampling{First: 5, Thereafter: 10}}
-	for _, line := range logged(t, c, func(j *journal) {
+	for _, line := range logged(t, c, func(j *processLog) {
 		for range 25 {
 			j.Info("often")
 			j.With(zap.Int("n", 1)).Error("fault")
@@ -112,8 +112,8 @@ func FuzzSlogIsOneLine(f *testing.F) {
 	f.Add("message", "key", "value")
 	f.Add("a\nb", "\"}\n{\"level\":\"error", "\x00\xff\u2028\r\n")
 	f.Fuzz(func(t *testing.T, msg, key, value string) {
-		lines := logged(t, Config{}, func(j *journal) {
-			slog.New(&slogHandler{core: j.Core()}).Info(msg, key, value)
+		lines := logged(t, Config{}, func(j *processLog) {
+			slog.New(newSlogHandler(j.Core())).Info(msg, key, value)
 		})
 		if len(lines) != 1 {
 			t.Errorf("%d lines", len(lines))
@@ -130,7 +130,7 @@ func TestSlogConforms(t *testing.T) {
 			line = nil
 			return len(p), json.Unmarshal(p, &line)
 		}))
-		return &slogHandler{core: newJournal(c).Core()}
+		return newSlogHandler(newProcessLog(c).Core())
 	}, func(*testing.T) map[string]any { return line })
 }
 
@@ -140,7 +140,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Clients cannot make the server complain without end, whatever they vary.
 func TestComplaintsAreFew(t *testing.T) {
-	lines := logged(t, DefaultConfig(), func(j *journal) {
+	lines := logged(t, DefaultConfig(), func(j *processLog) {
 		l := serverLog(j.Logger)
 		for port := range 1000 {
 			l.Printf("http2: server connection error from 192.0.2.1:%d", port)

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	goruntime "runtime"
 	"strconv"
 	"strings"
@@ -58,12 +57,7 @@ func userHandler(w http.ResponseWriter, r *http.Request) {
 	case "/print":
 		log.Print("printed\nin two lines")
 		slog.WarnContext(r.Context(), "structured", "n", 1, "took", 1500*time.Millisecond, slog.Group("order", "id", "66"))
-	case "/ignore":
-		signal.Ignore(syscall.SIGTERM, syscall.SIGINT)
-	case "/ignored":
-		ignored := signal.Ignored(syscall.SIGTERM)
-		signal.Stop(make(chan os.Signal)) // waits for a Notify that is under way
-		_, _ = fmt.Fprint(w, ignored)
+		slog.With("n", 1).WithGroup("order").With("id", "66").ErrorContext(r.Context(), "grouped", "total", 7)
 	case "/hang":
 		_, _ = fmt.Fprintln(w, "hanging")
 		w.(http.Flusher).Flush()
@@ -216,18 +210,6 @@ func TestMainCutsOff(t *testing.T) {
 	p.logs("error", "served no longer")
 }
 
-func TestMainTakesSignalsBack(t *testing.T) {
-	t.Parallel()
-	p := launch(t, "DRAIN_DELAY=0s")
-	get(t, p.url+"/ignore")
-	waitFor(t, "SIGTERM to be heard again", func() bool {
-		_, ignored := get(t, p.url+"/ignored")
-		return ignored == "false"
-	})
-	p.signal(syscall.SIGTERM)
-	p.exits(0)
-}
-
 func TestMainBadEnvironment(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, "DRAIN_DELAY=soon")
@@ -271,9 +253,17 @@ func TestMainStandardLog(t *testing.T) {
 	if line["request_id"] == nil || line["trace_id"] == nil || line["faas.name"] != "hello" {
 		t.Errorf("the request's ids or the labels are missing: %v", line)
 	}
+	line = p.logs("error", "grouped")
+	order, _ := line["order"].(map[string]any)
+	if line["request_id"] == nil || line["trace_id"] == nil || line["n"] != 1.0 || order["id"] != "66" || order["total"] != 7.0 {
+		t.Errorf("the request's ids are not beside the attributes and the group: %v", line)
+	}
+	if line["stacktrace"] != nil {
+		t.Errorf("nobody asked for a stack: %v", line)
+	}
 }
 
-// No line is lost when user code ends the process.
+// A line that was written a moment before user code ends the process is not lost.
 func TestMainLogSurvivesTheProcess(t *testing.T) {
 	for path, code := range map[string]int{"/exit": 3, "/goroutine": 2} {
 		t.Run(path, func(t *testing.T) {
@@ -282,15 +272,40 @@ func TestMainLogSurvivesTheProcess(t *testing.T) {
 			for range 10 {
 				get(t, p.url+"/")
 			}
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+path, nil)
-			if status, _, err := fetch(http.DefaultClient, req); err == nil {
-				t.Errorf("got an answer with status %d", status)
-			}
+			waitFor(t, "the lines of all requests", func() bool { return p.requests() == 10 })
+			p.getNothing(path)
 			p.exits(code)
-			if got := strings.Count(p.log.String(), `"msg":"request"`); got != 10 {
+			if got := p.requests(); got != 10 {
 				t.Errorf("%d requests are logged, want 10", got)
 			}
 		})
+	}
+}
+
+// No line is lost when the process ends by a line of the log.
+func TestMainFatalIsTheLastLine(t *testing.T) {
+	t.Parallel()
+	p := launch(t)
+	for range 10 {
+		get(t, p.url+"/")
+	}
+	p.getNothing("/fatal")
+	p.exits(1)
+	lines := parseLog(t, p.log.String())
+	if got, last := p.requests(), lines[len(lines)-1]["msg"]; got != 10 || last != "no database" {
+		t.Errorf("%d requests are logged and at last %q, want 10 and the end of the process", got, last)
+	}
+}
+
+// requests returns how many requests are in the log.
+func (p *program) requests() int { return strings.Count(p.log.String(), `"msg":"request"`) }
+
+// getNothing asks for a path whose handler ends the process.
+func (p *program) getNothing(path string) {
+	p.t.Helper()
+	req, _ := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+path, nil)
+	if status, _, err := fetch(http.DefaultClient, req); err == nil {
+		p.t.Errorf("got an answer with status %d", status)
 	}
 }
 
@@ -389,8 +404,7 @@ func TestMainFatal(t *testing.T) {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
 			p := launch(t, "LOG_LEVEL="+level)
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/fatal", nil)
-			_, _, _ = fetch(http.DefaultClient, req) // there is no answer
+			p.getNothing("/fatal")
 			p.exits(1)
 			want := level
 			if level == "debug" {

@@ -13,9 +13,9 @@ import (
 // container sees them: those of cgroup v2 and v1.
 var memoryFiles = []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"}
 
-// headroom is the share of the container's memory, in percent, that is left to
+// headroomPercent is the share of the container's memory, in percent, that is left to
 // what the Go runtime does not count: pages of the binary, the kernel's buffers.
-const headroom = 10
+const headroomPercent = 10
 
 // limitMemory makes the garbage collector work harder when the memory of the
 // container runs out, unless GOMEMLIMIT says otherwise. It returns the limit in
@@ -25,7 +25,7 @@ func limitMemory(root fs.FS, getenv func(string) string) int64 {
 	if getenv("GOMEMLIMIT") != "" || limit <= 0 {
 		return 0
 	}
-	limit = limit / 100 * (100 - headroom)
+	limit = limit / 100 * (100 - headroomPercent)
 	debug.SetMemoryLimit(limit)
 	return limit
 }

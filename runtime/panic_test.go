@@ -3,8 +3,10 @@ package runtime_test
 import (
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	goruntime "runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,5 +127,53 @@ func checkPanicRecord(t *testing.T, f *function, recorded bool) {
 	}
 	if found != recorded {
 		t.Errorf("the panic is logged: %v, want %v:\n%s", found, recorded, f.log)
+	}
+}
+
+// What the runtime answers in the handler's place has no header of the handler's:
+// it is not to be stored, decoded or compared as the answer that was meant.
+func TestAnswersOfOurOwnHaveOurHeaders(t *testing.T) {
+	mine := func(w http.ResponseWriter) {
+		for name, value := range map[string]string{
+			"Cache-Control": "public, max-age=31536000", "Etag": `"v1"`, "Last-Modified": "Mon, 02 Jan 2006 15:04:05 GMT",
+			"Content-Encoding": "gzip", "Content-Length": "1000000", "Content-Type": "image/png", "Content-Range": "bytes 0-1/2",
+			"Location": "/elsewhere", "Set-Cookie": "session=1", "Trailer": "X-Sum", "X-Mine": "yes",
+		} {
+			w.Header().Set(name, value)
+		}
+	}
+	tests := map[int]http.HandlerFunc{
+		http.StatusInternalServerError: func(w http.ResponseWriter, _ *http.Request) { mine(w); panic("boom") },
+		http.StatusGatewayTimeout:      func(w http.ResponseWriter, r *http.Request) { mine(w); <-r.Context().Done() },
+	}
+	for status, handler := range tests {
+		for protocol, client := range protocols(t) {
+			t.Run(http.StatusText(status)+protocol, func(t *testing.T) {
+				t.Parallel()
+				f := start(t, short, handler)
+				resp, err := client.Get("http://" + f.addr)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer shut(resp.Body)
+				checkOurAnswer(t, resp, status)
+			})
+		}
+	}
+}
+
+func checkOurAnswer(t *testing.T, resp *http.Response, status int) {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	if resp.StatusCode != status || len(body) == 0 || int64(len(body)) != resp.ContentLength {
+		t.Errorf("got %d %q of %d bytes, %v, want %d", resp.StatusCode, body, resp.ContentLength, err, status)
+	}
+	if got := resp.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
+		t.Errorf("the answer is %s", got)
+	}
+	resp.Header.Del("Connection") // HTTP/1 says after a timeout that the connection ends
+	want := []string{"Content-Length", "Content-Type", "Date", "Traceparent", "X-Content-Type-Options", "X-Request-Id"}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(resp.Header))); diff != "" {
+		t.Errorf("the headers are not as they should be (-want +got):\n%s", diff)
 	}
 }

@@ -25,7 +25,7 @@ var errNotReadyInTime = fmt.Errorf("Ready did not return within %s", readyTimeou
 // readiness is what /readyz answers.
 type readiness struct {
 	state  atomic.Value
-	hook   *single[struct{}] // nil if there is none
+	hook   *sharedCall[struct{}] // nil if there is none
 	logger *zap.Logger
 }
 
@@ -36,7 +36,7 @@ func newReadiness(check func(context.Context) error, logger *zap.Logger) *readin
 	}))
 	r := &readiness{logger: sampled}
 	if check != nil {
-		r.hook = &single[struct{}]{call: func() (struct{}, error) {
+		r.hook = &sharedCall[struct{}]{call: func() (struct{}, error) {
 			ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
 			defer cancel()
 			return struct{}{}, check(ctx)

@@ -1,11 +1,10 @@
-// Package runtime owns the life of a function's process: its ports, its
-// signals, its log and its metrics, around an ordinary HTTP handler.
+// Package runtime serves a function: an ordinary HTTP handler, with request logs,
+// metrics, limits, probes and an end that fails no request.
 //
-// The program that the builder writes calls [Main] and nothing else. A handler
-// may use [Logger] to log under its request's ids, [Client] to call other
-// functions under them, and [Span] to know its trace. The package refuses to know
-// how the handler was compiled and who started the process: it needs neither
-// Kubernetes nor a container.
+// Goless' builder generates a main.go that calls [Main] with the user's handler, and
+// does nothing else. A handler may use [Logger] to log under its request's ids,
+// [Client] to call other functions under them, and [Span] to know its trace. The
+// package needs neither Kubernetes nor a container.
 package runtime
 
 import (
@@ -29,27 +28,26 @@ const (
 	exitBadConfig = 2
 )
 
-// Main serves f as the environment says (see [Config]) until SIGTERM or
+// Main serves fn as the environment says (see [Config]) until SIGTERM or
 // SIGINT, drains, and exits; it does not return. SIGINT, which people send,
 // skips the drain delay; a second signal ends the process at once.
 //
 // It exits with 2 if the environment is wrong, and with 1 if it cannot listen,
 // if a hook fails, or if it had to cut requests off.
-func Main(f Function) {
-	os.Exit(run(f))
+func Main(fn Function) {
+	os.Exit(run(fn))
 }
 
-func run(f Function) int {
+func run(fn Function) int {
 	config, err := ConfigFromEnv()
-	log := newJournal(config)
+	log := newProcessLog(config)
 	if err != nil {
 		log.Error("the environment is wrong", zap.Error(err))
 		return exitBadConfig
 	}
 	limitMemory(hostRoot(), os.Getenv)
-	paceGC(os.Getenv)
-	takeOver(log.Logger, config.LogLevel)
-	err = serve(untilSignal(log.Logger), config, f, log)
+	setProcessDefaults(log.Logger, config.LogLevel)
+	err = serve(untilSignal(log.Logger), config, fn, log)
 	if err == nil {
 		return 0
 	}
@@ -61,15 +59,15 @@ func run(f Function) int {
 	return exitFailed
 }
 
-// takeOver claims what a process has one of. The default of log/slog, and with
-// it the standard logger, writes into our log. The collectors that the default
-// registry starts with are in ours already.
+// setProcessDefaults changes what a process has one of. The defaults of zap and of
+// log/slog, and with that the standard logger, write into our log. The default
+// registry loses the collectors that it starts with, which are in ours already.
 //
-// What the standard logger prints has no level. It gets one that is not dropped:
-// it may be the last words of log.Fatal.
-func takeOver(logger *zap.Logger, lowest zapcore.Level) {
+// What the standard logger prints has no level. It gets one that is logged, since
+// it may come from log.Fatal.
+func setProcessDefaults(logger *zap.Logger, lowest zapcore.Level) {
 	zap.ReplaceGlobals(logger)
-	slog.SetDefault(slog.New(&slogHandler{core: logger.Core()}))
+	slog.SetDefault(slog.New(newSlogHandler(logger.Core())))
 	slog.SetLogLoggerLevel(max(slog.LevelInfo, slog.Level(4*lowest))) // their levels are four apart
 	prometheus.Unregister(collectors.NewGoCollector())
 	prometheus.Unregister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -82,32 +80,21 @@ func untilSignal(logger *zap.Logger) context.Context {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
-		// A handler that calls signal.Ignore or signal.Reset takes the signal
-		// from us as well; we take it back.
-		again := time.NewTicker(time.Second)
-		for ending := false; ; {
-			select {
-			case <-again.C:
-				signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-			case s := <-signals:
-				switch {
-				case ending:
-					go heed(logger.Warn, "second signal, ending at once", s, func() { os.Exit(exitFailed) })
-				case s == syscall.SIGINT:
-					go heed(logger.Info, "ending", s, func() { cancel(errInterrupted) })
-				default:
-					go heed(logger.Info, "ending", s, func() { cancel(nil) })
-				}
-				ending = true
-			}
+		first := <-signals
+		var cause error
+		if first == syscall.SIGINT {
+			cause = errInterrupted
 		}
+		go logAndAct(logger.Info, "ending", first, func() { cancel(cause) })
+		second := <-signals
+		logAndAct(logger.Warn, "second signal, ending at once", second, func() { os.Exit(exitFailed) })
 	}()
 	return ctx
 }
 
-// heed logs a signal and acts upon it, after a second even if nobody takes the
-// log.
-func heed(log func(string, ...zap.Field), message string, s os.Signal, act func()) {
+// logAndAct logs a signal and acts upon it, after a second even if nobody reads
+// the log and the line cannot be written.
+func logAndAct(log func(string, ...zap.Field), message string, s os.Signal, act func()) {
 	time.AfterFunc(time.Second, act)
 	log(message, zap.Stringer("signal", s))
 	act()

@@ -15,14 +15,14 @@ import (
 type Sampling struct{ First, Thereafter uint64 }
 
 // sampled returns core as LogSampling wants it.
-func (j *journal) sampled(core zapcore.Core) zapcore.Core {
-	s := j.config.LogSampling
+func (l *processLog) sampled(core zapcore.Core) zapcore.Core {
+	s := l.config.LogSampling
 	if s.First == 0 {
 		return core
 	}
 	count := func(_ zapcore.Entry, decision zapcore.SamplingDecision) {
 		if decision&zapcore.LogDropped != 0 {
-			j.dropped.Inc()
+			l.dropped.Inc()
 		}
 	}
 	thin := zapcore.NewSamplerWithOptions(core, time.Second, int(s.First), int(s.Thereafter), zapcore.SamplerHook(count))

@@ -14,15 +14,15 @@ import (
 
 	"goless.io/runtime/internal/exchange"
 	"goless.io/runtime/internal/middleware"
-	"goless.io/runtime/internal/trace"
+	"goless.io/runtime/internal/tracing"
 	"goless.io/runtime/internal/wire"
 )
 
-// errInterrupted as the cause of the context's end skips the drain delay: a
-// person waits, and no cluster.
+// errInterrupted as the cause of the context's end skips the drain delay, since
+// a person waits for the end and not a cluster.
 var errInterrupted = errors.New("interrupted")
 
-// Serve serves f as c says until ctx ends, then drains: readiness is withdrawn
+// Serve serves fn as c says until ctx ends, then drains: readiness is withdrawn
 // at once, requests are served for c.DrainDelay as before, and those still
 // running then have c.DrainTimeout to end.
 //
@@ -30,44 +30,48 @@ var errInterrupted = errors.New("interrupted")
 // server or a hook fails, or if requests had to be cut off. It leaves the
 // process alone: signals, the standard logger and the default registry are
 // Main's business.
-func Serve(ctx context.Context, c Config, f Function) error {
-	return serve(ctx, c, f, newJournal(c))
+func Serve(ctx context.Context, c Config, fn Function) error {
+	return serve(ctx, c, fn, newProcessLog(c))
 }
 
-func serve(ctx context.Context, c Config, fn Function, log *journal) error {
-	function, admin, err := listen(ctx, c)
+func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
+	defer log.buffer.Sync() //nolint:errcheck // there is no place left to complain in
+	if fn.Handler == nil {
+		return errors.New("Function.Handler is nil: set it to the handler that answers requests")
+	}
+	ln, adminLn, err := listen(ctx, c)
 	if err != nil {
 		return err
 	}
 	registry := newRegistry(c)
 	registry.MustRegister(log.dropped)
-	spans := trace.Open(trace.Resource{Name: c.Name, Namespace: c.Namespace, Version: c.Revision}, log.Logger, registry)
-	requests := &exchange.Server{Logger: log.Logger, Spans: spans, Stall: c.StallTimeout}
-	f := &server{
+	tracer := tracing.Open(tracing.Service{Name: c.Name, Namespace: c.Namespace, Version: c.Revision}, log.Logger, registry)
+	requests := &exchange.Server{Logger: log.Logger, Tracer: tracer, Stall: c.StallTimeout}
+	s := &server{
 		config:    c,
 		logger:    log.Logger,
 		requests:  requests,
 		hooks:     fn,
 		readiness: newReadiness(fn.Ready, log.Logger),
-		function:  newHTTPServer(c, observed(c, requests, fn.Handler, registry, log), log.Logger),
+		function:  newHTTPServer(c, chain(c, requests, fn.Handler, registry, log), log.Logger),
 	}
-	f.admin = newHTTPServer(c, adminHandler(f.readiness, metricsHandler(registry, log.Logger)), log.Logger)
-	f.admin.ReadTimeout, f.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // nothing here takes long
-	return f.run(ctx, wire.Listen(function, c.StallTimeout), admin)
+	s.admin = newHTTPServer(c, adminHandler(s.readiness, metricsHandler(registry, log.Logger), activityHandler(requests.Activity)), log.Logger)
+	s.admin.ReadTimeout, s.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // nothing here takes long
+	return s.run(ctx, wire.Listen(ln, c.StallTimeout), adminLn)
 }
 
-// observed puts the middlewares around the handler and the observers behind it.
-func observed(c Config, requests *exchange.Server, handler http.Handler, registry prometheus.Registerer, log *journal) http.Handler {
-	metrics := middleware.NewHTTPMetrics(registry, requests.Running)
+// chain returns the handler with all middlewares around it, and adds the observers
+// to requests.
+func chain(c Config, requests *exchange.Server, handler http.Handler, registry prometheus.Registerer, log *processLog) http.Handler {
+	metrics := middleware.NewHTTPMetrics(registry, requests.Running, requests.Overdue)
 	handler = middleware.Recover(metrics.Panics)(handler)
 	handler = middleware.Limit(c.RequestConcurrency)(handler)
-	handler = middleware.Timeout(c.RequestTimeout)(handler)
+	handler = exchange.Timeout(c.RequestTimeout)(handler)
 	requests.Observers = append(requests.Observers, metrics.Observe, log.requests().Observe)
-	if requests.Spans != nil {
-		handler = middleware.Trace(requests.Spans)(handler)
-		requests.Observers = append(requests.Observers, middleware.RecordSpan(requests.Spans))
+	if requests.Tracer != nil {
+		handler = requests.Tracer.Handler(handler)
 	}
-	return requests.Begin(handler)
+	return requests.Middleware(handler)
 }
 
 func newHTTPServer(c Config, handler http.Handler, logger *zap.Logger) *http.Server {
@@ -93,16 +97,16 @@ func newHTTPServer(c Config, handler http.Handler, logger *zap.Logger) *http.Ser
 }
 
 // listen returns the two listeners, those of the configuration if it has any.
-func listen(ctx context.Context, c Config) (function, admin net.Listener, err error) {
-	function, err = listenOn(ctx, c.Listener, "SERVER_PORT", c.ServerPort)
+func listen(ctx context.Context, c Config) (ln, adminLn net.Listener, err error) {
+	ln, err = listenOn(ctx, c.Listener, "SERVER_PORT", c.ServerPort)
 	if err != nil {
 		return nil, nil, err
 	}
-	admin, err = listenOn(ctx, c.AdminListener, "ADMIN_PORT", c.AdminPort)
+	adminLn, err = listenOn(ctx, c.AdminListener, "ADMIN_PORT", c.AdminPort)
 	if err != nil {
-		return nil, nil, errors.Join(err, function.Close())
+		return nil, nil, errors.Join(err, ln.Close())
 	}
-	return function, admin, nil
+	return ln, adminLn, nil
 }
 
 func listenOn(ctx context.Context, inherited net.Listener, variable string, port int) (net.Listener, error) {
@@ -110,11 +114,11 @@ func listenOn(ctx context.Context, inherited net.Listener, variable string, port
 		return inherited, nil
 	}
 	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
+	ln, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
 	if err != nil {
 		return nil, fmt.Errorf("cannot listen on the port that %s names: %w", variable, err)
 	}
-	return l, nil
+	return ln, nil
 }
 
 // server is one function that is served.
@@ -128,22 +132,23 @@ type server struct {
 }
 
 // run serves until ctx ends or a server fails, and returns after the drain.
-func (s *server) run(ctx context.Context, function, admin net.Listener) error {
+func (s *server) run(ctx context.Context, ln, adminLn net.Listener) error {
 	failed := make(chan error, 2)
-	go func() { failed <- s.admin.Serve(admin) }()
-	defer func() { _ = s.admin.Close() }() // to the end: it answers the probes
+	go func() { failed <- s.admin.Serve(adminLn) }()
+	defer func() { _ = s.admin.Close() }() // last, since it answers the probes
 
 	// Connections to the function wait in its listener until Start is done.
 	if started, err := s.start(ctx, failed); !started {
-		_ = function.Close() // nobody was served
+		_ = ln.Close() // nobody was served
+		s.sendSpans(context.Background())
 		return err
 	}
-	go func() { failed <- s.function.Serve(function) }()
+	go func() { failed <- s.function.Serve(ln) }()
 	s.readiness.set(ready)
-	s.logger.Info("serving", zap.Stringer("address", function.Addr()), zap.Stringer("admin_address", admin.Addr()))
+	s.logger.Info("serving", zap.Stringer("address", ln.Addr()), zap.Stringer("admin_address", adminLn.Addr()))
 	select {
 	case err := <-failed:
-		_ = s.function.Close() // it failed
+		s.cutOff()
 		s.sendSpans(context.Background())
 		return fmt.Errorf("cannot go on serving: %w", err)
 	case <-ctx.Done():
@@ -151,12 +156,13 @@ func (s *server) run(ctx context.Context, function, admin net.Listener) error {
 	}
 }
 
-// sendSpans sends what is recorded of traces, with what is left of the drain.
+// sendSpans sends the spans that were recorded. It takes no longer than what is
+// left of the drain.
 func (s *server) sendSpans(drain context.Context) {
-	if s.requests.Spans != nil {
-		ctx, cancel := rest(drain)
+	if s.requests.Tracer != nil {
+		ctx, cancel := afterRequests(drain)
 		defer cancel()
-		s.requests.Spans.Close(ctx)
+		s.requests.Tracer.Shutdown(ctx)
 	}
 }
 
@@ -178,12 +184,12 @@ func (s *server) drain(cause error) error {
 
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.DrainTimeout)
 	defer cancel()
-	cutOff := s.settle(ctx)
-	_ = s.function.Close() // what is left is idle, or to be cut off
+	left := s.waitForRequests(ctx)
+	s.cutOff()
 	err := s.stop(ctx)
 	s.sendSpans(ctx)
-	if cutOff > 0 {
-		err = errors.Join(fmt.Errorf("%d requests were cut off: they still ran %s after the drain began", cutOff, delay+s.config.DrainTimeout), err)
+	if left > 0 {
+		err = errors.Join(fmt.Errorf("%d requests were cut off: they still ran %s after the drain began", left, delay+s.config.DrainTimeout), err)
 	}
 	if err == nil {
 		s.logger.Info("drained")
@@ -191,18 +197,17 @@ func (s *server) drain(cause error) error {
 	return err
 }
 
-// quiet is how long no request runs before the connections that are left are
-// taken for idle. net/http waits as long for the first request of a new one.
-const quiet = 5 * time.Second
+// idleAfter is how long no request may have run for all connections to count as
+// idle. net/http waits as long for the first request of a new connection.
+const idleAfter = 5 * time.Second
 
-// settle closes the listener and then the connections as they become idle. It
-// returns how many requests still run when ctx ends, and 0 as soon as none is
-// left.
+// waitForRequests closes the listener, and connections as they become idle. It
+// returns 0 as soon as no request runs any more, or how many are left when ctx ends.
 //
 // Shutdown alone is not enough: it forgets the handlers that took over their
 // connection, and it waits without end for an HTTP/2 connection that is made
 // just when it begins and is never used.
-func (s *server) settle(ctx context.Context) (cutOff int64) {
+func (s *server) waitForRequests(ctx context.Context) (left int64) {
 	shut := make(chan struct{})
 	go func() {
 		_ = s.function.Shutdown(ctx) // fails only as ctx does
@@ -210,16 +215,36 @@ func (s *server) settle(ctx context.Context) (cutOff int64) {
 	}()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for busy := time.Now(); ; <-poll.C {
+	for lastBusy := time.Now(); ; <-poll.C {
 		running := s.requests.Running()
 		switch {
 		case ctx.Err() != nil:
 			return running
 		case running > 0:
-			busy = time.Now()
-		case closed(shut) || time.Since(busy) > quiet:
+			lastBusy = time.Now()
+		case closed(shut) || time.Since(lastBusy) > idleAfter:
 			return 0
 		}
+	}
+}
+
+// cutOffWait is how long handlers have to return after their connection was closed.
+const cutOffWait = 500 * time.Millisecond
+
+// cutOff closes all connections, idle or not. Handlers that notice return, and their
+// requests are logged as ever. Those that do not are logged here, since the process will
+// end before they do.
+func (s *server) cutOff() {
+	_ = s.function.Close() // nothing can be done if that fails
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for closed := time.Now(); s.requests.Running() > 0 && time.Since(closed) < cutOffWait; {
+		<-poll.C
+	}
+	for _, x := range s.requests.Unsettled() {
+		s.logger.Error("request cut off: its handler has not returned",
+			zap.String("http.request.method", x.Method), zap.String("url.path", x.Path),
+			zap.String("request_id", x.RequestID), zap.Duration("duration", time.Since(x.Start)))
 	}
 }
 

@@ -199,7 +199,6 @@ func probe(w http.ResponseWriter, r *http.Request) {
 		_, hijacker := w.(http.Hijacker)
 		_, readerFrom := w.(io.ReaderFrom)
 		_, stringWriter := w.(io.StringWriter)
-		_, pusher := w.(http.Pusher)
 		_, notifier := w.(interface{ CloseNotify() <-chan bool })
 		_, deadlines := w.(interface {
 			SetReadDeadline(time.Time) error
@@ -207,7 +206,7 @@ func probe(w http.ResponseWriter, r *http.Request) {
 		})
 		_, duplex := w.(interface{ EnableFullDuplex() error })
 		rc := http.NewResponseController(w)
-		_, _ = fmt.Fprintln(w, flusher, flushError, hijacker, readerFrom, stringWriter, pusher, notifier, deadlines, duplex,
+		_, _ = fmt.Fprintln(w, flusher, flushError, hijacker, readerFrom, stringWriter, notifier, deadlines, duplex,
 			rc.SetReadDeadline(time.Time{}), rc.SetWriteDeadline(time.Time{}), rc.EnableFullDuplex(), rc.Flush())
 	case "/early":
 		w.WriteHeader(http.StatusEarlyHints)
@@ -286,7 +285,9 @@ func TestWriterMethods(t *testing.T) {
 	handler := func(w http.ResponseWriter, _ *http.Request) {
 		var names []string
 		for method := range reflect.TypeOf(w).Methods() {
-			names = append(names, method.Name)
+			if method.Name != "Push" { // which ours does not have
+				names = append(names, method.Name)
+			}
 		}
 		methods <- names
 	}
@@ -439,4 +440,19 @@ func dial(t *testing.T, addr string) net.Conn {
 		t.Fatal(err)
 	}
 	return conn
+}
+
+// Trailers of a request arrive, announced or not.
+func TestRequestTrailers(t *testing.T) {
+	f := start(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, r.Trailer.Get("X-Sum"))
+	})
+	for _, announcement := range []string{"", "Trailer: X-Sum\r\n"} {
+		conn := dial(t, f.addr)
+		_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: f\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"+announcement+"\r\n1\r\nx\r\n0\r\nX-Sum: 45\r\n\r\n")
+		if got, err := io.ReadAll(conn); !strings.HasSuffix(string(got), "\r\n\r\n45") {
+			t.Errorf("with the header %q: got %q, %v", announcement, got, err)
+		}
+	}
 }

@@ -206,6 +206,33 @@ func TestOwnDeadlines(t *testing.T) {
 	}
 }
 
+// A handler that wants no deadline has none, however long its client does not read.
+func TestNoDeadline(t *testing.T) {
+	t.Parallel()
+	const size, stall = 64 << 20, 500 * time.Millisecond
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, func(c *runtime.Config) { c.StallTimeout = stall }, func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "x")
+				if err := http.NewResponseController(w).SetWriteDeadline(time.Time{}); err != nil {
+					t.Error(err)
+				}
+				_, _ = w.Write(make([]byte, size))
+			})
+			resp, err := client.Get("http://" + f.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shut(resp.Body)
+			time.Sleep(3 * stall)
+			if n, err := io.Copy(io.Discard, resp.Body); n != size+1 || err != nil {
+				t.Errorf("got %d bytes, %v, want %d", n, err, size+1)
+			}
+		})
+	}
+}
+
 // A stream that is silent for a while, because the handler has nothing to say or
 // is busy with what it has read, has not stalled.
 func TestSilenceIsNoStall(t *testing.T) {

@@ -143,6 +143,34 @@ func (test timeoutTest) check(t *testing.T, client *http.Client) {
 	}
 }
 
+// A handler that ignores the end of its context is counted until it returns, and keeps its
+// place meanwhile.
+func TestOverdueHandlersAreCounted(t *testing.T) {
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			goOn := make(chan struct{})
+			change := func(c *runtime.Config) { short(c); c.RequestConcurrency = 1 }
+			f := start(t, change, func(http.ResponseWriter, *http.Request) { <-goOn })
+			overdue := func() []string { return f.metric("goless_requests_overdue ") }
+			if n := overdue(); !slices.Equal(n, []string{"goless_requests_overdue 0"}) {
+				t.Errorf("before the first request: %q", n)
+			}
+			for _, want := range []int{http.StatusGatewayTimeout, http.StatusServiceUnavailable} {
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
+				if status, _ := do(t, client, req); status != want {
+					t.Errorf("got status %d, want %d", status, want)
+				}
+				if n := overdue(); !slices.Equal(n, []string{"goless_requests_overdue 1"}) {
+					t.Errorf("while the handler goes on: %q", n)
+				}
+			}
+			close(goOn)
+			waitFor(t, "the handler to be counted no more", func() bool { return slices.Equal(overdue(), []string{"goless_requests_overdue 0"}) })
+		})
+	}
+}
+
 // What waits in the server's buffer is no answer. A client that was cut off for it
 // would take the connection for one that had died, and ask once more.
 func TestTimeoutOfABufferedAnswer(t *testing.T) {
@@ -318,8 +346,8 @@ func TestConcurrencyLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shut(resp.Body)
-	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" {
-		t.Errorf("one too many gets %d, Retry-After %q, want 503 and 1", resp.StatusCode, resp.Header.Get("Retry-After"))
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") != "1" || resp.Header.Get("Goless-Rejected") != "concurrency" {
+		t.Errorf("one too many gets %d with %v, want 503, Retry-After 1, and that the function has rejected it", resp.StatusCode, resp.Header)
 	}
 	close(finish)
 	clients.Wait()

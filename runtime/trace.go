@@ -2,9 +2,9 @@ package runtime
 
 import (
 	"context"
+	"strings"
 
 	"goless.io/runtime/internal/exchange"
-	"goless.io/runtime/internal/trace"
 )
 
 // A SpanContext names a span as W3C Trace Context does.
@@ -14,7 +14,7 @@ type SpanContext struct {
 	// Sampled tells that the span is recorded by whoever made it.
 	Sampled bool
 	// TraceState is the header tracestate that came with the trace, "" if
-	// there was none.
+	// there was none. It is what the client sent, unchecked.
 	TraceState string
 }
 
@@ -24,7 +24,11 @@ func (c SpanContext) TraceParent() string {
 	if c.TraceID == "" {
 		return ""
 	}
-	return trace.Context(c).TraceParent()
+	flags := "00"
+	if c.Sampled {
+		flags = "01"
+	}
+	return "00-" + c.TraceID + "-" + c.SpanID + "-" + flags
 }
 
 // Span returns the span that the request of ctx runs in, and the zero
@@ -35,16 +39,14 @@ func (c SpanContext) TraceParent() string {
 // Otherwise it is the caller's, or one that was made up if there is none: a
 // span that nobody records must not come between others in their trace.
 func Span(ctx context.Context) SpanContext {
-	x := exchange.Of(ctx)
+	x := exchange.FromContext(ctx)
 	if x == nil {
 		return SpanContext{}
 	}
-	return SpanContext(spanContext(x))
-}
-
-// spanContext reads it out of the exchange, when somebody asks for it.
-func spanContext(x *exchange.Exchange) trace.Context {
-	c := trace.Parse(x.TraceParent)
-	c.TraceState = trace.State(x.TraceState)
-	return c
+	return SpanContext{
+		TraceID:    x.TraceID(),
+		SpanID:     x.SpanID(),
+		Sampled:    x.Sampled(),
+		TraceState: strings.Join(x.TraceState, ","),
+	}
 }

@@ -9,11 +9,20 @@ run() {
 }
 
 # call asks the function through its Service, which the API server forwards to,
-# so that it works from outside of any cluster.
+# so that it works from outside of any cluster. A Service may take a moment to lead
+# to a pod that has just become ready.
 call() {
 	printf '\n$ kubectl get --raw .../services/http:%s/proxy%s\n' "$1:$2" "$3"
-	kubectl get --raw "/api/v1/namespaces/default/services/http:$1:$2/proxy$3"
-	echo
+	local answer
+	for _ in $(seq 1 50); do
+		if answer=$(kubectl get --raw "/api/v1/namespaces/default/services/http:$1:$2/proxy$3" 2>&1); then
+			printf '%s\n' "$answer"
+			return
+		fi
+		sleep 0.2
+	done
+	echo "the Service does not answer after ten seconds: $answer" >&2
+	return 1
 }
 
 # progress prints what the status says, each time that it changes.
@@ -43,7 +52,7 @@ run kubectl get functions -o wide
 call sample 9000 /
 
 printf '\n==> its log, and some of its metrics, which it has without a line of code\n'
-run kubectl logs deployment/function-sample --container function --tail 2
+run kubectl logs deployment/function-sample --tail 2
 printf '\n$ kubectl get --raw .../services/http:sample:9090/proxy/metrics\n'
 kubectl get --raw /api/v1/namespaces/default/services/http:sample:9090/proxy/metrics |
 	grep -E '^(total_invocations|http_server_request_duration_seconds_(count|sum)|goless_build_info)'
@@ -52,7 +61,7 @@ cat <<TXT
 
 ==> how to go on
   ${ENV_FILE:+. $ENV_FILE    # kubectl and ko for this cluster
-  }kubectl edit function function-sample     # change the source and see it roll out
+  }kubectl edit function function-sample     # change the source, indented by spaces, and see it roll out
   kubectl get function function-sample -o yaml
   kubectl port-forward service/sample 9000  # then: curl localhost:9000
   kubectl apply -f examples/

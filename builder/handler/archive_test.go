@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"golang.org/x/mod/modfile"
 
 	"goless.io/builder/handler"
 )
@@ -39,6 +41,19 @@ func TestIsArchive(t *testing.T) {
 	}
 }
 
+func TestFormat(t *testing.T) {
+	files := []handler.File{
+		{Name: "a.go", Line: 2, Data: []byte("package p\n")},
+		{Name: "empty", Line: 4},
+		{Name: "a/picture", Line: 5, Data: []byte(strings.Repeat("\x00\xff", 100)), Encoded: true},
+		{Name: "archive", Line: 10, Data: []byte("a\n-- b --\nc"), Encoded: true},
+		{Name: "go.sum", Line: 12, Data: []byte("\xff\n")},
+	}
+	if diff := cmp.Diff(files, handler.Split("x.go", handler.Format(files)), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("Split of Format: -want +got\n%s", diff)
+	}
+}
+
 func TestSplit(t *testing.T) {
 	file := func(name string, line int, data string) handler.File {
 		return handler.File{Name: name, Line: line, Data: []byte(data)}
@@ -50,6 +65,11 @@ func TestSplit(t *testing.T) {
 		"Go":           {"package p", []handler.File{file("x.go", 1, "package p")}},
 		"LeadingFile":  {"package p\n-- a.txt --\na\nb\n-- b --\n", []handler.File{file("handler.go", 1, "package p\n"), file("a.txt", 3, "a\nb\n"), file("b", 6, "")}},
 		"LeadingBlank": {"\n \n-- ../a --\na\n-- ../a --\nb", []handler.File{file("../a", 4, "a\n"), file("../a", 6, "b\n")}},
+		"Comment":      {"Read this.\n\n-- a.go --\npackage p\n", []handler.File{file("a.go", 4, "package p\n")}},
+		"LeadingTypo":  {"pakage p\nimport \"x\"\n-- a.go --\npackage p\n", []handler.File{file("handler.go", 1, "pakage p\nimport \"x\"\n"), file("a.go", 4, "package p\n")}},
+		"LeadingProse": {"Read this.\n-- a --\n", []handler.File{file("handler.go", 1, "Read this.\n"), file("a", 3, "")}},
+		"Encoded":      {"-- base64:a/b --\nAP\n8=\n-- c --\n", []handler.File{{Name: "a/b", Line: 2, Data: []byte("\x00\xff"), Encoded: true}, file("c", 5, "")}},
+		"NotEncoded":   {"-- base64:a --\n!\n-- base64:b.go --\nAP8=\n", []handler.File{file("base64:a", 2, "!\n"), file("base64:b.go", 4, "AP8=\n")}},
 		"CRLF":         {"\uFEFF-- a --\r\na\r\n-- b --\r\n", []handler.File{file("a", 2, "a\r\n"), file("b", 4, "")}},
 	}
 	for name, c := range cases {
@@ -64,24 +84,23 @@ func TestSplit(t *testing.T) {
 func TestParseAcceptsArchives(t *testing.T) {
 	const util = "-- util/util.go --\npackage util\n"
 	cases := map[string]string{
-		"OneFile":        "-- a.go --\n" + hello,
-		"LeadingFile":    hello + "-- b.go --\npackage handlers\n",
-		"CRLF":           strings.ReplaceAll(hello+moduleFile+util, "\n", "\r\n"),
-		"OwnPackage":     strings.Replace(hello, "import", "import _ \"example.com/hello/util\"\nimport", 1) + moduleFile + util,
-		"NoDot":          strings.Replace(hello, "import", "import _ \"hello/internal/util\"\nimport", 1) + "-- go.mod --\nmodule hello\n-- internal/util/util.go --\npackage util\n",
-		"Required":       strings.Replace(hello, "import", "import _ \"example.com/x/v2/y/z\"\nimport", 1) + moduleFile + "require example.com/x/v2 v2.0.1\nreplace example.com/x/v2 => example.com/y/v2 v2.0.2\n-- go.sum --\n",
-		"RequiredBelow":  strings.Replace(hello, "import", "import _ \"example.com/hello/sub/y\"\nimport", 1) + moduleFile + "require example.com/hello/sub v0.1.0\n",
-		"Toolchain":      hello + moduleFile + "toolchain go1.99.0\n",
-		"Vendored":       hello + moduleFile + "require example.com/x v1.0.0\n-- vendor/modules.txt --\n# example.com/x v1.0.0\n-- vendor/example.com/x/x.go --\n//line x:1\npackage main; syntax error\n-- vendor/example.com/x/x.s --\nTEXT\n",
-		"Tests":          hello + "-- a_test.go --\npackage handlers_test\nfunc Handler() {}\n-- b_test.go --\nno Go at all\n",
-		"Ignored":        hello + "-- testdata/a.go --\nx\n-- _a.go --\nx\n-- .a/a.go --\nx\n-- _b/b.s --\nx\n",
-		"Documentation":  hello + "-- doc.go --\npackage documentation\n",
-		"Assets":         hello + "-- static/prog.c --\nint main;\n-- static/x.h --\n",
-		"OtherSystem":    hello + "-- a_windows.go --\npackage handlers\nimport \"C\"\nfunc Handler(){}\n-- b.go --\n//go:build darwin\n\npackage main\n-- c.go --\n// +build ignore\n\npackage main\n",
-		"EachMachine":    hello + "-- a_amd64.go --\npackage handlers\nfunc f() {}\n-- a_linux_arm64.go --\npackage handlers\nfunc f() {}\n",
-		"Main":           hello + moduleFile + "-- cmd/x/main.go --\npackage main\nfunc main() {}\nfunc init() {}\nfunc init() {}\n",
-		"OtherPackage":   hello + moduleFile + "-- util/a.go --\npackage util\nfunc Start() {}\nvar Handler int\n",
-		"AliasElsewhere": "-- a.go --\npackage p\nfunc Handler(w W, r *R) {}\n-- b.go --\npackage p\nimport web \"net/http\"\ntype (\n\tW = web.ResponseWriter\n\tR = web.Request\n)\n",
+		"OneFile":       "-- a.go --\n" + hello,
+		"LeadingFile":   hello + "-- b.go --\npackage handlers\n",
+		"CRLF":          strings.ReplaceAll(hello+moduleFile+util, "\n", "\r\n"),
+		"OwnPackage":    strings.Replace(hello, "import", "import _ \"example.com/hello/util\"\nimport", 1) + moduleFile + util,
+		"NoDot":         strings.Replace(hello, "import", "import _ \"hello/internal/util\"\nimport", 1) + "-- go.mod --\nmodule hello\n-- internal/util/util.go --\npackage util\n",
+		"Required":      strings.Replace(hello, "import", "import _ \"example.com/x/v2/y/z\"\nimport", 1) + moduleFile + "require example.com/x/v2 v2.0.1\nreplace example.com/x/v2 => example.com/y/v2 v2.0.2\n-- go.sum --\n",
+		"RequiredBelow": strings.Replace(hello, "import", "import _ \"example.com/hello/sub/y\"\nimport", 1) + moduleFile + "require example.com/hello/sub v0.1.0\n",
+		"Toolchain":     hello + moduleFile + "toolchain go1.99.0\n",
+		"Vendored":      hello + moduleFile + "require example.com/x v1.0.0\n-- vendor/modules.txt --\n# example.com/x v1.0.0\n## explicit\n-- vendor/example.com/x/x.go --\n//line x:1\npackage main; syntax error\n-- vendor/example.com/x/x.s --\nTEXT\n",
+		"Tests":         hello + "-- a_test.go --\npackage handlers_test\nfunc Handler() {}\n-- b_test.go --\nno Go at all\n",
+		"Ignored":       hello + "-- testdata/a.go --\nx\n-- _a.go --\nx\n-- .a/a.go --\nx\n-- _b/b.s --\nx\n",
+		"Documentation": hello + "-- doc.go --\npackage documentation\n",
+		"Assets":        hello + "-- static/prog.c --\nint main;\n-- static/x.h --\n",
+		"OtherSystem":   hello + "-- a_windows.go --\npackage handlers\nimport \"C\"\nfunc Handler(){}\n-- b.go --\n//go:build darwin\n\npackage main\n-- c.go --\n// +build ignore\n\npackage main\n",
+		"EachMachine":   hello + "-- a_amd64.go --\npackage handlers\nfunc f() {}\n-- a_linux_arm64.go --\npackage handlers\nfunc f() {}\n",
+		"Main":          hello + moduleFile + "-- cmd/x/main.go --\npackage main\nfunc main() {}\nfunc init() {}\nfunc init() {}\n",
+		"OtherPackage":  hello + moduleFile + "-- util/a.go --\npackage util\nfunc Start() {}\nvar Handler int\n",
 		"Embed": hello + `-- a.go --
 package handlers
 import _ "embed"
@@ -100,6 +119,34 @@ var x string
 		t.Run(name, func(t *testing.T) {
 			if _, err := handler.Parse("handler.go", []byte(src)); err != nil {
 				t.Errorf("Parse: %v", err)
+			}
+		})
+	}
+}
+
+// The handler's package is at the top, or the one of the module that has one.
+func TestParseFindsTheHandler(t *testing.T) {
+	const util, start = "-- util/a.go --\npackage util\n", "func Start(context.Context) error { return nil }\n"
+	below := "-- web/api/a.go --\n" + strings.Replace(hello, "import", "import \"context\"\nimport", 1) + start
+	importing := strings.Replace(below, "import", "import _ \"example.com/hello/util\"\nimport _ \"example.com/hello\"\nimport", 1)
+	cases := map[string]struct{ src, dir, hooks string }{
+		"File":        {hello, ".", "[]"},
+		"Top":         {"-- a.go --\n" + hello + moduleFile + below, ".", "[]"},
+		"Below":       {moduleFile + below, "web/api", "[Start]"},
+		"BelowMain":   {"-- main.go --\npackage main\nfunc main() {}\n" + moduleFile + below, "web/api", "[Start]"},
+		"BelowNoTop":  {"-- a.go --\npackage p\n" + moduleFile + util + importing, "web/api", "[Start]"},
+		"OtherMain":   {moduleFile + below + "-- cmd/a.go --\n" + strings.Replace(hello, "package handlers", "package main", 1), "web/api", "[Start]"},
+		"OtherKind":   {moduleFile + below + "-- a/a.go --\npackage a\nfunc Handler() {}\n", "web/api", "[Start]"},
+		"OwnHandlers": {moduleFile + importing + "-- util/a.go --\n" + hello + "-- a.go --\npackage p\n", "web/api", "[Start]"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			h, err := handler.Parse("handler.go", []byte(c.src))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if hooks := fmt.Sprint(h.Hooks); h.Dir != c.dir || hooks != c.hooks {
+				t.Errorf("got %s %s, want %s %s", h.Dir, hooks, c.dir, c.hooks)
 			}
 		})
 	}
@@ -135,13 +182,20 @@ package util
 
 import "syscall"
 -- vendor/modules.txt --
+# example.com/x v1.0.0
+## explicit
 `
 	got, err := handler.Parse("handler.go", []byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &handler.Handler{
+	mod, err := modfile.Parse("go.mod", []byte("module example.com/hello\n\nrequire example.com/x v1.0.0\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &handler.Source{
 		Package: "p",
+		Dir:     ".",
 		Files:   handler.Split("handler.go", []byte(src)),
 		Imports: []handler.Import{
 			{File: "b.go", Path: "context", Line: 4, Column: 2},
@@ -149,10 +203,13 @@ import "syscall"
 			{File: "b.go", Path: "example.com/hello/util", Line: 7, Column: 2},
 			{File: "util/util.go", Path: "example.com/x", Line: 3, Column: 10},
 		},
-		Hooks:  []string{"Stop"},
-		Module: &handler.Module{Path: "example.com/hello", Requires: true, Vendored: true},
+		Hooks: []string{"Stop"},
+		GoMod: mod,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if !got.Vendored() {
+		t.Error("the modules in vendor are not found")
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(modfile.Line{}, modfile.Require{})); diff != "" {
 		t.Errorf("Parse: -want +got\n%s", diff)
 	}
 }
@@ -179,23 +236,28 @@ func TestParseRejectsArchives(t *testing.T) {
 		"Workspace":       {hello + "-- go.work --\n", "go.work:1:1: a function is one module and no workspace, remove go.work"},
 		"NestedMod":       {hello + "-- a/go.mod --\n", "a/go.mod:1:1: a function is one module, remove this go.mod"},
 		"NUL":             {hello + "-- a --\nb\x00\n", "a:1:2: the source holds a NUL character, remove it"},
-		"NoGo":            {"-- a --\n-- b --\n", "a:1:1: no Go file at the top of the archive is built, add handler.go with func Handler(http.ResponseWriter, *http.Request)"},
-		"OnlyBelow":       {moduleFile + "-- src/a.go --\n" + hello, "src/a.go:5:1: Handler must be in the package at the top of the archive, move it there"},
-		"OnlyTests":       {"-- a_test.go --\n" + hello, "a_test.go:1:1: no Go file at the top of the archive is built, add handler.go with func Handler(http.ResponseWriter, *http.Request)"},
+		"NoGo":            {"-- a --\n-- b --\n", "a:1:1: no Go file at the top is built, add handler.go with func Handler(http.ResponseWriter, *http.Request)"},
+		"OnlyBelow":       {"-- src/a.go --\n" + hello, "src/a.go:1:9: a package in a directory of its own needs a go.mod, add one with the line: module example.com/function\nsrc/a.go:5:1: Handler must be in the package at the top of the archive, move it there"},
+		"TwoBelow":        {moduleFile + "-- a/a.go --\n" + hello + "-- b/b.go --\n" + hello, "b/b.go:5:1: Handler is also in a, and a Function has one: name the directory of its package, or leave the other out"},
+		"BelowSignature":  {moduleFile + "-- a/a.go --\npackage a\nfunc Handler() {}\n", "a/a.go:2:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)"},
+		"BelowMain":       {moduleFile + "-- a/a.go --\n" + strings.Replace(hello, "package handlers", "package main", 1), "a/a.go:1:9: package main cannot be imported, use another name: package handlers"},
+		"BelowImported":   {moduleFile + "-- a.go --\npackage p\nimport _ \"example.com/hello/a\"\n-- a/a.go --\n" + hello, "a/a.go:5:1: Handler must be in the package at the top of the archive, or in one that no other package imports: move it there"},
+		"NoneBelow":       {"-- a/a.go --\npackage a\n" + moduleFile, "a/a.go:1:1: no package declares Handler, add: func Handler(http.ResponseWriter, *http.Request)"},
+		"OnlyTests":       {"-- a_test.go --\n" + hello, "a_test.go:1:1: no Go file at the top is built, add handler.go with func Handler(http.ResponseWriter, *http.Request)"},
 		"NotBuilt":        {"-- a.go --\npackage p\n-- b_windows.go --\n" + hello, "b_windows.go:5:1: Handler is in a file that is not built, because of its name or a build constraint: functions are built for linux, on amd64 and arm64"},
 		"OneMachine":      {"-- a.go --\npackage handlers\n-- b_amd64.go --\n" + hello, "b_amd64.go:5:1: Handler is in a file that is not built, because of its name or a build constraint: functions are built for linux, on amd64 and arm64"},
 		"OneHook":         {hello + "-- b_arm64.go --\npackage handlers\nimport \"context\"\nfunc Stop(context.Context) error { return nil }\n", "handler.go:1:1: Start, Stop and Ready are not the same everywhere: amd64 has [], arm64 has [Stop]"},
 		"Packages":        {hello + "-- b.go --\npackage other\n-- c_test.go --\npackage third\n", "b.go:1:9: package other is not the package of handler.go:1:9, which is handlers: use one name in a directory"},
 		"NoModule":        {hello + "-- util/a.go --\npackage util\n-- util/b.go --\npackage util\n", "util/a.go:1:9: a package in a directory of its own needs a go.mod, add one with the line: module example.com/function"},
-		"Duplicates":      {hello + "-- b.go --\npackage handlers\nfunc Handler() {}\nfunc f() {}\n-- c.go --\npackage handlers\nvar a, f = 1, 2\n", "b.go:2:1: Handler is declared twice, the first is at handler.go:5:1\nb.go:2:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)\nc.go:2:8: f is declared twice, the first is at b.go:3:1"},
 		"Syntax":          {hello + moduleFile + "-- util/a.go --\npackage util\n\nfunc {\n-- b.go --\npackage handlers; import \"C\"\n", "util/a.go:3:6: expected 'IDENT', found '{'\nb.go:1:26: cannot import \"C\": functions are built without cgo"},
-		"SyntaxElsewhere": {noPackage + "-- x_windows.go --\npackage", "x_windows.go:2:1: expected 'IDENT', found 'EOF'"},
+		"SyntaxElsewhere": {noPackage + "-- x_windows.go --\npackage", "x_windows.go:1:8: expected 'IDENT', found 'EOF'"},
 		"EmptyGo":         {hello + "-- b.go --\n", "b.go:1:1: expected 'package', found 'EOF'"},
 		"NoPackage":       {strings.Replace(hello, "import", "import \"example.com/hello/util\"\nimport", 1) + moduleFile + "-- util/x_test.go --\n", `handler.go:3:8: cannot import "example.com/hello/util": the source has no package in util`},
+		"OtherModule":     {strings.Replace(hello, "import", "import \"example.com/other/util\"\nimport", 1) + moduleFile + "-- util/util.go --\npackage util\n", `handler.go:3:8: cannot import "example.com/other/util": go.mod requires no module that has it, to add one run: builder tidy FILE; for the package in util write example.com/hello/util`},
+		"NoModuleNamed":   {strings.Replace(hello, "import", "import \"example.com/hello/util\"\nimport", 1) + "-- util/util.go --\npackage util\n", `handler.go:3:8: cannot import "example.com/hello/util": there is no go.mod, for the package in util add one with the line: module example.com/hello` + "\nutil/util.go:1:9: a package in a directory of its own needs a go.mod, add one with the line: module example.com/function"},
 		"NotRequired":     {strings.Replace(hello, "import", "import \"example.com/x\"\nimport", 1) + moduleFile, `handler.go:3:8: cannot import "example.com/x": go.mod requires no module that has it, to add one run: builder tidy FILE`},
 		"Internal":        {strings.Replace(hello, "import", "import \"internal/abi\"\nimport", 1) + moduleFile, `handler.go:3:8: cannot import "internal/abi": it is internal to the Go distribution`},
-		"Embed":           {hello + "//go:embed a.txt b/* ../c c .\n//go:embed \"a\n//go:embed d all:d [\n-- a --\n-- d/.x --\n", "handler.go:8:12: cannot embed a.txt: no file of the source matches, add it or mend the pattern\nhandler.go:8:18: cannot embed b/*: no file of the source matches, add it or mend the pattern\nhandler.go:8:22: cannot embed ../c: write a path inside of the file's directory, without . and ..\nhandler.go:8:27: cannot embed c: no file of the source matches, add it or mend the pattern\nhandler.go:8:29: cannot embed .: write a path inside of the file's directory, without . and ..\nhandler.go:9:1: the pattern of //go:embed cannot be read, mend it: invalid quoted string in //go:embed: \"a\nhandler.go:10:12: cannot embed d: the files of d are all hidden, write all:d\nhandler.go:10:20: cannot embed [: write a path inside of the file's directory, without . and .."},
-		"EmbedAbove":      {hello + moduleFile + "-- util/a.go --\npackage util\n//go:embed b.txt\nvar x string\n-- b.txt --\n", "util/a.go:2:12: cannot embed b.txt: no file of the source matches, add it or mend the pattern"},
+		"Embed":           {hello + "//go:embed ../c b/* .\n//go:embed \"a\n//go:embed all:d all:../d [\n-- a --\n", "handler.go:8:12: cannot embed ../c: write a path inside of the file's directory, without . and ..\nhandler.go:8:21: cannot embed .: write a path inside of the file's directory, without . and ..\nhandler.go:9:1: the pattern of //go:embed cannot be read, mend it: invalid quoted string in //go:embed: \"a\nhandler.go:10:18: cannot embed all:../d: write a path inside of the file's directory, without . and ..\nhandler.go:10:27: cannot embed [: write a path inside of the file's directory, without . and .."},
 		"Directives":      {hello + "-- b.go --\npackage handlers\n//line a.go:1\n//go:linkname a b\n", "b.go:2:1: line directives are not allowed, remove it: errors are shown where they are\nb.go:3:1: //go:linkname is not allowed, remove it"},
 	}
 	for name, c := range cases {
@@ -216,11 +278,11 @@ func TestParseRejectsModules(t *testing.T) {
 		"Empty":       {"", "go.mod:1:1: go.mod does not name the module, add the line: module example.com/function"},
 		"Syntax":      {"module x.y/z\n\nrequire (\n", "go.mod:4:1: syntax error (unterminated block started at go.mod:3:1)"},
 		"Unknown":     {"module x.y/z\nrequires a.b/c v1.0.0\n", "go.mod:2:1: unknown directive: requires"},
-		"Version":     {"module x.y/z\nrequire (\n\ta.b/c latest\n)\n", `go.mod:3:2: require a.b/c: version "latest" invalid: must be of the form v1.2.3`},
+		"Version":     {"module x.y/z\nrequire (\n\ta.b/c latest\n)\n", `go.mod:3:2: require a.b/c: version "latest" invalid: must be of the form v1.2.3; to have a version chosen, remove the line and run: builder tidy FILE`},
 		"Go":          {"module x.y/z\ngo 1.28\n", "go.mod:2:1: go 1.28 is newer than what compiles functions, go1.27.4: write go 1.27.0 or older"},
 		"GoPatch":     {"module x.y/z\ngo 1.27.5\n", "go.mod:2:1: go 1.27.5 is newer than what compiles functions, go1.27.4: write go 1.27.0 or older"},
 		"GoNumber":    {"module x.y/z\ngo one\n", "go.mod:2:1: invalid go version 'one': must match format 1.23.0"},
-		"Replace":     {"module x.y/z\nreplace a.b/c => ../c\nreplace a.b/d v1.0.0 => /etc\n", "go.mod:2:1: cannot replace a.b/c by a directory: there is none but the archive, replace it by a version or vendor it\ngo.mod:3:1: cannot replace a.b/d by a directory: there is none but the archive, replace it by a version or vendor it"},
+		"Replace":     {"module x.y/z\nreplace a.b/c => ../c\nreplace a.b/d v1.0.0 => /etc\n", "go.mod:2:1: cannot replace a.b/c by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version\ngo.mod:3:1: cannot replace a.b/d by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version"},
 		"ReplaceOurs": {"module x.y/z\nreplace goless.io/runtime => a.b/c v1.0.0\n", "go.mod:2:1: cannot replace goless.io/runtime: it is the program around the function, remove the line"},
 		"Ours":        {"module goless.io/function\n", "go.mod:1:1: module path goless.io/function is the program's around the function, use another such as example.com/function"},
 		"Standard":    {"module net/http\n", "go.mod:1:1: module path net/http is reserved for Go itself, use another such as example.com/function"},

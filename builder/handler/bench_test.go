@@ -53,7 +53,6 @@ func hostile() map[string]string {
 		"functions":       "package p\n" + fill("func a(){}\n"),
 		"handlers":        "package p\nimport . \"net/http\"\n" + fill("func Handler(ResponseWriter,*Request){}\n"),
 		"methods":         hello + "type T int\n" + fill("func(T)a(){}\n"),
-		"aliases":         "package p\nimport . \"net/http\"\n" + aliases(4000) + strings.Repeat("func b(a0, a1) {}\n", 8000),
 		"characters":      hello + "//" + fill("\U0001F600"),
 		"strings":         hello + "var x = `" + fill("\U0001F600") + "`",
 		"imports":         "package p\n" + fill("import \"a\"\n"),
@@ -82,15 +81,6 @@ func hostile() map[string]string {
 		"mod-comments":    archive + mod + fill("// a\n"),
 		"mod-brackets":    archive + mod + fill("retract [\n"),
 	}
-}
-
-// aliases returns a chain of types of which only the last is another.
-func aliases(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "type a%d = a%d\n", i, i+1)
-	}
-	return b.String()
 }
 
 func goFiles(n int) string {

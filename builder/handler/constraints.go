@@ -32,7 +32,7 @@ var everywhere = [len(architectures)]bool{true, true}
 
 // checkConstraints fills in where f is built, by its name and by what stands
 // above its package clause. In an archive, a file may be for another platform.
-func (s *source) checkConstraints(f *file) {
+func (c *checker) checkConstraints(f *file) {
 	for i, arch := range architectures {
 		platform := build.Context{
 			GOOS: "linux", GOARCH: arch, Compiler: "gc", ReleaseTags: releases,
@@ -41,15 +41,15 @@ func (s *source) checkConstraints(f *file) {
 		match, err := platform.MatchFile(root, f.base)
 		if err != nil {
 			_, reason, _ := strings.Cut(err.Error(), f.base+": ")
-			s.report(f, constraint(f.syntax), "the build constraint cannot be read, mend it: "+reason)
+			c.report(f, constraint(f.syntax), "the build constraint cannot be read, mend it: "+reason)
 			f.builds = everywhere
 			return
 		}
-		neverCompiled := s.archive && f.syntax.Name.Name == "documentation"
+		neverCompiled := c.archive && f.syntax.Name.Name == "documentation"
 		f.builds[i] = match && !neverCompiled
 	}
-	if i := slices.Index(f.builds[:], false); i >= 0 && !s.archive {
-		s.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source, remove it: functions are built for linux/%s with %s and without cgo", architectures[i], version.Lang(GoVersion)))
+	if i := slices.Index(f.builds[:], false); i >= 0 && !c.archive {
+		c.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source, remove it: functions are built for linux/%s with %s and without cgo", architectures[i], version.Lang(GoVersion)))
 		f.builds = everywhere
 	}
 }

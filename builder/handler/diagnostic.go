@@ -40,6 +40,12 @@ func NewDiagnostic(file string, line, column int, message string) Diagnostic {
 	return Diagnostic{File: printable(file), Line: line, Column: column, Message: printable(message)}
 }
 
+// Compare orders diagnostics by file, place and message. It returns what cmp.Compare
+// does.
+func (d Diagnostic) Compare(other Diagnostic) int {
+	return cmp.Or(cmp.Compare(d.File, other.File), cmp.Compare(d.Line, other.Line), cmp.Compare(d.Column, other.Column), cmp.Compare(d.Message, other.Message))
+}
+
 // String renders d as compilers do: file:line:column: message.
 func (d Diagnostic) String() string {
 	if d.Column == 0 {
@@ -48,14 +54,32 @@ func (d Diagnostic) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", d.File, d.Line, d.Column, d.Message)
 }
 
-// Error says that a source is not a Function, and why. Its author has to act;
-// trying again does not help.
+// Error says what is wrong with a source. Its author has to act; trying again does
+// not help.
 type Error struct {
-	// Diagnostics are sorted by place. There is at least one and at most ten.
+	// Diagnostics has at least one element. Those of Parse are sorted by place, and
+	// there are at most ten.
 	Diagnostics []Diagnostic
 
 	// Omitted counts the diagnostics that were left out.
 	Omitted int
+
+	// Compiled means that the source is a Function, and that the compiler or the go
+	// command has found the mistakes.
+	Compiled bool
+
+	// Signatures means that nothing is wrong but the signatures of functions that the runtime
+	// calls, so that a compiler can look for more.
+	Signatures bool
+}
+
+// Summary returns the first diagnostic and the number of the others.
+func (e *Error) Summary() string {
+	first := e.Diagnostics[0].String()
+	if more := len(e.Diagnostics) - 1 + e.Omitted; more > 0 {
+		return fmt.Sprintf("%s (and %d more)", first, more)
+	}
+	return first
 }
 
 // Error renders one diagnostic a line.
@@ -76,6 +100,7 @@ type finding struct {
 	file         *file
 	line, column int
 	message      string
+	isSignature  bool
 }
 
 // newError returns nil, and not a nil *Error, when there is nothing to say.
@@ -86,9 +111,10 @@ func newError(all []finding) error {
 	slices.SortStableFunc(all, func(a, b finding) int {
 		return cmp.Or(cmp.Compare(a.file.order, b.file.order), cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
 	})
-	all = slices.Compact(all) // what is wrong on each architecture
+	// Drop errors repeated for each architecture.
+	all = slices.Compact(all)
 	kept := min(len(all), maxDiagnostics)
-	e := &Error{Omitted: len(all) - kept}
+	e := &Error{Omitted: len(all) - kept, Signatures: !slices.ContainsFunc(all, func(f finding) bool { return !f.isSignature })}
 	for _, f := range all[:kept] {
 		e.Diagnostics = append(e.Diagnostics, NewDiagnostic(f.file.Name, f.line, f.column, f.message))
 	}

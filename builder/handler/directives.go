@@ -14,15 +14,15 @@ var directives = []struct{ prefix, message string }{
 }
 
 // checkDirectives rejects comments that are instructions to the toolchain.
-func (s *source) checkDirectives(f *file) {
+func (c *checker) checkDirectives(f *file) {
 	for comment := range comments(f.syntax) {
 		if isLineDirective(comment.Text) {
-			s.report(f, comment.Pos(), "line directives are not allowed, remove it: errors are shown where they are")
+			c.report(f, comment.Pos(), "line directives are not allowed, remove it: errors are shown where they are")
 		}
 		for _, d := range directives {
 			rest, ok := strings.CutPrefix(comment.Text, d.prefix)
 			if ok && (rest == "" || strings.ContainsAny(rest[:1], " \t") || strings.HasSuffix(d.prefix, "_")) {
-				s.report(f, comment.Pos(), d.message)
+				c.report(f, comment.Pos(), d.message)
 			}
 		}
 	}

@@ -33,11 +33,11 @@ func hookShape(name string) shape {
 	}
 }
 
-// checkRoot looks for what the runtime calls in the root package, which is nil
-// when no file belongs to it.
-func (s *source) checkRoot(p *pkg, arch int) {
+// checkRoot looks for what the runtime calls in the handler's package, which is
+// nil when no file belongs to it.
+func (c *checker) checkRoot(p *pkg, arch int) {
 	if p == nil {
-		s.reportNoRoot()
+		c.reportNoRoot()
 		return
 	}
 	p.declare()
@@ -50,36 +50,37 @@ func (s *source) checkRoot(p *pkg, arch int) {
 			switch {
 			case name.Name == handlerShape.name && isFunc:
 				found = true
-				s.checkFunc(p, f, fn, handlerShape, "")
+				c.checkFunc(p, f, fn, handlerShape, "")
 			case name.Name == handlerShape.name:
 				found = true
-				s.report(f, name.Pos(), fmt.Sprintf("Handler is declared with %s, must be a function: %s", decl.(*ast.GenDecl).Tok, Signature))
+				c.report(f, name.Pos(), fmt.Sprintf("Handler is declared with %s, must be a function: %s", decl.(*ast.GenDecl).Tok, Signature))
 			case hook >= 0 && isFunc:
 				hooks[name.Name] = true
-				s.checkFunc(p, f, fn, hookShapes[hook], ", or use another name")
+				c.checkFunc(p, f, fn, hookShapes[hook], ", or use another name")
 			}
 		}
 	}
 	if !found {
-		s.reportMissing(p)
+		c.reportMissing(p)
 	}
 	for _, h := range hookShapes {
 		if hooks[h.name] {
-			s.hooks[arch] = append(s.hooks[arch], h.name)
+			c.hooks[arch] = append(c.hooks[arch], h.name)
 		}
 	}
 }
 
-func (s *source) checkFunc(p *pkg, f *file, fn *ast.FuncDecl, want shape, or string) {
+func (c *checker) checkFunc(p *pkg, f *file, fn *ast.FuncDecl, want shape, or string) {
 	switch {
 	case fn.Type.TypeParams != nil:
-		s.report(f, fn.Pos(), fmt.Sprintf("%s must not have type parameters, must be: %s%s", want.name, want.signature, or))
+		c.report(f, fn.Pos(), fmt.Sprintf("%s must not have type parameters, must be: %s%s", want.name, want.signature, or))
 	case !p.matches(f, fn, want) && p.matches(imported(f, want.needs), fn, want):
-		s.report(f, fn.Pos(), fmt.Sprintf("%s needs the package %s, add: import %q", want.name, shortName(want.needs), want.needs))
+		c.report(f, fn.Pos(), fmt.Sprintf("%s needs the package %s, add: import %q", want.name, shortName(want.needs), want.needs))
 	case !p.matches(f, fn, want):
-		s.report(f, fn.Pos(), fmt.Sprintf("wrong signature for %s, must be: %s%s", want.name, want.signature, or))
+		c.report(f, fn.Pos(), fmt.Sprintf("wrong signature for %s, must be: %s%s", want.name, want.signature, or))
+		c.findings[len(c.findings)-1].isSignature = true
 	case fn.Body == nil:
-		s.report(f, fn.Pos(), want.name+" has no body, add one in braces")
+		c.report(f, fn.Pos(), want.name+" has no body, add one in braces")
 	}
 }
 
@@ -96,40 +97,42 @@ func (p *pkg) matches(f *file, fn *ast.FuncDecl, want shape) bool {
 // reportMissing points at what was probably meant: a method of that name, the
 // first function that would be right under another name, or a file that is not
 // built.
-func (s *source) reportMissing(p *pkg) {
+func (c *checker) reportMissing(p *pkg) {
 	for _, f := range p.files {
 		for _, decl := range f.syntax.Decls {
 			fn, ok := decl.(*ast.FuncDecl)
 			switch {
 			case !ok:
 			case fn.Recv != nil && fn.Name.Name == handlerShape.name:
-				s.report(f, fn.Pos(), "Handler is a method, must be a function: "+Signature)
+				c.report(f, fn.Pos(), "Handler is a method, must be a function: "+Signature)
 				return
 			case fn.Recv == nil && fn.Type.TypeParams == nil && p.matches(f, fn, handlerShape):
-				s.report(f, fn.Pos(), fmt.Sprintf("there is no Handler, rename %s to Handler", fn.Name.Name))
+				c.report(f, fn.Pos(), fmt.Sprintf("there is no Handler, rename %s to Handler", fn.Name.Name))
 				return
 			}
 		}
 	}
-	if s.reportElsewhere() {
+	if c.reportElsewhere() {
 		return
 	}
 	first := p.files[0]
-	s.report(first, first.syntax.Name.Pos(), "there is no Handler, add: "+Signature)
+	c.report(first, first.syntax.Name.Pos(), "there is no Handler, add: "+Signature)
 }
 
-// reportElsewhere reports a Handler in a file that does not belong to the root
+// reportElsewhere reports a Handler in a file that does not belong to the handler's
 // package, if there is one.
-func (s *source) reportElsewhere() bool {
-	for _, f := range s.files {
+func (c *checker) reportElsewhere() bool {
+	for _, f := range c.files {
 		fn := f.handler()
 		switch {
 		case fn == nil:
 			continue
-		case f.dir != root:
-			s.report(f, fn.Pos(), "Handler must be in the package at the top of the archive, move it there")
+		case f.dir != c.dir && f.built() && c.mod != nil:
+			c.report(f, fn.Pos(), "Handler must be in the package at the top of the archive, or in one that no other package imports: move it there")
+		case f.dir != c.dir && f.built():
+			c.report(f, fn.Pos(), "Handler must be in the package at the top of the archive, move it there")
 		default:
-			s.report(f, fn.Pos(), "Handler is in a file that is not built, because of its name or a build constraint: functions are built for linux, on "+strings.Join(architectures[:], " and "))
+			c.report(f, fn.Pos(), "Handler is in a file that is not built, because of its name or a build constraint: functions are built for linux, on "+strings.Join(architectures[:], " and "))
 		}
 		return true
 	}
@@ -149,9 +152,14 @@ func (f *file) handler() ast.Decl {
 	return nil
 }
 
-// reportNoRoot says that nothing is compiled at the top of the archive.
-func (s *source) reportNoRoot() {
-	if !s.reportElsewhere() {
-		s.reportAt(s.files[0], 0, "no Go file at the top of the archive is built, add handler.go with "+Signature)
+// reportNoRoot says that no package can be the handler's, at the first Go file.
+func (c *checker) reportNoRoot() {
+	first := max(0, slices.IndexFunc(c.files, func(f *file) bool { return strings.HasSuffix(f.base, ".go") }))
+	switch {
+	case c.reportElsewhere():
+	case len(c.goDirs) > 0 && c.mod != nil:
+		c.reportAt(c.files[first], 0, "no package declares Handler, add: "+Signature)
+	default:
+		c.reportAt(c.files[first], 0, "no Go file at the top is built, add handler.go with "+Signature)
 	}
 }

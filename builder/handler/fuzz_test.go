@@ -19,7 +19,7 @@ import (
 
 // FuzzParse holds the promises of Parse: it returns whatever the source is, with
 // diagnostics that are safe to show and places that exist, and what it accepts is
-// a Handler that a program can be written around, and that survives the
+// a Source that a program can be written around, and that survives the
 // formatting that an editor does.
 func FuzzParse(f *testing.F) {
 	f.Add(hello)
@@ -32,6 +32,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(hello + "-- ../a --\n-- a\\b --\n-- x.s --\n-- go.work --\n-- A --\n-- a/b --\n")
 	f.Add("-- a.go --\npackage p\n//go:embed a/* all:b \"c d\"\nvar x string\n-- a/.b --\n-- b/_c --\n-- c d --\n")
 	f.Add("-- go.mod --\nreplace a => ../b\nretract [v1.0.0,\n-- vendor/modules.txt --\n")
+	f.Add("Text.\n" + "-- a.go --\n" + hello + "-- base64:a/b --\nAP\n8=\n-- base64:c --\n?\n-- base64:vendor/modules.txt --\nAP8=\n")
 	f.Fuzz(func(t *testing.T, src string) {
 		h, err := handler.Parse("handler.go", []byte(src))
 		if rejected, ok := errors.AsType[*handler.Error](err); ok {
@@ -70,7 +71,7 @@ func checkDiagnostics(t *testing.T, rejected *handler.Error, src []byte) {
 	}
 }
 
-func checkProgram(t *testing.T, h *handler.Handler) {
+func checkProgram(t *testing.T, h *handler.Source) {
 	t.Helper()
 	dir := t.TempDir()
 	if _, err := program.Write(dir, h); err != nil {
@@ -87,7 +88,7 @@ func checkProgram(t *testing.T, h *handler.Handler) {
 	}
 }
 
-func checkFormatted(t *testing.T, h *handler.Handler, src string) {
+func checkFormatted(t *testing.T, h *handler.Source, src string) {
 	t.Helper()
 	formatted, err := format.Source([]byte(strings.TrimPrefix(src, "\uFEFF")))
 	if err != nil && strings.Contains(err.Error(), "method must have no type parameters") {

@@ -5,11 +5,19 @@
 // to know of file systems, compilers and Kubernetes.
 //
 // A source is one Go file, or a txtar archive of a package and what it needs:
-// more packages, files to embed, tests, go.mod and go.sum. What the parser cannot
+// more packages, files to embed, tests, go.mod and go.sum. The name of a file to embed that is
+// no text has base64: before it, and so is the content. The handler is in the
+// package at the top, or else in the one package of the module that has one. What the parser cannot
 // see, the compiler reports later. The unsafe package is allowed, because it
 // takes nothing from anybody: a function runs alone in its container, and the
 // compiler does not execute what it compiles.
 package handler
+
+import (
+	"slices"
+
+	"golang.org/x/mod/modfile"
+)
 
 const (
 	// Filename is the name that the source of a Function has wherever it is a
@@ -31,10 +39,14 @@ const (
 	MaxFiles = 1000
 )
 
-// Handler describes the source of a Function that can be built.
-type Handler struct {
-	// Package is the name in the package clause of the root package.
+// Source describes the source of a Function that can be built.
+type Source struct {
+	// Package is the name in the package clause of the handler's package.
 	Package string
+
+	// Dir is the directory of the handler's package, with slashes: "." for the
+	// top of the source.
+	Dir string
 
 	// Files are all files, in the order of the source.
 	Files []File
@@ -43,12 +55,18 @@ type Handler struct {
 	// source. Tests and vendored packages are not among them.
 	Imports []Import
 
-	// Hooks are the functions of the root package that the runtime calls beside
+	// Hooks are the functions of the handler's package that the runtime calls beside
 	// Handler: those of Start, Stop and Ready that it declares, in this order.
 	Hooks []string
 
-	// Module says what the go.mod does, nil without one.
-	Module *Module
+	// GoMod is the content of the go.mod, nil without one. It is not to be changed.
+	GoMod *modfile.File
+}
+
+// Vendored reports whether the archive has the modules that its go.mod requires, in
+// the directory vendor.
+func (s *Source) Vendored() bool {
+	return s.GoMod != nil && slices.ContainsFunc(s.Files, func(f File) bool { return f.Name == VendorIndex })
 }
 
 // Import is one import declaration of a source.
@@ -63,18 +81,6 @@ type Import struct {
 	Line, Column int
 }
 
-// Module is what a go.mod says.
-type Module struct {
-	// Path is the module path.
-	Path string
-
-	// Requires reports whether other modules are required.
-	Requires bool
-
-	// Vendored reports whether the archive brings them along, in vendor.
-	Vendored bool
-}
-
 // Parse decides whether src is the source of a Function: one Go file, or a txtar
 // archive of several. The filename is the name that one Go file has in
 // diagnostics; the files of an archive have their own. A source that is not a
@@ -83,34 +89,60 @@ type Module struct {
 //
 // A function is built for linux, on amd64 or arm64: where build constraints make
 // a difference the source has to be right on both.
-func Parse(filename string, src []byte) (*Handler, error) {
-	s := &source{filename: filename}
-	if s.readable(src) && s.split(src) {
-		s.checkModule()
-		s.parse()
-		s.checkFiles()
-		s.checkPackages()
+func Parse(filename string, src []byte) (*Source, error) {
+	c := &checker{filename: filename}
+	if c.readable(src) && c.split(src) {
+		c.checkModule()
+		c.parse()
+		c.checkFiles()
+		c.checkPackages()
 	}
-	if err := newError(s.findings); err != nil {
+	if err := newError(c.findings); err != nil {
 		return nil, err
 	}
-	h := &Handler{Imports: s.imports, Hooks: s.hooks[0], Module: s.module}
-	for _, f := range s.files {
-		h.Files = append(h.Files, f.File)
-		if f.dir == root && f.built() {
-			h.Package = f.syntax.Name.Name
+	return c.source(), nil
+}
+
+// CheckModule returns an *Error with what Parse says of the go.mod among files by itself, and
+// nil if that is nothing or there is none.
+func CheckModule(files []File) error {
+	c := &checker{archive: true}
+	c.addAll(files)
+	c.checkGoMod()
+	return newError(c.findings)
+}
+
+// Inspect describes the files of an archive as Parse does, and judges nothing: where
+// they are not right it tells as much as it can.
+func Inspect(files []File) *Source {
+	c := &checker{archive: true}
+	c.addAll(files)
+	c.checkModule()
+	c.parse()
+	c.checkFiles()
+	c.choose()
+	return c.source()
+}
+
+// source returns what has become known.
+func (c *checker) source() *Source {
+	s := &Source{Dir: c.dir, Imports: c.imports, Hooks: c.hooks[0], GoMod: c.mod}
+	for _, f := range c.files {
+		s.Files = append(s.Files, f.File)
+		if f.dir == c.dir && f.built() {
+			s.Package = f.syntax.Name.Name
 		}
 	}
-	return h, nil
+	return s
 }
 
 // checkFiles judges every Go file that is built by itself.
-func (s *source) checkFiles() {
-	for _, f := range s.files {
+func (c *checker) checkFiles() {
+	for _, f := range c.files {
 		if f.built() {
-			s.checkImports(f)
-			s.checkDirectives(f)
-			s.checkEmbeds(f)
+			c.checkImports(f)
+			c.checkDirectives(f)
+			c.checkEmbeds(f)
 		}
 	}
 }

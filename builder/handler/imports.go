@@ -13,18 +13,18 @@ import (
 var ours = []string{"goless.io/runtime", "goless.io/runtime/otlp"}
 
 // checkImports rejects what the build cannot resolve, and remembers the rest.
-func (s *source) checkImports(f *file) {
+func (c *checker) checkImports(f *file) {
 	f.names, f.dots = make(map[string]string), make(map[string]bool)
 	for _, spec := range f.syntax.Imports {
 		path, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
 			continue // the parser has accepted the path
 		}
-		if message := s.checkImport(path); message != "" {
-			s.report(f, spec.Path.Pos(), message)
+		if message := c.checkImport(path); message != "" {
+			c.report(f, spec.Path.Pos(), message)
 		}
 		at := f.tokens.PositionFor(spec.Path.Pos(), false)
-		s.imports = append(s.imports, Import{File: f.Name, Path: path, Line: at.Line, Column: at.Column})
+		c.imports = append(c.imports, Import{File: f.Name, Path: path, Line: at.Line, Column: at.Column})
 		if path == "net/http" || path == "context" {
 			f.name(spec, path)
 		}
@@ -47,9 +47,8 @@ func (f *file) name(spec *ast.ImportSpec, path string) {
 func shortName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // checkImport returns what is wrong with an import, or nothing. Without a go.mod
-// a path belongs to the standard library when its first element has no dot; that
-// such a package does not exist is for the compiler to say.
-func (s *source) checkImport(path string) string {
+// a path belongs to the standard library when its first element has no dot.
+func (c *checker) checkImport(path string) string {
 	cannot := func(why string) string { return fmt.Sprintf("cannot import %q: %s", path, why) }
 	first, _, _ := strings.Cut(path, "/")
 	foreign := strings.Contains(first, ".")
@@ -62,30 +61,56 @@ func (s *source) checkImport(path string) string {
 		return ""
 	case isOurs(path):
 		return cannot("it is the program around the function, which may import " + strings.Join(ours, " and "))
-	case s.goMod == nil && foreign:
-		return cannot("only the standard library is there without a go.mod, to add one run: builder tidy FILE")
-	case s.goMod == nil:
+	case c.goMod == nil && foreign:
+		message := "only the standard library is there without a go.mod, to add one run: builder tidy FILE"
+		if dir := c.ownDir(path); dir != "" {
+			message = "there is no go.mod, for the package in " + dir + " add one with the line: module " + strings.TrimSuffix(path, "/"+dir)
+		}
+		return cannot(message)
+	case c.goMod == nil:
 		return checkStandard(path)
-	case s.module == nil:
+	case c.mod == nil:
 		return "" // what it provides is not known
 	}
-	switch s.provider(path) {
+	switch c.provider(path) {
 	case "":
 		if foreign {
-			return cannot("go.mod requires no module that has it, to add one run: builder tidy FILE")
+			message := "go.mod requires no module that has it, to add one run: builder tidy FILE"
+			if dir := c.ownDir(path); dir != "" {
+				message += "; for the package in " + dir + " write " + c.modulePath() + "/" + dir
+			}
+			return cannot(message)
 		}
 		return checkStandard(path)
-	case s.module.Path:
-		if dir := "." + strings.TrimPrefix(path, s.module.Path); !s.goDirs[pathpkg.Clean(dir)] {
+	case c.modulePath():
+		if dir := "." + strings.TrimPrefix(path, c.modulePath()); !c.goDirs[pathpkg.Clean(dir)] {
 			return cannot("the source has no package in " + pathpkg.Clean(dir))
 		}
 	}
 	return ""
 }
 
+// ownDir returns the directory of a package of the source by which an import path ends: the
+// path of the module before it may be misspelled. It is empty if there is none.
+func (c *checker) ownDir(path string) string {
+	for rest := path; ; {
+		_, after, ok := strings.Cut(rest, "/")
+		if !ok {
+			return ""
+		}
+		if c.goDirs[after] {
+			return after
+		}
+		rest = after
+	}
+}
+
 func checkStandard(path string) string {
-	if isInternal(path) {
+	switch {
+	case isInternal(path):
 		return fmt.Sprintf("cannot import %q: it is internal to the Go distribution", path)
+	case !standard[path]:
+		return fmt.Sprintf("cannot import %q: the standard library of %s has no such package for linux", path, GoVersion)
 	}
 	return ""
 }

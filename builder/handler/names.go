@@ -16,20 +16,20 @@ const maxName = 255
 
 // checkNames rejects archives whose files cannot be laid out in a directory, on
 // any system, or that bring what is not for a function to decide.
-func (s *source) checkNames() {
-	if len(s.files) > MaxFiles {
-		s.reportAt(s.files[MaxFiles], 0, fmt.Sprintf("the archive has %d files, at most %d are allowed", len(s.files), MaxFiles))
+func (c *checker) checkNames() {
+	if len(c.files) > MaxFiles {
+		c.reportAt(c.files[MaxFiles], 0, fmt.Sprintf("the archive has %d files, at most %d are allowed", len(c.files), MaxFiles))
 		return
 	}
-	for _, f := range s.files {
+	for _, f := range c.files {
 		if message := checkName(f); message != "" {
-			s.reportAt(f, 0, message)
-		} else if s.goDirs[f.dir] && !hidden(f.base) && slices.Contains(foreign, path.Ext(f.base)) {
-			s.reportAt(f, 0, fmt.Sprintf("cannot build %s: functions are made of Go alone, remove the file or move it out of the package's directory", f.base))
+			c.reportAt(f, 0, message)
+		} else if c.goDirs[f.dir] && !hidden(f.base) && slices.Contains(foreign, path.Ext(f.base)) {
+			c.reportAt(f, 0, fmt.Sprintf("cannot build %s: functions are made of Go alone, remove the file or move it out of the package's directory", f.base))
 		}
 	}
-	if len(s.findings) == 0 {
-		s.checkCollisions()
+	if len(c.findings) == 0 {
+		c.checkCollisions()
 	}
 }
 
@@ -44,6 +44,8 @@ var foreign = []string{
 func checkName(f *file) string {
 	invalid, _ := errors.AsType[*module.InvalidPathError](module.CheckFilePath(f.Name))
 	switch {
+	case strings.HasPrefix(f.Name, encodedPrefix):
+		return checkEncoded(f)
 	case strings.Contains(f.Name, `\`):
 		return `the name has a \, write / between directories`
 	case strings.HasPrefix(f.Name, "/"):
@@ -74,24 +76,24 @@ func alphanumeric(b byte) bool {
 
 // checkCollisions rejects names that exclude each other in a file system, be it
 // one that ignores case.
-func (s *source) checkCollisions() {
+func (c *checker) checkCollisions() {
 	files := make(map[string]*file)
-	for _, f := range s.files {
+	for _, f := range c.files {
 		folded := strings.ToLower(f.Name)
 		first := files[folded]
 		switch {
 		case first == nil:
 			files[folded] = f
 		case first.Name == f.Name:
-			s.reportAt(f, 0, f.Name+" is in the archive twice, remove one")
+			c.reportAt(f, 0, f.Name+" is in the archive twice, remove one")
 		default:
-			s.reportAt(f, 0, fmt.Sprintf("the name differs from %s in case alone, rename one", first.Name))
+			c.reportAt(f, 0, fmt.Sprintf("the name differs from %s in case alone, rename one", first.Name))
 		}
 	}
-	for _, f := range s.files {
+	for _, f := range c.files {
 		for dir := path.Dir(strings.ToLower(f.Name)); dir != root && dir != "/"; dir = path.Dir(dir) {
 			if outer := files[dir]; outer != nil {
-				s.reportAt(f, 0, fmt.Sprintf("%s is a file, so it cannot be a directory, rename one", outer.Name))
+				c.reportAt(f, 0, fmt.Sprintf("%s is a file, so it cannot be a directory, rename one", outer.Name))
 			}
 		}
 	}

@@ -9,42 +9,41 @@ import (
 
 // A pkg is what is compiled together on one architecture.
 type pkg struct {
-	dir     string
-	files   []*file
-	aliases map[string]alias
-	known   map[string]string // what aliases stand for, once found out
+	dir      string
+	files    []*file
+	declared map[string]bool // names, methods aside
 }
 
 // checkPackages judges what takes more than one file to see, on each
 // architecture.
-func (s *source) checkPackages() {
+func (c *checker) checkPackages() {
+	known := c.choose()
 	for arch := range architectures {
-		if arch > 0 && !slices.ContainsFunc(s.files, func(f *file) bool { return f.builds[arch] != f.builds[0] }) {
-			s.hooks[arch] = s.hooks[0]
+		if arch > 0 && !slices.ContainsFunc(c.files, func(f *file) bool { return f.builds[arch] != f.builds[0] }) {
+			c.hooks[arch] = c.hooks[0]
 			continue
 		}
 		var top *pkg
-		for _, p := range s.packages(arch) {
-			s.checkClauses(p)
-			s.checkDuplicates(p)
-			if p.dir == root {
+		for _, p := range c.packages(arch) {
+			c.checkClauses(p)
+			if p.dir == c.dir {
 				top = p
 			}
 		}
-		if !slices.ContainsFunc(s.files, func(f *file) bool { return f.isGo && f.dir == root && f.syntax == nil }) {
-			s.checkRoot(top, arch)
+		if known {
+			c.checkRoot(top, arch)
 		}
-		if len(s.findings) == 0 && !slices.Equal(s.hooks[0], s.hooks[arch]) {
-			s.reportAt(top.files[0], 0, fmt.Sprintf("Start, Stop and Ready are not the same everywhere: %s has %v, %s has %v", architectures[0], s.hooks[0], architectures[arch], s.hooks[arch]))
+		if len(c.findings) == 0 && !slices.Equal(c.hooks[0], c.hooks[arch]) {
+			c.reportAt(top.files[0], 0, fmt.Sprintf("Start, Stop and Ready are not the same everywhere: %s has %v, %s has %v", architectures[0], c.hooks[0], architectures[arch], c.hooks[arch]))
 		}
 	}
 }
 
 // packages returns the packages on an architecture, in the order of the source.
-func (s *source) packages(arch int) []*pkg {
+func (c *checker) packages(arch int) []*pkg {
 	var all []*pkg
 	byDir := make(map[string]*pkg)
-	for _, f := range s.files {
+	for _, f := range c.files {
 		if f.syntax == nil || !f.builds[arch] {
 			continue
 		}
@@ -61,31 +60,31 @@ func (s *source) packages(arch int) []*pkg {
 
 // checkClauses rejects files of one directory that disagree on the package, and
 // packages that cannot be part of the program.
-func (s *source) checkClauses(p *pkg) {
+func (c *checker) checkClauses(p *pkg) {
 	first := p.files[0]
 	name := first.syntax.Name
 	for _, f := range p.files[1:] {
 		if other := f.syntax.Name; other.Name != name.Name {
-			s.report(f, other.Pos(), fmt.Sprintf("package %s is not the package of %s, which is %s: use one name in a directory", other.Name, first.place(name.Pos()), name.Name))
+			c.report(f, other.Pos(), fmt.Sprintf("package %s is not the package of %s, which is %s: use one name in a directory", other.Name, first.place(name.Pos()), name.Name))
 		}
 	}
 	switch {
-	case p.dir == root:
-		s.checkRootClause(first, name)
-	case s.goMod == nil:
-		s.report(first, name.Pos(), "a package in a directory of its own needs a go.mod, add one with the line: module example.com/function")
+	case p.dir == c.dir:
+		c.checkRootClause(first, name)
+	case p.dir != root && c.goMod == nil:
+		c.report(first, name.Pos(), "a package in a directory of its own needs a go.mod, add one with the line: module example.com/function")
 	}
 }
 
-func (s *source) checkRootClause(f *file, name *ast.Ident) {
+func (c *checker) checkRootClause(f *file, name *ast.Ident) {
 	switch {
 	case name.Name == "main":
-		s.report(f, name.Pos(), "package main cannot be imported, use another name: package handlers")
+		c.report(f, name.Pos(), "package main cannot be imported, use another name: package handlers")
 	case name.Name == "_":
-		s.report(f, name.Pos(), "package _ cannot be imported, use another name: package handlers")
+		c.report(f, name.Pos(), "package _ cannot be imported, use another name: package handlers")
 	case name.Name == "documentation":
-		s.report(f, name.Pos(), "package documentation is never compiled, use another name: package handlers")
+		c.report(f, name.Pos(), "package documentation is never compiled, use another name: package handlers")
 	case strings.HasSuffix(name.Name, "_test"):
-		s.report(f, name.Pos(), fmt.Sprintf("package %s is for tests, use another name: package handlers", name.Name))
+		c.report(f, name.Pos(), fmt.Sprintf("package %s is for tests, use another name: package handlers", name.Name))
 	}
 }

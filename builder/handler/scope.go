@@ -1,9 +1,6 @@
 package handler
 
-import (
-	"go/ast"
-	"go/token"
-)
+import "go/ast"
 
 // The types that the functions which the runtime calls are made of.
 const (
@@ -13,38 +10,18 @@ const (
 	errorType      = "error"
 )
 
-// An alias is a type that is another one by a declaration like type A = B. What
-// else a package declares has no type: it only hides names of other packages.
-type alias struct {
-	file *file
-	expr ast.Expr // nil if it is something else
-}
-
-// declare fills in what the package declares.
+// declare fills in what the package declares, which hides what other packages call so.
 func (p *pkg) declare() {
-	p.aliases, p.known = make(map[string]alias), make(map[string]string)
+	p.declared = make(map[string]bool)
 	for _, f := range p.files {
 		for _, name := range declared(f.syntax) {
-			p.aliases[name.Name] = alias{}
-		}
-		for _, decl := range f.syntax.Decls {
-			if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.TYPE {
-				p.declareAliases(f, d)
-			}
+			p.declared[name.Name] = true
 		}
 	}
 }
 
-func (p *pkg) declareAliases(f *file, types *ast.GenDecl) {
-	for _, spec := range types.Specs {
-		if t, ok := spec.(*ast.TypeSpec); ok && t.Assign.IsValid() && t.TypeParams == nil {
-			p.aliases[t.Name.Name] = alias{f, t.Type}
-		}
-	}
-}
-
-// typeOf returns the type that expr in f stands for if it is one of the above or
-// a pointer to one, and else nothing.
+// typeOf returns the type that expr in f names if it is one of the above or a pointer to
+// one, and else nothing. It does not follow aliases that the package declares.
 func (p *pkg) typeOf(f *file, expr ast.Expr) string {
 	switch e := ast.Unparen(expr).(type) {
 	case *ast.StarExpr:
@@ -63,17 +40,9 @@ func (p *pkg) typeOf(f *file, expr ast.Expr) string {
 
 // named returns what typeOf does for a name without a package.
 func (p *pkg) named(f *file, name string) string {
-	if is, ok := p.known[name]; ok {
-		return is
-	}
-	declared, isDeclared := p.aliases[name]
 	switch {
-	case isDeclared && declared.expr == nil:
+	case p.declared[name]:
 		return ""
-	case isDeclared:
-		p.known[name] = "" // while it is not known: a cycle ends here
-		p.known[name] = p.typeOf(declared.file, declared.expr)
-		return p.known[name]
 	case f.dots["net/http"] && (name == "ResponseWriter" || name == "Request"):
 		return "net/http." + name
 	case f.dots["context"] && name == "Context":

@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
@@ -9,27 +10,27 @@ import (
 )
 
 // parse fills in the syntax of the Go files, or reports the errors.
-func (s *source) parse() {
+func (c *checker) parse() {
 	tokens := token.NewFileSet()
-	for _, f := range s.files {
+	for _, f := range c.files {
 		if !f.isGo {
 			continue
 		}
 		if offset, message := tooDeep(f.Data); message != "" {
-			s.reportAt(f, offset, message)
+			c.reportAt(f, offset, message)
 			continue
 		}
 		syntax, errs := parseFile(tokens, f, 0)
 		if len(errs) == 0 {
 			f.syntax, f.tokens = syntax, tokens.File(syntax.FileStart)
-			s.checkConstraints(f)
+			c.checkConstraints(f)
+			continue
 		}
-		// The first ten lines that have an error, because what follows is rarely a
-		// mistake of its own.
-		for _, e := range errs {
-			// Line and column of e obey //line comments, the offset does not.
-			s.reportAt(f, e.Pos.Offset, e.Msg)
-		}
+		// What follows the first error is rarely a mistake of its own. Line and column
+		// of an error obey //line comments, the offset does not. At the end of the file
+		// it is behind the last line, which may be another file's.
+		end := len(bytes.TrimRight(f.Data, " \t\r\n"))
+		c.reportAt(f, min(errs[0].Pos.Offset, end), errs[0].Msg)
 	}
 }
 
@@ -48,5 +49,5 @@ func parseFile(tokens *token.FileSet, f *file, mode parser.Mode) (*ast.File, sca
 	if len(wrong) == 0 && len(all) > 10 && mode&parser.AllErrors == 0 {
 		return parseFile(tokens, f, parser.AllErrors) // it had given up
 	}
-	return syntax, wrong[:min(len(wrong), 10)]
+	return syntax, wrong
 }

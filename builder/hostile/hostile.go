@@ -1,8 +1,8 @@
-// Package hostile owns sources that try to reach out of a build or to let it
+// Package hostile has sources that try to reach out of a build or to let it
 // never end, each with the verdict on it. They are for tests, and all that is
 // known of the kind: nothing else imports this package.
 //
-// It refuses to know who gives the verdict: the builder in a test, or the one in
+// It does not depend on who gives the verdict: the builder in a test, or the one in
 // a cluster.
 package hostile
 

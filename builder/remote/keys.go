@@ -14,24 +14,24 @@ import (
 // SeedSize is the length of a seed, in bytes.
 const SeedSize = 32
 
-// signing separates signatures of binaries from all others.
+// signing distinguishes signatures of binaries from all others.
 var signing = &ed25519.Options{Context: "goless.io/binary/v1"}
 
-// encoding is that of all tokens, keys and signatures.
+// encoding encodes all tokens, keys and signatures.
 var encoding = base64.RawURLEncoding
 
 // ErrSignature says that a binary is not what the service has built for the key.
 var ErrSignature = errors.New("the signature is wrong: this is not what the build service has built")
 
-// Keys are everything that follows from a seed. Whoever has them can order
-// builds, fetch binaries, and sign them.
+// Keys are all keys that are derived from a seed. Whoever has them can order builds, and
+// fetch and sign binaries.
 type Keys struct {
 	private    ed25519.PrivateKey
 	token      string
 	capability []byte
 }
 
-// NewKeys derives the keys. A seed is SeedSize random bytes.
+// NewKeys derives the keys from a seed of SeedSize random bytes.
 func NewKeys(seed []byte) (*Keys, error) {
 	if len(seed) != SeedSize {
 		return nil, fmt.Errorf("the seed has %d bytes and must have %d random ones", len(seed), SeedSize)
@@ -51,35 +51,34 @@ func NewKeys(seed []byte) (*Keys, error) {
 	}, nil
 }
 
-// Private signs binaries, and is the key of the service's certificate.
+// Private returns the key that signs binaries. The certificate of the service has it, too.
 func (k *Keys) Private() ed25519.PrivateKey { return k.private }
 
-// Public is what a pod knows of Private, in base64.
+// Public returns the public key that belongs to Private, in base64. Pods know it.
 func (k *Keys) Public() string {
 	return encoding.EncodeToString(k.private.Public().(ed25519.PublicKey))
 }
 
-// Token is the bearer token that orders builds.
+// Token returns the bearer token for ordering builds.
 func (k *Keys) Token() string { return k.token }
 
-// Capability is the bearer token that fetches the binary with this key, and no
-// other.
+// Capability returns the bearer token for fetching the binary with this key, and no other.
 func (k *Keys) Capability(key string) string {
 	mac := hmac.New(sha256.New, k.capability)
 	mac.Write([]byte(key))
 	return encoding.EncodeToString(mac.Sum(nil))
 }
 
-// Sign vouches for the binary with this key, whose content has this hash.
+// Sign returns the signature of the binary with this key, whose content has this SHA-256.
 func (k *Keys) Sign(key string, content [sha256.Size]byte) string {
 	signature, err := k.private.Sign(nil, signed(key, content), signing)
 	if err != nil {
-		panic(err) // it is deterministic, and the options are right
+		panic(err) // it only fails with wrong options
 	}
 	return encoding.EncodeToString(signature)
 }
 
-// Verify returns ErrSignature unless the signature is that of Sign.
+// Verify returns ErrSignature unless Sign has returned the signature.
 func (k *Keys) Verify(key string, content [sha256.Size]byte, signature string) error {
 	decoded, err := encoding.DecodeString(signature)
 	if err != nil || ed25519.VerifyWithOptions(k.private.Public().(ed25519.PublicKey), signed(key, content), decoded, signing) != nil {

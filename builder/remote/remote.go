@@ -1,21 +1,23 @@
-// Package remote owns what the build service and those who ask it agree on: the
-// orders and the answers, the keys that make them trustworthy, and the client of
-// the operator. It refuses to know how a build is done, and how the pod that
-// fetches a binary runs it.
+// Package remote is the protocol of the build service: orders and their answers, the keys
+// and tokens, and the client that the operator uses. It does not know how to build, or
+// how a pod executes the binary that it fetches.
 //
-// All trust comes from one seed that the operator and the service share. A pod
-// knows a public key and a capability for one binary, and nothing else.
+// All keys are derived from one seed that the operator and the service share. A pod knows
+// only the public key, and a capability, the token for one binary.
 package remote
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"goless.io/builder/handler"
 )
 
 // The paths of the service. The key of a binary follows BinariesPath.
@@ -24,17 +26,14 @@ const (
 	BinariesPath = "/v1/binaries/"
 )
 
-// SignatureHeader holds the signature of a binary, see Keys.Sign.
+// SignatureHeader is the header with the signature of a binary. See Keys.Sign.
 const SignatureHeader = "Goless-Signature"
 
-// MaxOrder is the largest body of an order, in bytes: a source whose every
-// character is escaped, and room for the rest.
+// MaxOrder is the largest body of an order, in bytes. It suffices for the largest source
+// with every character escaped.
 const MaxOrder = 2 << 20
 
-// maxSource is the size of the largest source of a Function, in characters.
-const maxSource = 245760
-
-// environment names the variables that an Order may set: how modules are reached.
+// environment are the names of the variables that an Order may set.
 var environment = []string{
 	"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
@@ -45,67 +44,38 @@ var namespace = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 
 // An Order asks for a binary. It is the body of a POST to BuildsPath.
 type Order struct {
-	// Namespace is that of the Function. Nothing that is built for one is ever
-	// given to another.
+	// Namespace is that of the Function. A binary that is built for one namespace is
+	// never given to another.
 	Namespace string `json:"namespace"`
 
 	// Source is that of the Function.
 	Source string `json:"source"`
 
-	// Timeout is the longest time that the build may take, in JSON such as "60s".
-	// 0 leaves it to the service, which has a ceiling too.
-	Timeout time.Duration `json:"-"`
+	// Key is set where one replica of the service passes an order on to another: the key
+	// of the binary that it expects. The other replica builds by itself, or refuses the
+	// order if it would build a binary with another key.
+	Key string `json:"key,omitempty"`
 
-	// Memory is what the build may use, in bytes. 0 leaves it to the service,
-	// which has a ceiling too.
+	// Timeout is the longest time that the build may take, in JSON in nanoseconds. 0
+	// means the default of the service, which also has a maximum.
+	Timeout time.Duration `json:"timeout,omitempty"`
+
+	// Memory is what the build may use, in bytes. 0 means the default of the service,
+	// which also has a maximum.
 	Memory int64 `json:"memory,omitempty"`
 
-	// Environment says how modules are reached, by the variables of the go
-	// command: GOPROXY, GOPRIVATE, GONOPROXY, GONOSUMDB, GOSUMDB, HTTP_PROXY,
+	// Environment says where to fetch modules, with variables of the go command: GOPROXY, GOPRIVATE, GONOPROXY, GONOSUMDB, GOSUMDB, HTTP_PROXY,
 	// HTTPS_PROXY and NO_PROXY.
 	Environment map[string]string `json:"environment,omitempty"`
 }
 
-// plainOrder has the fields of an Order and not its methods.
-type plainOrder Order
-
-// wireOrder is an Order in JSON.
-type wireOrder struct {
-	plainOrder
-	Timeout string `json:"timeout,omitempty"`
-}
-
-// MarshalJSON writes the Timeout as people do.
-func (o Order) MarshalJSON() ([]byte, error) {
-	wire := wireOrder{plainOrder: plainOrder(o)}
-	if o.Timeout != 0 {
-		wire.Timeout = o.Timeout.String()
-	}
-	return json.Marshal(wire)
-}
-
-// UnmarshalJSON reads what MarshalJSON has written.
-func (o *Order) UnmarshalJSON(data []byte) error {
-	var wire wireOrder
-	if err := json.Unmarshal(data, &wire); err != nil {
-		return err
-	}
-	*o = Order(wire.plainOrder)
-	if wire.Timeout == "" {
-		return nil
-	}
-	var err error
-	o.Timeout, err = time.ParseDuration(wire.Timeout)
-	return err
-}
-
-// Validate says what is wrong with an order, whoever has sent it.
+// Validate returns an error that says what is wrong with an order.
 func (o Order) Validate() error {
 	switch length := utf8.RuneCountInString(o.Source); {
 	case !namespace.MatchString(o.Namespace):
 		return errors.New("the namespace must be a DNS label")
-	case length == 0 || length > maxSource:
-		return fmt.Errorf("the source must have 1 to %d characters, and has %d", maxSource, length)
+	case length == 0 || length > handler.MaxCharacters:
+		return fmt.Errorf("the source must have 1 to %d characters, and has %d", handler.MaxCharacters, length)
 	case o.Timeout < 0 || o.Memory < 0:
 		return errors.New("timeout and memory must not be negative")
 	}
@@ -113,19 +83,36 @@ func (o Order) Validate() error {
 		if !slices.Contains(environment, name) || strings.ContainsRune(value, 0) {
 			return fmt.Errorf("the environment may set %s, and not %q", strings.Join(environment, ", "), name)
 		}
+		if NamesFile(value) {
+			return fmt.Errorf("%s must not be a file: URL, because the service would let sources read its files: %q", name, value)
+		}
 	}
 	return nil
 }
 
-// An Event is one line of the answer to an Order. The first has the Key alone, the
+// NamesFile reports whether one of the servers in the value of a variable, such as GOPROXY,
+// is a file: URL. No order may have one.
+func NamesFile(value string) bool {
+	servers := strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(",| ", r) })
+	return slices.ContainsFunc(servers, func(server string) bool {
+		u, err := url.Parse(server)
+		return err == nil && u.Scheme == "file"
+	})
+}
+
+// An Event is one line of the answer to an Order. The first has the Key alone, and the
 // last has the Report.
 type Event struct {
 	// Key identifies the binary: the source, the namespace, and everything else
 	// that decides about its content.
 	Key string `json:"key"`
 
-	// Compiled says that the source compiles and that the binary is about to be
-	// complete. Only builds that know in time say so.
+	// Waiting says that the build waits for its turn. The next event comes when it has
+	// begun.
+	Waiting bool `json:"waiting,omitempty"`
+
+	// Compiled says that the source compiles and that only the linker is left. Builds
+	// that find this out too late do not have such an event.
 	Compiled bool `json:"compiled,omitempty"`
 
 	// Report is how the build ended: the same JSON as the termination message of

@@ -20,7 +20,7 @@ func TestOrderInJSON(t *testing.T) {
 		"Least": {remote.Order{Namespace: "a", Source: "package p"}, `{"namespace":"a","source":"package p"}`},
 		"All": {
 			remote.Order{Namespace: "a", Source: "<\u2028>", Timeout: 90 * time.Second, Memory: 1 << 30, Environment: map[string]string{"GOPROXY": "off"}},
-			`{"namespace":"a","source":"\u003c\u2028\u003e","memory":1073741824,"environment":{"GOPROXY":"off"},"timeout":"1m30s"}`,
+			`{"namespace":"a","source":"\u003c\u2028\u003e","timeout":90000000000,"memory":1073741824,"environment":{"GOPROXY":"off"}}`,
 		},
 	}
 	for name, c := range cases {
@@ -54,6 +54,8 @@ func TestValidate(t *testing.T) {
 		"Timeout":       func(o *remote.Order) { o.Timeout = -1 },
 		"Memory":        func(o *remote.Order) { o.Memory = -1 },
 		"Variable":      func(o *remote.Order) { o.Environment = map[string]string{"GOFLAGS": "-toolexec=sh"} },
+		"FileProxy":     func(o *remote.Order) { o.Environment = map[string]string{"GOPROXY": "https://a.example,FILE:///|off"} },
+		"FileSums":      func(o *remote.Order) { o.Environment = map[string]string{"GOSUMDB": "sum.example+key file:///"} },
 		"Value":         func(o *remote.Order) { o.Environment = map[string]string{"GOPROXY": "a\x00b"} },
 	}
 	for name, spoil := range bad {
@@ -66,8 +68,8 @@ func TestValidate(t *testing.T) {
 
 // FuzzOrder reads what anybody could send. What is valid comes back as it was.
 func FuzzOrder(f *testing.F) {
-	f.Add([]byte(`{"namespace":"a","source":"package p","timeout":"1m30s","memory":1,"environment":{"GOPROXY":"off"}}`))
-	f.Add([]byte(`{"namespace":"a","source":"\ud800","timeout":"-0s"}`))
+	f.Add([]byte(`{"namespace":"a","source":"package p","timeout":90000000000,"memory":1,"environment":{"GOPROXY":"off"}}`))
+	f.Add([]byte(`{"namespace":"a","source":"\ud800","timeout":-0}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var o, back remote.Order
 		if json.Unmarshal(data, &o) != nil || o.Validate() != nil {

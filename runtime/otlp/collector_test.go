@@ -3,26 +3,35 @@ package otlp_test
 import (
 	"compress/gzip"
 	"context"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
-	"goless.io/runtime/internal/trace"
+	"goless.io/runtime/internal/tracing"
 	_ "goless.io/runtime/otlp"
 )
 
-// collector stands in for an OpenTelemetry collector that is asked for JSON.
+// collector stands in for an OpenTelemetry collector that is sent protobuf. What
+// it keeps are the official JSON names, which are easier to compare.
 type collector struct {
 	*httptest.Server
 	// answer, if not nil, answers the n-th request, from 0. What it returns
@@ -46,7 +55,7 @@ type attempt struct {
 type (
 	request struct {
 		ResourceSpans []struct {
-			Resource   struct{ Attributes []attribute }
+			Resource   struct{ Attributes []attr }
 			ScopeSpans []struct {
 				Scope struct{ Name, Version string }
 				Spans []span
@@ -58,19 +67,19 @@ type (
 		Name                                      string
 		Kind                                      int
 		StartTimeUnixNano, EndTimeUnixNano        string
-		Attributes                                []attribute
+		Attributes                                []attr
 		Events                                    []struct {
 			TimeUnixNano, Name string
-			Attributes         []attribute
+			Attributes         []attr
 		}
 		Status struct {
 			Message string
 			Code    int
 		}
 		Flags    int
-		resource []attribute
+		resource []attr
 	}
-	attribute struct {
+	attr struct {
 		Key   string
 		Value map[string]any
 	}
@@ -96,8 +105,8 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		body = unpacked
 	}
-	var got request
-	if err := json.NewDecoder(body).Decode(&got); err != nil {
+	got, err := decode(body)
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -120,6 +129,38 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.attempts = append(c.attempts, attempt{time.Now(), r.Header, r.URL.Path, len(spans), taken})
 }
 
+func decode(body io.Reader) (got request, err error) {
+	encoded, err := io.ReadAll(body)
+	if err != nil {
+		return got, err
+	}
+	var data tracepb.TracesData
+	if err := proto.Unmarshal(encoded, &data); err != nil {
+		return got, err
+	}
+	text, err := marshalJSON(&data)
+	if err != nil {
+		return got, err
+	}
+	return got, json.Unmarshal(text, &got)
+}
+
+var idInJSON = regexp.MustCompile(`"(traceId|spanId|parentSpanId)":\s*"([^"]+)"`)
+
+// marshalJSON writes JSON as OTLP has it: as protobuf does, but with ids in
+// hexadecimal in place of base64.
+func marshalJSON(message proto.Message) ([]byte, error) {
+	body, err := protojson.MarshalOptions{UseEnumNumbers: true}.Marshal(message)
+	return idInJSON.ReplaceAllFunc(body, func(match []byte) []byte {
+		parts := idInJSON.FindSubmatch(match)
+		id, err := base64.StdEncoding.DecodeString(string(parts[2]))
+		if err != nil {
+			return match // no id, then
+		}
+		return fmt.Appendf(nil, `"%s":"%s"`, parts[1], hex.EncodeToString(id))
+	}), err
+}
+
 func (c *collector) taken() []span {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,41 +173,50 @@ func (c *collector) tries() []attempt {
 	return c.attempts
 }
 
-// exporter is a recorder with what it tells.
+// exporter is a tracer with what it tells.
 type exporter struct {
-	trace.Recorder
+	tracing.Tracer
 	t        *testing.T
 	registry *prometheus.Registry
 	log      *observer.ObservedLogs
 }
 
-// open returns the exporter for an environment, name=value each. Without a
-// protocol it asks for JSON.
+// open returns the exporter for an environment, name=value each.
 func open(t *testing.T, env ...string) *exporter {
 	t.Helper()
-	t.Setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
 	for _, variable := range env {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
 	}
 	core, log := observer.New(zapcore.InfoLevel)
 	e := &exporter{t: t, registry: prometheus.NewRegistry(), log: log}
-	e.Recorder = trace.Open(trace.Resource{Name: "hello", Namespace: "default", Version: "abc"}, zap.New(core), e.registry)
+	e.Tracer = tracing.Open(tracing.Service{Name: "hello", Namespace: "default", Version: "abc"}, zap.New(core), e.registry)
 	return e
 }
 
 // record records n spans.
-func (e *exporter) record(n int) {
+func (*exporter) record(n int) {
 	for range n {
-		e.Record(newSpan())
+		_, span := otel.Tracer("test").Start(callerContext(), "GET")
+		span.End()
 	}
+}
+
+// callerContext has the span of a caller.
+func callerContext() context.Context {
+	trace1, _ := trace.TraceIDFromHex(traceID)
+	span, _ := trace.SpanIDFromHex(caller)
+	state, _ := trace.ParseTraceState("a=1")
+	return trace.ContextWithRemoteSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace1, SpanID: span, TraceState: state, TraceFlags: trace.FlagsSampled,
+	}))
 }
 
 // shut gives the exporter a minute, more than it ever needs.
 func (e *exporter) shut() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	e.Close(ctx)
+	e.Shutdown(ctx)
 }
 
 // counters returns the exporter's metrics, by name or by reason.
@@ -187,19 +237,6 @@ func (e *exporter) counters() map[string]int {
 		}
 	}
 	return counters
-}
-
-func newSpan() *trace.Span {
-	parent := trace.Parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	return &trace.Span{
-		Context:    parent.Child(),
-		Parent:     parent.SpanID,
-		Kind:       trace.KindServer,
-		Name:       "GET",
-		Start:      time.Unix(1, 5),
-		End:        time.Unix(2, 0),
-		Attributes: []slog.Attr{slog.String("url.path", "/")},
-	}
 }
 
 func waitFor(t *testing.T, what string, condition func() bool) {

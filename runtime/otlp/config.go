@@ -5,57 +5,48 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"goless.io/runtime/internal/trace"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// config is what the environment asks for.
+// config is what the environment asks for, as far as the SDK does not read it.
 type config struct {
-	endpoint    *url.URL
-	headers     http.Header
-	timeout     time.Duration // of one attempt
-	json, gzip  bool
-	roots       *x509.CertPool // nil for the system's
-	resource    []slog.Attr
-	samplerName string
-	sample      sampler
-
-	queue, batch  int
-	delay         time.Duration // longest wait for a batch to fill
-	exportTimeout time.Duration // of all attempts with one batch
+	endpoint  *url.URL
+	headers   http.Header
+	timeout   time.Duration // of one attempt to send a batch
+	gzip      bool
+	roots     *x509.CertPool // nil for the system's
+	queueSize int            // spans
 }
 
-// configFrom returns nil if no export is asked for.
-func configFrom(getenv func(string) string, r trace.Resource) (*config, error) {
+// readConfig returns nil if no export is asked for.
+func readConfig(getenv func(string) string) (*config, error) {
 	e := &environment{getenv: getenv}
 	if !e.wanted() {
 		return nil, e.err
 	}
 	c := &config{
-		endpoint:      e.endpoint(),
-		headers:       e.headers(),
-		timeout:       e.milliseconds(e.of("TIMEOUT"), 10*time.Second),
-		json:          e.choice(e.of("PROTOCOL"), "http/protobuf", "http/json") == 1,
-		gzip:          e.choice(e.of("COMPRESSION"), "none", "gzip") == 1,
-		roots:         e.roots(),
-		resource:      e.resource(r),
-		samplerName:   cmp.Or(getenv("OTEL_TRACES_SAMPLER"), "parentbased_always_on"),
-		queue:         e.positive("OTEL_BSP_MAX_QUEUE_SIZE", 2048),
-		batch:         e.positive("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512),
-		delay:         e.milliseconds("OTEL_BSP_SCHEDULE_DELAY", 5*time.Second),
-		exportTimeout: e.milliseconds("OTEL_BSP_EXPORT_TIMEOUT", 30*time.Second),
+		endpoint:  e.endpoint(),
+		headers:   e.headers(),
+		timeout:   time.Duration(e.positive(e.of("TIMEOUT"), 10_000)) * time.Millisecond,
+		gzip:      e.choice(e.of("COMPRESSION"), "none", "gzip") == "gzip",
+		roots:     e.roots(),
+		queueSize: e.positive("OTEL_BSP_MAX_QUEUE_SIZE", sdktrace.DefaultMaxQueueSize),
 	}
-	c.batch = min(c.batch, c.queue)
-	var err error
-	c.sample, err = newSampler(c.samplerName, getenv("OTEL_TRACES_SAMPLER_ARG"))
-	return c, cmp.Or(e.err, err)
+	e.choice(e.of("PROTOCOL"), "http/protobuf")
+	// The SDK reads these itself, but panics or never rests with a number that is
+	// not positive.
+	for _, name := range []string{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT"} {
+		e.positive(name, 1)
+	}
+	return c, e.err
 }
 
 // environment reads variables and keeps the first error.
@@ -121,30 +112,34 @@ func (e *environment) endpoint() *url.URL {
 	return u
 }
 
+// headers reads key=value,key=value, percent-encoded. Its error does not quote the
+// text.
 func (e *environment) headers() http.Header {
 	name := e.of("HEADERS")
-	pairs, err := parsePairs(e.getenv(name))
-	if err != nil {
-		e.failSecretly(name, err)
-	}
 	headers := make(http.Header)
-	for _, pair := range pairs {
-		headers.Set(pair.Key, pair.Value.String())
+	for pair := range strings.SplitSeq(e.getenv(name), ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		key, value, found := strings.Cut(pair, "=")
+		key, errKey := url.PathUnescape(strings.TrimSpace(key))
+		value, errValue := url.PathUnescape(strings.TrimSpace(value))
+		if !found || key == "" || errKey != nil || errValue != nil {
+			e.failSecretly(name, errors.New("want key=value,key=value with percent-encoding where needed"))
+			break
+		}
+		headers.Set(key, value)
 	}
 	return headers
 }
 
-// choice returns which of the two values is asked for, the first by default.
-func (e *environment) choice(name, first, second string) int {
-	switch e.getenv(name) {
-	case "", first:
-		return 0
-	case second:
-		return 1
-	default:
-		e.fail(name, fmt.Errorf("want %s or %s, a function supports no other", first, second))
-		return 0
+// choice returns which of the values is asked for, the first by default.
+func (e *environment) choice(name string, values ...string) string {
+	value := cmp.Or(e.getenv(name), values[0])
+	if !slices.Contains(values, value) {
+		e.fail(name, fmt.Errorf("want %s, a function supports no other", strings.Join(values, " or ")))
 	}
+	return value
 }
 
 func (e *environment) roots() *x509.CertPool {
@@ -165,10 +160,6 @@ func (e *environment) roots() *x509.CertPool {
 	return pool
 }
 
-func (e *environment) milliseconds(name string, byDefault time.Duration) time.Duration {
-	return time.Duration(e.positive(name, int(byDefault.Milliseconds()))) * time.Millisecond
-}
-
 func (e *environment) positive(name string, byDefault int) int {
 	text := e.getenv(name)
 	if text == "" {
@@ -180,23 +171,4 @@ func (e *environment) positive(name string, byDefault int) int {
 		return byDefault
 	}
 	return n
-}
-
-// parsePairs reads key=value,key=value, percent-encoded. Its errors do not
-// quote the text.
-func parsePairs(text string) ([]slog.Attr, error) {
-	var pairs []slog.Attr
-	for pair := range strings.SplitSeq(text, ",") {
-		if strings.TrimSpace(pair) == "" {
-			continue
-		}
-		key, value, found := strings.Cut(pair, "=")
-		key, errKey := url.PathUnescape(strings.TrimSpace(key))
-		value, errValue := url.PathUnescape(strings.TrimSpace(value))
-		if !found || key == "" || errKey != nil || errValue != nil {
-			return nil, errors.New("want key=value,key=value with percent-encoding where needed")
-		}
-		pairs = append(pairs, slog.String(key, value))
-	}
-	return pairs, nil
 }

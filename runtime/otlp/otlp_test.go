@@ -3,7 +3,7 @@ package otlp_test
 import (
 	"context"
 	"encoding/pem"
-	"log/slog"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,21 +13,22 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"goless.io/runtime/internal/trace"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 )
 
 func endpoint(url string) string { return "OTEL_EXPORTER_OTLP_ENDPOINT=" + url }
 
-func TestSpanAsJSON(t *testing.T) {
+func TestSpan(t *testing.T) {
 	c := newCollector(t, nil)
 	e := open(t, endpoint(c.URL+"/prefix/"), "OTEL_RESOURCE_ATTRIBUTES=team=blue%20one,faas.name=other")
-	want := newSpan()
-	want.Context.TraceState = "a=1"
-	want.Attributes = []slog.Attr{slog.String("url.path", "/\xff"), slog.Int("server.port", 80), slog.Bool("yes", true)}
-	want.Events = []trace.Event{{Time: time.Unix(1, 7), Name: "exception", Attributes: []slog.Attr{slog.String("exception.type", "string")}}}
-	want.Failed, want.Message = true, "oh"
-	e.Record(want)
+	_, span := otel.Tracer("test").Start(callerContext(), "GET", trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(time.Unix(1, 5)))
+	span.SetAttributes(attribute.String("url.path", "/\xff"), attribute.Int("server.port", 80), attribute.Bool("yes", true))
+	span.AddEvent("exception", trace.WithTimestamp(time.Unix(1, 7)), trace.WithAttributes(attribute.String("exception.type", "string")))
+	span.SetStatus(codes.Error, "oh")
+	span.End(trace.WithTimestamp(time.Unix(2, 0)))
 	e.shut()
 
 	spans := c.taken()
@@ -35,13 +36,13 @@ func TestSpanAsJSON(t *testing.T) {
 		t.Fatalf("%d spans arrived, want 1; the log: %v", len(spans), e.log.All())
 	}
 	got := spans[0]
-	if got.TraceID != want.Context.TraceID || got.SpanID != want.Context.SpanID || got.ParentSpanID != "b7ad6b7169203331" || got.TraceState != "a=1" {
-		t.Errorf("the ids are %+v, want those of %+v", got, want)
+	if got.TraceID != traceID || got.SpanID != span.SpanContext().SpanID().String() || got.ParentSpanID != caller || got.TraceState != "a=1" {
+		t.Errorf("the ids are %+v, want those of %+v", got, span.SpanContext())
 	}
 	if got.Name != "GET" || got.Kind != 2 || got.StartTimeUnixNano != "1000000005" || got.EndTimeUnixNano != "2000000000" || got.Flags != 0x301 {
 		t.Errorf("the span is %+v", got)
 	}
-	attributes := []attribute{
+	attributes := []attr{
 		{"url.path", map[string]any{"stringValue": "/\uFFFD"}},
 		{"server.port", map[string]any{"intValue": "80"}},
 		{"yes", map[string]any{"boolValue": true}},
@@ -60,10 +61,11 @@ func TestSpanAsJSON(t *testing.T) {
 	}
 	wantResource(t, got.resource, map[string]string{
 		"service.name": "hello", "service.namespace": "default", "service.version": "abc", "faas.name": "other", "team": "blue one",
+		"telemetry.sdk.name": "opentelemetry", "process.runtime.name": "go",
 	})
 }
 
-func wantResource(t *testing.T, resource []attribute, want map[string]string) {
+func wantResource(t *testing.T, resource []attr, want map[string]string) {
 	t.Helper()
 	got := make(map[string]any)
 	for _, a := range resource {
@@ -96,7 +98,7 @@ func TestVariablesOfTraces(t *testing.T) {
 		t.Errorf("it was sent to %s", first.path)
 	}
 	for name, want := range map[string]string{
-		"X-Key": "a=b", "X-Other": "two", "Content-Encoding": "gzip", "Content-Type": "application/json",
+		"X-Key": "a=b", "X-Other": "two", "Content-Encoding": "gzip", "Content-Type": "application/x-protobuf",
 	} {
 		if got := first.header.Get(name); got != want {
 			t.Errorf("header %s is %q, want %q", name, got, want)
@@ -160,8 +162,8 @@ func TestRetry(t *testing.T) {
 				return refuse(w, status)
 			})
 			e := open(t, endpoint(c.URL), "OTEL_BSP_SCHEDULE_DELAY=1")
-			e.record(2)
-			waitFor(t, "the second attempt", func() bool { return len(c.taken()) == 2 })
+			e.record(1) // two could come in a batch each
+			waitFor(t, "the second attempt", func() bool { return len(c.taken()) == 1 })
 			e.shut()
 			tries := c.tries()
 			if pause := tries[1].at.Sub(tries[0].at); len(tries) != 2 || pause < time.Second {
@@ -214,26 +216,20 @@ func TestRefused(t *testing.T) {
 }
 
 func TestPartialSuccess(t *testing.T) {
-	for name, answer := range map[string]string{
-		"string": `{"partialSuccess":{"rejectedSpans":"2","errorMessage":"too long"}}`,
-		"number": `{"partialSuccess":{"rejectedSpans":2,"errorMessage":"too long"}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := newCollector(t, func(_ int, w http.ResponseWriter) bool {
-				_, _ = w.Write([]byte(answer))
-				return true
-			})
-			e := open(t, endpoint(c.URL))
-			e.record(5)
-			e.shut()
-			counters := e.counters()
-			if counters["refused"] != 2 || counters["goless_spans_exported_total"] != 3 {
-				t.Errorf("the counters are %v, want 2 refused and 3 exported", counters)
-			}
-			if e.log.FilterMessage("the collector complains about spans").Len() != 1 {
-				t.Errorf("the log lacks the complaint: %v", e.log.All())
-			}
-		})
+	c := newCollector(t, func(_ int, w http.ResponseWriter) bool {
+		_, _ = io.WriteString(w, "\x0a\x0c\x08\x02\x12\x08too long") // two spans are refused
+		return true
+	})
+	e := open(t, endpoint(c.URL))
+	e.record(5)
+	e.shut()
+	counters := e.counters()
+	if counters["refused"] != 2 || counters["goless_spans_exported_total"] != 3 {
+		t.Errorf("the counters are %v, want 2 refused and 3 exported", counters)
+	}
+	complaints := e.log.FilterMessage("the collector complains about spans").All()
+	if len(complaints) != 1 || complaints[0].ContextMap()["reason"] != "too long" {
+		t.Errorf("the log lacks the complaint: %v", e.log.All())
 	}
 }
 
@@ -264,7 +260,7 @@ func TestSilentCollector(t *testing.T) {
 	e.record(100)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	e.Close(ctx)
+	e.Shutdown(ctx)
 	if e.log.FilterMessage("spans are lost: the collector did not take them before the end").Len() != 1 {
 		t.Errorf("the log does not tell of the loss: %v", e.log.All())
 	}
@@ -294,7 +290,7 @@ func TestDoesNothingUnasked(t *testing.T) {
 		{endpoint("http://127.0.0.1:1"), "OTEL_SDK_DISABLED=TRUE"},
 		{endpoint("http://127.0.0.1:1"), "OTEL_TRACES_EXPORTER=none"},
 	} {
-		if e := open(t, env...); e.Recorder != nil || e.log.Len() > 0 {
+		if e := open(t, env...); e.Tracer != nil || e.log.Len() > 0 {
 			t.Errorf("with %q there is an exporter, or a line: %v", env, e.log.All())
 		}
 	}
@@ -312,21 +308,22 @@ func TestDefaultEndpoint(t *testing.T) {
 // A wrong variable is named in the log, a secret is not.
 func TestWrongVariables(t *testing.T) {
 	for variable, want := range map[string]string{
-		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc":             `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc": want http/protobuf or http/json`,
+		"OTEL_EXPORTER_OTLP_PROTOCOL=grpc":             `OTEL_EXPORTER_OTLP_PROTOCOL is "grpc": want http/protobuf, a function supports no other`,
 		"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=grpc":      "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL",
 		"OTEL_EXPORTER_OTLP_COMPRESSION=zstd":          "want none or gzip",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=collector:secret": "OTEL_EXPORTER_OTLP_ENDPOINT is wrong: want a URL",
 		"OTEL_EXPORTER_OTLP_HEADERS=secret":            "OTEL_EXPORTER_OTLP_HEADERS is wrong: want key=value",
 		"OTEL_EXPORTER_OTLP_TIMEOUT=10s":               "OTEL_EXPORTER_OTLP_TIMEOUT",
 		"OTEL_EXPORTER_OTLP_CERTIFICATE=/missing":      "/missing",
-		"OTEL_RESOURCE_ATTRIBUTES=a":                   "OTEL_RESOURCE_ATTRIBUTES",
 		"OTEL_TRACES_EXPORTER=console":                 "want otlp or none",
-		"OTEL_TRACES_SAMPLER=jaeger_remote":            "OTEL_TRACES_SAMPLER",
 		"OTEL_BSP_MAX_QUEUE_SIZE=0":                    "want a number from 1",
+		"OTEL_BSP_SCHEDULE_DELAY=0":                    "want a number from 1",
+		"OTEL_BSP_MAX_EXPORT_BATCH_SIZE=-1":            "want a number from 1",
+		"OTEL_BSP_EXPORT_TIMEOUT=1s":                   "OTEL_BSP_EXPORT_TIMEOUT",
 	} {
 		t.Run(variable, func(t *testing.T) {
 			e := open(t, endpoint("http://127.0.0.1:1"), variable)
-			if e.Recorder != nil {
+			if e.Tracer != nil {
 				t.Error("there is an exporter")
 			}
 			lines := e.log.FilterMessage("spans are not exported").All()
@@ -341,38 +338,24 @@ func TestWrongVariables(t *testing.T) {
 	}
 }
 
-func TestSamplers(t *testing.T) {
-	sampled := trace.Parse("00-ffffffffffffffff0000000000000001-b7ad6b7169203331-01") // among the first of a ratio
-	last := trace.Parse("00-0000000000000000ffffffffffffffff-b7ad6b7169203331-00")    // among the last
-	for _, test := range []struct {
-		sampler, arg string
-		parent       trace.Context
-		remote, want bool
-	}{
-		{"", "", sampled, true, true},
-		{"", "", last, true, false},
-		{"", "", last, false, true},
-		{"parentbased_always_off", "", sampled, true, true},
-		{"parentbased_always_off", "", last, false, false},
-		{"always_on", "", last, true, true},
-		{"always_off", "", sampled, true, false},
-		{"traceidratio", "0.5", sampled, true, true},
-		{"traceidratio", "0.5", last, true, false},
-		{"traceidratio", "0", sampled, false, false},
-		{"traceidratio", "", last, false, true},
-		{"parentbased_traceidratio", "0.5", sampled, false, true},
-		{"parentbased_traceidratio", "0.5", last, false, false},
-		{"parentbased_traceidratio", "0", sampled, true, true},
+// The SDK goes on without what it cannot read of its own variables.
+func TestWrongVariablesOfTheSDK(t *testing.T) {
+	for variable, want := range map[string]string{
+		"OTEL_RESOURCE_ATTRIBUTES=a":        "missing value: [a]",
+		"OTEL_TRACES_SAMPLER=jaeger_remote": "unsupported sampler: jaeger_remote",
 	} {
-		e := open(t, endpoint("http://127.0.0.1:1"), "OTEL_TRACES_SAMPLER="+test.sampler, "OTEL_TRACES_SAMPLER_ARG="+test.arg)
-		if got := e.Sample(test.parent, test.remote); got != test.want {
-			t.Errorf("%s %s of %v, remote %t: %t, want %t", test.sampler, test.arg, test.parent, test.remote, got, test.want)
-		}
-		e.shut()
-	}
-	for _, arg := range []string{"half", "-1", "1.5", "NaN"} {
-		if open(t, endpoint("http://127.0.0.1:1"), "OTEL_TRACES_SAMPLER=traceidratio", "OTEL_TRACES_SAMPLER_ARG="+arg).Recorder != nil {
-			t.Errorf("the ratio %s is accepted", arg)
-		}
+		t.Run(variable, func(t *testing.T) {
+			c := newCollector(t, nil)
+			e := open(t, endpoint(c.URL), variable)
+			e.record(1)
+			e.shut()
+			if len(c.taken()) != 1 {
+				t.Errorf("%d spans arrived, want 1", len(c.taken()))
+			}
+			lines := e.log.FilterMessage("OpenTelemetry reports an error").All()
+			if len(lines) == 0 || !strings.Contains(lines[0].ContextMap()["error"].(string), want) {
+				t.Errorf("the log is %v, want %q in it", e.log.All(), want)
+			}
+		})
 	}
 }

@@ -1,10 +1,6 @@
 package otlp
 
-import (
-	"encoding/json"
-
-	"google.golang.org/protobuf/encoding/protowire"
-)
+import "google.golang.org/protobuf/encoding/protowire"
 
 // Fields of ExportTraceServiceResponse and ExportTracePartialSuccess.
 const (
@@ -16,20 +12,7 @@ const (
 // partialSuccess reads how many spans the collector refused and why from its
 // answer. A collector that took all of them says 0 and nothing; an answer that
 // cannot be read is taken for that.
-func partialSuccess(answer []byte, asJSON bool) (refused int, reason string) {
-	if asJSON {
-		var response struct {
-			PartialSuccess struct {
-				RejectedSpans json.Number `json:"rejectedSpans"` // a string that holds one is read as well
-				ErrorMessage  string      `json:"errorMessage"`
-			} `json:"partialSuccess"`
-		}
-		if json.Unmarshal(answer, &response) != nil {
-			return 0, ""
-		}
-		n, _ := response.PartialSuccess.RejectedSpans.Int64() // 0 if missing
-		return int(n), response.PartialSuccess.ErrorMessage
-	}
+func partialSuccess(answer []byte) (refused int, reason string) {
 	partial, _ := field(answer, fieldPartialSuccess)
 	_, n := field(partial, fieldRejectedSpans)
 	message, _ := field(partial, fieldErrorMessage)

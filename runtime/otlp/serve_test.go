@@ -2,6 +2,7 @@ package otlp_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
 	"go.uber.org/zap/zapcore"
 
 	"goless.io/runtime"
@@ -34,20 +37,14 @@ func serve(t *testing.T, c *collector, handler http.HandlerFunc, env ...string) 
 // serveFor is serve with a limit of the time of requests.
 func serveFor(t *testing.T, c *collector, limit time.Duration, handler http.HandlerFunc, env ...string) (url string, end func()) {
 	t.Helper()
-	for _, variable := range append([]string{endpoint(c.URL), "OTEL_EXPORTER_OTLP_PROTOCOL=http/json"}, env...) {
+	for _, variable := range append([]string{endpoint(c.URL)}, env...) {
 		name, value, _ := strings.Cut(variable, "=")
 		t.Setenv(name, value)
 	}
 	config := runtime.DefaultConfig()
 	config.Name, config.DrainDelay, config.RequestTimeout = "hello", 0, limit
 	config.Log = zapcore.AddSync(io.Discard)
-	var err error
-	if config.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	if config.AdminListener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	config.Listener, config.AdminListener = loopback(t), loopback(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- runtime.Serve(ctx, config, runtime.Function{Handler: handler}) }()
@@ -62,6 +59,15 @@ func serveFor(t *testing.T, c *collector, limit time.Duration, handler http.Hand
 	return "http://" + config.Listener.Addr().String(), end
 }
 
+func loopback(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // ask sends a request with a traceparent, and a user agent that is not UTF-8.
 func ask(t *testing.T, method, url, traceparent string) {
 	t.Helper()
@@ -71,6 +77,7 @@ func ask(t *testing.T, method, url, traceparent string) {
 	}
 	req.Header.Set("Traceparent", traceparent)
 	req.Header.Set("Tracestate", "a=1")
+	req.Header.Set("Baggage", "user=42")
 	req.Header.Set("User-Agent", "test/\xff")
 	if resp, err := http.DefaultClient.Do(req); err == nil { // one is cut off
 		_, _ = io.Copy(io.Discard, resp.Body)
@@ -299,5 +306,100 @@ func TestRootSpan(t *testing.T) {
 	spans := c.taken()
 	if len(spans) != 1 || spans[0].ParentSpanID != "" || spans[0].TraceState != "" || len(spans[0].TraceID) != 32 {
 		t.Errorf("the spans are %+v", spans)
+	}
+}
+
+// The spans that a handler makes by OpenTelemetry's API are below the span of the
+// request, and what it sends within one of them is below that.
+func TestSpansOfTheHandler(t *testing.T) {
+	headers := make(chan http.Header, 1)
+	next := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { headers <- r.Header }))
+	t.Cleanup(next.Close)
+	c := newCollector(t, nil)
+	url, end := serve(t, c, func(_ http.ResponseWriter, r *http.Request) {
+		ctx, span := otel.Tracer("user").Start(r.Context(), "work")
+		defer span.End()
+		posting(next.URL)(nil, r.WithContext(ctx))
+		<-headers
+		header := make(http.Header)
+		otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(header)) // as otelhttp does
+		if want := "00-" + traceID + "-" + span.SpanContext().SpanID().String() + "-01"; header.Get("Traceparent") != want || header.Get("Baggage") != "user=42" {
+			t.Errorf("the global propagator sends %v, want %s", header, want)
+		}
+	})
+	ask(t, http.MethodGet, url, sampled)
+	end()
+	spans := make(map[string]span)
+	for _, s := range c.taken() {
+		spans[s.Name] = s
+	}
+	if len(spans) != 3 || spans["GET"].ParentSpanID != caller || spans["work"].ParentSpanID != spans["GET"].SpanID || spans["POST"].ParentSpanID != spans["work"].SpanID {
+		t.Errorf("the spans are %+v", spans)
+	}
+}
+
+// What waits in the queue is small, whatever a client sends.
+func TestSpansAreBounded(t *testing.T) {
+	c := newCollector(t, nil)
+	url, end := serve(t, c, func(http.ResponseWriter, *http.Request) {})
+	long := strings.Repeat("x", 20_000)
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/"+long, nil)
+	req.Host = long
+	req.Header.Set("User-Agent", long)
+	req.Header.Set("Traceparent", sampled)
+	req.Header.Set("Tracestate", "a="+strings.Repeat("x", 1000))
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	end()
+	s := c.taken()[0]
+	for key, value := range attributes(s) {
+		if text, _ := value.(string); len(text) > 1024 {
+			t.Errorf("%s has %d bytes", key, len(text))
+		}
+	}
+	if s.TraceState != "" {
+		t.Errorf("the span has a state of %d bytes", len(s.TraceState))
+	}
+}
+
+// The root span of a trace has the id that the client and the log are told.
+func TestRootSpanIsTold(t *testing.T) {
+	c := newCollector(t, nil)
+	url, end := serve(t, c, func(http.ResponseWriter, *http.Request) {})
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	end()
+	s := c.taken()[0]
+	if got, want := resp.Header.Get("Traceparent"), "00-"+s.TraceID+"-"+s.SpanID+"-01"; got != want || resp.Header.Get("X-Request-Id") != s.TraceID {
+		t.Errorf("the client got %v, want %s", resp.Header, want)
+	}
+}
+
+// The spans of a Start that fails say why, and arrive.
+func TestSpansOfFailingStart(t *testing.T) {
+	c := newCollector(t, nil)
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
+	config := runtime.DefaultConfig()
+	config.Log = zapcore.AddSync(io.Discard)
+	config.Listener, config.AdminListener = loopback(t), loopback(t)
+	err := runtime.Serve(t.Context(), config, runtime.Function{
+		Handler: http.NotFound,
+		Start: func(ctx context.Context) error {
+			_, span := otel.Tracer("test").Start(ctx, "connect")
+			span.End()
+			return errors.New("no database")
+		},
+	})
+	if err == nil {
+		t.Error("Serve returned no error")
+	}
+	if spans := c.taken(); len(spans) != 1 || spans[0].Name != "connect" {
+		t.Errorf("the spans are %v, want connect", spans)
 	}
 }

@@ -33,3 +33,20 @@ func (b *bench) awaitService(ctx context.Context, service, want string) error {
 		}
 	}
 }
+
+// until asks now and then, until something holds.
+func until(ctx context.Context, what string, holds func() (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("waited %s in vain until %s", patience, what))
+	defer cancel()
+	for {
+		done, err := holds()
+		if done || err != nil {
+			return err
+		}
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

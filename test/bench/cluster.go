@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -22,32 +23,36 @@ import (
 // measureCluster measures how long it takes until a Function is ready, against a
 // plain Deployment of the same program in an image of its own.
 func measureCluster(ctx context.Context, s *session) error {
-	plainImage := os.Getenv("PLAIN_IMAGE")
-	if plainImage == "" {
-		return errors.New("PLAIN_IMAGE is not set: make bench builds the image and sets it")
-	}
-	b, err := connect(ctx, plainImage, &s.results)
+	b, err := connect(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer b.cleanUp()
-	err = b.measure(ctx, s.n)
+	b.measure(ctx, s.n)
 	b.compare()
-	return errors.Join(err, b.images(ctx))
+	s.step(ctx, "the size of images", []string{"image"}, b.images)
+	return nil
 }
 
 // bench takes samples in a namespace of its own.
 type bench struct {
+	session    *session
 	client     client.WithWatch
 	clientset  *kubernetes.Clientset
 	namespace  string
 	plainImage string
 	round      int // how many there were
 	samples    map[string][]float64
+	failed     map[string]error // by kind; of these there are no samples
 	results    *results
 }
 
-func connect(ctx context.Context, plainImage string, r *results) (*bench, error) {
+// connect finds the cluster and makes the namespace in it, which cleanUp removes.
+func connect(ctx context.Context, s *session) (*bench, error) {
+	plainImage := os.Getenv("PLAIN_IMAGE")
+	if plainImage == "" {
+		return nil, errors.New("PLAIN_IMAGE is not set: make bench builds the image and sets it")
+	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding a cluster, set KUBECONFIG: %w", err)
@@ -57,7 +62,7 @@ func connect(ctx context.Context, plainImage string, r *results) (*bench, error)
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
-	b := &bench{plainImage: plainImage, samples: map[string][]float64{}, results: r}
+	b := &bench{session: s, plainImage: plainImage, samples: map[string][]float64{}, failed: map[string]error{}, results: &s.results}
 	if b.client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
 	}
@@ -85,7 +90,7 @@ func (b *bench) cleanUp() {
 
 // measure takes its samples by turns, after one of each kind that does not count
 // because images are pulled in it. What needs many pods is measured less often.
-func (b *bench) measure(ctx context.Context, n int) error {
+func (b *bench) measure(ctx context.Context, n int) {
 	plain := b.plain("plain", nil)
 	novolume := b.plain("plain_novolume", new(false))
 	inpod := b.function("inpod", v1beta1.BuildInPod, unique)
@@ -95,36 +100,39 @@ func (b *bench) measure(ctx context.Context, n int) error {
 	inpod.inspect = b.compile
 	novolume.second, hit.second = nil, nil
 
-	if err := b.turns(ctx, "warming up", 1, b.sample, plain, novolume, inpod, miss, hit); err != nil {
-		return err
-	}
+	b.turns(ctx, "warming up", 1, b.sample, plain, novolume, inpod, miss, hit)
 	clear(b.samples)
-	if err := b.turns(ctx, "deploying", n, b.sample, plain, novolume, inpod, miss, hit); err != nil {
-		return err
-	}
-	if err := b.turns(ctx, "scaling", max(1, n/3), b.scale, plain, miss); err != nil {
-		return err
-	}
-	return b.turns(ctx, "deploying many", max(1, n/10), b.crowd, plain, miss)
+	clear(b.failed) // the first of a kind may come too early
+	b.turns(ctx, "deploying", n, b.sample, plain, novolume, inpod, miss, hit)
+	b.turns(ctx, "scaling", max(1, n/5), b.scale, plain, miss)
+	b.turns(ctx, "deploying many", max(1, n/10), b.crowd, plain, miss)
 }
 
 // turns takes n samples of each subject. The order and the pauses are random,
 // because the kubelet looks at containers once a second and a fixed rhythm would
 // always meet it at the same point.
-func (b *bench) turns(ctx context.Context, what string, n int, sample func(context.Context, subject, int) error, subjects ...subject) error {
-	defer fmt.Fprintln(os.Stderr)
+func (b *bench) turns(ctx context.Context, what string, n int, sample func(context.Context, subject, int), subjects ...subject) {
+	b.session.progress.begin("cluster: " + what)
 	for i := range n {
-		fmt.Fprintf(os.Stderr, "\r%s: round %d of %d ", what, i+1, n)
 		b.round++
 		rand.Shuffle(len(subjects), func(i, j int) { subjects[i], subjects[j] = subjects[j], subjects[i] })
 		for _, s := range subjects {
+			b.session.progress.say("round %d of %d, %s", i+1, n, s.name)
 			time.Sleep(rand.N(time.Second))
-			if err := sample(ctx, s, b.round); err != nil {
-				return fmt.Errorf("%s %s: %w", what, s.name, err)
-			}
+			sample(ctx, s, b.round)
 		}
 	}
-	return nil
+}
+
+// attempt does what takes samples of a kind, or of several whose names begin with
+// kind and a dot, and tells whether it could. What failed once is not tried again: it
+// may have waited for long.
+func (b *bench) attempt(kind string, do func() error) bool {
+	if b.failed[kind] != nil {
+		return false
+	}
+	b.failed[kind] = do()
+	return b.failed[kind] == nil
 }
 
 // record adds a figure to the samples of a kind.
@@ -135,6 +143,13 @@ func (b *bench) record(kind string, value float64) {
 // compare turns the samples into figures. What they are compared with is the plain
 // Deployment; of the first start also the one without a volume.
 func (b *bench) compare() {
+	for kind, err := range b.failed {
+		if err != nil {
+			maps.DeleteFunc(b.samples, func(other string, _ []float64) bool { return covers(kind, other) })
+			b.results.fail(kind, err)
+			b.session.failures = append(b.session.failures, fmt.Errorf("%s: %w", kind, err))
+		}
+	}
 	for kind, samples := range b.samples {
 		what, name, _ := strings.Cut(kind, ".")
 		switch {

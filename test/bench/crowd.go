@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -21,65 +21,69 @@ const (
 )
 
 // scale measures how long it takes from one ready replica to ten.
-func (b *bench) scale(ctx context.Context, s subject, i int) error {
-	began := time.Now()
-	objects := s.objects(fmt.Sprintf("scaled-%s-%d", dashed(s.name), i), i)
-	ready, _, err := b.deploy(ctx, s, objects)
-	if err != nil {
-		return err
-	}
-	more := ready.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is what it was
-	s.replicas(more, manyReplicas)
-	started := time.Now()
-	if err := b.client.Patch(ctx, more, client.MergeFrom(ready)); err != nil {
-		return err
-	}
-	if _, err := await(ctx, b.client, more, s.list, s.ready); err != nil {
-		return err
-	}
-	b.record(fmt.Sprintf("scale%d.%s", manyReplicas, s.name), time.Since(started).Seconds())
-	if s.built {
-		n, err := b.builds(ctx, began)
+func (b *bench) scale(ctx context.Context, s subject, i int) {
+	kind := fmt.Sprintf("scale%d.%s", manyReplicas, s.name)
+	b.attempt(kind, func() error {
+		began := time.Now()
+		objects := s.objects(fmt.Sprintf("scaled-%s-%d", dashed(s.name), i), i)
+		defer b.removeAll(ctx, objects)
+		ready, _, err := b.deploy(ctx, s, objects)
 		if err != nil {
 			return err
 		}
-		b.record("compiles."+s.name, float64(n))
-	}
-	return errors.Join(b.remove(ctx, objects), b.awaitEmpty(ctx))
+		more := ready.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is what it was
+		s.replicas(more, manyReplicas)
+		started := time.Now()
+		if err := b.client.Patch(ctx, more, client.MergeFrom(ready)); err != nil {
+			return err
+		}
+		_, err = await(ctx, b.client, more, s.list, s.ready)
+		took := time.Since(started)
+		if err == nil && s.built {
+			b.attempt("compiles."+s.name, func() error { return b.recordBuilds(ctx, s, began) })
+		}
+		return b.recorded(kind, took, err)
+	})
 }
 
 // crowd measures how long it takes until many are ready that are deployed at once,
 // none of them like another.
-func (b *bench) crowd(ctx context.Context, s subject, i int) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	prefix := "crowd-" + dashed(s.name)
-	events, err := b.client.Watch(ctx, s.list, client.InNamespace(b.namespace))
-	if err != nil {
-		return err
-	}
-	defer events.Stop()
-
-	all := make([][]client.Object, manySubjects)
-	for n := range all {
-		all[n] = s.objects(fmt.Sprintf("%s-%d-%d", prefix, i, n), i*manySubjects+n)
-		if s.small != nil {
-			s.small(all[n][0])
+func (b *bench) crowd(ctx context.Context, s subject, i int) {
+	kind := fmt.Sprintf("crowd%d.%s", manySubjects, s.name)
+	b.attempt(kind, func() error {
+		all := make([][]client.Object, manySubjects)
+		for n := range all {
+			all[n] = s.objects(fmt.Sprintf("crowd-%s-%d-%d", dashed(s.name), i, n), i*manySubjects+n)
+			if s.small != nil {
+				s.small(all[n][0])
+			}
 		}
-	}
-	started := time.Now()
-	created := make(chan error, 1)
-	go func() { created <- b.createAll(ctx, all) }()
-	ready := awaitAll(events, prefix, s.ready, len(all))
-	took := time.Since(started)
-	if err := errors.Join(<-created, ready); err != nil {
-		return err
-	}
-	b.record(fmt.Sprintf("crowd%d.%s", manySubjects, s.name), took.Seconds())
+		defer b.removeAll(ctx, slices.Concat(all...))
+		started := time.Now()
+		err := b.deployAll(ctx, s, all)
+		return b.recorded(kind, time.Since(started), err)
+	})
+}
+
+// deployAll creates the objects of many subjects, and waits until the first of each
+// is ready.
+func (b *bench) deployAll(ctx context.Context, s subject, all [][]client.Object) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	names := map[string]bool{} // of those that are not ready
 	for _, objects := range all {
-		err = errors.Join(err, b.remove(ctx, objects))
+		names[objects[0].GetName()] = true
 	}
-	return errors.Join(err, b.awaitEmpty(ctx))
+	created := make(chan error, 1)
+	go func() {
+		err := b.createAll(ctx, all)
+		if err != nil {
+			cancel(err)
+		}
+		created <- err
+	}()
+	err := awaitAll(ctx, b.client, all[0][0], s.list, s.ready, names)
+	return errors.Join(<-created, err)
 }
 
 // createAll creates what belongs together in its order, and the rest at once.
@@ -97,26 +101,35 @@ func (b *bench) createAll(ctx context.Context, all [][]client.Object) error {
 	return errors.Join(failures...)
 }
 
-// awaitAll waits until n objects are ready whose names begin with prefix.
-func awaitAll(events watch.Interface, prefix string, ready func(client.Object) bool, n int) error {
-	are := map[string]bool{}
-	for event := range events.ResultChan() {
-		object, ok := event.Object.(client.Object)
-		if event.Type == watch.Error || !ok {
-			return fmt.Errorf("watching what begins with %s: %v", prefix, event.Object)
+// awaitAll waits until all objects that missing names are ready. object is an example
+// of them, and list an empty list of its kind.
+func awaitAll(ctx context.Context, c client.WithWatch, object client.Object, list client.ObjectList, ready func(client.Object) bool, missing map[string]bool) error {
+	n := len(missing)
+	late := errors.New("not all were ready in time")
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, late)
+	defer cancel()
+	err := watchUntil(ctx, c, object, list, func(seen client.Object) bool {
+		if ready(seen) {
+			delete(missing, seen.GetName())
 		}
-		if strings.HasPrefix(object.GetName(), prefix) && ready(object) {
-			are[object.GetName()] = true
-		}
-		if len(are) == n {
-			return nil
-		}
+		return len(missing) == 0
+	}, client.InNamespace(object.GetNamespace()))
+	if errors.Is(err, late) {
+		return fmt.Errorf("%d of %d were ready within %s", n-len(missing), n, patience)
 	}
-	return fmt.Errorf("%d of %d were ready in %s", len(are), n, patience)
+	return err
 }
 
-// awaitEmpty waits until the namespace has no pod, so that the end of those of one
-// sample is no part of the next.
+// removeAll is remove for many pods: it waits until they have ended, so that this is
+// no part of the next sample.
+func (b *bench) removeAll(ctx context.Context, objects []client.Object) {
+	b.remove(ctx, objects)
+	if err := b.awaitEmpty(ctx); err != nil {
+		b.session.failures = append(b.session.failures, err)
+	}
+}
+
+// awaitEmpty waits until the namespace has no pod.
 func (b *bench) awaitEmpty(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -58,6 +58,14 @@ func (b *bench) function(name string, strategy v1beta1.BuildStrategy, source fun
 	}
 }
 
+// newFunction is one that asks for so little that very many fit on a small node.
+func (b *bench) newFunction(name, source string) *v1beta1.Function {
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.namespace}}
+	fn.Spec.Function = source
+	fn.Spec.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{CPU: new(resource.MustParse("5m"))}}
+	return fn
+}
+
 // isReady reads the status as kubectl wait does.
 func isReady(object client.Object) bool {
 	fn, ok := object.(*v1beta1.Function)

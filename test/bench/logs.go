@@ -171,11 +171,12 @@ func (s *span) UnmarshalText(text []byte) error {
 	return err
 }
 
-// builds is how many builds of the namespace the build service has ended since then.
-func (b *bench) builds(ctx context.Context, since time.Time) (int, error) {
+// recordBuilds records how many builds of the namespace the build service has ended
+// since then.
+func (b *bench) recordBuilds(ctx context.Context, s subject, since time.Time) error {
 	log, err := b.serviceLog(ctx, since)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	n := 0
 	for _, w := range log {
@@ -183,5 +184,6 @@ func (b *bench) builds(ctx context.Context, since time.Time) (int, error) {
 			n++
 		}
 	}
-	return n, nil
+	b.record("compiles."+s.name, float64(n))
+	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -23,7 +24,7 @@ import (
 
 const (
 	someFunctions = 1000
-	manyFunctions = 5000
+	manyFunctions = 5000 // only if asked for
 
 	// turn is how many Functions one of two creates until it is the other's turn.
 	turn = 125
@@ -32,7 +33,8 @@ const (
 // measureOperator measures what the operator costs with many Functions, on a real
 // etcd and kube-apiserver without nodes. GOLESS_IDLE is how long it is watched at
 // rest, a minute by default; GOLESS_STEPS has the comma-separated names of the steps
-// if not all are wanted; KUBEBUILDER_ASSETS is where kube-apiserver is.
+// if not all are wanted; KUBEBUILDER_ASSETS is where kube-apiserver is. Without the
+// Functions of the step create nothing else can be measured.
 func measureOperator(ctx context.Context, s *session) error {
 	f, err := newFleet(ctx, s)
 	if err != nil {
@@ -42,26 +44,44 @@ func measureOperator(ctx context.Context, s *session) error {
 	wanted := os.Getenv("GOLESS_STEPS")
 	for _, step := range []struct {
 		name, what string
+		rows       []string
 		do         func(context.Context) error
 	}{
-		{"create", "1000 Functions by a plain client and by the operator", f.create},
-		{"ready", "all of them ready", f.ready},
-		{"rest", "at rest", f.rest},
-		{"restart", "restarted", f.restarted},
-		{"unrelated", "beside what is not Functions'", f.unrelated},
-		{"failover", "another leader", f.failover},
-		{"grow", "5000 Functions", f.grow},
-		{"delete", "1000 of them deleted", f.remove},
+		{"create", "1000 Functions by a plain client and by the operator", []string{"operator.create1000"}, f.create},
+		{"ready", "all of them ready", []string{"operator.rss_1000_mib", "operator.peak_1000_mib"}, f.ready},
+		{"rest", "at rest", []string{"operator.idle_writes", "operator.idle_reads"}, f.rest},
+		{"restart", "restarted", []string{"operator.restart_writes", "operator.restart_s"}, f.restarted},
+		{"unrelated", "beside what is not Functions'", []string{"operator.unrelated_mib"}, f.unrelated},
+		{"failover", "another leader", []string{"operator.failover_term_s", "operator.failover_kill_s"}, f.failover},
+		{"grow", "5000 Functions", []string{"operator.rss_5000_mib", "operator.peak_5000_mib"}, f.grow},
+		{"delete", "1000 of them deleted", []string{"operator.delete1000_s", "operator.delete1000_left"}, f.remove},
 	} {
-		if wanted != "" && !slices.Contains(strings.Split(wanted, ","), step.name) {
+		if wanted != "" && !slices.Contains(strings.Split(wanted, ","), step.name) || step.name == "grow" && !s.full {
 			continue
 		}
-		fmt.Fprintln(os.Stderr, "operator:", step.what)
-		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", step.name, err)
-		}
+		s.step(ctx, "operator: "+step.what, step.rows, func(ctx context.Context) error {
+			if err := f.prepare(step.name); err != nil {
+				return err
+			}
+			return step.do(ctx)
+		})
 	}
 	return nil
+}
+
+// prepare makes sure that there is what a step needs: all but the first need the
+// Functions that it makes, and an operator that runs.
+func (f *fleet) prepare(step string) error {
+	if step == "create" {
+		return nil
+	}
+	if f.results.has("operator.create1000") && !f.created {
+		return errors.New("there are no Functions to measure it with")
+	}
+	if f.operator.Signal(0) == nil {
+		return nil // it runs
+	}
+	return f.operator.Start()
 }
 
 // fleet is a control plane with many Functions and one operator.
@@ -71,6 +91,7 @@ type fleet struct {
 	plane    *plane.Plane
 	binary   string
 	operator *plane.Process
+	created  bool  // that create has made its Functions
 	audited  int64 // how much of the audit log was read
 	cancel   context.CancelFunc
 }
@@ -85,10 +106,10 @@ func newFleet(ctx context.Context, s *session) (*fleet, error) {
 		return nil, err
 	}
 	f := &fleet{session: s, plane: p}
-	f.crowd, err = newCrowd(p)
+	f.crowd, err = newCrowd(p, s)
 	if err == nil {
 		f.binary = filepath.Join(s.scratch, "goless-operator")
-		err = plane.BuildOperator(s.root, f.binary)
+		err = plane.BuildOperator(s.root, f.binary, false)
 	}
 	if err == nil {
 		f.operator, err = f.newOperator("operator")
@@ -105,25 +126,39 @@ func newFleet(ctx context.Context, s *session) (*fleet, error) {
 // newOperator is an operator with the environment of the one that is installed, where
 // the limits of its heap are.
 func (f *fleet) newOperator(name string, flags ...string) (*plane.Process, error) {
-	text, err := os.ReadFile(filepath.Join(f.root, "deploy", "30-operator.yaml"))
+	settings, err := f.plane.Settings(plane.InPod)
 	if err != nil {
 		return nil, err
 	}
-	text, _, _ = bytes.Cut(text, []byte("\n---\n"))
-	var installed appsv1.Deployment
-	if err := yaml.Unmarshal(text, &installed); err != nil {
-		return nil, err
-	}
-	operator, err := f.plane.Operator(f.binary, name, "", flags...)
+	operator, err := f.plane.Operator(f.binary, name, "", append(flags, "--config="+settings)...)
 	if err != nil {
 		return nil, err
 	}
-	for _, variable := range installed.Spec.Template.Spec.Containers[0].Env {
-		if strings.HasPrefix(variable.Name, "GO") {
-			operator.Env = append(operator.Env, variable.Name+"="+variable.Value)
+	limits, err := f.limits("30-operator.yaml")
+	operator.Env = append(operator.Env, limits...)
+	return operator, err
+}
+
+// limits are the variables of what a file of deploy/ installs that the Go runtime reads.
+func (f *fleet) limits(file string) (env []string, err error) {
+	text, err := os.ReadFile(filepath.Join(f.root, "deploy", file))
+	if err != nil {
+		return nil, err
+	}
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		var installed appsv1.Deployment
+		if err := yaml.Unmarshal(document, &installed); err != nil {
+			return nil, err
+		}
+		for _, container := range installed.Spec.Template.Spec.Containers {
+			for _, variable := range container.Env {
+				if strings.HasPrefix(variable.Name, "GO") {
+					env = append(env, variable.Name+"="+variable.Value)
+				}
+			}
 		}
 	}
-	return operator, nil
+	return env, nil
 }
 
 func (f *fleet) close() {
@@ -155,9 +190,10 @@ func (f *fleet) create(ctx context.Context) error {
 		if err := f.createByOperator(ctx, from, &ours); err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "%d by a plain client: %.1f s, by the operator: %.1f s\n", from+turn, plain.wall.Seconds(), ours.wall.Seconds())
+		f.progress.say("%d by a plain client: %.1f s, by the operator: %.1f s", from+turn, plain.wall.Seconds(), ours.wall.Seconds())
 	}
-	f.add("operator.create1000.raw", plain.wall.Seconds(), "s", someFunctions/turn)
+	f.created = true
+	f.results.add("operator.create1000.raw", plain.wall.Seconds(), "s", someFunctions/turn)
 	f.results.addRatio("operator.create1000", ours.wall.Seconds(), plain.wall.Seconds(), "s", someFunctions/turn)
 	f.results.addRatio("operator.create1000.cpu", ours.cpu.Seconds(), plain.cpu.Seconds(), "s", someFunctions/turn)
 	return nil
@@ -232,7 +268,7 @@ func (f *fleet) processors() time.Duration {
 // written waits until the operator has made so many new objects of each resource. The
 // audit log tells: lists would take their part of the time.
 func (f *fleet) written(ctx context.Context, missing map[string]int) error {
-	ctx, cancel := context.WithTimeout(ctx, crowdPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, f.patience, errSlow)
 	defer cancel()
 	for {
 		var err error
@@ -250,16 +286,10 @@ func (f *fleet) written(ctx context.Context, missing map[string]int) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-// add adds a figure, and shows it at once: the whole takes long.
-func (f *fleet) add(name string, value float64, unit string, n int) {
-	fmt.Fprintf(os.Stderr, "%s: %.1f %s\n", name, value, unit)
-	f.results.add(name, value, unit, n)
 }
 
 // ready starts what makes pods, and measures the memory when all Functions serve.

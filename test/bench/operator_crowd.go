@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 	"time"
@@ -27,20 +26,24 @@ import (
 const (
 	// workers is how many objects are created at the same time.
 	workers = 8
-
-	// crowdPatience is how long anything may take with 5000 Functions.
-	crowdPatience = 40 * time.Minute
 )
+
+// errSlow is why the benchmark waits for many objects no longer.
+var errSlow = errors.New("it took too long")
 
 // crowd creates many objects, and counts them.
 type crowd struct {
-	client client.Client
+	session *session
+	client  client.Client
+
+	// patience is how long anything may take with all the Functions.
+	patience time.Duration
 
 	// account has the rights of the operator, and no more.
 	account client.Client
 }
 
-func newCrowd(p *plane.Plane) (*crowd, error) {
+func newCrowd(p *plane.Plane, s *session) (*crowd, error) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -52,7 +55,11 @@ func newCrowd(p *plane.Plane) (*crowd, error) {
 	config := rest.CopyConfig(p.Config)
 	_, config.BearerToken = p.Upstream()
 	account, err := client.New(config, client.Options{Scheme: scheme, Mapper: c.RESTMapper()})
-	return &crowd{c, account}, err
+	patience := 5 * time.Minute
+	if s.full {
+		patience = 40 * time.Minute
+	}
+	return &crowd{session: s, client: c, account: account, patience: patience}, err
 }
 
 // aSource is the source of a Function, of 4 KiB.
@@ -146,7 +153,7 @@ func (c *crowd) complete(ctx context.Context, ns string, n int) (bool, error) {
 			return false, err
 		}
 		partial.SetGroupVersionKind(gvk)
-		// Old answers do: there are only more and more of them.
+		// A cached list suffices; the count only grows.
 		if err := c.client.List(ctx, partial, client.InNamespace(ns), client.HasLabels{"goless.io/function"},
 			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
 			return false, err
@@ -192,10 +199,7 @@ func (c *crowd) serving(ctx context.Context, ns string, n int) (bool, error) {
 			serving++
 		}
 	}
-	fmt.Fprintf(os.Stderr, "\r%d of %d are ready", serving, n)
-	if serving >= n {
-		fmt.Fprintln(os.Stderr)
-	}
+	c.session.progress.say("%d of %d are ready", serving, n)
 	return serving >= n, nil
 }
 
@@ -220,7 +224,7 @@ func (c *crowd) namespace(ctx context.Context, ns string) error {
 // await asks again and again until something holds. It asks for a tenth of the
 // time at most, so as not to be what is measured.
 func (c *crowd) await(ctx context.Context, holds func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, crowdPatience)
+	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, errSlow)
 	defer cancel()
 	for {
 		asked := time.Now()
@@ -230,7 +234,7 @@ func (c *crowd) await(ctx context.Context, holds func() (bool, error)) error {
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(max(200*time.Millisecond, 9*time.Since(asked))):
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -27,7 +26,7 @@ const (
 	restart = 20 * time.Second
 
 	// removal is how long the garbage collector may take for 1000 Functions.
-	removal = 10 * time.Minute
+	removal = 3 * time.Minute
 )
 
 // rest counts what the operator asks for while nothing happens. That it watches
@@ -48,8 +47,8 @@ func (f *fleet) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.add("operator.idle_writes", float64(writes), "writes in "+window.String(), 1)
-	f.add("operator.idle_reads", float64(reads), "reads in "+window.String(), 1)
+	f.results.add("operator.idle_writes", float64(writes), "writes in "+window.String(), 1)
+	f.results.add("operator.idle_reads", float64(reads), "reads in "+window.String(), 1)
 	return nil
 }
 
@@ -68,7 +67,7 @@ func (f *fleet) restarted(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.add("operator.restart_writes", float64(writes), "writes", 1)
+	f.results.add("operator.restart_writes", float64(writes), "writes", 1)
 
 	f.operator.Kill()
 	touched := []string{}
@@ -87,7 +86,7 @@ func (f *fleet) restarted(ctx context.Context) error {
 		return err
 	}
 	err = f.await(ctx, func() (bool, error) { return f.observed(ctx, touched) })
-	f.add("operator.restart_s", time.Since(began).Seconds(), "s", 1)
+	f.results.add("operator.restart_s", time.Since(began).Seconds(), "s", 1)
 	return err
 }
 
@@ -134,7 +133,7 @@ func (f *fleet) unrelated(ctx context.Context) error {
 		return err
 	}
 	after, err := f.resident(ctx)
-	f.add("operator.unrelated_mib", after-before, "MiB", 1)
+	f.results.add("operator.unrelated_mib", after-before, "MiB", 1)
 	return err
 }
 
@@ -174,8 +173,8 @@ func (f *fleet) remove(ctx context.Context) error {
 		left, err = f.left(ctx, "fleet", names)
 		return left == 0 || time.Since(began) > removal, err
 	})
-	f.add("operator.delete1000_s", time.Since(began).Seconds(), "s", 1)
-	f.add("operator.delete1000_left", float64(left), "objects", 1)
+	f.results.add("operator.delete1000_s", time.Since(began).Seconds(), "s", 1)
+	f.results.add("operator.delete1000_left", float64(left), "objects", 1)
 	return err
 }
 
@@ -186,9 +185,9 @@ func (f *fleet) memory(ctx context.Context, functions int) error {
 	if err != nil {
 		return err
 	}
-	f.add(fmt.Sprintf("operator.rss_%d_mib", functions), mib, "MiB", 1)
-	peak, err := f.kernelSays("VmHWM:")
-	f.add(fmt.Sprintf("operator.peak_%d_mib", functions), peak, "MiB", 1)
+	f.results.add(fmt.Sprintf("operator.rss_%d_mib", functions), mib, "MiB", 1)
+	peak, err := kernelSays(f.operator, "VmHWM:")
+	f.results.add(fmt.Sprintf("operator.peak_%d_mib", functions), peak, "MiB", 1)
 	return err
 }
 
@@ -197,12 +196,12 @@ func (f *fleet) resident(ctx context.Context) (float64, error) {
 	if err := f.settled(ctx); err != nil {
 		return 0, err
 	}
-	return f.kernelSays("VmRSS:")
+	return kernelSays(f.operator, "VmRSS:")
 }
 
-// kernelSays is a figure of the operator's memory, in MiB.
-func (f *fleet) kernelSays(what string) (float64, error) {
-	status, err := os.Open(fmt.Sprintf("/proc/%d/status", f.operator.PID()))
+// kernelSays is a figure of the memory of a process, in MiB.
+func kernelSays(process *plane.Process, what string) (float64, error) {
+	status, err := os.Open(fmt.Sprintf("/proc/%d/status", process.PID()))
 	if err != nil {
 		return 0, err
 	}
@@ -213,7 +212,7 @@ func (f *fleet) kernelSays(what string) (float64, error) {
 			return kib / 1024, err
 		}
 	}
-	return 0, errors.New("the kernel does not say how much memory the operator has")
+	return 0, fmt.Errorf("the kernel does not say how much memory %s has", process.Name)
 }
 
 // settled waits until the operator has asked for nothing for a while.
@@ -228,11 +227,12 @@ func (f *fleet) settled(ctx context.Context) error {
 	})
 }
 
-// requests counts what operators have asked for since it was called last.
+// requests counts what operators have asked for since it was called last, and what
+// activators have written, the leases of leaders aside.
 func (f *fleet) requests() (reads, writes int, err error) {
 	f.audited, err = f.plane.Audit(f.audited, func(event *plane.Event) {
 		switch {
-		case event.User.Username != plane.Operator || event.Verb == "watch":
+		case event.User.Username != plane.Operator && event.User.Username != plane.Activator || event.Verb == "watch" || event.ObjectRef.Resource == "leases":
 		case event.IsWrite():
 			writes++
 		default:

@@ -63,7 +63,7 @@ type trail struct {
 
 // follow begins the trail of what is about to be created. Only a cluster whose
 // daemons' logs are on this machine has trails; others have nil ones.
-func (b *bench) follow(_ context.Context, s subject, object client.Object) (*trail, error) {
+func (b *bench) follow(s subject, object client.Object) (*trail, error) {
 	audit := os.Getenv("GOLESS_CLUSTER_AUDIT_LOG")
 	if audit == "" {
 		return nil, nil
@@ -178,7 +178,7 @@ func (r results) phaseTable(w io.Writer) error {
 	cells, subjects := map[string]map[string]float64{}, map[string]bool{}
 	for _, one := range r {
 		parts := strings.Split(one.Name, ".")
-		if parts[0] != "phase" || len(parts) != 3 {
+		if parts[0] != "phase" || len(parts) != 3 || one.Error != "" {
 			continue
 		}
 		if cells[parts[1]] == nil {
@@ -186,6 +186,9 @@ func (r results) phaseTable(w io.Writer) error {
 		}
 		cells[parts[1]][parts[2]] = one.Value * 1000
 		subjects[parts[2]] = true
+	}
+	if len(cells) == 0 {
+		return nil
 	}
 	columns := slices.Sorted(maps.Keys(subjects))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

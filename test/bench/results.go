@@ -13,7 +13,9 @@ import (
 	"text/tabwriter"
 )
 
-// result is one figure, and what it is compared with where there is something.
+// result is one figure, and what it is compared with where there is something. One
+// that could not be measured has an error instead; it stands for all figures whose
+// names begin with its name and a dot.
 type result struct {
 	Name     string   `json:"name"`
 	Value    float64  `json:"value"`
@@ -21,6 +23,7 @@ type result struct {
 	Baseline *float64 `json:"baseline"`
 	Ratio    *float64 `json:"ratio"`
 	N        int      `json:"n"`
+	Error    string   `json:"error,omitempty"`
 }
 
 type results []result
@@ -35,10 +38,41 @@ func (r *results) addRatio(name string, value, baseline float64, unit string, n 
 	r.put(result{Name: name, Value: round(value), Unit: unit, Baseline: new(round(baseline)), Ratio: new(round(value / baseline)), N: n})
 }
 
-// put replaces what an earlier run has said of the same.
-func (r *results) put(one result) {
-	*r = append(slices.DeleteFunc(*r, func(old result) bool { return old.Name == one.Name }), one)
+// ratio compares one figure with another one, where there are both.
+func (r results) ratio(name, baseline string) {
+	find := func(name string) int {
+		return slices.IndexFunc(r, func(one result) bool { return one.Name == name && one.Error == "" })
+	}
+	if i, j := find(name), find(baseline); i >= 0 && j >= 0 {
+		r[i].Baseline, r[i].Ratio = new(r[j].Value), new(round(r[i].Value/r[j].Value))
+	}
 }
+
+// fail adds a row that says why there is no figure.
+func (r *results) fail(name string, err error) {
+	r.drop(name)
+	r.put(result{Name: name, Error: err.Error()})
+}
+
+// put replaces what was said of the same before.
+func (r *results) put(one result) {
+	*r = append(slices.DeleteFunc(*r, func(old result) bool {
+		return old.Name == one.Name || old.Error != "" && covers(old.Name, one.Name)
+	}), one)
+}
+
+// drop removes the rows that name stands for.
+func (r *results) drop(name string) {
+	*r = slices.DeleteFunc(*r, func(old result) bool { return covers(name, old.Name) })
+}
+
+// has tells whether there is a row that name stands for.
+func (r *results) has(name string) bool {
+	return slices.ContainsFunc(*r, func(one result) bool { return covers(name, one.Name) })
+}
+
+// covers tells whether a name stands for another one.
+func covers(name, other string) bool { return other == name || strings.HasPrefix(other, name+".") }
 
 // read takes over what the file has, if there is one.
 func (r *results) read(file string) error {
@@ -56,11 +90,11 @@ func (r *results) read(file string) error {
 }
 
 // compare adds the median and the 90th percentile of samples, with those of the
-// baseline unless it is nil.
+// baseline unless there are none.
 func (r *results) compare(name string, samples, baseline []float64, unit string) {
 	for suffix, p := range map[string]float64{"median": 0.5, "p90": 0.9} {
 		one := result{Name: name + "." + suffix, Value: percentile(samples, p), Unit: unit, N: len(samples)}
-		if baseline != nil {
+		if len(baseline) > 0 {
 			one.Baseline = new(percentile(baseline, p))
 			one.Ratio = new(round(one.Value / *one.Baseline))
 		}
@@ -78,7 +112,8 @@ func median(samples []float64) float64 { return percentile(samples, 0.5) }
 
 func round(value float64) float64 { return math.Round(value*1000) / 1000 }
 
-// write prints a table to w and writes JSON to the file.
+// write prints a table to w and writes JSON to the file. What could not be measured
+// is in both, with the first line of the reason in the table.
 func (r results) write(w io.Writer, file string) error {
 	slices.SortFunc(r, func(a, b result) int {
 		if a.Name < b.Name {
@@ -89,6 +124,11 @@ func (r results) write(w io.Writer, file string) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tVALUE\tUNIT\tBASELINE\tRATIO\tN")
 	for _, one := range r {
+		if one.Error != "" {
+			reason, _, _ := strings.Cut(one.Error, "\n")
+			fmt.Fprintf(table, "%s\tfailed\t-\t-\t-\t-\t%s\n", one.Name, reason)
+			continue
+		}
 		if strings.HasPrefix(one.Name, "phase.") {
 			continue // they have a table of their own
 		}

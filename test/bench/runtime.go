@@ -22,9 +22,8 @@ func Handler(w http.ResponseWriter, _ *http.Request) {
 // the handler, without the network; and as a program, as the builder makes it,
 // next to a bare server of net/http.
 func measureRuntime(ctx context.Context, s *session) error {
-	if err := measureMiddlewares(ctx, s); err != nil {
-		return err
-	}
+	s.step(ctx, "the middlewares", []string{"runtime.overhead_ns", "runtime.naive_ns", "runtime.allocs"},
+		func(ctx context.Context) error { return measureMiddlewares(ctx, s) })
 	function, bare, err := buildServers(ctx, s)
 	if err != nil {
 		return err
@@ -34,9 +33,8 @@ func measureRuntime(ctx context.Context, s *session) error {
 		return err
 	}
 	s.results.add("runtime.binary_mib", mebibytes(info.Size()), "MiB", 1)
-	if err := measureStart(ctx, s, function); err != nil {
-		return err
-	}
+	s.step(ctx, "the start of a function", []string{"runtime.start_ms", "runtime.rss_mib"},
+		func(ctx context.Context) error { return measureStart(ctx, s, function) })
 	return measureLoad(ctx, s, function, bare)
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -31,11 +30,15 @@ func measureLoad(ctx context.Context, s *session, function, bare string) error {
 	defer theirs.stop()
 	var ratios, deltas []float64
 	for _, n := range connections {
-		ratio, delta, err := compareLoad(ctx, s, ours, theirs, n)
-		if err != nil {
-			return fmt.Errorf("at %d connections: %w", n, err)
-		}
-		ratios, deltas = append(ratios, ratio), append(deltas, delta)
+		rows := []string{fmt.Sprintf("runtime.rps.%d", n), fmt.Sprintf("runtime.p99_ms.%d", n), fmt.Sprintf("runtime.cpu_us.%d", n)}
+		s.step(ctx, fmt.Sprintf("load of %d connections", n), rows, func(ctx context.Context) error {
+			ratio, delta, err := compareLoad(ctx, s, ours, theirs, n)
+			ratios, deltas = append(ratios, ratio), append(deltas, delta)
+			return err
+		})
+	}
+	if len(ratios) < len(connections) {
+		return nil
 	}
 	s.results.add("runtime.rps_ratio", slices.Min(ratios), "ratio", s.n)
 	s.results.add("runtime.p99_delta_ms", slices.Max(deltas), "ms", s.n)
@@ -48,7 +51,7 @@ func compareLoad(ctx context.Context, s *session, ours, theirs *process, n int) 
 	loads := map[*process][]load{ours: nil, theirs: nil}
 	var ratios, deltas []float64
 	for round := range s.n {
-		fmt.Fprintf(os.Stderr, "\rload of %d connections, round %d ", n, round+1)
+		s.progress.say("round %d of %d", round+1, s.n)
 		for p := range loads { // the order is another one each time
 			l, err := runLoad(ctx, p, n)
 			if err != nil {
@@ -59,7 +62,6 @@ func compareLoad(ctx context.Context, s *session, ours, theirs *process, n int) 
 		ratios = append(ratios, loads[ours][round].rate/loads[theirs][round].rate)
 		deltas = append(deltas, loads[ours][round].p99-loads[theirs][round].p99)
 	}
-	fmt.Fprintln(os.Stderr)
 	add := func(name, unit string, of func(load) float64) {
 		name = fmt.Sprintf("runtime.%s.%d", name, n)
 		s.results.addRatio(name, medianOf(loads[ours], of), medianOf(loads[theirs], of), unit, s.n)

@@ -17,7 +17,6 @@ import (
 // one within the runtime, and one within what one writes in an afternoon with
 // promhttp and zap. The rows are what each costs beyond the bare handler.
 func measureMiddlewares(ctx context.Context, s *session) error {
-	fmt.Fprintln(os.Stderr, "benchmarks of goless.io/runtime")
 	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=^Benchmark(Bare|Runtime|Naive)$",
 		"-benchtime=200ms", "-count="+strconv.Itoa(s.n), ".")
 	cmd.Dir = filepath.Join(s.root, "runtime")

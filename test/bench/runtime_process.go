@@ -56,7 +56,6 @@ func (p *process) stop() {
 // measureStart measures how long a Function takes from its start until it says
 // that it is ready, and what memory it has after a first request.
 func measureStart(ctx context.Context, s *session, function string) error {
-	fmt.Fprintln(os.Stderr, "start of a function")
 	var ready, resident []float64
 	for range s.n {
 		took, memory, err := startOnce(ctx, function)

@@ -21,12 +21,17 @@ type session struct {
 	// scratch is a directory for temporary files.
 	scratch string
 
-	results results
+	// full says that what takes too long for every day is measured, too.
+	full bool
+
+	results  results
+	progress *progress
+	failures []error
 
 	builderPath string // empty until it is compiled
 }
 
-func newSession(n int) (*session, error) {
+func newSession(n int, full bool) (*session, error) {
 	out, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
 		return nil, fmt.Errorf("finding the repository: %w", err)
@@ -39,7 +44,7 @@ func newSession(n int) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{n: n, root: filepath.Dir(filepath.Dir(mod)), scratch: scratch}, nil
+	return &session{n: n, full: full, root: filepath.Dir(filepath.Dir(mod)), scratch: scratch, progress: newProgress(os.Stderr)}, nil
 }
 
 func (s *session) close() {
@@ -57,7 +62,7 @@ func (s *session) builder(ctx context.Context) (string, error) {
 	path := filepath.Join(s.scratch, "builder")
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/builder")
 	cmd.Dir = filepath.Join(s.root, "builder")
-	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0") // as in its image
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("compiling the builder: %w\n%s", err, out)
 	}
@@ -75,20 +80,47 @@ func (s *session) environ() []string {
 	return append(os.Environ(), "KO_DATA_PATH="+s.kodata())
 }
 
+// step does what measures the named rows. If it cannot, that costs those of the rows
+// that are not there by then, and no others.
+func (s *session) step(ctx context.Context, what string, rows []string, do func(context.Context) error) {
+	s.progress.begin(what)
+	for _, row := range rows {
+		s.results.drop(row) // of an earlier run
+	}
+	err := context.Cause(ctx)
+	if err == nil {
+		err = do(ctx)
+	}
+	if err == nil {
+		return
+	}
+	s.failures = append(s.failures, fmt.Errorf("%s: %w", what, err))
+	for _, row := range rows {
+		if !s.results.has(row) {
+			s.results.fail(row, err)
+		}
+	}
+}
+
 // measure calls the subjects by turns, n times each after one time that does not
-// count, and returns the samples of each.
-func (s *session) measure(ctx context.Context, subjects map[string]func(context.Context) (float64, error)) (map[string][]float64, error) {
+// count, and returns the samples of each. One that fails is left out from then on,
+// and costs the row of its name.
+func (s *session) measure(ctx context.Context, subjects map[string]func(context.Context) (float64, error)) map[string][]float64 {
 	samples := map[string][]float64{}
 	for i := range s.n + 1 {
+		s.progress.say("round %d of %d", i, s.n)
 		for name, subject := range subjects { // the order is another one each time
 			value, err := subject(ctx)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			if i > 0 {
+			switch {
+			case err != nil:
+				s.failures = append(s.failures, fmt.Errorf("%s: %w", name, err))
+				s.results.fail(name, err)
+				delete(samples, name)
+				delete(subjects, name)
+			case i > 0:
 				samples[name] = append(samples[name], value)
 			}
 		}
 	}
-	return samples, nil
+	return samples
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -42,31 +41,33 @@ type subject struct {
 }
 
 // sample deploys a subject, changes it, and removes it.
-func (b *bench) sample(ctx context.Context, s subject, i int) error {
+func (b *bench) sample(ctx context.Context, s subject, i int) {
+	deploy := "deploy." + s.name
+	if b.failed[deploy] != nil {
+		return
+	}
 	objects := s.objects(fmt.Sprintf("%s-%d", dashed(s.name), i), i)
-	trail, err := b.follow(ctx, s, objects[0])
-	if err != nil {
+	defer b.remove(ctx, objects)
+	var trail *trail
+	b.attempt("phase."+s.name, func() (err error) {
+		trail, err = b.follow(s, objects[0])
 		return err
+	})
+	var ready client.Object
+	if !b.attempt(deploy, func() error {
+		now, took, err := b.deploy(ctx, s, objects)
+		ready = now
+		return b.recorded(deploy, took, err)
+	}) {
+		return
 	}
-	ready, took, err := b.deploy(ctx, s, objects)
-	if err != nil {
-		return err
-	}
-	b.record("deploy."+s.name, took.Seconds())
-	if err := trail.end(ctx); err != nil {
-		return err
-	}
+	b.attempt("phase."+s.name, func() error { return trail.end(ctx) })
 	if s.inspect != nil {
-		if err := s.inspect(ctx, ready); err != nil {
-			return err
-		}
+		b.attempt("compile", func() error { return s.inspect(ctx, ready) })
 	}
 	if s.second != nil {
-		if err := b.change(ctx, s, ready, i); err != nil {
-			return err
-		}
+		b.change(ctx, s, ready, i)
 	}
-	return b.remove(ctx, objects)
 }
 
 // deploy creates the objects of a subject, and tells how long it took from then
@@ -84,34 +85,47 @@ func (b *bench) deploy(ctx context.Context, s subject, objects []client.Object) 
 
 // change makes the second version of what is ready, and measures both when that
 // answers, and when it is ready.
-func (b *bench) change(ctx context.Context, s subject, ready client.Object, i int) error {
+func (b *bench) change(ctx context.Context, s subject, ready client.Object, i int) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()                                    // nobody may wait for the answer
 	changed := ready.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is what it was
 	s.second(changed, i)
+	answer, update := "answer."+s.name, "update."+s.name
 	started := time.Now()
-	if err := b.client.Patch(ctx, changed, client.MergeFrom(ready)); err != nil {
-		return err
+	if !b.attempt(update, func() error { return b.client.Patch(ctx, changed, client.MergeFrom(ready)) }) {
+		return
 	}
 	answered := make(chan error, 1)
+	var after time.Duration
 	go func() {
 		err := b.awaitService(ctx, changed.GetName(), secondAnswer)
-		if err == nil {
-			b.record("answer."+s.name, time.Since(started).Seconds())
-		}
+		after = time.Since(started)
 		answered <- err
 	}()
-	_, err := await(ctx, b.client, changed, s.list, s.ready)
-	took := time.Since(started)
-	if err := errors.Join(err, <-answered); err != nil {
-		return err
-	}
-	b.record("update."+s.name, took.Seconds())
-	return nil
+	b.attempt(update, func() error {
+		_, err := await(ctx, b.client, changed, s.list, s.ready)
+		return b.recorded(update, time.Since(started), err)
+	})
+	b.attempt(answer, func() error {
+		err := <-answered
+		return b.recorded(answer, after, err)
+	})
 }
 
-func (b *bench) remove(ctx context.Context, objects []client.Object) error {
-	var all error
-	for _, object := range objects {
-		all = errors.Join(all, b.client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+// recorded adds a sample unless there was an error, which it returns.
+func (b *bench) recorded(kind string, took time.Duration, err error) error {
+	if err == nil {
+		b.record(kind, took.Seconds())
 	}
-	return all
+	return err
+}
+
+// remove deletes the objects of a sample, as far as there are any.
+func (b *bench) remove(ctx context.Context, objects []client.Object) {
+	for _, object := range objects {
+		err := b.client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if client.IgnoreNotFound(err) != nil {
+			b.session.failures = append(b.session.failures, fmt.Errorf("removing %s: %w", object.GetName(), err))
+		}
+	}
 }

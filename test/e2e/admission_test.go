@@ -46,28 +46,13 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// A Function that was there before the webhook stays open to a change of anything
-// but its mistakes.
-func TestAdmissionOfOldMistakes(t *testing.T) {
-	t.Parallel()
-	ns := newNamespace(t, unadmitted)
-	fn := ns.apply(function("old", unhandled, replicas(0)))
-	ns.kubectl("label", "namespace", ns.name, "goless.io/admission-")
-	admitted(ns)
-	ns.kubectl("label", "function", fn.Name, "a=b")
-	ns.change(fn, service("elsewhere"))
-	ns.kubectl("scale", "function", fn.Name, "--replicas=1")
-	ns.stalled(get(ns, fn.Name, &v1beta1.Function{}), v1beta1.ReasonInvalidSource)
-	ns.kubectl("delete", "function", fn.Name)
-}
-
 // Every replica of the operator has a certificate that the API server trusts, the
 // leader or not.
 func TestAdmissionOfEveryReplica(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	admitted(ns)
-	for _, pod := range ns.operators(2) {
+	for _, pod := range ns.operators() {
 		address := forward(t, systemNamespace, "pod/"+pod.Name, "9443")
 		ns.eventually("the certificate of "+pod.Name+" is trusted", func() error {
 			var webhook admissionregistrationv1.ValidatingWebhookConfiguration

@@ -62,7 +62,8 @@ func (ns *namespace) disagreement(fn *v1beta1.Function) error {
 		return fmt.Errorf("it is not Ready, for %q, and the latest spec is what runs", condition(fn, v1beta1.ConditionReady).Message)
 	}
 	pods, services := len(ns.readyPods(fn, "")), ns.services(fn)
-	if available := holds(fn, v1beta1.ConditionAvailable); available != (pods > 0 && services > 0) {
+	asleep := pods == 0 && condition(fn, v1beta1.ConditionAvailable).Reason == v1beta1.ReasonAsleep
+	if available := holds(fn, v1beta1.ConditionAvailable); available != ((pods > 0 || asleep) && services > 0) {
 		return fmt.Errorf("Available is %t, with %d ready pods and %d Services", available, pods, services)
 	}
 	return nil
@@ -93,6 +94,7 @@ func kstatusAgrees(fn *v1beta1.Function, raw *unstructured.Unstructured) error {
 	case fn.Status.ObservedGeneration != fn.Generation:
 	case holds(fn, v1beta1.ConditionStalled):
 		want = kstatus.FailedStatus
+	case holds(fn, v1beta1.ConditionReconciling):
 	case holds(fn, v1beta1.ConditionReady):
 		want = kstatus.CurrentStatus
 	}
@@ -113,7 +115,10 @@ func (ns *namespace) lacking(fn *v1beta1.Function) error {
 	if err := ns.client.Get(ns.t.Context(), client.ObjectKeyFromObject(fn), &deployment); err != nil {
 		return err
 	}
-	want, s := fn.WantedReplicas(), deployment.Status
+	want, s := *deployment.Spec.Replicas, deployment.Status
+	if n, fixed := fn.FixedReplicas(); fixed {
+		want = n
+	}
 	if s.ObservedGeneration < deployment.Generation || *deployment.Spec.Replicas != want ||
 		s.UpdatedReplicas != want || s.Replicas != want || s.AvailableReplicas != want {
 		return fmt.Errorf("the Deployment has %+v, and %d replicas are wanted", s, want)
@@ -185,11 +190,13 @@ func (ns *namespace) lies() []error {
 		}
 		key := fmt.Sprintf("%s of generation %d", fn.Name, fn.Status.ObservedGeneration)
 		before, now := stalled[key], condition(fn, v1beta1.ConditionStalled).Reason
-		err := errors.Join(contradiction(fn), ns.prematurelyReady(fn), unstalled(before, now))
+		err := errors.Join(contradiction(fn), ns.prematurelyReady(fn))
 		if now != before {
 			left[key+before] = true
 		}
-		if stalled[key] = now; now != "" && left[key+now] {
+		stalled[key] = now
+		err = errors.Join(err, unstalled(before, now))
+		if now != "" && left[key+now] {
 			err = errors.Join(err, fmt.Errorf("it was stalled by %s, then not, and then again", now))
 		}
 		if err != nil {
@@ -213,7 +220,7 @@ func contradiction(fn *v1beta1.Function) error {
 	}
 	signs := 0
 	for _, kind := range []string{v1beta1.ConditionReady, v1beta1.ConditionReconciling, v1beta1.ConditionStalled} {
-		if holds(fn, kind) {
+		if holds(fn, kind) && condition(fn, kind).Reason != v1beta1.ReasonScaling {
 			signs++
 		}
 	}
@@ -236,7 +243,8 @@ func (ns *namespace) prematurelyReady(fn *v1beta1.Function) error {
 	if ready.Status != metav1.ConditionTrue || ready.Reason == v1beta1.ReasonStopped {
 		return nil
 	}
-	if s := fn.Status; s.ReadyRevision != s.LatestRevision || s.ReadyReplicas == 0 || !holds(fn, v1beta1.ConditionAvailable) || !holds(fn, v1beta1.ConditionBuilt) {
+	served := fn.Status.ReadyReplicas > 0 || ready.Reason == v1beta1.ReasonAsleep
+	if s := fn.Status; s.ReadyRevision != s.LatestRevision || !served || !holds(fn, v1beta1.ConditionAvailable) || !holds(fn, v1beta1.ConditionBuilt) {
 		return errors.New("it is Ready, and the rest of the status denies it")
 	}
 	for _, pod := range versions[*corev1.Pod](ns.witness) {

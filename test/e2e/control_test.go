@@ -48,30 +48,10 @@ func leader(ctx context.Context) (*corev1.Pod, error) {
 	return nil, fmt.Errorf("the lease is held by %q, which is none of %d pods", holder, len(pods))
 }
 
-// kill ends a pod of the operator without asking it.
-func (ns *namespace) kill(pod *corev1.Pod) {
-	ns.t.Helper()
-	err := cluster.Delete(ns.t.Context(), pod, client.GracePeriodSeconds(0))
-	if client.IgnoreNotFound(err) != nil {
-		ns.t.Fatal(err)
-	}
-}
-
-// killOperator ends all of them.
-func (ns *namespace) killOperator() {
-	ns.t.Helper()
-	pods, err := operatorPods(ns.t.Context())
-	if err != nil {
-		ns.t.Fatal(err)
-	}
-	for _, pod := range pods {
-		ns.kill(&pod)
-	}
-}
-
-// operators waits until there are n pods of the operator, all ready, of which
-// one holds the lease, and returns that one first.
-func (ns *namespace) operators(n int) []corev1.Pod {
+// operators waits until there are as many pods of the operator as deploy/ asks for, all
+// ready, of which one holds the lease, and returns that one first.
+func (ns *namespace) operators() []corev1.Pod {
+	const n = 2
 	ns.t.Helper()
 	var pods []corev1.Pod
 	ns.eventually(fmt.Sprintf("the operator has %d ready replicas and a leader", n), func() error {
@@ -100,17 +80,6 @@ func (ns *namespace) operators(n int) []corev1.Pod {
 		return nil
 	})
 	return pods
-}
-
-// scaleOperator changes how many replicas of the operator there are, and waits as
-// operators does.
-func (ns *namespace) scaleOperator(n int) {
-	ns.t.Helper()
-	_, err := kubectl(ns.t.Context(), "-n", systemNamespace, "scale", "deployment/"+operatorName, fmt.Sprintf("--replicas=%d", n))
-	if err != nil {
-		ns.t.Fatal(err)
-	}
-	ns.operators(n)
 }
 
 // operatorKeptCalm fails if the operator crashed, recovered from a panic, or was

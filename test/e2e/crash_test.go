@@ -22,21 +22,7 @@ func init() {
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-const panicMessage = "the function ended with exit code 2: panic: no database"
-
-func TestPanicAtStartOnCreate(t *testing.T) {
-	t.Parallel()
-	ns := newNamespace(t)
-	fn := ns.stalled(ns.apply(function("panicking", panicking)), v1beta1.ReasonCrashLooping)
-	if got := condition(fn, v1beta1.ConditionReady).Message; got != panicMessage {
-		t.Errorf("Ready says %q, want %q", got, panicMessage)
-	}
-	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionTrue, v1beta1.ReasonBuilt)
-	ns.has(fn, v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica)
-
-	fn = ns.ready(ns.change(fn, source(answering("calm"))))
-	ns.answers(fn, "calm")
-}
+const panicMessage = "the function ended with exit code 2: panic: no database at handler.go:6"
 
 func TestPanicAtStartOnUpdate(t *testing.T) {
 	t.Parallel()

@@ -47,15 +47,3 @@ func TestDelete(t *testing.T) {
 
 	ns.answers(ns.ready(somebodys), "not concerned")
 }
-
-// A Function that is made anew under its old name does not mind what is left of
-// the one before.
-func TestDeleteAndCreate(t *testing.T) {
-	t.Parallel()
-	ns := newNamespace(t)
-	fn := ns.ready(ns.apply(function("phoenix", answering("before"))))
-	ns.answers(fn, "before")
-	ns.kubectl("delete", "function", fn.Name)
-	fn = ns.ready(ns.apply(function("phoenix", answering("after"))))
-	ns.answers(fn, "after")
-}

@@ -16,7 +16,7 @@ import (
 func TestDependencies(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	fn := ns.ready(ns.apply(function("dependencies", archive(t, filepath.Join("testdata", "dependencies")))))
+	fn := ns.ready(ns.apply(inPod("dependencies", archive(t, filepath.Join("testdata", "dependencies")))))
 	ns.reach(fn)
 
 	var hello map[string]string

@@ -1,6 +1,7 @@
 // Package e2e tests Goless as its users meet it: Functions are applied to a real
 // cluster, called through their Services, changed, broken and deleted, while
-// traffic runs and while the operator is killed.
+// traffic runs. What needs no kubelet is not tested here: see test/faults for what
+// happens when the operator is killed, or when others change what belongs to a Function.
 //
 // It owns what a user can observe, and refuses to know how it comes about: it
 // talks to the cluster that KUBECONFIG names and to nothing else, so that any

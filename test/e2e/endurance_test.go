@@ -8,12 +8,12 @@ import (
 )
 
 // A function under heavy traffic is rolled out anew, and then its pods are deleted,
-// forty of them, two of four at a time: no request fails, and there are a hundred
-// thousand at least. It is not parallel, because it wants the machine for itself.
+// sixteen of them, two of four at a time: no request fails, and there are forty thousand
+// at least. It is not parallel, because it wants the machine for itself.
 func TestEndurance(t *testing.T) {
 	const (
-		deletions, atOnce = 40, 2
-		requests          = 100_000
+		deletions, atOnce = 16, 2
+		requests          = 40_000
 	)
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(function("enduring", answering("old"), replicas(2*atOnce))))

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -51,19 +52,61 @@ var examples = []struct {
 		{method: "GET", path: "/about", status: 200, part: "<h1>About</h1>"},
 		{method: "GET", path: "/none", status: 404},
 	}},
+	{"asleep.yaml", []call{
+		{method: "GET", path: "/", status: 200, part: "awake for "},
+	}},
+	{"files.yaml", []call{
+		{method: "GET", path: "/", status: 200, answer: "Welcome, stranger!\n"},
+		{method: "GET", path: "/?name=Gopher", status: 200, answer: "Welcome, Gopher!\n"},
+	}},
+	{"dependencies.yaml", []call{
+		{method: "GET", path: "/ids/hello", status: 200, answer: "074171de-bc84-5ea4-b636-1135477620e1\n"},
+	}},
+	{"secret.yaml", []call{
+		{method: "GET", path: "/", status: 401, part: "who are you?"},
+		{method: "GET", path: "/?token=change-me", status: 200, answer: "welcome\n"},
+	}},
+	{"events.yaml", []call{
+		{method: "GET", path: "/?from=1", status: 200, answer: "data: 1\n\ndata: 0\n\n"},
+		{method: "GET", path: "/", status: 400, part: "from is not a number"},
+	}},
+	{"traces.yaml", []call{
+		{method: "GET", path: "/?name=Ada", status: 200, answer: "Hello, Ada!\n"},
+	}},
+	{"class.yaml", []call{
+		{method: "GET", path: "/", status: 200, part: "no more than "},
+	}},
+	// See TestWebsocket.
+	{"websocket.yaml", []call{
+		{method: "GET", path: "/", status: 426, part: "WebSocket protocol violation"},
+	}},
+	{"upload.yaml", []call{
+		{method: "POST", path: "/", status: 400, part: "request Content-Type isn't multipart/form-data"},
+	}},
+	{"identity.yaml", []call{
+		{method: "GET", path: "/", status: 200, part: "directory\n"},
+	}},
+	{"grpc.yaml", []call{
+		{method: "POST", path: "/grpc.health.v1.Health/Check", status: 200, answer: "\x00\x00\x00\x00\x02\x08\x01"},
+	}},
 	// This one calls json-api.yaml, and finds there what the calls above left.
 	{"caller.yaml", []call{
 		{method: "GET", path: "/", status: 200, part: "<h1>2 notes</h1><ul><li>buy milk</li><li>&lt;b&gt;</li></ul>"},
 	}},
 }
 
-// Every file in examples/ is compiled, applied and called, unchanged. All of them
-// share a namespace, because one calls another.
+// Every Function in examples/ is compiled, applied and called, unchanged but for the namespace
+// that RBAC knows accounts by. All of them share a namespace, because one calls another.
 func TestExamples(t *testing.T) {
 	t.Parallel()
+	t.Cleanup(func() {
+		if _, err := kubectl(context.Background(), "delete", "functionclass", "small", "--ignore-not-found"); err != nil {
+			t.Error(err)
+		}
+	})
 	ns := newNamespace(t)
 	dir := filepath.Join("..", "..", "examples")
-	files, err := os.ReadDir(dir)
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +114,15 @@ func TestExamples(t *testing.T) {
 		t.Errorf("examples/ holds %v: say in this test what each of them answers", files)
 	}
 	for _, example := range examples {
-		ns.kubectl("apply", "-f", filepath.Join(dir, example.file))
+		text, err := os.ReadFile(filepath.Join(dir, example.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), example.file)
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "namespace: default\n", "namespace: "+ns.name+"\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ns.kubectl("apply", "-f", file)
 	}
 	for _, example := range examples {
 		fn := readFunction(t, filepath.Join(dir, example.file))
@@ -93,14 +144,15 @@ func (ns *namespace) makes(fn *v1beta1.Function, c call) {
 	}
 }
 
+// readFunction reads the Function of an example, which is the last object of its file.
 func readFunction(t *testing.T, file string) *v1beta1.Function {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fn := &v1beta1.Function{}
-	if err := yaml.UnmarshalStrict(data, fn); err != nil {
+	fn, documents := &v1beta1.Function{}, strings.Split(string(data), "\n---\n")
+	if err := yaml.UnmarshalStrict([]byte(documents[len(documents)-1]), fn); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 	return fn

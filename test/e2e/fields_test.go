@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,7 +32,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	fn := ns.apply(function("telling", telling, func(spec *v1beta1.FunctionSpec) {
+	fn := ns.apply(inPod("telling", telling, func(spec *v1beta1.FunctionSpec) {
 		spec.Env = []v1beta1.EnvVar{
 			{Name: "GREETING", Value: "hello from $(FUNCTION_NAME)"},
 			{Name: "LEVEL", ValueFrom: &v1beta1.EnvVarSource{ConfigMapKeyRef: &v1beta1.KeyRef{Name: "config", Key: "level"}}},
@@ -45,7 +44,8 @@ func TestEnvironment(t *testing.T) {
 	ns.becomes(fn, "waiting for the Secret", func(fn *v1beta1.Function) bool {
 		return strings.Contains(condition(fn, v1beta1.ConditionReady).Message, `secret "database" not found`)
 	})
-	ns.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "database"}, StringData: map[string]string{"password": "p"}})
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "database"}, StringData: map[string]string{"password": "p"}}
+	ns.create(secret)
 	fn = ns.ready(fn)
 	ns.answers(fn, "hello from telling low p")
 	if build := ns.pod(fn).Spec.InitContainers[0]; len(build.Env)+len(build.EnvFrom) > 0 {
@@ -60,6 +60,15 @@ func TestEnvironment(t *testing.T) {
 	ns.answers(fn, "hello from telling high p")
 	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.Env[0].Value = "bye" }))
 	ns.answers(fn, "bye high p")
+
+	beforeSecret := client.MergeFrom(secret.DeepCopy())
+	secret.StringData = map[string]string{"password": "q"}
+	if err := ns.client.Patch(t.Context(), secret, beforeSecret); err != nil {
+		t.Fatal(err)
+	}
+	ns.kubectl("rollout", "restart", "deployment/"+fn.Name)
+	ns.answers(fn, "bye high q")
+	ns.ready(fn)
 }
 
 // slow takes as long as the request asks for, or until it is told to stop.
@@ -107,51 +116,54 @@ func TestResourcesOfBuild(t *testing.T) {
 	ns := newNamespace(t)
 	// The compiler holds the table twice.
 	large := answering("roomy") + "\nvar Table = [64 << 20]byte{64<<20 - 1: 1}\n"
-	fn := ns.apply(function("cramped", large, func(spec *v1beta1.FunctionSpec) {
+	fn := ns.apply(inPod("cramped", large, func(spec *v1beta1.FunctionSpec) {
 		little := v1beta1.Amounts{Memory: new(resource.MustParse("64Mi"))}
 		spec.Build = &v1beta1.BuildSpec{Resources: &v1beta1.Resources{Requests: little, Limits: little}}
 	}))
 	fn = ns.stalled(fn, v1beta1.ReasonBuildOutOfMemory)
-	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.Build = nil }))
+	fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.Build.Resources = nil }))
 	ns.answers(fn, "roomy")
 }
 
-// Labels of the Function with the prefix pass to its pods, and several replicas
-// have a budget for disruptions.
-func TestPodsOfReplicas(t *testing.T) {
+// neverReady says of itself that it cannot answer.
+const neverReady = `package handlers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+)
+
+func Ready(context.Context) error { return errors.New("the database is gone") }
+
+func Handler(w http.ResponseWriter, r *http.Request) {}
+`
+
+// A rollout that does not come further is given up when the Function says, and what served goes
+// on.
+func TestProgressDeadline(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	fn := function("labelled", answering("labelled"), replicas(2))
-	fn.Labels = map[string]string{"pod.goless.io/team": "blue", "team": "red"}
-	fn = ns.ready(ns.apply(fn))
-	for _, pod := range ns.readyPods(fn, "") {
-		if pod.Labels["pod.goless.io/team"] != "blue" || pod.Labels["team"] != "" {
-			t.Errorf("pod %s has the labels %v", pod.Name, pod.Labels)
-		}
-	}
-	if budget := get(ns, fn.Name, &policyv1.PodDisruptionBudget{}); budget.Spec.MaxUnavailable.IntValue() != 1 {
-		t.Errorf("the budget is %v", budget.Spec)
-	}
+	fn := ns.ready(ns.apply(function("patient", answering("old"), func(spec *v1beta1.FunctionSpec) {
+		spec.ProgressDeadlineSeconds = new(int32(15))
+	})))
+	ns.answers(fn, "old")
+	fn = ns.stalled(ns.change(fn, source(neverReady)), v1beta1.ReasonProgressDeadlineExceeded)
+	ns.answers(fn, "old")
+	ns.ready(ns.change(fn, source(answering("new"))))
+	ns.answers(fn, "new")
 }
 
-// What is wrong in the new fields is refused when it is applied.
-func TestRefusedFields(t *testing.T) {
+// Gateways are told what a function speaks.
+func TestAppProtocol(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	for name, c := range map[string]struct {
-		set  func(*v1beta1.FunctionSpec)
-		says string
-	}{
-		"a variable of Goless": {func(spec *v1beta1.FunctionSpec) { spec.Env = []v1beta1.EnvVar{{Name: "SERVER_PORT", Value: "1"}} }, "set by Goless"},
-		"too long a timeout":   {func(spec *v1beta1.FunctionSpec) { spec.Timeout = &metav1.Duration{Duration: 2 * time.Hour} }, "from 1ms to 1h"},
-		"negative concurrency": {func(spec *v1beta1.FunctionSpec) { spec.Concurrency = -1 }, "spec.concurrency"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fn := function("refused", answering("never"), c.set)
-			fn.Namespace = ns.name
-			if err := ns.client.Create(t.Context(), fn); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("the answer is %v, want it to say %q", err, c.says)
-			}
-		})
+	fn := ns.ready(ns.apply(function("speaking", answering("spoken"), func(spec *v1beta1.FunctionSpec) {
+		spec.AppProtocol = "kubernetes.io/h2c"
+	})))
+	port := get(ns, fn.Status.Service, &corev1.Service{}).Spec.Ports[0]
+	if port.AppProtocol == nil || *port.AppProtocol != "kubernetes.io/h2c" {
+		t.Errorf("the port is %+v", port)
 	}
+	ns.answers(fn, "spoken")
 }

@@ -35,6 +35,10 @@ func replicas(n int32) func(*v1beta1.FunctionSpec) {
 	return func(spec *v1beta1.FunctionSpec) { spec.Replicas = &n }
 }
 
+func historyLimit(n int32) func(*v1beta1.FunctionSpec) {
+	return func(spec *v1beta1.FunctionSpec) { spec.RevisionHistoryLimit = &n }
+}
+
 func service(name string) func(*v1beta1.FunctionSpec) {
 	return func(spec *v1beta1.FunctionSpec) { spec.Service = name }
 }
@@ -110,6 +114,18 @@ func (ns *namespace) pod(fn *v1beta1.Function) *corev1.Pod {
 		return found != nil
 	})
 	return found
+}
+
+// onlyPod waits until a Function of one replica has one ready pod, that of the template before
+// has gone, and returns it.
+func (ns *namespace) onlyPod(fn *v1beta1.Function) *corev1.Pod {
+	ns.t.Helper()
+	var ready []corev1.Pod
+	ns.until("one pod of Function "+fn.Name+" is ready", func() bool {
+		ready = ns.readyPods(fn, "")
+		return len(ready) == 1
+	})
+	return &ready[0]
 }
 
 func podReady(pod *corev1.Pod) *corev1.PodCondition {

@@ -17,8 +17,9 @@ import (
 const endlessEnough = 4 * time.Second
 
 // Sources that try to reach out of a build or to let it never end get the verdict
-// that they get everywhere, and a function beside them goes on answering. It is
-// not parallel, because it takes the memory of several builds.
+// that they get everywhere, and a function beside them goes on answering. Those that
+// are not built at all are tried against admission, without a cluster. It is not
+// parallel, because it takes the memory of several builds.
 func TestHostileSources(t *testing.T) {
 	const atOnce = 4
 	cases, err := hostile.Cases()
@@ -29,10 +30,13 @@ func TestHostileSources(t *testing.T) {
 	neighbour := beside.ready(beside.apply(function("neighbour", answering("undisturbed"))))
 	beside.answers(neighbour, "undisturbed")
 	stop := beside.load(neighbour)
-	ns := newNamespace(t, unadmitted)
+	ns := newNamespace(t)
 	var group sync.WaitGroup
 	turns := make(chan struct{}, atOnce)
 	for _, c := range cases {
+		if c.Reason == v1beta1.ReasonInvalidSource {
+			continue
+		}
 		turns <- struct{}{}
 		group.Go(func() {
 			defer func() { <-turns }()
@@ -46,22 +50,18 @@ func TestHostileSources(t *testing.T) {
 
 // judges applies a source and compares the verdict.
 func (ns *namespace) judges(c hostile.Case) {
-	fn := function(c.Name, string(c.Source))
+	fn := inPod(c.Name, string(c.Source))
 	fn.Namespace = ns.name
 	if c.Reason == v1beta1.ReasonBuildTimeout { // the others come to an end by themselves
-		fn.Spec.Build = &v1beta1.BuildSpec{Timeout: &metav1.Duration{Duration: endlessEnough}}
+		fn.Spec.Build.Timeout = &metav1.Duration{Duration: endlessEnough}
 	}
 	if err := ns.client.Create(ns.t.Context(), fn); err != nil {
 		ns.t.Errorf("%s: %v", c.Name, err)
 		return
 	}
-	kind := v1beta1.ConditionBuilt
-	if c.Reason == v1beta1.ReasonInvalidSource {
-		kind = v1beta1.ConditionSourceValid
-	}
-	verdict := ns.awaitVerdict(fn, kind)
+	verdict := ns.awaitVerdict(fn)
 	if verdict.Reason != c.Reason || !strings.HasPrefix(verdict.Message, c.Says) {
-		ns.t.Errorf("%s: %s is %s: %s, want %s: %s", c.Name, kind, verdict.Reason, verdict.Message, c.Reason, c.Says)
+		ns.t.Errorf("%s: Built is %s: %s, want %s: %s", c.Name, verdict.Reason, verdict.Message, c.Reason, c.Says)
 	}
 	// Whatever a bomb left to be tried again is not tried beside the next one.
 	if err := ns.client.Delete(ns.t.Context(), fn); err != nil {
@@ -69,14 +69,14 @@ func (ns *namespace) judges(c hostile.Case) {
 	}
 }
 
-// awaitVerdict waits until a condition is no longer about something under way. It
+// awaitVerdict waits until Built is no longer about something under way. It
 // gives up without ending the test, so that goroutines can call it.
-func (ns *namespace) awaitVerdict(fn *v1beta1.Function, kind string) metav1.Condition {
+func (ns *namespace) awaitVerdict(fn *v1beta1.Function) metav1.Condition {
 	deadline := time.After(patience)
 	for {
 		news := ns.witness.next()
 		for _, f := range current[*v1beta1.Function](ns.witness) {
-			c := condition(f, kind)
+			c := condition(f, v1beta1.ConditionBuilt)
 			if f.UID == fn.UID && c.Status != "" && c.Status != metav1.ConditionUnknown {
 				return c
 			}

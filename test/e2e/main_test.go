@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	// Tests wait more than they work, so the processors of this machine do not
 	// count. An explicit -parallel comes later and wins.
-	if err := flag.Set("test.parallel", "4"); err != nil {
+	if err := flag.Set("test.parallel", "6"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

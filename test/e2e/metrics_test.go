@@ -148,7 +148,7 @@ func TestOperatorMetrics(t *testing.T) {
 	ns := newNamespace(t)
 	ns.ready(ns.apply(function("counted", answering("one build at least"))))
 	// The replica that waits for the lease has no reconciles to count.
-	working := ns.operators(2)[0]
+	working := ns.operators()[0]
 	address := "https://" + forward(t, systemNamespace, "pod/"+working.Name, "metrics") + "/metrics"
 
 	if status, body := ns.scrape(address, ""); status != http.StatusUnauthorized {

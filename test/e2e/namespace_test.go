@@ -178,10 +178,12 @@ func (ns *namespace) becomes(fn *v1beta1.Function, what string, ok func(*v1beta1
 	return found
 }
 
-// ready waits until what the spec of fn says is what serves.
+// ready waits until what the spec of fn says is what serves, by as many replicas.
 func (ns *namespace) ready(fn *v1beta1.Function) *v1beta1.Function {
 	ns.t.Helper()
-	fn = ns.becomes(fn, "ready", func(fn *v1beta1.Function) bool { return holds(fn, v1beta1.ConditionReady) })
+	fn = ns.becomes(fn, "ready", func(fn *v1beta1.Function) bool {
+		return holds(fn, v1beta1.ConditionReady) && !holds(fn, v1beta1.ConditionReconciling)
+	})
 	ns.agree(fn)
 	return fn
 }

@@ -23,12 +23,20 @@ func TestScale(t *testing.T) {
 	first := uids(ns.pods(fn))
 	template := get(ns, fn.Name, &appsv1.Deployment{}).Spec.Template
 
+	ready := condition(fn, v1beta1.ConditionReady).LastTransitionTime
 	fn = ns.ready(ns.change(fn, replicas(3)))
 	if now := uids(ns.pods(fn)); len(now) != 3 || !slices.Contains(now, first[0]) {
 		t.Errorf("the pods were %v and are %v", first, now)
 	}
 	if s := fn.Status; s.Replicas != 3 || s.ReadyReplicas != 3 {
 		t.Errorf("the status says %d replicas, %d ready", s.Replicas, s.ReadyReplicas)
+	}
+
+	fn = ns.ready(ns.change(fn, replicas(1)))
+	for _, fn := range versions[*v1beta1.Function](ns.witness) {
+		if since := condition(fn, v1beta1.ConditionReady).LastTransitionTime; holds(fn, v1beta1.ConditionAvailable) && since.After(ready.Time) {
+			t.Errorf("Ready was lost between two sizes: %+v", fn.Status.Conditions)
+		}
 	}
 
 	fn = ns.ready(ns.change(fn, replicas(0)))
@@ -42,6 +50,13 @@ func TestScale(t *testing.T) {
 	if sets := names[*appsv1.ReplicaSet](ns.witness); len(sets) != 1 {
 		t.Errorf("scaling rolled out: %v", sets)
 	}
+	noRestarts(t, ns)
+	ns.fewPods(fn, 4) // 1, then 2 more, then none, then 1
+}
+
+// noRestarts fails if a container of the namespace was restarted.
+func noRestarts(t *testing.T, ns *namespace) {
+	t.Helper()
 	for _, pod := range versions[*corev1.Pod](ns.witness) {
 		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			if c.RestartCount > 0 {
@@ -49,7 +64,6 @@ func TestScale(t *testing.T) {
 			}
 		}
 	}
-	ns.fewPods(fn, 4) // 1, then 2 more, then none, then 1
 }
 
 func TestKubectlScale(t *testing.T) {
@@ -67,23 +81,6 @@ func TestKubectlScale(t *testing.T) {
 	if got, want := fn.Status.Selector, functionLabel+"=by-hand"; got != want {
 		t.Errorf("the selector of the scale subresource is %q, want %q", got, want)
 	}
-}
-
-// A stopped Function stays stopped, whatever else of it changes, and starts with
-// what it is by then.
-func TestStoppedStaysStopped(t *testing.T) {
-	t.Parallel()
-	ns := newNamespace(t)
-	fn := ns.ready(ns.apply(function("asleep", answering("dream"), replicas(0))))
-	ns.isStopped(fn)
-	for _, change := range []func(*v1beta1.FunctionSpec){source(answering("awake")), serverPort(9000), service("bed")} {
-		fn = ns.ready(ns.change(fn, change))
-		ns.isStopped(fn)
-	}
-	ns.fewPods(fn, 0)
-
-	fn = ns.ready(ns.change(fn, replicas(1)))
-	ns.answers(fn, "awake")
 }
 
 // isStopped fails the test unless a Function, which says that it is ready, is at

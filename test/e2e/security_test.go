@@ -114,7 +114,7 @@ func TestInsideOfFunction(t *testing.T) {
 func TestPodIsRestricted(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	fn := ns.ready(ns.apply(function("restricted", answering("low"), serverPort(80))))
+	fn := ns.ready(ns.apply(inPod("restricted", answering("low"), serverPort(80))))
 	asksForNothing(t, ns.pod(fn).Spec)
 
 	// The operator, not the test, made the pod, so what the API server warned of

@@ -90,7 +90,7 @@ func TestBuildServiceRefuses(t *testing.T) {
 		"that of another, as a peer": {"GET", theirs, []string{capability, "Goless-Peer: 1"}, "", http.StatusForbidden},
 		"that of another, by a path": {"GET", mine + "/..%2f" + foreign["FUNCTION_BINARY"], []string{capability}, "", http.StatusNotFound},
 		"one that nobody has":        {"GET", mine[:len(mine)-4] + "0000", []string{capability}, "", http.StatusForbidden},
-		"to write its own":           {"PUT", mine, []string{capability}, "poison", http.StatusUnauthorized},
+		"to write its own":           {"PUT", mine, []string{capability}, "poison", http.StatusMethodNotAllowed},
 		"to delete its own":          {"DELETE", mine, []string{capability}, "", http.StatusMethodNotAllowed},
 		"to see all":                 {"GET", service + "/v1/binaries/", []string{capability}, "", http.StatusNotFound},
 		"an order":                   {"POST", service + "/v1/builds", nil, order, http.StatusUnauthorized},

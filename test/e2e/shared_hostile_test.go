@@ -57,7 +57,7 @@ func (ns *namespace) judgesShared(c hostile.Case) {
 		ns.t.Errorf("%s: %v", c.Name, err)
 		return
 	}
-	verdict := ns.awaitVerdict(fn, v1beta1.ConditionBuilt)
+	verdict := ns.awaitVerdict(fn)
 	if verdict.Reason != c.Reason || !strings.HasPrefix(verdict.Message, c.Says) {
 		ns.t.Errorf("%s: Built is %s: %s, want %s: %s", c.Name, verdict.Reason, verdict.Message, c.Reason, c.Says)
 	}

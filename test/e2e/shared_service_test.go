@@ -147,7 +147,7 @@ func TestBuildSeedIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ns.operators(2)
+	ns.operators()
 	if diff := strings.Join(before, " "); diff != strings.Join(uids(ns.pods(fn)), " ") {
 		t.Errorf("the pods were exchanged: %s before, %s now", before, uids(ns.pods(fn)))
 	}

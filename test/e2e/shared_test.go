@@ -28,6 +28,11 @@ func strategy(s v1beta1.BuildStrategy) func(*v1beta1.FunctionSpec) {
 	}
 }
 
+// inPod is a Function that each of its pods compiles.
+func inPod(name, source string, set ...func(*v1beta1.FunctionSpec)) *v1beta1.Function {
+	return function(name, source, append(set, strategy(v1beta1.BuildInPod))...)
+}
+
 // shared is a Function that the build service compiles.
 func shared(name, source string, set ...func(*v1beta1.FunctionSpec)) *v1beta1.Function {
 	return function(name, source, append(set, strategy(v1beta1.BuildShared))...)

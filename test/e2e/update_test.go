@@ -1,14 +1,17 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -66,7 +69,7 @@ func TestChangeOfSourceWithReplicas(t *testing.T) {
 func TestChangesInARow(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t, unadmitted)
-	fn := ns.ready(ns.apply(function("restless", answering("first"))))
+	fn := ns.ready(ns.apply(function("restless", answering("first"), historyLimit(0))))
 	ns.answers(fn, "first")
 	stop := ns.load(fn)
 
@@ -158,22 +161,23 @@ func (ns *namespace) endedAfterReady(old *corev1.Pod, fn *v1beta1.Function) {
 	}
 }
 
-// alwaysServed fails the test if, after its first pod was ready, there was a
-// moment at which the Service of a Function had none.
+// alwaysServed fails the test if, after its first pod was ready, there was a moment at which
+// the Service of a Function had none.
 func (ns *namespace) alwaysServed(fn *v1beta1.Function) {
 	ns.t.Helper()
-	ready, served := map[string]int{}, false
+	been := map[types.UID]bool{}
+	serving, served := map[string]int{}, false
 	for _, s := range ns.witness.all() {
 		slice, ok := s.object.(*discoveryv1.EndpointSlice)
 		if !ok || slice.Labels[discoveryv1.LabelServiceName] != fn.ServiceName() {
 			continue
 		}
-		ready[slice.Name] = 0
+		serving[slice.Name] = 0
 		if !s.gone {
-			ready[slice.Name] = readyEndpoints(slice)
+			serving[slice.Name] = servingEndpoints(slice, been)
 		}
 		total := 0
-		for _, n := range ready {
+		for _, n := range serving {
 			total += n
 		}
 		if served && total == 0 {
@@ -186,10 +190,19 @@ func (ns *namespace) alwaysServed(fn *v1beta1.Function) {
 	}
 }
 
-func readyEndpoints(slice *discoveryv1.EndpointSlice) int {
+// servingEndpoints counts the pods of a slice that have been ready and are not on their way
+// out, and notes who has been. A busy kubelet takes the readiness of a pod back for a moment,
+// which is no work of the operator.
+func servingEndpoints(slice *discoveryv1.EndpointSlice, been map[types.UID]bool) int {
 	n := 0
 	for _, e := range slice.Endpoints {
+		if e.TargetRef == nil || e.Conditions.Terminating != nil && *e.Conditions.Terminating {
+			continue
+		}
 		if e.Conditions.Ready != nil && *e.Conditions.Ready {
+			been[e.TargetRef.UID] = true
+		}
+		if been[e.TargetRef.UID] {
 			n++
 		}
 	}
@@ -204,4 +217,31 @@ func uids(pods []*corev1.Pod) []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// nothingTwice fails the test if an object of a Function was made anew, or one
+// revision got two ReplicaSets.
+func (ns *namespace) nothingTwice() {
+	ns.t.Helper()
+	made := map[string]map[types.UID]bool{}
+	for _, s := range ns.witness.all() {
+		key := ""
+		switch object := s.object.(type) {
+		case *appsv1.Deployment, *corev1.Service, *corev1.ConfigMap:
+			key = fmt.Sprintf("%T %s", object, object.GetName())
+		case *appsv1.ReplicaSet:
+			key = "ReplicaSet of revision " + object.Labels[revisionLabel]
+		default:
+			continue
+		}
+		if made[key] == nil {
+			made[key] = map[types.UID]bool{}
+		}
+		made[key][s.object.GetUID()] = true
+	}
+	for key, uids := range made {
+		if len(uids) > 1 {
+			ns.t.Errorf("%s was made %d times", key, len(uids))
+		}
+	}
 }

@@ -18,7 +18,7 @@ import (
 // because it exchanges the operator.
 func TestUpgradeOfOperator(t *testing.T) {
 	ns, elsewhere := newNamespace(t), newNamespace(t)
-	fn := ns.ready(ns.apply(function("kept", answering("kept"), replicas(2))))
+	fn := ns.ready(ns.apply(inPod("kept", answering("kept"), replicas(2))))
 	ns.answers(fn, "kept")
 	stop := ns.load(fn)
 	before := uids(ns.pods(fn))
@@ -29,7 +29,7 @@ func TestUpgradeOfOperator(t *testing.T) {
 	ns.installBuilder(upgraded)
 	defer ns.installBuilder(old)
 
-	canary := elsewhere.ready(elsewhere.apply(function("canary", answering("new"))))
+	canary := elsewhere.ready(elsewhere.apply(inPod("canary", answering("new"))))
 	if got := builderOf(elsewhere.pod(canary)); got != upgraded {
 		t.Errorf("a new function is built by %s, want %s", got, upgraded)
 	}
@@ -81,5 +81,5 @@ func (ns *namespace) installBuilder(image string) {
 	if _, err := kubectl(ns.t.Context(), "-n", systemNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String()); err != nil {
 		ns.t.Fatal(err)
 	}
-	ns.operators(2)
+	ns.operators()
 }

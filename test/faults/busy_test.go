@@ -51,6 +51,7 @@ func TestBusy(t *testing.T) {
 func (tr *trial) busy(object *unstructured.Unstructured) (stop func() string) {
 	tr.t.Helper()
 	t := tr.t // of now: the case goes on below it
+	tr.behind = object.GetKind() == "Deployment"
 	ctx, cancel := context.WithCancel(t.Context())
 	var written string
 	var done sync.WaitGroup

@@ -44,7 +44,7 @@ func TestDrift(t *testing.T) {
 		paths, err := ownedPaths(child)
 		tr.must(err)
 		for _, p := range paths {
-			if ownership(p.pointer) || !*full && choose.IntN(6) != 0 {
+			if ownership(p.pointer) || !*full && choose.IntN(12) != 0 {
 				continue
 			}
 			for _, op := range []string{"replace", "remove"} {

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -82,7 +83,7 @@ func chosen(i int, hangs bool, times int) bool {
 	if hangs {
 		return *full && times == 1
 	}
-	return *full || i%13 == 0
+	return *full || i%22 == 0 // each kind of request, answer and form is among them
 }
 
 // TestRefusal makes the API server refuse what the operator needs for as long as
@@ -135,6 +136,44 @@ func (s *scenario) refusedWith(t *testing.T, code int, resource string, want *re
 	tr.begin()
 	tr.judge(want)
 	return []*trial{tr, other}
+}
+
+// TestDispensable makes the API server refuse what a Function can do without, for as
+// long as it takes until the operator has tried again. The Function is ready all the
+// same.
+func TestDispensable(t *testing.T) {
+	enter(t)
+	tr := newTrial(t)
+	defer func() { quiet(t, []*trial{tr}) }()
+	var refused atomic.Int64
+	defer func() { table.note(t, "dispensable", refused.Load() > 0, tr) }()
+	defer world(t).wire.Inject(nil)
+	world(t).wire.Inject(func(r wire.Request) wire.Fault {
+		if r.Namespace == tr.ns && r.Verb == "create" && r.Resource == "poddisruptionbudgets" {
+			refused.Add(1)
+			return wire.Answer(403, 0)
+		}
+		return nil
+	})
+	tr.create(replicas(2))
+	tr.awaitReady()
+	tr.await(func() error {
+		if n := refused.Load(); n < 3 {
+			return fmt.Errorf("the operator has tried %d times", n)
+		}
+		return nil
+	})
+	tr.truth()
+	world(t).wire.Inject(nil)
+	tr.begin()
+	tr.await(func() error {
+		if world(t).witness.live("PodDisruptionBudget", tr.ns, subject) == nil {
+			return errors.New("there is no PodDisruptionBudget")
+		}
+		return nil
+	})
+	tr.done = time.Now()
+	tr.oracles()
 }
 
 // some lets requests go wrong, so many times, or for so long from the first on.

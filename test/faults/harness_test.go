@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"regexp"
 	"sync"
 	"testing"
 
@@ -48,7 +48,8 @@ type harness struct {
 }
 
 // everythingOn are settings with which Functions have all the objects that they can have.
-const everythingOn = "apiVersion: config.goless.io/v1beta1\nkind: OperatorConfiguration\nnetworkPolicy: true\n"
+// They are compiled in their pods, unless a test says otherwise.
+const everythingOn = plane.InPod + "networkPolicy: true\n"
 
 // newHarness starts a control plane, a node and an operator.
 func newHarness(ctx context.Context, assets, repo string) (_ *harness, err error) {
@@ -124,7 +125,8 @@ func (h *harness) restart() {
 	}
 }
 
-// unbroken fails the test if the operator has ended by itself, or has panicked.
+// unbroken fails the test if the operator has ended by itself, has panicked, or has
+// a data race.
 func (h *harness) unbroken(t *testing.T) {
 	t.Helper()
 	h.mu.Lock() // a fault may just be starting it anew
@@ -140,15 +142,21 @@ func (h *harness) unbroken(t *testing.T) {
 		}
 	default:
 	}
-	text, err := os.ReadFile(h.operator.Log)
+	sound(t, h.operator.Log)
+}
+
+// unsound is how the log of an operator tells of a panic or of a data race.
+var unsound = regexp.MustCompile(`(?m)^.*(panic|WARNING: DATA RACE)`)
+
+// sound fails the test if a log tells of any such thing.
+func sound(t *testing.T, log string) {
+	t.Helper()
+	text, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(text)) {
-		if strings.Contains(line, "panic") || strings.Contains(line, "DATA RACE") {
-			t.Errorf("the operator panicked: %s", line[:min(len(line), 4096)])
-			return
-		}
+	if place := unsound.FindIndex(text); place != nil {
+		t.Errorf("the operator panicked, or has a data race:\n%s", text[place[0]:min(len(text), place[0]+4096)])
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // time.
 func TestKills(t *testing.T) {
 	enter(t)
-	kills := 20
+	kills := 12
 	if *full {
 		kills = 200
 	}

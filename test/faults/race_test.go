@@ -43,7 +43,10 @@ func TestRaces(t *testing.T) {
 	unfence(t)
 	var over []*trial
 	defer func() { quiet(t, over) }()
-	for _, race := range races {
+	for i, race := range races {
+		if !*full && i%3 != 0 {
+			continue // one write to create, one to apply and one to delete
+		}
 		t.Run(race.name, func(t *testing.T) {
 			tr := newTrial(t)
 			over = append(over, tr)
@@ -127,8 +130,20 @@ func anyStatus(r wire.Request) bool { return r.Verb == "patch" && r.Resource == 
 
 // saysReady is a status that says that the Function is ready.
 func saysReady(r wire.Request) bool {
-	var patch v1beta1.Function
-	return anyStatus(r) && json.Unmarshal(r.Body, &patch) == nil && meta.IsStatusConditionTrue(patch.Status.Conditions, v1beta1.ConditionReady)
+	var patch []struct {
+		Path  string
+		Value json.RawMessage
+	}
+	if !anyStatus(r) || json.Unmarshal(r.Body, &patch) != nil {
+		return false
+	}
+	for _, operation := range patch {
+		var status v1beta1.FunctionStatus
+		if operation.Path == "/status" && json.Unmarshal(operation.Value, &status) == nil {
+			return meta.IsStatusConditionTrue(status.Conditions, v1beta1.ConditionReady)
+		}
+	}
+	return false
 }
 
 // unfence takes the fence around the operator's account away until the test ends:

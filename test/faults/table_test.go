@@ -55,6 +55,19 @@ func (r *results) note(t *testing.T, name string, reached bool, tr *trial) {
 	}
 }
 
+// missed are the groups in which most cases passed without their fault, and so tell
+// nothing.
+func (r *results) missed() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range r.groups {
+		if 2*g.unreached > g.cases {
+			names = append(names, g.name)
+		}
+	}
+	return names
+}
+
 // print writes the table.
 func (r *results) print(w io.Writer) {
 	r.mu.Lock()
@@ -69,4 +82,11 @@ func (r *results) print(w io.Writer) {
 	}
 	fmt.Fprintf(out, "all\t%d\t%d\t%d\t\t\n", cases, passed, unreached)
 	out.Flush() //nolint:errcheck // there is nobody left to tell
+}
+
+func TestMissed(t *testing.T) {
+	r := results{groups: []*group{{name: "most", cases: 3, unreached: 2}, {name: "half", cases: 4, unreached: 2}, {name: "none", cases: 1}}}
+	if missed := r.missed(); !slices.Equal(missed, []string{"most"}) {
+		t.Errorf("missed: %q", missed)
+	}
 }

@@ -56,7 +56,7 @@ func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values)
 // mistake comes between.
 func TestTransitions(t *testing.T) {
 	enter(t)
-	steps := 25
+	steps := 15
 	if *full {
 		steps = 2000
 	}

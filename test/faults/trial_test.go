@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -36,7 +37,9 @@ type trial struct {
 	deleted bool // the Function, at least once
 	unowned bool // something is somebody else's on purpose
 	outage  bool // the API server was started anew, and forbids everything at first
+	behind  bool // the Deployment's status is late, because somebody writes it all the time
 	decoy   []client.Object
+	from    int       // where in the operator's requests it began
 	begun   time.Time // when the faults began
 	done    time.Time // when all was as it should be; zero before
 
@@ -47,7 +50,7 @@ var trials atomic.Int64
 
 func newTrial(t *testing.T) *trial {
 	t.Helper()
-	tr := &trial{t: t, ns: fmt.Sprintf("case-%d", trials.Add(1))}
+	tr := &trial{t: t, ns: fmt.Sprintf("case-%d", trials.Add(1)), from: world(t).wire.Len()}
 	tr.must(world(t).client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: tr.ns}}))
 	tr.lay()
 	return tr
@@ -65,6 +68,7 @@ func (tr *trial) create(changes ...func(*v1beta1.FunctionSpec)) {
 	tr.t.Helper()
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}}
 	fn.Spec.Function = first
+	fn.Spec.RevisionHistoryLimit = new(int32(0)) // so that the end is the same, whatever came before
 	if strategy := world(tr.t).strategy; strategy != "" {
 		fn.Spec.Build = &v1beta1.BuildSpec{Strategy: strategy}
 	}
@@ -132,7 +136,7 @@ func (tr *trial) typed(object map[string]any) *v1beta1.Function {
 }
 
 // reason is that Ready of the latest spec has a reason; the empty one means that
-// it is true.
+// it is true, and that there are as many replicas as are wanted.
 func (tr *trial) reason(want string) func() error {
 	return func() error {
 		fn := tr.fn()
@@ -143,6 +147,8 @@ func (tr *trial) reason(want string) func() error {
 		switch {
 		case fn.Status.ObservedGeneration != fn.Generation || ready == nil:
 			return fmt.Errorf("the status is of generation %d, the Function of %d", fn.Status.ObservedGeneration, fn.Generation)
+		case want == "" && meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReconciling):
+			return errors.New("the Function is between two sizes, or not ready")
 		case want == "" && ready.Status == metav1.ConditionTrue, want != "" && ready.Reason == want:
 			return nil
 		}

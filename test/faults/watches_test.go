@@ -10,7 +10,7 @@ import (
 )
 
 // watchedResources are what the operator watches.
-var watchedResources = []string{"functions", "deployments", "services", "configmaps", "poddisruptionbudgets", "networkpolicies", "replicasets", "pods"}
+var watchedResources = []string{"functions", "deployments", "services", "configmaps", "poddisruptionbudgets", "networkpolicies", "horizontalpodautoscalers", "replicasets", "pods"}
 
 // edits are scenarios in which the operator may see the end and not the way.
 var edits = []*scenario{
@@ -94,8 +94,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// wantEdits are the references of all edits. They are made before anything goes
-// through a valve.
+// wantEdits are the references of all edits. They are made before anything goes through a
+// valve.
 func wantEdits(t *testing.T) map[*scenario]*reference {
 	t.Helper()
 	wants := map[*scenario]*reference{}

@@ -44,7 +44,7 @@ func wiped(t *testing.T, when string, do func(wipe, change func())) {
 	}, func() {
 		for _, tr := range over {
 			tr.change(func(spec *v1beta1.FunctionSpec) {
-				*spec = v1beta1.FunctionSpec{Function: spec.Function, Service: spec.Service, Replicas: spec.Replicas}
+				*spec = v1beta1.FunctionSpec{Function: spec.Function, Service: spec.Service, Replicas: spec.Replicas, RevisionHistoryLimit: spec.RevisionHistoryLimit}
 			})
 			tr.begin()
 		}

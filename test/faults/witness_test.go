@@ -25,6 +25,7 @@ type version struct {
 	*unstructured.Unstructured
 	deleted bool // it is the last one, and the object is gone
 	lost    bool // and nobody saw when
+	seen    time.Time
 }
 
 // witness records every version of every object, in order.
@@ -73,7 +74,7 @@ func (w *witness) note(obj any, deleted bool) {
 	key := object.GetKind() + "/" + object.GetNamespace() + "/" + object.GetName()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.versions[key] = append(w.versions[key], version{object, deleted, lost})
+	w.versions[key] = append(w.versions[key], version{object, deleted, lost, time.Now()})
 	close(w.changed)
 	w.changed = make(chan struct{})
 }

@@ -2,6 +2,8 @@ package monitoring
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -22,13 +24,19 @@ import (
 // process, with a collector for its spans.
 type served struct{ url, admin string }
 
+// TestMain gives the function a collector by the environment, which a parallel test may not set.
+func TestMain(m *testing.M) {
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	if err := errors.Join(os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL), os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "200")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
 // serve serves until the test ends.
 func serve(t *testing.T) served {
 	t.Helper()
-	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(collector.Close)
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
-	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "200")
 	limit := debug.SetMemoryLimit(4 << 30)
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 

@@ -44,6 +44,7 @@ func TestEveryAlertIsTested(t *testing.T) {
 // A Prometheus that finds the function's pod by scrape.yaml has data for every
 // panel of the dashboard, and evaluates every alert.
 func TestMonitoring(t *testing.T) {
+	t.Parallel()
 	function := serve(t)
 	server := startPrometheus(t, configOf(t, function.admin))
 	function.load(t)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,6 +38,7 @@ const (
 // A Prometheus that finds the operator's pod by scrape.yaml has data for every panel
 // of its dashboard, and evaluates every alert, while Functions come, change and fail.
 func TestOperatorMonitoring(t *testing.T) {
+	t.Parallel()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
 		assets = filepath.Join("..", "..", ".cache", "assets")
@@ -55,10 +57,14 @@ func TestOperatorMonitoring(t *testing.T) {
 	t.Cleanup(p.Stop)
 	metrics, webhook := freeAddress(t), freeAddress(t)
 	binary := filepath.Join(t.TempDir(), "goless-operator")
-	if err := plane.BuildOperator(repo, binary); err != nil {
+	if err := plane.BuildOperator(repo, binary, plane.Racing()); err != nil {
 		t.Fatal(err)
 	}
-	operator, err := p.Operator(binary, "operator", "", "--metrics-bind-address="+metrics, "--webhook-bind-address="+webhook,
+	settings, err := p.Settings(plane.InPod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := p.Operator(binary, "operator", "", "--config="+settings, "--metrics-bind-address="+metrics, "--webhook-bind-address="+webhook,
 		"--leader-elect", "--leader-elect-namespace=goless-system")
 	if err == nil {
 		err = operator.Start()
@@ -70,9 +76,15 @@ func TestOperatorMonitoring(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(operator.Kill)
-	busy(t, p, "https://"+webhook+"/functions")
+	busy(t, p, webhook)
+	activator, admin, err := p.StartActivator(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(activator.Kill)
+	wakeful(t, p)
 
-	server := startPrometheus(t, configOfOperator(t, metrics, p.Config.BearerToken))
+	server := startPrometheus(t, configOfOperator(t, metrics, admin, p.Config.BearerToken))
 	server.answers(t, readDashboard(t, "operator-dashboard.json"))
 	eventually(t, "the alerts are evaluated", func() error { return evaluated(t, server) })
 }
@@ -88,8 +100,9 @@ func freeAddress(t *testing.T) string {
 }
 
 // busy lets people change Functions until the test ends: one that is good, one that
-// does not compile, one that is none; and asks admission as an API server would.
-func busy(t *testing.T, p *plane.Plane, webhook string) {
+// does not compile, one that is none; and asks admission, which is at an address, as an
+// API server would.
+func busy(t *testing.T, p *plane.Plane, address string) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -105,6 +118,7 @@ func busy(t *testing.T, p *plane.Plane, webhook string) {
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "busy"}}); err != nil {
 		t.Fatal(err)
 	}
+	webhook := "https://" + address + secretPath(t, c)
 	ctx, cancel := context.WithCancel(t.Context())
 	var people sync.WaitGroup
 	for name, source := range map[string]string{"good": good, "broken": broken, "bad": bad} {
@@ -122,14 +136,61 @@ func busy(t *testing.T, p *plane.Plane, webhook string) {
 	})
 }
 
-// apply asks admission, stores a Function, and rests for a second.
+// secretPath is where the operator lets the API server ask. It writes that into the
+// configuration of its webhook.
+func secretPath(t *testing.T, c client.Client) string {
+	t.Helper()
+	at := "/nowhere"
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "goless-webhook"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name:                    "functions.goless.io",
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "goless-system", Name: "goless-webhook", Path: &at}},
+			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+			FailurePolicy:           new(admissionregistrationv1.Ignore),
+			AdmissionReviewVersions: []string{"v1"},
+			// This API server finds no such Service, and ignores it.
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"goless.io"}, APIVersions: []string{"v1beta1"}, Resources: []string{"functions"}},
+			}},
+		}},
+	}
+	if err := c.Create(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the operator says where to ask", func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(config), config); err != nil {
+			return err
+		}
+		if at = *config.Webhooks[0].ClientConfig.Service.Path; at == "/nowhere" {
+			return errors.New("it has written nothing")
+		}
+		return nil
+	})
+	return at
+}
+
+// apply asks admission, stores a Function, and waits until the operator says that it is
+// ready, or that its author has to mend it.
 func apply(t *testing.T, ctx context.Context, c client.Client, webhook string, fn *v1beta1.Function) {
 	if err := errors.Join(review(ctx, webhook, fn), write(ctx, c, fn)); err != nil && ctx.Err() == nil {
 		t.Logf("%s: %v", fn.Name, err) // the operator may just be starting
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Second):
+	for said := false; !said; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		var now v1beta1.Function
+		if err := c.Get(ctx, client.ObjectKeyFromObject(fn), &now); err != nil {
+			continue
+		}
+		for _, c := range now.Status.Conditions {
+			told := c.Type == v1beta1.ConditionReady || c.Type == v1beta1.ConditionStalled
+			said = said || told && c.Status == metav1.ConditionTrue && c.ObservedGeneration == now.Generation
+		}
 	}
 }
 
@@ -172,13 +233,16 @@ func review(ctx context.Context, webhook string, fn *v1beta1.Function) error {
 		return err
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("admission answers %s", response.Status)
+	}
 	_, err = io.Copy(io.Discard, response.Body)
 	return err
 }
 
-// configOfOperator is scrape.yaml with the operator's port of metrics that it would
-// find in a cluster.
-func configOfOperator(t *testing.T, metrics, token string) string {
+// configOfOperator is scrape.yaml with the ports of metrics of the operator and the activator
+// that it would find in a cluster.
+func configOfOperator(t *testing.T, operator, activator, token string) string {
 	t.Helper()
 	var config map[string]any
 	decode(t, "scrape.yaml", &config)
@@ -192,16 +256,26 @@ func configOfOperator(t *testing.T, metrics, token string) string {
 	}
 	config["global"] = map[string]any{"scrape_interval": "2s", "scrape_timeout": "2s", "evaluation_interval": "1s"}
 	config["rule_files"] = []string{alerts}
-	jobs := config["scrape_configs"].([]any)
-	job := jobs[1].(map[string]any)
-	config["scrape_configs"] = jobs[1:2]
-	delete(job, "kubernetes_sd_configs")
-	job["authorization"] = map[string]any{"credentials_file": file}
-	job["static_configs"] = []any{map[string]any{"targets": []string{metrics}, "labels": map[string]string{
-		"__meta_kubernetes_pod_label_app_kubernetes_io_name": "goless-operator",
-		"__meta_kubernetes_pod_container_port_name":          "metrics",
-		"__meta_kubernetes_pod_name":                         "goless-operator-1",
-	}}}
+	var jobs []any
+	for _, one := range config["scrape_configs"].([]any) {
+		job := one.(map[string]any)
+		name := job["job_name"].(string)
+		address := map[string]string{"goless-operator": operator, "goless-activator": activator}[name]
+		if address == "" {
+			continue // it is not here
+		}
+		delete(job, "kubernetes_sd_configs")
+		if job["authorization"] != nil {
+			job["authorization"] = map[string]any{"credentials_file": file}
+		}
+		job["static_configs"] = []any{map[string]any{"targets": []string{address}, "labels": map[string]string{
+			"__meta_kubernetes_pod_label_app_kubernetes_io_name": name,
+			"__meta_kubernetes_pod_container_port_name":          "metrics",
+			"__meta_kubernetes_pod_name":                         name + "-1",
+		}}}
+		jobs = append(jobs, job)
+	}
+	config["scrape_configs"] = jobs
 	text, err := yaml.Marshal(config)
 	if err != nil {
 		t.Fatal(err)

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,8 +12,8 @@ import (
 
 	"goless.io/builder"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/gotool"
 	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/toolchain"
 )
 
 const buildExample = `  # writes the program hello-world
@@ -47,8 +45,14 @@ when the program is too large, and 20 when the builder is at fault.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return b.run(cmd.Context(), args[0]) },
 	}
 	b.addFlag(cmd)
-	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory (default the name of the Function)")
-	cmd.Flags().StringVar(&b.report, "report", "", "write how the build ended to `file` as JSON, and repeat it as long as nothing changes")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if err := format.Valid(b.notation); err != nil { // for go build, -o is the place of the binary
+			return fmt.Errorf("%w; where the binary goes is said by: --output-binary %s", err, b.notation)
+		}
+		return nil
+	}
+	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory or ends with / (default the name of the Function)")
+	cmd.Flags().StringVar(&b.report, "report", "", "write how the build ended to `file` as JSON")
 	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m in an image with a build cache, and 5m elsewhere)")
 	cmd.Flags().BoolVarP(&b.trace, "print-commands", "x", false, "print the commands that the go command executes")
 	return cmd
@@ -66,128 +70,153 @@ func (b *build) run(ctx context.Context, path string) error {
 	if b.timeout < 0 {
 		return fmt.Errorf("--timeout %s is negative, see: builder build --help", b.timeout)
 	}
+	if b.report != "" {
+		if err := checkReport(b.report); err != nil {
+			return err
+		}
+	}
 	functions, err := b.functions(path)
 	if err != nil {
-		found, omitted, _ := blamed(err)
+		found, omitted, _ := diagnosticsOf(err)
 		b.add(nil, format.Error, found)
 		b.omitted += omitted
-		return b.end(newRecord(nil, "", 0, err))
+		o := newOutcome(nil, 0, err)
+		b.explain("", o.report)
+		return b.end(o)
 	}
-	var worst record
+	var worst outcome
 	for _, function := range functions {
-		r := b.function(ctx, function)
-		b.add(function, format.Error, r.Report.Diagnostics)
-		b.add(function, format.Warning, r.Report.Warnings)
-		b.omitted += r.Report.Omitted
-		if r.ExitCode >= worst.ExitCode {
-			worst = r
+		o := b.function(ctx, function)
+		b.add(function, format.Error, o.report.Diagnostics)
+		b.add(function, format.Warning, o.report.Warnings)
+		b.omitted += o.report.Omitted
+		var prefix string
+		if len(functions) > 1 {
+			prefix = function.Name + ": "
+		}
+		b.explain(prefix, o.report)
+		if o.code >= worst.code {
+			worst = o
 		}
 	}
 	return b.end(worst)
 }
 
-// functions returns the Functions of the input, of which there must be only one
-// when there is only one place for what they become.
+// functions returns the Functions of the input. It is an error if there is not a place of its
+// own for what each of them becomes.
 func (b *build) functions(path string) ([]*input.Function, error) {
 	functions, notes, err := b.input(path)
 	for _, note := range notes {
 		b.notef("%s", note)
 	}
-	if err == nil && len(functions) > 1 && (b.binary != "" || b.report != "") {
-		err = fmt.Errorf("%s holds %d Functions, --output-binary and --report are for one", path, len(functions))
+	switch {
+	case err != nil || len(functions) == 1:
+		return functions, err
+	case b.report != "":
+		return nil, fmt.Errorf("%s holds %d Functions, --report is for one", path, len(functions))
+	case b.binary != "" && !isDirectory(b.binary):
+		return nil, fmt.Errorf("%s holds %d Functions, for which --output-binary must be a directory: write %s%c", path, len(functions), b.binary, filepath.Separator)
 	}
-	return functions, err
+	names := map[string]bool{}
+	for _, function := range functions {
+		if names[function.Name] {
+			return nil, fmt.Errorf("%s holds several Functions that are called %s, build one namespace after the other", path, function.Name)
+		}
+		names[function.Name] = true
+	}
+	return functions, nil
 }
 
-// function builds one Function, unless it is known how that ends.
-func (b *build) function(ctx context.Context, function *input.Function) record {
+// isDirectory reports whether path is a directory, or is to become one, as for go build.
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir() || os.IsPathSeparator(path[len(path)-1])
+}
+
+// function builds one Function.
+func (b *build) function(ctx context.Context, function *input.Function) outcome {
 	started := time.Now()
-	binary, err := b.output(function)
+	binary, work, err := b.output(function)
 	if err != nil {
-		return newRecord(nil, "", time.Since(started), err)
+		return newOutcome(nil, time.Since(started), err)
 	}
-	toolchain, err := gotool.Find(ctx, b.environ)
+	defer os.RemoveAll(work) //nolint:errcheck // what is left over is told by its name
+	tools, err := toolchain.Find(ctx, b.environ)
 	if err != nil {
-		return newRecord(nil, "", time.Since(started), err)
+		return newOutcome(nil, time.Since(started), err)
 	}
-	maker := &builder.Builder{Toolchain: toolchain, Timeout: b.timeout}
+	for _, note := range tools.Notes() {
+		b.notef("%s", note)
+	}
+	maker := &builder.Builder{Toolchain: tools, Timeout: b.timeout}
 	if b.trace {
 		maker.Trace = b.err
 	}
-	key := recordKey(maker, function.Source)
-	if r, ok := recall(binary, key); ok && b.report != "" {
-		b.notef("%s: nothing has changed since the last build", function.Name)
-		return r
-	}
-	for _, note := range toolchain.Notes() {
-		b.notef("%s", note)
-	}
-	result, err := maker.Build(ctx, function.Source, binary)
-	r := newRecord(maker, key, time.Since(started), err)
+	finished := filepath.Join(work, "binary")
+	result, err := maker.Build(ctx, function.Source, finished)
 	if err == nil {
-		r.Report.Warnings = result.Warnings
-		b.resultf("%s: built %s in %s, the compiler took %d MiB", function.Name, cmp.Or(b.binary, binary), r.Report.Duration, result.PeakMemory>>20)
+		err = moveBinary(finished, binary)
 	}
-	if b.report != "" {
-		if err := r.remember(binary); err != nil {
-			b.notef("builder: the next build cannot profit from this one: %v", err)
-		}
+	o := newOutcome(maker, time.Since(started), err)
+	if err == nil {
+		o.report.AddWarnings(result)
+		b.resultf("%s: built %s in %s, the compiler took %d MiB", function.Name, cmp.Or(b.binary, binary), o.report.Duration, result.PeakMemory>>20)
 	}
-	return r
+	return o
 }
 
-// output returns the absolute path of the binary, which is in a directory that
-// has its name, and which can be written.
-func (b *build) output(function *input.Function) (string, error) {
-	name := filepath.Base(function.Name)
+// output returns the absolute path of the binary, and that of a new directory to
+// make it in. The binary is in a directory that has its name, and never in the
+// place of a file that is no program.
+func (b *build) output(function *input.Function) (binary, work string, err error) {
+	name := toolchain.Executable(filepath.Base(function.Name))
 	path := cmp.Or(b.binary, name)
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	if isDirectory(path) {
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return "", "", err
+		}
 		path = filepath.Join(path, name)
 	}
-	if err := writable(path); err != nil {
-		return "", fmt.Errorf("%s cannot be written: %w", path, err)
+	if err := checkBinary(path); err != nil {
+		return "", "", err
 	}
-	return filepath.Abs(path)
+	if binary, err = filepath.Abs(path); err != nil {
+		return "", "", err
+	}
+	work, err = workDir(path)
+	return binary, work, err
 }
 
-// writable tries to write beside path, before a compiler has worked in vain.
-func writable(path string) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".builder-")
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
+// explain prints why a build failed, unless diagnostics say that.
+func (b *build) explain(prefix string, r builder.Report) {
+	if r.Reason != builder.Built && len(r.Diagnostics) == 0 {
+		b.problemf("%s%s", prefix, r.Message)
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// end tells how the build ended: the diagnostics, or the message where there are
-// none, the report, and the exit code.
-func (b *build) end(r record) error {
+// end prints the diagnostics, writes the report and returns the exit code, which
+// is that of the worst outcome.
+func (b *build) end(worst outcome) error {
 	printed := b.print()
-	if r.Report.Reason != builder.Built && len(r.Report.Diagnostics) == 0 {
-		b.notef("builder: %s", r.Report.Message)
-	}
 	switch {
 	case b.report != "":
-		return b.writeReport(r)
-	case r.ExitCode == exitBuilder:
+		return b.writeReport(worst)
+	case worst.code == exitBuilder:
 		return exitUsage
-	case r.ExitCode != 0:
+	case worst.code != 0:
 		return exitSource
 	}
 	return printed
 }
 
-func (b *build) writeReport(r record) error {
-	data, err := r.Report.Marshal()
+func (b *build) writeReport(o outcome) error {
+	data, err := o.report.Marshal()
 	if err == nil {
 		err = os.WriteFile(b.report, data, 0o644)
 	}
 	if err != nil {
-		b.notef("builder: writing the report: %v", err)
+		b.problemf("writing the report: %v", err)
 		return exit(exitBuilder)
 	}
-	return exit(r.ExitCode)
+	return o.code
 }

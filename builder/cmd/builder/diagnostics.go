@@ -12,20 +12,19 @@ import (
 	"goless.io/builder"
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/gotool"
 	"goless.io/builder/internal/input"
 )
 
-// diagnostics collects what is wrong and prints it in the notation that was asked
-// for.
+// diagnostics collects what is wrong with the inputs of a command, and prints it in
+// the notation that the flag --output names.
 type diagnostics struct {
 	streams
 	notation string
 	all      []format.Finding
-	messages []string // about no place
-	omitted  int
-	code     exit // the worst so far
-	told     []string
+	messages []string // what has no place in a file
+	omitted  int      // diagnostics that were left out of all
+	code     exit     // the worst so far
+	noted    []string // by noteOnce
 }
 
 func (d *diagnostics) addFlag(cmd *cobra.Command) {
@@ -34,8 +33,8 @@ func (d *diagnostics) addFlag(cmd *cobra.Command) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return format.Valid(d.notation) }
 }
 
-// read returns the Functions of an input. There are none when it cannot be read,
-// which is told already.
+// read returns the Functions of an input. If it cannot be read there are none, and
+// the error is added to d.
 func (d *diagnostics) read(path string) []*input.Function {
 	functions, notes, err := d.input(path)
 	for _, note := range notes {
@@ -48,8 +47,8 @@ func (d *diagnostics) read(path string) []*input.Function {
 	return functions
 }
 
-// input reads an input, for as long as somebody waits for that: there are files
-// that nobody ever writes.
+// input reads an input until the command was asked to end: reading a pipe or a terminal
+// may take for ever.
 func (s streams) input(path string) ([]*input.Function, []string, error) {
 	type result struct {
 		functions []*input.Function
@@ -69,17 +68,16 @@ func (s streams) input(path string) ([]*input.Function, []string, error) {
 	}
 }
 
-// noteOnce is for what is the same when a file is read again.
+// noteOnce prints a note unless it was printed before, when the same file was read.
 func (d *diagnostics) noteOnce(format string, args ...any) {
-	if note := fmt.Sprintf(format, args...); !slices.Contains(d.told, note) {
-		d.told = append(d.told, note)
+	if note := fmt.Sprintf(format, args...); !slices.Contains(d.noted, note) {
+		d.noted = append(d.noted, note)
 		d.notef("%s", note)
 	}
 }
 
-// readOne returns one Function of an input: the one that is called name, or the
-// only one when name is empty. It is nil when there is none, which is told
-// already.
+// readOne returns one Function of an input: the one that is called name, or the only
+// one if name is empty. If there is none it returns nil, and the error is added to d.
 func (d *diagnostics) readOne(path, name string) *input.Function {
 	functions := d.read(path)
 	if name == "" && len(functions) == 1 {
@@ -102,13 +100,13 @@ func (d *diagnostics) readOne(path, name string) *input.Function {
 	return nil
 }
 
-// fail takes over an error of a Function, in the lines of its input, or of a
-// whole input when the function is nil.
+// fail adds an error of a Function, with places in its input, or of a whole input if
+// function is nil.
 func (d *diagnostics) fail(function *input.Function, err error) {
 	if err == nil {
 		return
 	}
-	found, omitted, isSource := blamed(err)
+	found, omitted, isSource := diagnosticsOf(err)
 	switch {
 	case len(found) > 0:
 		d.add(function, format.Error, found)
@@ -123,20 +121,13 @@ func (d *diagnostics) fail(function *input.Function, err error) {
 	}
 }
 
-// blamed returns the diagnostics of an error that is about a source, and whether
-// it is, which it can be without any.
-func blamed(err error) (found []handler.Diagnostic, omitted int, isSource bool) {
-	if e, ok := errors.AsType[*builder.SourceError](err); ok {
-		return e.Diagnostics, e.Omitted, true
-	}
+// diagnosticsOf returns the diagnostics of err, and reports whether the source has caused it:
+// some errors of a source have no diagnostics.
+func diagnosticsOf(err error) (found []handler.Diagnostic, omitted int, isSource bool) {
 	if e, ok := errors.AsType[*handler.Error](err); ok {
 		return e.Diagnostics, e.Omitted, true
 	}
-	if e, ok := errors.AsType[*gotool.CompileError](err); ok {
-		return e.Diagnostics, e.Omitted, true
-	}
-	limits := []error{gotool.ErrTimeout, gotool.ErrOutOfMemory, gotool.ErrTooLarge}
-	return nil, 0, slices.ContainsFunc(limits, func(limit error) bool { return errors.Is(err, limit) })
+	return nil, 0, builder.ReasonOf(err) != builder.BuildFailed
 }
 
 func (d *diagnostics) add(function *input.Function, severity format.Severity, found []handler.Diagnostic) {
@@ -148,13 +139,14 @@ func (d *diagnostics) add(function *input.Function, severity format.Severity, fo
 		if function != nil {
 			f = function.Locate(f)
 		}
+		f.Message = named(f.Message)
 		d.all = append(d.all, format.Finding{Diagnostic: f, Severity: severity})
 	}
 }
 
 func (d *diagnostics) worsen(code exit) { d.code = max(d.code, code) }
 
-// end prints all diagnostics and returns how the command ends.
+// end prints all diagnostics and returns the error with which the command ends.
 func (d *diagnostics) end() error {
 	if err := d.print(); err != nil {
 		return err
@@ -169,7 +161,7 @@ func (d *diagnostics) end() error {
 func (d *diagnostics) print() error {
 	defer d.forget()
 	for _, message := range d.messages {
-		d.notef("builder: %s", message)
+		d.problemf("%s", message)
 	}
 	w := d.out
 	if d.notation == "text" {

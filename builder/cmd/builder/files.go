@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -9,26 +12,75 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-// apply writes edits: into the files, or what came by standard input to standard
-// output.
+// apply writes edits into their files; the edit of standard input goes to standard
+// output. It writes nothing if a file has changed since it was read.
 func (s streams) apply(edits []input.Edit) error {
 	for _, edit := range edits {
-		if edit.Path == input.Stdin {
-			if _, err := s.out.Write(edit.New); err != nil {
-				return fmt.Errorf("writing the result: %w", err)
-			}
-			continue
-		}
-		// The mode of a file that exists stays.
-		if err := os.WriteFile(edit.Path, edit.New, 0o644); err != nil {
+		if err := checkUnchanged(edit); err != nil {
 			return err
+		}
+	}
+	for _, edit := range edits {
+		err := error(nil)
+		if edit.Path == input.Stdin {
+			_, err = s.out.Write(edit.New)
+		} else {
+			err = replaceFile(edit.Path, edit.New)
+		}
+		if err != nil {
+			return fmt.Errorf("writing the result: %w", err)
 		}
 	}
 	return nil
 }
 
-// writeFiles writes the files of a source into a directory, and nowhere else,
-// whatever they are called.
+// checkUnchanged returns an error if the file of an edit has changed since it was read.
+func checkUnchanged(edit input.Edit) error {
+	if edit.Path == input.Stdin {
+		return nil
+	}
+	if isSpecial(edit.Path) {
+		return fmt.Errorf("%s is no file that can be changed, use - for standard input", edit.Path)
+	}
+	now, err := os.ReadFile(edit.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && edit.Old == nil:
+		return nil
+	case err != nil:
+		return err
+	case edit.Old == nil:
+		return fmt.Errorf("%s is there already, nothing was written", edit.Path)
+	case !bytes.Equal(now, edit.Old):
+		return fmt.Errorf("%s was changed meanwhile, nothing was written: try again", edit.Path)
+	}
+	return nil
+}
+
+// replaceFile writes a file atomically. A file that exists keeps its mode. If path is a
+// symbolic link, its target is replaced.
+func replaceFile(path string, data []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	work, err := workDir(path)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // its name says whose it is
+	next := filepath.Join(work, "next")
+	if err := os.WriteFile(next, data, 0o644); err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil {
+		if err := os.Chmod(next, info.Mode().Perm()); err != nil {
+			return err
+		}
+	}
+	return os.Rename(next, path)
+}
+
+// writeFiles writes the files of a source into a directory. Names that lead out of it
+// are an error.
 func writeFiles(dir string, files []handler.File) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

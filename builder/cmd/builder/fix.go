@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -12,8 +14,8 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/fix"
-	"goless.io/builder/internal/gotool"
 	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/toolchain"
 )
 
 // fixTimeout bounds the search for packages in the modules of this machine.
@@ -58,12 +60,12 @@ type fixer struct {
 }
 
 func (f *fixer) run(ctx context.Context, paths []string) error {
-	toolchain, err := gotool.Find(ctx, f.environ)
+	tools, err := toolchain.Find(ctx, f.environ)
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(toolchain.Root, "bin") + string(filepath.ListSeparator) + os.Getenv("PATH")
-	if err := os.Setenv("PATH", path); err != nil { // package fix takes the first go command in there
+	path := filepath.Join(tools.Root, "bin") + string(filepath.ListSeparator) + os.Getenv("PATH")
+	if err := os.Setenv("PATH", path); err != nil { // package fix calls the first go command in PATH
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, fixTimeout, errFixTimeout)
@@ -105,7 +107,11 @@ func (f *fixer) input(ctx context.Context, path string) {
 	}
 }
 
+// fixed returns the new content of the files of a Function that have to change, by name.
 func fixed(ctx context.Context, function *input.Function) (map[string][]byte, error) {
+	if module, own := function.Within(); own != "" {
+		return fixedWithin(ctx, function, module, own)
+	}
 	dir, err := os.MkdirTemp("", "goless-fix-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for the source: %w", err)
@@ -117,6 +123,19 @@ func fixed(ctx context.Context, function *input.Function) (map[string][]byte, er
 	return fix.Files(ctx, dir, function.Files())
 }
 
+// fixedWithin fixes a package in the directory of its module, so that all packages of
+// the module can be imported. The files of other packages are not changed.
+func fixedWithin(ctx context.Context, function *input.Function, module, own string) (map[string][]byte, error) {
+	dir, err := filepath.Abs(module)
+	if err != nil {
+		return nil, err
+	}
+	files := slices.DeleteFunc(slices.Clone(function.Files()), func(f handler.File) bool {
+		return f.Name != "go.mod" && path.Dir(f.Name) != own
+	})
+	return fix.Files(ctx, dir, files)
+}
+
 func (f *fixer) show(edits []input.Edit) {
 	for _, edit := range edits {
 		_, err := f.out.Write(diff.Diff(edit.Path+".orig", edit.Old, edit.Path, edit.New))
@@ -125,7 +144,8 @@ func (f *fixer) show(edits []input.Edit) {
 	}
 }
 
-// describe goes to standard error, because standard output may hold the result.
+// describe prints what was changed to standard error, because standard output may hold
+// the result.
 func (f *fixer) describe(change input.Change) {
 	for _, file := range change.Function.Files() {
 		if after, ok := change.Files[file.Name]; ok {

@@ -29,6 +29,7 @@ runtime that serves it. It can be built there with the go command.`,
 	}
 	g.addFlag(cmd)
 	cmd.Flags().StringVar(&g.name, "name", "", "the Function to take where there are several")
+	_ = cmd.RegisterFlagCompletionFunc("name", completeNames) // the flag exists
 	return cmd
 }
 
@@ -53,7 +54,7 @@ func (g *generate) run(path, dir string) error {
 	return g.end()
 }
 
-func writeProgram(dir string, parsed *handler.Handler) error {
+func writeProgram(dir string, parsed *handler.Source) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -1,7 +1,8 @@
 // Command builder checks, builds, runs and tests the Go source of Functions. It
-// is what the init container of a function's pod runs, and what people run on
-// their own machines. It owns flags, output and exit codes, and refuses to know
-// how a build is done.
+// runs in the init container of a function's pod, as the build service of a cluster,
+// and on the machines of developers. This package has the commands, one in each file
+// of its name, with their flags, output and exit codes; the packages that it imports
+// do the work.
 package main
 
 import (
@@ -17,35 +18,34 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/compile"
+	"goless.io/builder/internal/input"
 )
 
-// Exit codes. With --report a build says more precisely what happened, for a
-// reader that sees nothing but the code: see newRecord.
+// Exit codes. With --report, a build has more of them: see newOutcome.
 const (
 	exitSource exit = 1 // the source is at fault
 	exitUsage  exit = 2 // the call, or a file that cannot be read or written
 )
 
-// An exit ends the command with a code, after everything was said.
+// An exit is returned as the error of a command that has printed what is wrong: run
+// makes it the exit code and prints nothing.
 type exit int
 
-// Error is only seen when somebody forgets what an exit is.
 func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 func main() {
-	gotool.EnterSandbox()
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
-	context.AfterFunc(ctx, stop) // the second signal ends what does not heed the first
+	compile.EnterSandbox()
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, streams{os.Stdin, os.Stdout, os.Stderr, ctx.Done()}, os.Environ(), os.Args[1:])
 	stop()
 	os.Exit(code)
 }
 
-// endings are the signals that ask this process to end: from the keyboard, from
-// whoever has started it, and from a terminal that is closed, unless nohup has
-// said to ignore that.
-func endings() []os.Signal {
+// endSignals returns the signals that ask this process to end. One of them is sent
+// when the terminal is closed, which nohup has a command ignore.
+func endSignals() []os.Signal {
 	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		all = append(all, syscall.SIGHUP)
@@ -58,31 +58,40 @@ func endings() []os.Signal {
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	ended    <-chan struct{} // closed when nothing more is to be read
+	ended    <-chan struct{} // closed when the command was asked to end
 }
 
-// resultf writes a line of the result, and notef one about how it came to be.
-// There is nobody to tell when that fails.
+// resultf writes a line to out, and notef one to err. Errors of writing are ignored,
+// because there is no place left to print them.
 func (s streams) resultf(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.out, format+"\n", args...)
 }
 
 func (s streams) notef(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.err, format+"\n", args...)
+	_, _ = fmt.Fprintln(s.err, named(fmt.Sprintf(format, args...)))
 }
 
-const rootLong = `Check, build, run and test the Go source of Functions.
+// problemf writes a line to err that begins with the name of this program.
+func (s streams) problemf(format string, args ...any) {
+	s.notef(called+": "+format, args...)
+}
+
+const rootLong = `Check, build, run, test and deploy the Go source of Functions.
 
 A FILE is Go source, a txtar archive of several files, the directory of a Go
 module or package, or YAML with any number of Functions, whatever it is called.
-- is standard input. Places in messages are those of the FILE, so that an editor
+A package in a module takes along what it imports of that module. - is standard
+input. Places in messages are those of the FILE, so that an editor
 finds them.
 
 The exit code is 0 when all is fine, 1 when a source is at fault, and 2 when a
 file cannot be read or written or the call is wrong.`
 
-const rootExample = `  # serve a Function here, and again with every save
-  builder run hello.yaml
+const rootExample = `  # begin a Function, serve it here, and again with every save
+  builder new hello && builder run hello
+
+  # bring it into a cluster, and call it there
+  builder deploy hello && builder invoke hello
 
   # make a Function of a Go module, and back
   builder pack ./hello > hello.yaml
@@ -97,9 +106,9 @@ func run(ctx context.Context, s streams, environ, args []string) int {
 		return 0
 	}
 	if code, ok := errors.AsType[exit](err); ok {
-		return int(code) // 0 too
+		return int(code)
 	}
-	s.notef("builder: %v", err)
+	s.problemf("%v", err)
 	return int(exitUsage)
 }
 
@@ -107,7 +116,8 @@ func newRoot(s streams, environ []string) *cobra.Command {
 	var versions bool
 	root := &cobra.Command{
 		Use:           "builder",
-		Short:         "Check, build, run and test the Go source of Functions",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: called},
+		Short:         "Check, build, run, test and deploy the Go source of Functions",
 		Long:          rootLong,
 		Example:       rootExample,
 		Args:          known,
@@ -125,6 +135,7 @@ func newRoot(s streams, environ []string) *cobra.Command {
 		newValidate(s), newVet(s, environ), newFix(s, environ), newTidy(s, environ),
 		newGenerate(s), newBuild(s, environ), newRun(s, environ), newTest(s, environ),
 		newPack(s), newUnpack(s), newServe(s, environ), newVersion(environ),
+		newNew(s), newGet(s, environ), newDeploy(s), newLogs(s), newInvoke(s),
 	)
 	root.SetIn(s.in)
 	root.SetOut(s.out)
@@ -137,10 +148,14 @@ func newRoot(s streams, environ []string) *cobra.Command {
 			return known(cmd, rest)
 		}
 	}
+	root.CompletionOptions.DisableDefaultCmd = called != builderName // kubectl completes its plugins otherwise
 	root.InitDefaultCompletionCmd()
 	if completion, _, err := root.Find([]string{"completion"}); err == nil {
 		completion.Args = known
 		completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+	for _, cmd := range append(root.Commands(), root) {
+		cmd.Long, cmd.Example = named(cmd.Long), named(cmd.Example)
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w, see: %s --help", err, cmd.CommandPath())
@@ -148,8 +163,8 @@ func newRoot(s streams, environ []string) *cobra.Command {
 	return root
 }
 
-// known rejects what is left of the arguments after all commands in them: the
-// last one has no such command.
+// known returns an error if rest, the arguments that follow cmd, is not empty: cmd has
+// no command of that name.
 func known(cmd *cobra.Command, rest []string) error {
 	if len(rest) == 0 {
 		return nil
@@ -160,23 +175,25 @@ func known(cmd *cobra.Command, rest []string) error {
 	return fmt.Errorf("unknown command %q, see: %s --help", rest[0], cmd.CommandPath())
 }
 
-// asFlags lets those who are used to go test write flags as it does.
+// asFlags returns args with two dashes where flags that go test has too have one.
 func asFlags(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
-		if name, _, _ := strings.Cut(arg, "="); name == "-run" || name == "-cover" {
+		switch name, _, _ := strings.Cut(arg, "="); name {
+		case "-run", "-cover", "-race", "-count", "-timeout":
 			args[i] = "-" + arg
 		}
 	}
 	return args
 }
 
-// arguments checks that a command has as many arguments as its usage names. The
-// last one may be repeated where the usage says so with dots.
+// arguments checks that a command has as many arguments as its usage line names. The
+// last one may be left out if it is in brackets, and repeated if the line ends with dots.
 func arguments(cmd *cobra.Command, args []string) error {
 	_, usage, _ := strings.Cut(cmd.Use, " ")
 	names := strings.Fields(usage)
 	switch {
+	case len(args) == len(names)-1 && strings.HasPrefix(names[len(args)], "["):
 	case len(args) < len(names):
 		return fmt.Errorf("%s is missing, see: %s --help", names[len(args)], cmd.CommandPath())
 	case len(args) > len(names) && !strings.HasSuffix(usage, "..."):
@@ -185,10 +202,21 @@ func arguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// completeFiles has shells propose the files, and directories, that can be
-// Functions.
+// completeFiles completes arguments in a shell with files that may hold Functions.
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"go", "txtar", "yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
+}
+
+// completeNames completes the flag --name in a shell with the Functions of the FILE that is
+// given already.
+func completeNames(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 && args[0] != input.Stdin {
+		functions, _, _ := input.Read(args[0], nil) // there is nobody to be told what is wrong
+		for _, f := range functions {
+			names = append(names, f.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func joined(names []string) string { return strings.Join(names, ", ") }

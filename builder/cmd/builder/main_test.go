@@ -12,20 +12,26 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/buildtest"
+	"goless.io/builder/internal/compile"
 )
 
 var update = flag.Bool("update", false, "write what the commands print into the scripts")
 
 func TestMain(m *testing.M) {
-	gotool.EnterSandbox()
-	testscript.Main(m, map[string]func(){"builder": main})
+	compile.EnterSandbox()
+	testscript.Main(m, map[string]func(){"builder": main, "kubectl-goless": main})
 }
 
 // TestScripts runs the command as people do. Its go command is the one of the
-// machine, with the caches of whoever runs the tests.
+// machine, with the caches of whoever runs the tests, and a module proxy that has
+// what the tests' sources and the runtime require.
 func TestScripts(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "go", "env", "-json", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB").Output()
+	modules, err := buildtest.Modules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "go", "env", "-json", "GOCACHE", "GOMODCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +44,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	env["EXAMPLES"] = examples
+	env["GOPROXY"], env["GOSUMDB"] = "file://"+filepath.ToSlash(modules), "off"
 	if signal.Ignored(syscall.SIGHUP) { // the tests are run by nohup, which is not meant for what they start
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, syscall.SIGHUP)

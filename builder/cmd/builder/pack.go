@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,10 +33,11 @@ func newPack(s streams) *cobra.Command {
 		Short: "Make the YAML of a Function from a directory or a source",
 		Long: `Make the YAML of a Function from a directory or a source.
 
-All files of a directory become part of the Function, but for those whose name
-begins with a dot, modules of their own below it, and compiled programs. What
-unpack makes of the YAML is the same again, byte for byte, or else pack says
-which file cannot be held.`,
+All files of a directory become part of the Function, but for modules of their
+own below it, go.work, and what no Go file embeds of these: files whose name
+begins with a dot, compiled programs, and others that are no text. What unpack
+makes of the YAML is the same again, byte for byte, but for a line break at the
+end of texts that have none.`,
 		Example:           packExample,
 		Args:              arguments,
 		ValidArgsFunction: completeFiles,
@@ -60,7 +64,7 @@ func (p *pack) run(path string) error {
 	_, err := handler.Parse(handler.Filename, function.Source)
 	p.fail(function, err)
 	if err == nil {
-		p.fail(nil, lossless(function))
+		p.fail(nil, checkLossless(function))
 	}
 	if p.code != 0 {
 		return p.end()
@@ -73,7 +77,7 @@ func (p *pack) write(function *input.Function) error {
 	if p.into != "" {
 		target := p.readOne(p.into, p.name)
 		if target == nil {
-			return nil // it is told why
+			return nil // readOne has added the error
 		}
 		edit, err := target.Replace(function.Source)
 		if err != nil {
@@ -81,40 +85,70 @@ func (p *pack) write(function *input.Function) error {
 		}
 		return p.apply([]input.Edit{edit})
 	}
-	name := p.name
-	if name == "" {
-		name = label(function.Name)
-	}
-	if name == "" {
-		return fmt.Errorf("no name can be made of %q, choose one with --name", function.Name)
-	}
-	if !isLabel(name) {
-		return fmt.Errorf("%q is no name for a Function, choose one of lower case letters, digits and - with --name", name)
+	name, err := nameFor(function, p.name)
+	if err != nil {
+		return err
 	}
 	manifest, err := input.Manifest(name, function.Source)
 	if err != nil {
 		return err
 	}
-	if p.output != "" {
+	switch {
+	case p.output == "":
+		_, err = p.out.Write(manifest)
+		return err
+	case isSpecial(p.output):
 		return os.WriteFile(p.output, manifest, 0o644)
 	}
-	_, err = p.out.Write(manifest)
-	return err
+	if err := checkPacked(p.output); err != nil {
+		return err
+	}
+	return replaceFile(p.output, manifest)
 }
 
-// lossless returns an error that names the first file which would come back from
-// the source as another one.
-func lossless(function *input.Function) error {
+// nameFor returns the name that a Function gets in YAML: the chosen one, or else one made of
+// its own.
+func nameFor(function *input.Function, chosen string) (string, error) {
+	name := cmp.Or(chosen, label(function.Name))
+	if name == "" {
+		return "", fmt.Errorf("no name can be made of %q, choose one with --name", function.Name)
+	}
+	if err := checkName(name); err != nil {
+		return "", fmt.Errorf("%w: choose one with --name", err)
+	}
+	return name, nil
+}
+
+// checkPacked returns an error if there is a file at path that pack has not written or
+// that was edited since: its content would be lost.
+func checkPacked(path string) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if functions, _, err := input.Read(path, nil); err == nil && len(functions) == 1 {
+		before, err := input.Manifest(functions[0].Name, functions[0].Source)
+		if err == nil && bytes.Equal(before, data) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s is there already and holds what pack has not written, choose another file, or replace the source in it alone with: --into", path)
+}
+
+// checkLossless returns an error that names the first file that unpack would not write
+// as it was packed, but for a line break at the end of a text that has none.
+func checkLossless(function *input.Function) error {
 	back := handler.Split(handler.Filename, function.Source)
 	for i, file := range function.Files() {
-		at := function.Locate(handler.Diagnostic{File: file.Name, Line: 1, Message: "the file cannot be packed as it is"})
-		if len(file.Data) > 0 && !bytes.HasSuffix(file.Data, []byte("\n")) {
-			at.Message = "the file has no line break at its end, which an archive would add: add one"
-			at.Line += bytes.Count(file.Data, []byte("\n"))
+		isSame := func(data []byte) bool { return bytes.Equal(back[i].Data, data) }
+		if i < len(back) && back[i].Name == file.Name && (isSame(file.Data) || isSame(append(bytes.Clone(file.Data), '\n'))) {
+			continue
 		}
-		if i >= len(back) || back[i].Name != file.Name || !bytes.Equal(back[i].Data, file.Data) {
-			return &handler.Error{Diagnostics: []handler.Diagnostic{at}}
-		}
+		at := handler.Diagnostic{File: file.Name, Line: 1, Message: "the file cannot be packed as it is"}
+		return &handler.Error{Diagnostics: []handler.Diagnostic{function.Locate(at)}}
 	}
 	return nil
 }
@@ -124,7 +158,19 @@ var notInLabel = regexp.MustCompile(`[^a-z0-9]+`)
 // label makes a DNS label of a name, as well as that can be done.
 func label(name string) string {
 	name = strings.Trim(notInLabel.ReplaceAllString(strings.ToLower(filepath.Base(name)), "-"), "-")
-	return strings.TrimRight(name[:min(len(name), 63)], "-")
+	return strings.TrimRight(name[:min(len(name), maxLabel)], "-")
 }
 
-func isLabel(name string) bool { return name != "" && label(name) == name }
+// isLabel matches the name of a Function that has no spec.service, and whose Service is
+// called like it. At most maxLabel characters are allowed.
+var isLabel = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+
+const maxLabel = 63
+
+// checkName returns an error if a Function that has no spec.service cannot have that name.
+func checkName(name string) error {
+	if len(name) > maxLabel || !isLabel.MatchString(name) {
+		return fmt.Errorf("%q is no name for a Function, which has at most %d lower case letters, digits and -, a letter first", name, maxLabel)
+	}
+	return nil
+}

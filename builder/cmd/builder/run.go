@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -8,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder"
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/devserver"
 	"goless.io/builder/internal/input"
-	"goless.io/builder/internal/serve"
+	"goless.io/builder/internal/toolchain"
 	"goless.io/builder/internal/watch"
 )
 
@@ -30,14 +31,14 @@ const runExample = `  # serve a Function at its serverPort, and again with every
   TOKEN=secret builder run hello.yaml`
 
 func newRun(s streams, environ []string) *cobra.Command {
-	r := &runner{diagnostics: diagnostics{streams: s}, environ: environ, unsettled: unsettled}
+	r := &runner{diagnostics: diagnostics{streams: s}, environ: environ}
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Serve a Function on this machine, and reload it on save",
 		Long: `Serve a Function on this machine, with the pipeline and the runtime of the
 cluster. When the FILE or one of the directory is saved, the new version takes
-over as soon as it compiles and is ready; until then the old one goes on serving,
-and no request is lost.
+over as soon as it compiles; until then the old one goes on serving. Requests wait
+while there is none.
 
 The function has the variables of spec.env, unless they are set in this
 environment, and those of this environment. Ctrl-C ends it.`,
@@ -48,6 +49,7 @@ environment, and those of this environment. Ctrl-C ends it.`,
 	}
 	r.addFlag(cmd)
 	cmd.Flags().StringVar(&r.name, "name", "", "the Function to serve where there are several")
+	_ = cmd.RegisterFlagCompletionFunc("name", completeNames) // the flag exists
 	cmd.Flags().StringVar(&r.config.Host, "host", "localhost", "`name` or address to listen on; 0.0.0.0 for everybody")
 	cmd.Flags().IntVar(&r.config.Port, "port", defaultPort, "`port` of the function, 0 for any")
 	cmd.Flags().Lookup("port").DefValue = "spec.serverPort, or 8080"
@@ -60,22 +62,27 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 		return errors.New("standard input cannot be watched, name a file or a directory")
 	}
 	ctx := cmd.Context()
-	toolchain, err := gotool.Find(ctx, r.environ)
+	tools, err := toolchain.Find(ctx, r.environ)
 	if err != nil {
 		return err
 	}
-	for _, note := range toolchain.Notes() {
+	for _, note := range tools.Notes() {
 		r.notef("%s", note)
 	}
-	r.path, r.maker = path, &builder.Builder{Toolchain: toolchain}
-
+	r.path, r.maker = path, &builder.Builder{Toolchain: tools}
+	if r.dir, err = os.Getwd(); err != nil {
+		return err
+	}
 	function := r.readOne(path, r.name)
 	if r.code == exitUsage {
 		return r.end()
 	}
-	r.fixed = cmd.Flags().Changed("port")
-	if function != nil && function.Serving.Port != 0 && !r.fixed {
-		r.config.Port = function.Serving.Port
+	r.forget() // follow says what is wrong with the source
+	if !cmd.Flags().Changed("port") {
+		if function != nil {
+			r.config.Port = cmp.Or(function.Serving.Port, defaultPort)
+		}
+		r.port = r.config.Port
 	}
 	if r.scratch, err = os.MkdirTemp("", "goless-run-"); err != nil {
 		return fmt.Errorf("making a directory for the binaries: %w", err)
@@ -85,11 +92,12 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer watcher.Close() //nolint:errcheck // nothing is left to be told
+	defer watcher.Close()
+	r.watcher = watcher
 	r.config.Dir, r.config.Env = r.scratch, r.environ
-	if r.server, err = serve.Listen(r.config); err != nil {
+	if r.server, err = devserver.Listen(r.config); err != nil {
 		return err
 	}
-	r.follow(ctx, watcher.Changes())
+	r.follow(ctx)
 	return r.server.Close()
 }

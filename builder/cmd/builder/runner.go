@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,182 +16,166 @@ import (
 	"time"
 
 	"goless.io/builder"
+	"goless.io/builder/internal/devserver"
 	"goless.io/builder/internal/format"
 	"goless.io/builder/internal/input"
-	"goless.io/builder/internal/serve"
+	"goless.io/builder/internal/linewriter"
+	"goless.io/builder/internal/readable"
+	"goless.io/builder/internal/toolchain"
+	"goless.io/builder/internal/watch"
 )
 
-// atOnce is how soon a process has to end so that starting it again would only
-// end it again.
-const atOnce = time.Second
-
-// unsettled is for how long after a change nothing is said of what is wrong:
-// whoever saves may have emptied the file, and still be writing.
-const unsettled = 250 * time.Millisecond
-
-// A runner serves what a file holds, and what it holds after every save.
+// A runner serves the Function that a file holds, and what it becomes with every save.
 type runner struct {
 	diagnostics
-	environ   []string
-	name      string
-	config    serve.Config
-	fixed     bool // the port, by a flag
-	unsettled time.Duration
+	environ    []string
+	path, name string // of the Function
+	dir        string // the working directory at the start, which path is relative to
+	config     devserver.Config
+	port       int // spec.serverPort of the version before, or 0 when a flag has chosen the port
+	maker      *builder.Builder
+	watcher    *watch.Watcher // of path
+	server     *devserver.Server
+	scratch    string // the directory of the binaries
+	count      int    // of the versions that were built
 
-	path    string
-	maker   *builder.Builder
-	server  *serve.Server
-	scratch string // holds the binaries
-	count   int    // of the binaries
-
-	serving *input.Function // the last that was ready, nil before
-	binary  string          // of serving
-	since   time.Time       // it serves
+	current *input.Function // what serves, or nil
 }
 
-// follow serves version after version until ctx ends. A change that comes while
-// a version is on its way makes that one obsolete.
-func (r *runner) follow(ctx context.Context, changes <-chan struct{}) {
-	for next := r.reload; next != nil; {
-		attempt, obsolete := context.WithCancel(ctx)
-		done := make(chan struct{})
-		go func(step func(context.Context)) { step(attempt); close(done) }(next)
-		select {
-		case <-done:
-			next = r.await(ctx, changes)
-		case <-changes:
-			next = r.reload
-		case <-ctx.Done():
-			next = nil
-		}
-		obsolete()
-		<-done
-	}
-}
-
-// await returns what to do next, or nil when ctx has ended.
-func (r *runner) await(ctx context.Context, changes <-chan struct{}) func(context.Context) {
+// follow serves version after version until ctx ends.
+func (r *runner) follow(ctx context.Context) {
+	r.reload(ctx)
 	for {
+		program := r.server.Lifetime()
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-changes:
-			return r.reload
-		case err := <-r.server.Ended():
-			if r.server.Serving() {
-				continue // it was about a process that has a successor
-			}
-			if time.Since(r.since) < atOnce {
-				r.notef("%s: ended at once: %v; waiting for the next save", r.serving.Name, err)
-				r.server.Refuse(fmt.Sprintf("%s ended at once: %v, see what builder run says", r.serving.Name, err))
-				continue
-			}
-			r.notef("%s: ended: %v; starting it again", r.serving.Name, err)
-			return r.restart
+			return
+		case <-r.watcher.Changes():
+			r.reload(ctx)
+		case <-program.Done():
+			r.notef("%s: ended: %v; waiting for the next save", r.current.Name, context.Cause(program))
+			r.stop()
 		}
 	}
 }
 
-// reload makes a version of what the file holds now and has it serve, or says
-// what is wrong with it.
+// reload serves what the file holds now, or says what is wrong with it.
 func (r *runner) reload(ctx context.Context) {
 	began := time.Now()
-	r.forget() // an attempt that became obsolete
-	r.server.Refuse("")
-	function := r.readOne(r.path, r.name)
-	if function != nil && r.server.Serving() && same(function, r.serving) {
-		return // somebody has saved without a change
+	function := r.readAgain()
+	if function != nil {
+		r.watcher.Include(function.Dirs()...)
+		if r.current != nil && same(function, r.current) {
+			return // the file was saved without a change
+		}
 	}
-	first := r.serving == nil
 	if function != nil && r.build(ctx, function) {
-		r.announce(first, time.Since(began))
-		return
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(time.Until(began.Add(r.unsettled))):
-	}
-	if ctx.Err() == nil {
+		r.announce(time.Since(began))
+	} else if ctx.Err() == nil {
 		r.complain()
 	}
 }
 
+// readAgain reads the Function. If the working directory was replaced by another, this
+// process is still in the old one, wherever that is now.
+func (r *runner) readAgain() *input.Function {
+	if err := os.Chdir(r.dir); err != nil {
+		r.fail(nil, err)
+		return nil
+	}
+	return r.readOne(r.path, r.name)
+}
+
+// build builds a Function and has it serve.
 func (r *runner) build(ctx context.Context, function *input.Function) bool {
-	r.count++
-	binary := filepath.Join(r.scratch, strconv.Itoa(r.count))
-	result, err := r.maker.Build(ctx, function.Source, binary)
-	if ctx.Err() != nil {
+	if err := function.CheckFields(); err != nil {
+		r.fail(nil, err)
 		return false
 	}
+	path := filepath.Join(r.scratch, toolchain.Executable(strconv.Itoa(r.count%2))) // the other one may run
+	result, err := r.maker.Build(ctx, function.Source, path)
 	if err != nil {
 		r.fail(function, err)
 		return false
 	}
+	r.count++
 	r.add(function, format.Warning, result.Warnings)
+	r.omitted += result.Omitted
 	r.fail(nil, r.print())
-	return r.start(ctx, function, binary)
-}
-
-// start has a binary serve, in place of the one that did.
-func (r *runner) start(ctx context.Context, function *input.Function, binary string) bool {
-	err := r.server.Replace(ctx, serve.Version{
-		Program: binary,
-		Env:     r.variables(function),
-		Out:     &located{to: r.out, function: function},
-		Err:     &located{to: r.err, function: function},
+	err = r.server.Start(devserver.Program{
+		Path: path,
+		Env:  r.variables(function),
+		Out:  &linewriter.Writer{To: r.out, Edit: edit(r.out, function)},
+		Err:  &linewriter.Writer{To: r.err, Edit: edit(r.err, function)},
 	})
 	if err != nil {
-		if ctx.Err() == nil {
-			r.notef("%s: %v", function.Name, err)
-		}
+		r.fail(function, err)
+		r.stop()
 		return false
 	}
-	if r.binary != binary && r.binary != "" {
-		_ = os.Remove(r.binary) // the directory goes in the end, too
-	}
-	r.serving, r.binary, r.since = function, binary, time.Now()
+	r.current = function
 	return true
 }
 
-func (r *runner) restart(ctx context.Context) {
-	if !r.start(ctx, r.serving, r.binary) && ctx.Err() == nil {
-		r.complain()
+// edit returns what changes the output of a function: places are those of the input, and
+// where people read it the log has the form for them.
+func edit(to io.Writer, function *input.Function) func(string) string {
+	show := forPeople(to)
+	return func(lines string) string { return show(function.Mentions(lines)) }
+}
+
+// forPeople returns what gives logs the form for people if they read them, at a terminal.
+func forPeople(to io.Writer) func(string) string {
+	if file, ok := to.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 { // a terminal
+			return readable.Lines
+		}
 	}
+	return func(lines string) string { return lines }
+}
+
+// stop ends what serves. Requests wait for the next version.
+func (r *runner) stop() {
+	r.server.Stop()
+	r.current = nil
 }
 
 // announce says where the function is, or that it is another one now.
-func (r *runner) announce(first bool, took time.Duration) {
+func (r *runner) announce(took time.Duration) {
 	took = took.Round(time.Millisecond)
-	if port := r.serving.Serving.Port; port != 0 && port != r.config.Port && !r.fixed {
-		r.noteOnce("%s: spec.serverPort is %d now, end this and run it again to have that", r.serving.Name, port)
+	port := cmp.Or(r.current.Serving.Port, defaultPort)
+	if r.port != 0 && port != r.port {
+		r.port = port
+		if port != r.config.Port {
+			r.notef("%s: spec.serverPort is %d now, end this and run it again to have that", r.current.Name, port)
+		}
 	}
-	if !first {
-		r.notef("%s: reloaded in %s", r.serving.Name, took)
+	if r.count > 1 {
+		r.notef("%s: reloaded in %s", r.current.Name, took)
 		return
 	}
 	r.notef("%s: serving at http://%s after %s, metrics at http://%s/metrics",
-		r.serving.Name, r.address(r.server.Addr()), took, r.address(r.server.AdminAddr()))
+		r.current.Name, r.address(r.server.Addr()), took, r.address(r.server.AdminAddr()))
 }
 
 func (r *runner) address(of *net.TCPAddr) string {
 	return net.JoinHostPort(r.config.Host, strconv.Itoa(of.Port))
 }
 
-// complain prints what is wrong and what happens now.
+// complain prints what is wrong, and what happens now.
 func (r *runner) complain() {
 	if err := r.print(); err != nil {
-		r.notef("builder: %v", err)
+		r.problemf("%v", err)
 	}
-	if r.server.Serving() {
-		r.notef("%s: the version before goes on serving", r.serving.Name)
-	} else {
-		r.notef("builder: waiting for the next save")
-		r.server.Refuse("the function cannot be served, see what builder run says")
+	if r.current != nil {
+		r.notef("%s: the version before goes on serving", r.current.Name)
+		return
 	}
+	r.problemf("waiting for the next save")
 }
 
-// variables are what the operator would set for a Function, but for what this
-// environment has another value for.
+// variables are the variables that the operator sets for a Function, without those that
+// have a value in this environment.
 func (r *runner) variables(function *input.Function) []string {
 	wanted := function.Serving
 	env := []string{

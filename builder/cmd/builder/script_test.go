@@ -15,7 +15,7 @@ import (
 )
 
 // patience is for how long a script waits for what must come.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // commands are what scripts of a server need: its output while it runs, and
 // answers from it.

@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"goless.io/builder"
-	"goless.io/builder/internal/gotool"
-	"goless.io/builder/internal/service"
+	"goless.io/builder/internal/buildservice"
+	"goless.io/builder/internal/sandbox"
+	"goless.io/builder/internal/toolchain"
 	"goless.io/builder/remote"
 )
 
@@ -22,7 +24,7 @@ const serveExample = `  # what deploy/ runs in the cluster
   builder serve --listen :8443 --seed-file /etc/goless/build/seed --store /var/lib/goless
 
   # on this machine
-  head -c 32 /dev/urandom > seed && builder serve --seed-file seed --store ./store`
+  head -c 32 /dev/urandom > seed && builder serve --seed-file seed --store ./store --allow-unconfined`
 
 func newServe(s streams, environ []string) *cobra.Command {
 	v := &buildService{streams: s, environ: environ}
@@ -33,37 +35,49 @@ func newServe(s streams, environ []string) *cobra.Command {
 the pods of functions fetch them, over HTTPS.
 
 A seed of 32 random bytes is all that replicas and the operator share. Results are
-kept on disk, and those that were not used for longest are thrown out. Memory and
-time of each build are limited as in the container that builds in a pod.`,
+kept on disk until the process ends; those that were not used for the longest time
+are removed first. Memory and time of each build are limited as in the container
+that builds in a pod.
+
+The compiler is kept from all files but its own, the seed before all. That needs the
+toolchain of the builder's image, and a kernel with Landlock. Without them it refuses
+to start, unless --allow-unconfined says that all sources are your own.`,
 		Example: serveExample,
 		Args:    arguments,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&v.listen, "listen", "localhost:8443", "`address` to listen on")
 	cmd.Flags().StringVar(&v.metrics, "metrics-listen", "", "`address` to listen on for Prometheus, in plain HTTP")
+	cmd.Flags().StringVar(&v.probes, "probe-listen", "", "`address` to listen on for the kubelet's probes, /healthz and /readyz, in plain HTTP")
 	cmd.Flags().StringVar(&v.seed, "seed-file", "", "`file` of 32 random bytes, from which all keys are derived")
-	cmd.Flags().StringVar(&v.store, "store", "", "`directory` for results and for work, which nobody else writes to")
-	cmd.Flags().Int64Var(&v.storeSize, "store-size", 2048, "bound of the results in the store, in `MiB`")
-	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "how many builds go on at a time; one of them is kept for namespaces that have none (default one a processor and one more)")
-	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", 10*time.Minute, "the most that a build may take, whatever is ordered")
-	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", 768, "the most that a build may use, in `MiB`, whatever is ordered")
-	cmd.Flags().StringVar(&v.peers, "peers", "", "`name:port` of all replicas, which are asked for what is not here")
+	cmd.Flags().StringVar(&v.store, "store", "", "`directory` for results and for work, which nobody else writes to; what another process has left there is removed")
+	cmd.Flags().Int64Var(&v.storeSize, "store-size", 2048, "size of the results in the store, in `MiB`")
+	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", 1024, "size of the modules and packages in the store that builds leave for the next ones of their namespace, in `MiB`; 0 keeps none")
+	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "how many builds go on at a time; the last place is kept for namespaces that build seldom (default one a processor and one more)")
+	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", 10*time.Minute, "the longest time that a build may take, whatever is ordered")
+	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", 768, "the most memory that a build may use, in `MiB`, whatever is ordered; go vet takes up to 256 beside it")
+	cmd.Flags().StringVar(&v.peers, "peers", "", "`name:port` of all replicas, which agree on who builds what")
+	cmd.Flags().BoolVar(&v.allowUnconfined, "allow-unconfined", false, "build also where the compiler cannot be confined, so that a source can read the seed and all else that this process can")
 	for _, required := range []string{"seed-file", "store"} {
 		_ = cmd.MarkFlagRequired(required) // it is a flag
 	}
 	return cmd
 }
 
-// warmTimeout is less than the kubelet gives a container before it restarts it.
+// warmTimeout is shorter than the time after which the kubelet restarts a container that
+// does not answer.
 const warmTimeout = 30 * time.Second
 
 type buildService struct {
 	streams
 	environ              []string
-	listen, metrics      string
+	listen               string
+	metrics, probes      string
 	seed, store, peers   string
 	storeSize, maxMemory int64 // in MiB
-	config               service.Config
+	dependenciesSize     int64 // likewise
+	allowUnconfined      bool
+	config               buildservice.Config
 }
 
 func (v *buildService) run(ctx context.Context) error {
@@ -73,7 +87,7 @@ func (v *buildService) run(ctx context.Context) error {
 	if err := v.clean(); err != nil {
 		return err
 	}
-	built, err := service.New(v.config)
+	built, err := buildservice.New(v.config)
 	if err != nil {
 		return err
 	}
@@ -85,37 +99,48 @@ func (v *buildService) run(ctx context.Context) error {
 	for _, note := range v.config.Toolchain.Notes() {
 		v.config.Log.Warn(note)
 	}
-	v.config.Log.Info("serving", "address", listener.Addr().String(), "toolchain", v.config.Toolchain.Version)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	metrics := make(chan error, 1)
-	go func() {
-		defer stop() // whichever ends first ends both
-		metrics <- v.serveMetrics(ctx, built)
-	}()
-	err = built.Serve(ctx, listener)
-	stop()
-	return errors.Join(err, <-metrics)
+	if checkConfined(v.config.Toolchain) != nil {
+		v.config.Log.Warn("the compiler is not confined: a source can read the seed, and all else that this process can")
+	}
+	v.config.Log.Info("serving", "version", version, "address", listener.Addr().String(), "toolchain", v.config.Toolchain.Version)
+	return v.serve(ctx, built, listener)
 }
 
-// serveMetrics returns when ctx ends.
-func (v *buildService) serveMetrics(ctx context.Context, built *service.Service) error {
-	if v.metrics == "" {
-		<-ctx.Done()
+// serve answers requests until ctx ends or a listener fails. It answers requests for
+// metrics and probes until the last download has ended.
+func (v *buildService) serve(ctx context.Context, built *buildservice.Service, listener net.Listener) error {
+	group, ctx := errgroup.WithContext(ctx)
+	beside, end := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() error {
+		defer end()
+		return built.Serve(ctx, listener)
+	})
+	group.Go(func() error { return listen(beside, v.metrics, built.ServeMetrics) })
+	group.Go(func() error { return listen(beside, v.probes, built.ServeProbes) })
+	return group.Wait()
+}
+
+// listen serves at an address, unless that is empty.
+func listen(ctx context.Context, address string, serve func(context.Context, net.Listener) error) error {
+	if address == "" {
 		return nil
 	}
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", v.metrics)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
-	return built.ServeMetrics(ctx, listener)
+	return serve(ctx, listener)
 }
 
-// clean removes what an earlier process could not, because it was killed, and has
-// temporary files made where the next process removes them.
+// clean has temporary files made below the store, and removes those of an earlier process
+// that was killed. The directories have names that nobody else uses, since the
+// administrator may have named a directory with other content.
 func (v *buildService) clean() error {
-	v.config.Store = filepath.Join(v.store, "results")
-	work, err := filepath.Abs(filepath.Join(v.store, "work"))
+	v.config.Store = filepath.Join(v.store, "goless-results")
+	if v.dependenciesSize > 0 {
+		v.config.Dependencies = filepath.Join(v.store, "goless-dependencies")
+	}
+	work, err := filepath.Abs(filepath.Join(v.store, "goless-work"))
 	if err == nil {
 		err = os.RemoveAll(work)
 	}
@@ -128,9 +153,9 @@ func (v *buildService) clean() error {
 	return os.Setenv("TMPDIR", work)
 }
 
-// warm builds the smallest Function: on a machine that has just started, the first
-// build takes seconds, because compiler and packages have to be read from the disk.
-// One that fails is only logged, as the next may not, and somebody is told then.
+// warm builds a small Function, because the first build on a machine takes seconds: the
+// compiler and the packages have to be read from the disk. It only logs a failure; if
+// others fail, too, their clients are told.
 func (v *buildService) warm(ctx context.Context) {
 	if v.config.Toolchain.Slow != "" {
 		return // it would take minutes
@@ -147,12 +172,13 @@ func (v *buildService) warm(ctx context.Context) {
 	v.config.Log.Info("warm", "duration", result.Duration.String())
 }
 
-// configure makes a configuration of flags and files.
+// configure reads the flags and the files that they name.
 func (v *buildService) configure(ctx context.Context) error {
-	if v.storeSize <= 0 || v.maxMemory <= 0 || v.config.Parallel < 0 || v.config.MaxTimeout <= 0 {
+	if v.storeSize <= 0 || v.dependenciesSize < 0 || v.maxMemory <= 0 || v.config.Parallel < 0 || v.config.MaxTimeout <= 0 {
 		return errors.New("bounds must be positive, see: builder serve --help")
 	}
-	v.config.StoreSize, v.config.MaxMemory = v.storeSize<<20, v.maxMemory<<20
+	v.config.StoreSize, v.config.DependenciesSize, v.config.MaxMemory = v.storeSize<<20, v.dependenciesSize<<20, v.maxMemory<<20
+	v.config.Version, v.config.Commit = version, builtFrom()
 	v.config.Log = slog.New(slog.NewJSONHandler(v.err, nil))
 	seed, err := os.ReadFile(v.seed)
 	if err != nil {
@@ -162,18 +188,30 @@ func (v *buildService) configure(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", v.seed, err)
 	}
 	if v.peers != "" {
-		if v.config.Peers, err = service.Lookup(v.peers); err != nil {
+		if v.config.Replicas, err = buildservice.Lookup(v.peers); err != nil {
 			return fmt.Errorf("--peers: %w", err)
 		}
 	}
-	if v.config.Toolchain, err = gotool.Find(ctx, v.environ); err != nil {
+	if v.config.Toolchain, err = toolchain.Find(ctx, v.environ); err != nil {
 		return err
 	}
 	if err := v.config.Toolchain.WithoutDirect(); err != nil {
 		return err
 	}
-	if v.config.Toolchain.Sealed && !gotool.Confines() {
-		return errors.New("the kernel, or the seccomp profile of this container, keeps the builder from Landlock, and without it a source could read the seed: build with the strategy InPod here")
+	if !v.allowUnconfined {
+		return checkConfined(v.config.Toolchain)
+	}
+	return nil
+}
+
+// checkConfined returns an error if the compiler cannot be kept from the files of this
+// process.
+func checkConfined(t *toolchain.Toolchain) error {
+	switch {
+	case !t.Sealed:
+		return errors.New("the toolchain is not the complete one of the builder's image, so the compiler cannot be confined, and a source could read the seed: run the image that make images publishes, or, where all sources are your own, add --allow-unconfined")
+	case !sandbox.ConfinesFiles():
+		return errors.New("the kernel, or the seccomp profile of this container, keeps the builder from Landlock, and without it a source could read the seed: build with the strategy InPod here, or, where all sources are your own, add --allow-unconfined")
 	}
 	return nil
 }

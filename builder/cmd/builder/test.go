@@ -3,19 +3,25 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/compile"
 	"goless.io/builder/internal/input"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
 )
 
 const testExample = `  # the _test.go files of a Function
   builder test hello.yaml
 
   # some of them, with all they say, and how much they cover
-  builder test -run TestHandler/empty -v -cover .`
+  builder test -run TestHandler/empty -v -cover .
+
+  # all of them ten times, with the race detector, which needs a C compiler
+  builder test -race -count 10 .`
 
 func newTest(s streams, environ []string) *cobra.Command {
 	t := &tests{compiler: compiler{diagnostics: diagnostics{streams: s}, environ: environ}}
@@ -33,19 +39,27 @@ directory, as go test does. The exit code is 1 when a test fails.`,
 	cmd.Flags().StringVar(&t.pattern, "run", "", "run only the tests that match the `regexp`")
 	cmd.Flags().BoolVarP(&t.verbose, "verbose", "v", false, "print what every test says")
 	cmd.Flags().BoolVar(&t.cover, "cover", false, "print how much of the source the tests reach")
+	cmd.Flags().BoolVar(&t.race, "race", false, "find data races, which needs a C compiler")
+	cmd.Flags().IntVar(&t.count, "count", 1, "run each test so many `times`")
+	cmd.Flags().DurationVar(&t.timeout, "timeout", defaultTestTimeout, "end the tests of a package after this time, 0 for never")
 	return cmd
 }
 
+// defaultTestTimeout is that of go test.
+const defaultTestTimeout = 10 * time.Minute
+
 type tests struct {
 	compiler
-	pattern        string
-	verbose, cover bool
+	pattern              string
+	verbose, cover, race bool
+	count                int
+	timeout              time.Duration
 }
 
 func (t *tests) all(ctx context.Context, path string) error {
 	for _, function := range t.read(path) {
 		err := t.function(ctx, function)
-		if errors.Is(err, gotool.ErrTestFailed) {
+		if errors.Is(err, compile.ErrTestFailed) {
 			t.worsen(exitSource) // the tests have said it
 			continue
 		}
@@ -55,17 +69,21 @@ func (t *tests) all(ctx context.Context, path string) error {
 }
 
 func (t *tests) function(ctx context.Context, function *input.Function) error {
-	out := &located{to: t.out, function: function}
-	messages := &located{to: t.err, function: function}
-	defer out.Close()      //nolint:errcheck // there is nobody to tell
-	defer messages.Close() //nolint:errcheck // as above
-	return t.with(ctx, function, func(toolchain *gotool.Toolchain, p *program.Program) error {
-		return toolchain.Test(ctx, gotool.Test{Program: p, Args: t.args(), Environ: t.environ, Stdout: out, Stderr: messages})
+	return t.with(ctx, function, func(tools *toolchain.Toolchain, p *program.Program) error {
+		return compile.Test(ctx, tools, compile.TestOptions{
+			Program: p,
+			Args:    t.args(),
+			Race:    t.race,
+			Environ: t.environ,
+			Stdout:  t.out,
+			Stderr:  t.err,
+			Edit:    function.Mentions,
+		})
 	})
 }
 
 func (t *tests) args() []string {
-	var args []string
+	args := []string{"-timeout=" + t.timeout.String(), "-count=" + strconv.Itoa(t.count)}
 	if t.pattern != "" {
 		args = append(args, "-run="+t.pattern)
 	}

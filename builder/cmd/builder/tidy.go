@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,8 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/gotool"
 	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/modules"
+	"goless.io/builder/internal/toolchain"
 )
 
 const tidyExample = `  # after having imported a module
@@ -25,59 +27,78 @@ const tidyExample = `  # after having imported a module
   GOPROXY=https://proxy.example.com builder tidy hello.yaml`
 
 func newTidy(s streams, environ []string) *cobra.Command {
-	t := &compiler{diagnostics: diagnostics{streams: s}, environ: environ}
+	t := &edits{compiler{diagnostics: diagnostics{streams: s}, environ: environ}}
 	cmd := &cobra.Command{
 		Use:   "tidy FILE",
 		Short: "Write the go.mod and go.sum that a Function's imports need",
 		Long: `Write the go.mod and go.sum that a Function's imports need, as go mod tidy does:
 into the source where FILE is YAML or txtar, whose other text stays as it is, and
-beside a Go file or into a directory. Modules come from where the go command of
-this machine takes them.`,
+beside a Go file or into a directory. A source that needs none is left alone.
+Modules come from where the go command of this machine takes them.`,
 		Example:           tidyExample,
 		Args:              arguments,
 		ValidArgsFunction: completeFiles,
-		RunE:              func(cmd *cobra.Command, args []string) error { return t.tidy(cmd.Context(), args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return t.edit(cmd.Context(), args[0], modules.Tidy) },
 	}
 	t.addFlag(cmd)
 	return cmd
 }
 
-func (c *compiler) tidy(ctx context.Context, path string) error {
-	toolchain, err := gotool.Find(ctx, c.environ)
+// edits are changes of the go.mod and go.sum of Functions.
+type edits struct {
+	compiler
+}
+
+// A modEdit changes the go.mod and go.sum in a directory. If there is no go.mod, it makes one
+// of that module if need be.
+type modEdit func(ctx context.Context, tools *toolchain.Toolchain, dir, module string) error
+
+// edit changes go.mod and go.sum of all Functions of an input.
+func (e *edits) edit(ctx context.Context, path string, by modEdit) error {
+	tools, err := toolchain.Find(ctx, e.environ)
 	if err != nil {
 		return err
 	}
 	var changes []input.Change
-	for _, function := range c.read(path) {
-		change, err := tidied(ctx, toolchain, path, function)
-		c.fail(function, err)
+	for _, function := range e.read(path) {
+		change, err := edited(ctx, tools, path, function, by)
+		e.fail(function, err)
 		changes = append(changes, change)
 	}
-	if c.code != 0 {
-		return c.end()
+	if e.code != 0 {
+		return e.end()
 	}
-	edits, err := input.Edits(changes)
+	all, err := input.Edits(changes)
 	if err == nil {
-		err = c.apply(edits)
+		err = e.apply(all)
 	}
-	c.fail(nil, err)
-	for _, change := range changes {
-		names := slices.Sorted(maps.Keys(change.Files))
-		switch {
-		case err != nil:
-		case len(names) == 0:
-			c.notef("%s: %s: go.mod and go.sum are as they should be", path, change.Function.Name)
-		default:
-			c.notef("%s: %s: wrote %s", path, change.Function.Name, strings.Join(names, " and "))
-		}
+	e.fail(nil, err)
+	if err == nil {
+		e.describe(path, changes)
 	}
-	return c.end()
+	return e.end()
 }
 
-// tidied returns the change that a Function needs.
-func tidied(ctx context.Context, toolchain *gotool.Toolchain, path string, function *input.Function) (input.Change, error) {
+// describe prints what was changed.
+func (e *edits) describe(path string, changes []input.Change) {
+	for _, change := range changes {
+		name, names := change.Function.Name, slices.Sorted(maps.Keys(change.Files))
+		isModule := slices.ContainsFunc(change.Function.Files(), func(f handler.File) bool { return f.Name == "go.mod" })
+		switch {
+		case len(names) > 0:
+			e.notef("%s: %s: wrote %s", path, name, strings.Join(names, " and "))
+		case isModule:
+			e.notef("%s: %s: go.mod and go.sum are as they should be", path, name)
+		default:
+			e.notef("%s: %s: needs no go.mod", path, name)
+		}
+	}
+}
+
+// edited returns the go.mod and go.sum of a Function, if they change.
+func edited(ctx context.Context, tools *toolchain.Toolchain, path string, function *input.Function, by modEdit) (input.Change, error) {
 	change := input.Change{Function: function, Files: map[string][]byte{}}
-	if err := checkAlone(path, function); err != nil {
+	if err := cmp.Or(checkAlone(path, function), checkTidy(function)); err != nil {
 		return change, err
 	}
 	dir, err := os.MkdirTemp("", "goless-tidy-")
@@ -88,7 +109,7 @@ func tidied(ctx context.Context, toolchain *gotool.Toolchain, path string, funct
 	if err := writeFiles(dir, function.Files()); err != nil {
 		return change, err
 	}
-	if err := toolchain.Tidy(ctx, dir, "example.com/"+label(function.Name)); err != nil {
+	if err := by(ctx, tools, dir, "example.com/"+label(function.Name)); err != nil {
 		return change, err
 	}
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -106,18 +127,54 @@ func tidied(ctx context.Context, toolchain *gotool.Toolchain, path string, funct
 	return change, nil
 }
 
-// checkAlone keeps the go.mod of a module whole of which only one file is named.
-func checkAlone(path string, function *input.Function) error {
-	dir := filepath.Dir(path)
-	if filepath.Ext(path) != ".go" || !function.Separate() {
-		return nil
-	}
-	modules, err := filepath.Glob(filepath.Join(dir, "go.mod"))
-	if err != nil || len(modules) == 0 {
+// checkTidy returns an error if go.mod is not one that can be tidied.
+func checkTidy(function *input.Function) error {
+	if err := handler.CheckModule(function.Files()); err != nil {
 		return err
 	}
-	others, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	if err == nil && len(others) > 1 {
+	var found []handler.Diagnostic
+	if mod := handler.Inspect(function.Files()).GoMod; mod != nil {
+		for _, r := range mod.Replace {
+			if r.New.Version == "" {
+				message := fmt.Sprintf("%s is replaced by a directory that the Function does not have: where it is, run: go mod tidy && go mod vendor", r.Old.Path)
+				found = append(found, handler.NewDiagnostic("go.mod", r.Syntax.Start.Line, r.Syntax.Start.LineRune, message))
+			}
+		}
+	}
+	if len(found) > 0 {
+		return &handler.Error{Diagnostics: found}
+	}
+	return nil
+}
+
+// checkAlone returns an error if path is a package of a module, or one file of several:
+// the go.mod has to serve the other files as well.
+func checkAlone(path string, function *input.Function) error {
+	dir := filepath.Dir(path)
+	if !function.Separate() {
+		return nil
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		dir = path
+	}
+	module := input.FindModule(dir)
+	if module == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		return fmt.Errorf("%s is in the module of %s, whose go.mod is for all of its packages, run: builder tidy %s", path, filepath.Join(module, "go.mod"), module)
+	}
+	if dir == path {
+		return nil
+	}
+	others := errors.New("there are others")
+	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(file) == ".go" && !entry.IsDir() && file != filepath.Clean(path) {
+			return others
+		}
+		return err
+	})
+	if errors.Is(err, others) {
 		return fmt.Errorf("the go.mod beside %s is for the other Go files there as well, name the directory: builder tidy %s", path, dir)
 	}
 	return err

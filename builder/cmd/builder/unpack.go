@@ -46,11 +46,17 @@ type unpack struct {
 
 func (u *unpack) run(path, dir string) error {
 	functions := u.read(path)
+	taken := map[string]bool{}
 	for _, function := range functions {
 		target := dir
 		if len(functions) > 1 {
 			target = filepath.Join(dir, filepath.Base(function.Name))
 		}
+		if taken[target] {
+			u.fail(nil, fmt.Errorf("unpacking %s: another Function of %s has that name and is in %s now: unpack one namespace after the other", function.Name, path, target))
+			continue
+		}
+		taken[target] = true
 		if err := u.function(function, target); err != nil {
 			u.fail(nil, fmt.Errorf("unpacking %s: %w", function.Name, err))
 			continue
@@ -60,12 +66,12 @@ func (u *unpack) run(path, dir string) error {
 	return u.end()
 }
 
-// function writes all files or none, as far as that can be known before.
+// function writes the files of a Function, unless one of them would overwrite another.
 func (u *unpack) function(function *input.Function, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir) // what a source calls its files is no reason to leave the directory
+	root, err := os.OpenRoot(dir) // names of files must not lead out of the directory
 	if err != nil {
 		return err
 	}

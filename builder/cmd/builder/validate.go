@@ -29,7 +29,13 @@ func newValidate(s streams) *cobra.Command {
 		Long: `Check that sources are Functions, without compiling them.
 
 This is the check that the operator makes before it builds a Function: syntax,
-packages, imports, go.mod, and the signature of Handler. It takes milliseconds.`,
+packages, imports, go.mod, and the signature of Handler. In YAML, it also finds
+fields that a cluster does not know, and values of a wrong type or size. It takes
+milliseconds.
+
+It does not evaluate the rules in CEL by which an API server refuses, for example,
+a sleepAfter of 1s, or a max below min. These are found by:
+kubectl apply --dry-run=server`,
 		Example:           validateExample,
 		Args:              arguments,
 		ValidArgsFunction: completeFiles,
@@ -42,9 +48,11 @@ packages, imports, go.mod, and the signature of Handler. It takes milliseconds.`
 func validate(d *diagnostics, paths []string) error {
 	for _, path := range paths {
 		for _, function := range d.read(path) {
+			fields := function.CheckFields()
+			d.fail(nil, fields)
 			_, err := handler.Parse(handler.Filename, function.Source)
 			d.fail(function, err)
-			if err == nil && d.notation == "text" {
+			if err == nil && fields == nil && d.notation == "text" {
 				d.resultf("%s: %s: ok", path, function.Name)
 			}
 		}

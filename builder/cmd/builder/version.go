@@ -1,15 +1,18 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
-	"goless.io/builder/internal/gotool"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
 )
+
+// The version and commit of a release. The linker sets them.
+var version, commit = "devel", ""
 
 func newVersion(environ []string) *cobra.Command {
 	return &cobra.Command{
@@ -23,28 +26,29 @@ func newVersion(environ []string) *cobra.Command {
 }
 
 func printVersion(cmd *cobra.Command, environ []string) error {
-	toolchain := "no Go toolchain"
-	t, err := gotool.Find(cmd.Context(), environ)
+	compiler := "no Go toolchain"
+	t, err := toolchain.Find(cmd.Context(), environ)
 	if err == nil {
-		toolchain = t.Version
+		compiler = t.Version
 	} else {
-		cmd.PrintErrln("builder:", err)
+		cmd.PrintErrln(called+":", err)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "builder %s, functions are compiled with %s, runtime %.12s\n",
-		version(), toolchain, program.Fingerprint())
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "builder %s (commit %s, %s), functions are compiled with %s, runtime %.12s\n",
+		version, builtFrom(), runtime.Version(), compiler, program.Fingerprint())
 	return err
 }
 
-// version is the one of the module, or the revision of the repository.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+// builtFrom returns the commit that this program was built from, or "unknown".
+func builtFrom() string {
+	if commit != "" {
+		return commit
 	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return setting.Value
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range info.Settings {
+			if setting.Key == "vcs.revision" {
+				return setting.Value
+			}
 		}
 	}
-	return cmp.Or(info.Main.Version, "(devel)")
+	return "unknown"
 }

@@ -6,10 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder"
+	"goless.io/builder/internal/compile"
 	"goless.io/builder/internal/format"
-	"goless.io/builder/internal/gotool"
 	"goless.io/builder/internal/input"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
 )
 
 const vetExample = `  # one file: Go, txtar or YAML
@@ -45,10 +46,11 @@ func (c *compiler) vet(ctx context.Context, paths []string) error {
 }
 
 func (c *compiler) vetFunction(ctx context.Context, function *input.Function) error {
-	return c.with(ctx, function, func(t *gotool.Toolchain, p *program.Program) error {
-		findings, err := t.Vet(ctx, gotool.Build{Program: p, Timeout: builder.SlowTimeout})
+	return c.with(ctx, function, func(t *toolchain.Toolchain, p *program.Program) error {
+		findings, omitted, err := compile.Vet(ctx, t, compile.Options{Program: p, Timeout: builder.SlowTimeout})
 		if len(findings) > 0 {
 			c.add(function, format.Warning, findings)
+			c.omitted += omitted
 			c.worsen(exitSource)
 		}
 		return err

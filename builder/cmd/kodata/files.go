@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -8,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/compile"
+	"goless.io/builder/internal/toolchain"
 )
 
 // copyToolchain copies what is needed to compile Go without cgo, and for itself
@@ -51,7 +53,7 @@ func isTool(name string) bool {
 
 // isNeeded reports whether a build of a function executes a tool.
 func isNeeded(tool string) bool {
-	return tool == "bin/go" || slices.Contains(gotool.Tools, filepath.Base(tool))
+	return tool == "bin/go" || slices.Contains(toolchain.Tools, filepath.Base(tool))
 }
 
 func copyFile(from, to string, mode os.FileMode) error {
@@ -113,7 +115,7 @@ func isModuleFile(path string) bool {
 
 // pruneCache removes what was compiled of the function that imports everything:
 // packages that the plan does not have, and actions with such a result.
-func pruneCache(cache string, plan *gotool.Plan) error {
+func pruneCache(cache string, plan *compile.Plan) error {
 	keep := map[string]bool{}
 	for _, file := range plan.Packages {
 		keep[filepath.Base(file)] = true
@@ -141,6 +143,30 @@ func pruneCache(cache string, plan *gotool.Plan) error {
 		fields := strings.Fields(string(data)) // v1, action, result, size, time
 		return len(fields) != 5 || !removed[fields[2]]
 	})
+}
+
+// forgetTimes replaces in a build cache the times at which it was filled, so that it is the
+// same bytes whenever and wherever it is made.
+func forgetTimes(cache string) error {
+	entries, err := filepath.Glob(filepath.Join(cache, "*", "*-a"))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		data, err := os.ReadFile(entry)
+		if err != nil {
+			return err
+		}
+		const width = 20 // of the time, in nanoseconds, at the end of the line
+		end := len(data) - width - 1
+		if end < 0 {
+			return fmt.Errorf("%s is no entry of a build cache", entry)
+		}
+		if err := os.WriteFile(entry, fmt.Appendf(data[:end], "%*d\n", width, 0), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // seal gives the files in dir what they have in an image, so that a test with

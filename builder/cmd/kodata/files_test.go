@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/compile"
 )
 
 // tree makes empty files below a new directory.
@@ -54,7 +54,7 @@ func TestCopyToolchain(t *testing.T) {
 	from := tree(t,
 		"LICENSE", "VERSION", "bin/go", "bin/gofmt",
 		"pkg/include/textflag.h",
-		"pkg/tool/linux_amd64/asm", "pkg/tool/linux_amd64/cgo", "pkg/tool/linux_amd64/compile", "pkg/tool/linux_amd64/link",
+		"pkg/tool/linux_amd64/asm", "pkg/tool/linux_amd64/cgo", "pkg/tool/linux_amd64/compile", "pkg/tool/linux_amd64/link", "pkg/tool/linux_amd64/vet",
 		"src/_go.mod", "src/cmd/go/main.go", "src/fmt/print.go", "src/fmt/testdata/x.go", "test/fixedbugs/x.go")
 	to := t.TempDir()
 	if err := copyToolchain(from, to, false); err != nil {
@@ -63,7 +63,7 @@ func TestCopyToolchain(t *testing.T) {
 	want := strings.Join([]string{
 		"LICENSE", "VERSION", "bin/go",
 		"pkg/include/textflag.h",
-		"pkg/tool/linux_amd64/asm", "pkg/tool/linux_amd64/compile", "pkg/tool/linux_amd64/link",
+		"pkg/tool/linux_amd64/asm", "pkg/tool/linux_amd64/compile", "pkg/tool/linux_amd64/link", "pkg/tool/linux_amd64/vet",
 		"src/fmt/print.go", "src/go.mod",
 	}, "\n")
 	if diff := cmp.Diff(want, list(t, to)); diff != "" {
@@ -116,7 +116,7 @@ func TestPruneCache(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := pruneCache(cache, &gotool.Plan{Packages: map[string]string{"fmt": "aa/aa01-d"}}); err != nil {
+	if err := pruneCache(cache, &compile.Plan{Packages: map[string]string{"fmt": "aa/aa01-d"}}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("README\naa/aa01-d\naa/aa02-a\ncc/cc01-d\ncc/cc02-a", list(t, cache)); diff != "" {
@@ -125,6 +125,27 @@ func TestPruneCache(t *testing.T) {
 }
 
 // TestSwap changes the architecture of a directory back and forth.
+func TestForgetTimes(t *testing.T) {
+	cache := t.TempDir()
+	file := filepath.Join(cache, "aa", "aa02-a")
+	if err := os.Mkdir(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("v1 aa02 aa01                   11  1795490000000000000\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := forgetTimes(cache); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("v1 aa02 aa01                   11                    0\n", string(got)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 func TestSwap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kodata")
 	make := func(arch string) {

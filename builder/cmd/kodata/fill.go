@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,14 +15,15 @@ import (
 	"time"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/compile"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
 )
 
 // fill makes dir for programs of arch, step by step. Temporary files are in it
 // too, but not at the end.
 func fill(ctx context.Context, dir, arch string) error {
-	machine, err := gotool.Find(ctx, os.Environ())
+	machine, err := toolchain.Find(ctx, os.Environ())
 	if err != nil {
 		return err
 	}
@@ -30,29 +32,37 @@ func fill(ctx context.Context, dir, arch string) error {
 	if err != nil {
 		return err
 	}
-	toolchain := &gotool.Toolchain{
-		Version: gotool.Pinned,
+	tools := &toolchain.Toolchain{
+		Version: toolchain.Pinned,
 		Root:    root,
 		Cache:   filepath.Join(dir, "cache"),
 		Modules: filepath.Join(dir, "mod"),
 		Arch:    arch,
 		// What the machine has fetched before is not fetched again.
-		Network: append(machine.Network, "GOPROXY=file://"+machine.Modules+"/cache/download,"+proxy(machine)),
+		Network: append(machine.Network, "GOPROXY=file://"+machine.Modules+"/cache/download,"+cmp.Or(machine.Setting("GOPROXY"), "off")),
 	}
-	everything, err := warm(ctx, toolchain, work)
+	everything, err := warm(ctx, tools, work)
 	if err != nil {
 		return err
 	}
-	if err := pruneToolchain(ctx, toolchain, everything, filepath.Join(dir, "go", "src")); err != nil {
+	if err := pruneToolchain(ctx, tools, everything, filepath.Join(dir, "go", "src")); err != nil {
 		return err
 	}
-	if toolchain.Plan, err = writePlan(ctx, toolchain, everything, dir); err != nil {
+	if tools.Plan, err = writePlan(ctx, tools, everything, dir); err != nil {
+		return err
+	}
+	if err := forgetTimes(tools.Cache); err != nil {
 		return err
 	}
 	if err := seal(dir); err != nil {
 		return err
 	}
-	if err := prove(ctx, toolchain); err != nil {
+	if err := prove(ctx, tools); err != nil {
+		return err
+	}
+	// Without this file, which has the time of today, the go command would have removed
+	// from the cache what is as old as seal has made it.
+	if err := os.Remove(filepath.Join(tools.Cache, "trim.txt")); err != nil {
 		return err
 	}
 	return os.RemoveAll(work)
@@ -62,8 +72,8 @@ func fill(ctx context.Context, dir, arch string) error {
 // can be executed here. For another architecture than this machine's the second
 // compiles the first: Go's own releases are made like that.
 func install(ctx context.Context, dir, work, arch string) (root string, err error) {
-	log.Printf("downloading %s for linux/%s", gotool.Pinned, runtime.GOARCH)
-	source, err := gotool.Download(ctx, os.Environ(), gotool.Pinned, "linux", runtime.GOARCH)
+	log.Printf("downloading %s for linux/%s", toolchain.Pinned, runtime.GOARCH)
+	source, err := toolchain.Download(ctx, os.Environ(), toolchain.Pinned, "linux", runtime.GOARCH)
 	if err != nil {
 		return "", err
 	}
@@ -83,27 +93,16 @@ func install(ctx context.Context, dir, work, arch string) (root string, err erro
 	if err := os.RemoveAll(filepath.Join(foreign, "pkg", "tool")); err != nil {
 		return "", err
 	}
-	own := &gotool.Toolchain{Version: gotool.Pinned, Root: root, Modules: filepath.Join(work, "mod")}
+	own := &toolchain.Toolchain{Version: toolchain.Pinned, Root: root, Modules: filepath.Join(work, "mod")}
 	return root, own.CompileTools(ctx, arch, foreign, work)
-}
-
-// proxy returns the GOPROXY of t, which is the last word about it.
-func proxy(t *gotool.Toolchain) string {
-	value := "off"
-	for _, variable := range t.Network {
-		if v, ok := strings.CutPrefix(variable, "GOPROXY="); ok {
-			value = v
-		}
-	}
-	return value
 }
 
 // warm fills the cache by building a function that imports everything, and
 // returns that function.
-func warm(ctx context.Context, toolchain *gotool.Toolchain, work string) (*program.Program, error) {
+func warm(ctx context.Context, tools *toolchain.Toolchain, work string) (*program.Program, error) {
 	log.Print("compiling the standard library and the runtime, which takes a minute or two")
 	started := time.Now()
-	packages, err := toolchain.Importable(ctx)
+	packages, err := tools.Importable(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -112,12 +111,12 @@ func warm(ctx context.Context, toolchain *gotool.Toolchain, work string) (*progr
 	if err != nil {
 		return nil, err
 	}
-	_, err = toolchain.Build(ctx, gotool.Build{Program: everything, Output: filepath.Join(work, "server"), Timeout: time.Hour})
+	_, err = compile.Build(ctx, tools, compile.Options{Program: everything, Output: filepath.Join(work, "server"), Timeout: time.Hour})
 	if err != nil {
 		return nil, fmt.Errorf("compiling everything: %w", err)
 	}
 	log.Printf("compiled %d packages, and what they need, in %s", len(packages), time.Since(started).Round(time.Second))
-	return everything, toolchain.FetchGraph(ctx, everything.Dir)
+	return everything, tools.FetchGraph(ctx, everything.Dir)
 }
 
 // write writes the program of a handler that imports packages.
@@ -128,41 +127,41 @@ func write(dir string, packages []string) (*program.Program, error) {
 		fmt.Fprintf(&b, "\t_ %q\n", path)
 	}
 	b.WriteString(")\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n")
-	h, err := handler.Parse(handler.Filename, []byte(b.String()))
+	src, err := handler.Parse(handler.Filename, []byte(b.String()))
 	if err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	return program.Write(dir, h)
+	return program.Write(dir, src)
 }
 
 // pruneToolchain removes the source files that the compiler does not read.
-func pruneToolchain(ctx context.Context, toolchain *gotool.Toolchain, everything *program.Program, src string) error {
-	inputs, err := toolchain.Inputs(ctx, everything.Dir)
+func pruneToolchain(ctx context.Context, tools *toolchain.Toolchain, everything *program.Program, src string) error {
+	inputs, err := tools.Inputs(ctx, everything.Dir)
 	if err != nil {
 		return err
 	}
 	keep := map[string]bool{}
 	for _, file := range inputs {
 		// The toolchain that was executed may be that of another architecture.
-		if name, err := filepath.Rel(filepath.Join(toolchain.Root, "src"), file); err == nil && filepath.IsLocal(name) {
+		if name, err := filepath.Rel(filepath.Join(tools.Root, "src"), file); err == nil && filepath.IsLocal(name) {
 			keep[filepath.Join(src, name)] = true
 		}
 	}
 	isInput := func(path string) bool { return keep[path] || isKnowledge(path) }
-	return errors.Join(prune(src, isInput), prune(toolchain.Modules, isModuleFile))
+	return errors.Join(prune(src, isInput), prune(tools.Modules, isModuleFile))
 }
 
 // writePlan writes how the go command builds functions into dir, and forgets the
 // function that imports everything.
-func writePlan(ctx context.Context, toolchain *gotool.Toolchain, everything *program.Program, dir string) (string, error) {
-	plan, err := toolchain.MakePlan(ctx, everything)
+func writePlan(ctx context.Context, tools *toolchain.Toolchain, everything *program.Program, dir string) (string, error) {
+	plan, err := compile.MakePlan(ctx, tools, everything)
 	if err != nil {
 		return "", err
 	}
-	if err := pruneCache(toolchain.Cache, plan); err != nil {
+	if err := pruneCache(tools.Cache, plan); err != nil {
 		return "", err
 	}
 	data, err := json.Marshal(plan)
@@ -175,7 +174,7 @@ func writePlan(ctx context.Context, toolchain *gotool.Toolchain, everything *pro
 
 // prove builds the smallest function with nothing but what is there: by the plan
 // and by the go command, which must come to the same.
-func prove(ctx context.Context, toolchain *gotool.Toolchain) error {
+func prove(ctx context.Context, tools *toolchain.Toolchain) error {
 	work, err := os.MkdirTemp("", "goless-kodata-")
 	if err != nil {
 		return err
@@ -186,11 +185,14 @@ func prove(ctx context.Context, toolchain *gotool.Toolchain) error {
 		return err
 	}
 	var binaries [][]byte
-	for _, plan := range []string{toolchain.Plan, ""} {
-		sealed := *toolchain
+	for _, plan := range []string{tools.Plan, ""} {
+		sealed := *tools
 		sealed.Network, sealed.Sealed, sealed.Plan = nil, true, plan
 		output := filepath.Join(work, "server")
-		result, err := sealed.Build(ctx, gotool.Build{Program: smallest, Output: output, Timeout: time.Minute})
+		result, err := compile.Build(ctx, &sealed, compile.Options{Program: smallest, Output: output, Timeout: time.Minute, Vet: true})
+		if err == nil {
+			err = result.Unvetted
+		}
 		if err != nil {
 			return fmt.Errorf("building a function with it: %w", err)
 		}
@@ -202,7 +204,7 @@ func prove(ctx context.Context, toolchain *gotool.Toolchain) error {
 		binaries = append(binaries, binary)
 	}
 	if !bytes.Equal(binaries[0], binaries[1]) {
-		return fmt.Errorf("the plan makes another binary than the go command: compare direct.go with what go build -x says for %s", gotool.Pinned)
+		return fmt.Errorf("the plan makes another binary than the go command: compare direct.go with what go build -x says for %s", toolchain.Pinned)
 	}
 	return nil
 }

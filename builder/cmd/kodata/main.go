@@ -1,7 +1,7 @@
 // Command kodata fills the directory that ko puts into the builder's image: a
 // pinned Go toolchain, the modules that the runtime needs, and a build cache that
-// holds the runtime and everything a function may import. It owns what is in
-// that directory, and refuses to know what an image is.
+// holds the runtime and everything a function may import. It does not depend on what
+// becomes of that directory.
 //
 // The cache is made by the code that builds functions, with the same toolchain,
 // flags and environment: an entry is only found by a build that would have made
@@ -22,15 +22,16 @@ import (
 	"runtime"
 	"strings"
 
-	"goless.io/builder/internal/gotool"
+	"goless.io/builder/internal/compile"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
 )
 
 // layout changes whenever this command puts other things into the directory.
-const layout = "5"
+const layout = "7"
 
 func main() {
-	gotool.EnterSandbox()
+	compile.EnterSandbox()
 	log.SetFlags(0)
 	log.SetPrefix("kodata: ")
 	arch := flag.String("arch", runtime.GOARCH, "fill the directory for this `architecture`, and keep what it has of another beside it")
@@ -57,7 +58,7 @@ func run(ctx context.Context, dir, arch string) error {
 	if err := swap(dir, arch); err != nil {
 		return err
 	}
-	key := fmt.Sprintln(layout, gotool.Pinned, arch, gotool.Recipe(), program.Fingerprint())
+	key := fmt.Sprintln(layout, toolchain.Pinned, arch, compile.Fingerprint(), program.Fingerprint())
 	if isCurrent(dir, key) {
 		log.Printf("%s is up to date", dir)
 		return nil

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Describe says in a few words what is different between two contents of a Go
-// file: the imports, or else its format.
+// Describe says how two contents of a Go file differ: which imports were added and
+// removed, or else that it was formatted.
 func Describe(before, after []byte) string {
 	old, new := importSpecs(before), importSpecs(after)
 	var words []string
@@ -29,7 +29,7 @@ func Describe(before, after []byte) string {
 	return strings.Join(words, ", ")
 }
 
-// importSpecs returns the imports of a file as they are written.
+// importSpecs returns the imports of a file in the form `name "path"`.
 func importSpecs(src []byte) map[string]bool {
 	specs := map[string]bool{}
 	file, err := parser.ParseFile(token.NewFileSet(), "", src, parser.ImportsOnly)

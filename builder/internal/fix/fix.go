@@ -1,6 +1,5 @@
-// Package fix owns what a tool may change in Go files without asking: imports
-// that are missing or not used, and the format. It refuses to know where the
-// files come from and where they go.
+// Package fix adds missing imports to Go files, removes unused ones, and formats the
+// files. It returns their new content and writes nothing.
 package fix
 
 import (
@@ -13,39 +12,36 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/tools/imports"
 
 	"goless.io/builder/handler"
 )
 
-// Files returns the new content of those Go files that have to change, by their
-// names. The directory dir holds all of them. Packages to import are looked for in the standard library; where there
-// is a go.mod, also in its module and in those that it requires and that have
-// been downloaded. The go command for that is the first in PATH.
+// Files returns the new content of the Go files that have to change, by name. All files
+// are in the directory dir. Packages to import are looked for in the standard library
+// and, if there is a go.mod, in its module and in the downloaded modules that it
+// requires. Files calls the first go command in PATH. It changes the environment and the
+// working directory of the process until it returns.
 //
-// The error is a *handler.Error when a file has a syntax error. When ctx ends
-// first, package imports goes on in vain, and the process should not.
+// The error is a *handler.Error if a file has a syntax error. If ctx ends first, a
+// goroutine goes on with the work, so the process should end soon.
 func Files(ctx context.Context, dir string, files []handler.File) (map[string][]byte, error) {
-	back, err := os.Getwd()
+	hasModule := slices.ContainsFunc(files, func(f handler.File) bool { return f.Name == "go.mod" })
+	release, err := confine(dir, hasModule)
 	if err != nil {
 		return nil, err
 	}
-	defer os.Chdir(back) //nolint:errcheck // it was possible to be there
-	hasModule := slices.ContainsFunc(files, func(f handler.File) bool { return f.Name == "go.mod" })
-	if err := confine(dir, hasModule); err != nil {
-		return nil, err
-	}
+	defer release()
 	changed := map[string][]byte{}
 	var found []handler.Diagnostic
 	for _, f := range files {
-		if !ours(f.Name) {
+		if path.Ext(f.Name) != ".go" || handler.Ignored(f.Name) {
 			continue
 		}
 		fixed, err := process(ctx, filepath.Join(dir, filepath.FromSlash(f.Name)), f.Data)
-		if list, ok := errors.AsType[scanner.ErrorList](err); ok {
-			found = append(found, diagnostics(f.Name, list)...)
+		if list, ok := errors.AsType[scanner.ErrorList](err); ok { // what follows the first is rarely a mistake of its own
+			found = append(found, handler.NewDiagnostic(f.Name, list[0].Pos.Line, list[0].Pos.Column, list[0].Msg))
 		} else if err != nil {
 			return nil, fmt.Errorf("fixing %s: %w", f.Name, err)
 		} else if string(fixed) != string(f.Data) {
@@ -58,7 +54,8 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 	return changed, nil
 }
 
-// process returns when package imports does, which takes no context, or ctx ends.
+// process fixes one file. It returns when ctx ends, although package imports, which takes
+// no context, goes on.
 func process(ctx context.Context, path string, data []byte) ([]byte, error) {
 	type result struct {
 		fixed []byte
@@ -67,7 +64,7 @@ func process(ctx context.Context, path string, data []byte) ([]byte, error) {
 	done := make(chan result, 1)
 	go func() {
 		fixed, err := imports.Process(path, data, nil)
-		if bytes.Count(data, []byte("\r\n")) == bytes.Count(data, []byte("\n")) { // as the author's editor has it
+		if lines := bytes.Count(data, []byte("\n")); lines > 0 && lines == bytes.Count(data, []byte("\r\n")) { // keep the line breaks of the author
 			fixed = bytes.ReplaceAll(fixed, []byte("\n"), []byte("\r\n"))
 		}
 		done <- result{fixed, err}
@@ -80,39 +77,40 @@ func process(ctx context.Context, path string, data []byte) ([]byte, error) {
 	}
 }
 
-// ours reports whether a file is Go that the go command takes for the author's.
-func ours(name string) bool {
-	aside := func(element string) bool {
-		return element == "testdata" || strings.HasPrefix(element, "_") || strings.HasPrefix(element, ".")
+// confine sets the working directory and the environment of the process for package
+// imports, which passes them on to the go command: that shall look at dir and not use the
+// network. Without a go.mod it shall look at no modules, which the source cannot import.
+// release restores both.
+func confine(dir string, hasModule bool) (release func(), err error) {
+	back, err := os.Getwd()
+	if err != nil {
+		return nil, err
 	}
-	return path.Ext(name) == ".go" && !strings.HasPrefix(name, "vendor/") && !slices.ContainsFunc(strings.Split(name, "/"), aside)
-}
-
-// confine has the go command that package imports calls look at dir, and keeps it
-// from the network, and from the modules that a source without go.mod cannot
-// import anyway. That package takes the environment and the working directory of
-// the process, so for as long as it works nothing else should.
-func confine(dir string, hasModule bool) error {
 	env := map[string]string{"GOFLAGS": "", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on"}
 	if !hasModule {
 		env["GO111MODULE"], env["GOPATH"] = "off", filepath.Join(dir, "none")
 	}
-	for name, value := range env {
-		if err := os.Setenv(name, value); err != nil {
-			return err
+	var restore []func() error
+	release = func() {
+		for _, undo := range restore {
+			_ = undo() // it was like that before
 		}
 	}
-	return os.Chdir(dir)
-}
-
-// diagnostics are the first errors of a file, as many as anybody reads. What
-// follows the first in a line is rarely a mistake of its own.
-func diagnostics(name string, list scanner.ErrorList) []handler.Diagnostic {
-	const most = 10
-	list.RemoveMultiples()
-	var all []handler.Diagnostic
-	for _, e := range list[:min(len(list), most)] {
-		all = append(all, handler.NewDiagnostic(name, e.Pos.Line, e.Pos.Column, e.Msg))
+	for name, value := range env {
+		if before, ok := os.LookupEnv(name); ok {
+			restore = append(restore, func() error { return os.Setenv(name, before) })
+		} else {
+			restore = append(restore, func() error { return os.Unsetenv(name) })
+		}
+		if err := os.Setenv(name, value); err != nil {
+			release()
+			return nil, err
+		}
 	}
-	return all
+	if err := os.Chdir(dir); err != nil {
+		release()
+		return nil, err
+	}
+	restore = append(restore, func() error { return os.Chdir(back) })
+	return release, nil
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/fix"
@@ -24,7 +26,6 @@ func run(t *testing.T, files map[string]string) (map[string]string, error) {
 		}
 		all = append(all, handler.File{Name: name, Line: 1, Data: []byte(data)})
 	}
-	keepEnvironment(t)
 	changed, err := fix.Files(t.Context(), dir, all)
 	got := map[string]string{}
 	for name, data := range changed {
@@ -33,18 +34,12 @@ func run(t *testing.T, files map[string]string) (map[string]string, error) {
 	return got, err
 }
 
-// keepEnvironment has the environment be after the test what it was before.
-func keepEnvironment(t *testing.T) {
-	for _, name := range []string{"GOFLAGS", "GOPROXY", "GOTOOLCHAIN", "GOWORK", "GO111MODULE", "GOPATH"} {
-		t.Setenv(name, os.Getenv(name))
-	}
-}
-
 func TestFiles(t *testing.T) {
 	cases := map[string]struct{ files, want map[string]string }{
 		"Added":    {map[string]string{"a.go": "package a\n\nvar A = strings.ToUpper(\"a\")\n"}, map[string]string{"a.go": "package a\n\nimport \"strings\"\n\nvar A = strings.ToUpper(\"a\")\n"}},
 		"Removed":  {map[string]string{"a.go": "package a\n\nimport \"strings\"\n"}, map[string]string{"a.go": "package a\n"}},
 		"Windows":  {map[string]string{"a.go": "package a\r\nvar  A = strings.ToUpper(\"a\")\r\n"}, map[string]string{"a.go": "package a\r\n\r\nimport \"strings\"\r\n\r\nvar A = strings.ToUpper(\"a\")\r\n"}},
+		"NoLine":   {map[string]string{"a.go": "package a; var  A = 1"}, map[string]string{"a.go": "package a\n\nvar A = 1\n"}},
 		"Good":     {map[string]string{"a.go": "package a\n"}, map[string]string{}},
 		"Other":    {map[string]string{"a.go": "package a\n", "a.txt": "package  a"}, map[string]string{}},
 		"Vendored": {map[string]string{"a.go": "package a\n", "vendor/x.y/z/z.go": "package  z"}, map[string]string{}},
@@ -66,6 +61,22 @@ func TestFiles(t *testing.T) {
 				t.Errorf("Files: -want +got\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestFilesRestoresTheEnvironment is about the next source, which may have a go.mod
+// and then needs the module cache that is below GOPATH.
+func TestFilesRestoresTheEnvironment(t *testing.T) {
+	t.Setenv("GOPATH", "")
+	if err := os.Unsetenv("GOPATH"); err != nil {
+		t.Fatal(err)
+	}
+	before := os.Environ()
+	if _, err := run(t, map[string]string{"a.go": "package a\n"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, os.Environ(), cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("the environment: -before +after\n%s", diff)
 	}
 }
 
@@ -95,7 +106,6 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestFilesGivesUp(t *testing.T) {
-	keepEnvironment(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	t.Setenv("PATH", t.TempDir()) // without a go command there is nothing that could go on

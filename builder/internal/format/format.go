@@ -1,5 +1,5 @@
-// Package format owns the notations of diagnostics that people and machines
-// read. It refuses to know where diagnostics come from.
+// Package format writes diagnostics in the notations that people, editors and code
+// review tools read.
 package format
 
 import (
@@ -15,8 +15,8 @@ import (
 // Names are the notations, the one for people first.
 var Names = []string{"text", "json", "sarif", "github"}
 
-// A Severity says what a finding means to a build. The words are those of SARIF
-// and of workflow commands.
+// A Severity says what a finding means to a build. SARIF and the workflow commands of
+// GitHub have the same words.
 type Severity string
 
 // An Error stops a build, a Warning does not.
@@ -25,14 +25,14 @@ const (
 	Warning Severity = "warning"
 )
 
-// Finding is a Diagnostic that is as bad as its Severity says.
+// Finding is a Diagnostic with its Severity.
 type Finding struct {
 	handler.Diagnostic
 	Severity Severity `json:"severity"`
 }
 
-// String renders f as compilers do, where nothing is said of errors:
-// file:line:column: message.
+// String renders f as compilers do: file:line:column: message. The message of a warning
+// begins with "warning: ".
 func (f Finding) String() string {
 	if f.Severity == Warning {
 		f.Message = "warning: " + f.Message
@@ -40,7 +40,7 @@ func (f Finding) String() string {
 	return f.Diagnostic.String()
 }
 
-// Valid returns an error that says which notations there are, unless name is one.
+// Valid returns an error that lists Names, unless name is one of them.
 func Valid(name string) error {
 	if slices.Contains(Names, name) {
 		return nil
@@ -52,8 +52,8 @@ func Valid(name string) error {
 //
 //	text    file:line:column: message, like a compiler
 //	json    one object a line, with file, line, column, message and severity
-//	sarif   one log of SARIF 2.1.0, for code scanning, even when there are none
-//	github  workflow commands, which a pull request shows beside the lines
+//	sarif   one log of SARIF 2.1.0, for code scanning, also if there are no findings
+//	github  workflow commands, which GitHub shows beside the lines of a pull request
 func Write(w io.Writer, name string, all []Finding) error {
 	switch name {
 	case "json":
@@ -87,7 +87,7 @@ func writeLines(w io.Writer, all []Finding, render func(Finding) string) error {
 	return nil
 }
 
-// workflowCommand escapes what would end a property or the command.
+// workflowCommand renders f as a workflow command of GitHub.
 func workflowCommand(f Finding) string {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

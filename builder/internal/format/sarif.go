@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// The part of SARIF 2.1.0 that diagnostics need. Libraries for it bring a
-// validator of JSON schemas along.
+// The part of SARIF 2.1.0 that diagnostics need. Libraries for it depend on a validator
+// of JSON schemas.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -57,14 +57,14 @@ type (
 	}
 )
 
-// sarifFunction is the rule that errors break: a source must be a Function.
+// sarifFunction is the rule that errors violate: a source must be a Function.
 const sarifFunction = "function"
 
-// analyzer matches the name of the analyzer that ends a warning.
+// analyzer matches the name of the analyzer at the end of a warning.
 var analyzer = regexp.MustCompile(`\((\w+)\)$`)
 
-// sarifRuleOf returns the rule that a finding is about: an analyzer of go vet, or
-// that of all others.
+// sarifRuleOf returns the rule that a finding violates: an analyzer of go vet, or
+// sarifFunction.
 func sarifRuleOf(f Finding) string {
 	if match := analyzer.FindStringSubmatch(f.Message); match != nil && f.Severity == Warning {
 		return match[1]

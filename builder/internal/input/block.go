@@ -8,16 +8,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A block is where the lines of a source are in a YAML file.
+// A block is a scalar of a YAML file that holds a source.
 type block struct {
 	scalar *yaml.Node
 	lines  []string // of the file
 	source []string // lines of the source
 }
 
-// locate returns the line of the file that holds a line of the source, and the
-// column with the indentation added. Where the scalar is not a literal block,
-// the best place is where it begins.
+// locate returns the place in the file of a line and column of the source. If the scalar
+// is not a literal block, that is the place where the scalar begins.
 func (b *block) locate(line, column int) place {
 	// The indicator ends its line, so the source begins on the next one.
 	inFile := b.scalar.Line + line
@@ -40,8 +39,8 @@ func (b *block) column(line, column int) int {
 	return column
 }
 
-// replace returns the lines of the file with another source in place of the one
-// that was read. Lines that are the same in both stay as they are.
+// replace returns the lines of the file with another source. The lines that both sources
+// begin and end with are not touched.
 func (b *block) replace(lines []string, source string) []string {
 	before, after := withoutEnd(b.source), withoutEnd(strings.Split(source, "\n"))
 	first := 0
@@ -67,7 +66,7 @@ func (b *block) replace(lines []string, source string) []string {
 	return slices.Concat(lines[:begin], changed, lines[end:])
 }
 
-// withoutEnd drops what follows the last line break, which is no line.
+// withoutEnd drops the empty string that follows the last line break.
 func withoutEnd(lines []string) []string {
 	if end := len(lines) - 1; lines[end] == "" {
 		return lines[:end]
@@ -75,7 +74,7 @@ func withoutEnd(lines []string) []string {
 	return lines
 }
 
-// indentation is what stands before the lines of the source.
+// indentation returns the white space before the lines of the source.
 func (b *block) indentation() string {
 	for i, line := range b.source {
 		if line != "" {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -20,13 +19,14 @@ import (
 	"goless.io/builder/handler"
 )
 
-// maxFiles is what somebody looks through who did not mean this directory.
+// maxFiles bounds the files of a directory. Whoever has more has probably named the wrong
+// one.
 const maxFiles = 10000
 
-// readDirectory returns the one Function that the Go module in a directory is,
-// or the Go package where there is no go.mod. All its files belong to the
-// source, but for those that the go command leaves aside, as modules below, and
-// what was compiled.
+// readDirectory returns the Function of the Go module in a directory, or of the Go
+// package if there is no go.mod. All files belong to the source, except for modules below the
+// directory, go.work, and what nothing embeds although only that makes it of use: hidden
+// files, compiled programs, and others that are no text.
 func readDirectory(dir string) ([]*Function, []string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -37,27 +37,23 @@ func readDirectory(dir string) ([]*Function, []string, error) {
 	if err != nil {
 		return nil, notes, err
 	}
-	var files []handler.File
-	for _, f := range found {
-		data, err := root.ReadFile(filepath.FromSlash(f.name))
-		if err != nil {
-			return nil, notes, fmt.Errorf("reading %s: %w", dir, err)
-		}
-		files = append(files, handler.File{Name: f.name, Line: 1, Data: data})
+	r := directoryReader{dir: dir, root: root}
+	if err := r.read(found); err != nil {
+		return nil, notes, err
 	}
-	if !slices.ContainsFunc(files, func(f handler.File) bool { return path.Ext(f.Name) == ".go" }) {
+	notes = append(notes, r.notes...)
+	if !slices.ContainsFunc(r.files, func(f handler.File) bool { return path.Ext(f.Name) == ".go" }) {
 		return nil, notes, fmt.Errorf("%s holds no Go file", dir)
 	}
-	function, err := newDirectory(directoryName(dir, files), dir, files)
+	function, err := newDirectory(directoryName(dir, r.files), dir, r.files)
 	if err != nil {
 		return nil, notes, err
 	}
-	return []*Function{function}, notes, nil
+	return []*Function{function}, append(notes, r.embedded.openNotes(dir, r.files)...), nil
 }
 
-// newDirectory returns the Function whose files are one by one in dir. A single
-// handler.go is a source of one file, so that nobody has to look at an archive
-// without need.
+// newDirectory returns the Function of the files in dir. The source is an archive, unless
+// handler.go is the only file.
 func newDirectory(name, dir string, files []handler.File) (*Function, error) {
 	slices.SortStableFunc(files, func(a, b handler.File) int { return cmp.Compare(rank(a.Name), rank(b.Name)) })
 	f := &Function{Name: name, files: files, file: dir, dir: dir}
@@ -65,22 +61,19 @@ func newDirectory(name, dir string, files []handler.File) (*Function, error) {
 		f.Source = files[0].Data
 		return f, nil
 	}
-	var archive txtar.Archive
 	for _, file := range files {
 		if err := checkArchivable(dir, file); err != nil {
 			return nil, err
 		}
-		archive.Files = append(archive.Files, txtar.File{Name: file.Name, Data: file.Data})
 	}
-	f.Source = txtar.Format(&archive)
+	f.Source = handler.Format(files)
 	if count := utf8.RuneCount(f.Source); count > handler.MaxCharacters {
 		return nil, tooLarge(dir, fmt.Sprintf("%d characters", count), sizes(files))
 	}
 	return f, nil
 }
 
-// rank orders the files for people who read the archive from its beginning: what
-// tools write comes last.
+// rank orders the files of an archive for its readers: what tools write comes last.
 func rank(name string) int {
 	switch {
 	case strings.HasPrefix(name, "vendor/"):
@@ -95,18 +88,21 @@ func rank(name string) int {
 	return 1
 }
 
-// checkArchivable rejects what is another file, or another content, in a txtar
-// archive.
+// checkArchivable returns an error if an archive cannot hold the name of a file, or the content
+// of a Go file.
 func checkArchivable(dir string, file handler.File) error {
-	name := filepath.Join(dir, filepath.FromSlash(file.Name))
+	name := inDir(dir, file.Name)
+	if strings.TrimSpace(file.Name) != file.Name || strings.ContainsAny(file.Name, "\r\n") {
+		return authorError(name, 1, 0, "no file of a Function can have this name: choose one without line breaks, and without spaces at its ends")
+	}
+	if path.Ext(file.Name) != ".go" {
+		return nil // handler.Format encodes what is no text
+	}
 	if !isText(file.Data) {
 		// A replacement character that is really there is as good a place to look at.
 		before := file.Data[:bytes.IndexFunc(file.Data, func(r rune) bool { return r == 0 || r == utf8.RuneError })]
 		line, column := 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n')
-		return authorError(name, line, column, "the file is not UTF-8 text, and a Function can hold nothing else: leave it out, or embed it as base64")
-	}
-	if strings.TrimSpace(file.Name) != file.Name || strings.ContainsAny(file.Name, "\r\n") {
-		return authorError(name, 1, 0, "no file of a Function can have this name: choose one without line breaks, and without spaces at its ends")
+		return authorError(name, line, column, "the file is not UTF-8 text, and Go is nothing else: save it as UTF-8, without NUL characters")
 	}
 	if archive := txtar.Parse(file.Data); len(archive.Files) > 0 {
 		line := 1 + bytes.Count(archive.Comment, []byte("\n"))
@@ -117,15 +113,14 @@ func checkArchivable(dir string, file handler.File) error {
 
 func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
 
-// A found is a file of a directory, by its name with slashes, and its size.
+// A found is a file of a directory. Its name has slashes.
 type found struct {
 	name string
 	size int64
 }
 
-// walk returns the files that belong to the source in lexical order.
+// walk returns the files that may belong to the source in lexical order.
 func walk(dir string, root *os.Root) (files []found, notes []string, err error) {
-	var total int64
 	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -138,17 +133,16 @@ func walk(dir string, root *os.Root) (files []found, notes []string, err error) 
 				return fs.SkipDir
 			}
 			return nil
+		case name == "go.work", name == "go.work.sum":
+			notes = append(notes, fmt.Sprintf("%s is for this machine, left out", filepath.Join(dir, name)))
+			return nil
 		}
 		info, err := stat(dir, root, name, entry)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !info.Mode().IsRegular():
-		case isProgram(root, name):
-			notes = append(notes, fmt.Sprintf("%s is a compiled program, left out", filepath.Join(dir, name)))
-		default:
+		}
+		if info.Mode().IsRegular() {
 			files = append(files, found{name, info.Size()})
-			total += info.Size()
 		}
 		if len(files) > maxFiles {
 			return fmt.Errorf("it holds more than %d files, which is no function", maxFiles)
@@ -157,9 +151,6 @@ func walk(dir string, root *os.Root) (files []found, notes []string, err error) 
 	})
 	if err != nil {
 		return nil, notes, fmt.Errorf("reading %s: %w", dir, err)
-	}
-	if total > maxSize {
-		return nil, notes, tooLarge(dir, megabytes(total), files)
 	}
 	return files, notes, nil
 }
@@ -180,26 +171,10 @@ func skip(entry fs.DirEntry) error {
 	return nil
 }
 
-// isModule reports whether the directory called name, below the root, has a
-// go.mod. What is vendored has none.
+// isModule reports whether the directory called name, below the root, has a go.mod.
 func isModule(root *os.Root, name string) bool {
 	_, err := root.Stat(filepath.FromSlash(path.Join(name, "go.mod")))
 	return name != "." && err == nil
-}
-
-// isProgram knows the first bytes of what compilers write: ELF, Mach-O and PE. A
-// file that cannot be read is none, and is told later.
-func isProgram(root *os.Root, name string) bool {
-	file, err := root.Open(filepath.FromSlash(name))
-	if err != nil {
-		return false
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	start := make([]byte, 4)
-	if _, err := io.ReadFull(file, start); err != nil {
-		return false // it is shorter
-	}
-	return slices.Contains([]string{"\x7fELF", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe", "MZ\x90\x00"}, string(start))
 }
 
 func sizes(files []handler.File) []found {
@@ -210,7 +185,7 @@ func sizes(files []handler.File) []found {
 	return all
 }
 
-// tooLarge names the files that are worth looking at.
+// tooLarge returns the error for a directory with too many bytes, with its largest files.
 func tooLarge(dir, total string, files []found) error {
 	const most = 5
 	files = slices.Clone(files)
@@ -219,7 +194,7 @@ func tooLarge(dir, total string, files []found) error {
 	for _, file := range files[:min(len(files), most)] {
 		largest = append(largest, fmt.Sprintf("%s (%s)", file.name, megabytes(file.size)))
 	}
-	return authorError(filepath.Join(dir, files[0].name), 1, 0, fmt.Sprintf(
+	return authorError(inDir(dir, files[0].name), 1, 0, fmt.Sprintf(
 		"%s holds %s, a Function at most %d characters: leave out what it does not need; the largest files are %s",
 		dir, total, handler.MaxCharacters, strings.Join(largest, ", ")))
 }

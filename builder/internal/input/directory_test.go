@@ -42,6 +42,15 @@ func TestReadDirectory(t *testing.T) {
 		"Dots":         {map[string]string{"a.go": goSource, ".git/config": "x", ".env": "x", "b/.c/d.go": "x"}, "dir", "a.go", ""},
 		"Nested":       {map[string]string{"a.go": goSource, "tool/go.mod": "module t\n", "tool/a.go": goSource}, "dir", "a.go", "dir/tool is a module of its own, left out"},
 		"Program":      {map[string]string{"a.go": goSource, "server": "\x7fELF" + strings.Repeat("\x00", 17<<20)}, "dir", "a.go", "dir/server is a compiled program, left out"},
+		"Picture":      {map[string]string{"a.go": goSource, "b/b.go": "package b\n\n//go:embed x.png\n", "x.png": "\x89PNG"}, "dir", "a.go b/b.go", "dir/x.png is no text and no Go file embeds it, left out"},
+		"Video":        {map[string]string{"a.go": goSource, "x.mp4": strings.Repeat("\xff", 17<<20)}, "dir", "a.go", "dir/x.mp4 is no text and no Go file embeds it, left out"},
+		"Workspace":    {map[string]string{"a.go": goSource, "go.work": "go 1.26\n"}, "dir", "a.go", "dir/go.work is for this machine, left out"},
+		"Embedded":     {map[string]string{"a.go": goSource + "\n//go:embed *.gif \"x.png\"\n", "x.png": "\x89PNG", "y.png": "\x89PNG"}, "dir", "a.go x.png", "dir/y.png is no text and no Go file embeds it, left out"},
+		"EmbeddedTree": {map[string]string{"a.go": goSource, "b/b.go": "package b\n\nvar (\n\t//go:embed p*\n\tfiles embed.FS\n)\n", "b/pages/x/y.png": "\x89PNG", "b/pages/.x": "x\n", "b/pages/m/go.mod": "module m\n"}, "dir", "a.go b/b.go b/pages/x/y.png", "dir/b/pages/m is a module of its own, left out"},
+		"EmbeddedDots": {map[string]string{"a.go": goSource + "\n//go:embed .env all:b c/* .git\n", ".env": "x\n", "b/.x/y": "x\n", "c/.x": "x\n", ".y": "x\n", ".git/config": "x\n"}, "dir", "a.go .env b/.x/y c/.x", ""},
+		"Wasm":         {map[string]string{"a.go": goSource + "\n//go:embed x.wasm\n", "x.wasm": "\x00asm\x01"}, "dir", "a.go x.wasm", ""},
+		"Marker":       {map[string]string{"a.go": goSource, "x.txt": "a\n-- b --\n"}, "dir", "a.go x.txt", ""},
+		"Open":         {map[string]string{"a.go": goSource + "\n//go:embed x.txt\n", "x.txt": "1.2.3", "y.txt": "x"}, "dir", "a.go x.txt y.txt", "dir/x.txt has no line break at its end, what the Function embeds has one"},
 		"Everything":   {map[string]string{"a.go": goSource, "a_test.go": goSource, "go.sum": "", "testdata/x": "x\n", "vendor/modules.txt": "#\n"}, "dir", "a.go a_test.go testdata/x go.sum vendor/modules.txt", ""},
 	}
 	for name, c := range cases {
@@ -54,6 +63,7 @@ func TestReadDirectory(t *testing.T) {
 			var names []string
 			for _, f := range handler.Split(handler.Filename, functions[0].Source) {
 				names = append(names, f.Name)
+				checkContent(t, f, c.files[f.Name])
 			}
 			if got := strings.Join(names, " "); got != c.want {
 				t.Errorf("files: %s, want %s", got, c.want)
@@ -62,6 +72,39 @@ func TestReadDirectory(t *testing.T) {
 				t.Errorf("Name %q, notes %q, want %q and %q", functions[0].Name, notes, c.name, c.note)
 			}
 		})
+	}
+}
+
+// checkContent holds that a file of a source is as in the directory, but for a line break at
+// its end.
+func checkContent(t *testing.T, f handler.File, want string) {
+	t.Helper()
+	if got := string(f.Data); got != want && got != want+"\n" {
+		t.Errorf("%s holds %q, want %q", f.Name, got, want)
+	}
+}
+
+// A package of a module takes what it embeds along, and of testdata what is text.
+func TestReadPackage(t *testing.T) {
+	const source = "package p\n\nimport (\n\t_ \"embed\"\n\t_ \"m/q\"\n)\n\n//go:embed x.png .y\nvar _ int\n"
+	writeTree(t, map[string]string{
+		"go.mod": "module m\n", "q/q.go": "package q\n", "p/p.go": source, "p/x.png": "\x89PNG", "p/.y": "y", "p/z.png": "\x89PNG",
+		"p/testdata/a": "a\n", "p/testdata/b.png": "\x89PNG",
+	})
+	functions, notes, err := input.Read("dir/p", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range handler.Split(handler.Filename, functions[0].Source) {
+		names = append(names, f.Name)
+	}
+	if diff := cmp.Diff([]string{"p/p.go", "p/testdata/a", "p/.y", "p/x.png", "q/q.go", "go.mod"}, names); diff != "" {
+		t.Errorf("files: -want +got\n%s", diff)
+	}
+	want := []string{"dir/p/testdata/b.png is no text and no Go file embeds it, left out", "dir/p/.y has no line break at its end, what the Function embeds has one"}
+	if diff := cmp.Diff(want, notes); diff != "" {
+		t.Errorf("notes: -want +got\n%s", diff)
 	}
 }
 
@@ -84,9 +127,8 @@ func TestReadDirectoryRefuses(t *testing.T) {
 		want  string
 	}{
 		"NoGo":     {map[string]string{"a.txt": "x\n"}, "dir holds no Go file"},
-		"Binary":   {map[string]string{"a.go": goSource, "x.png": "\x89PNG"}, "dir/x.png:1:1: the file is not UTF-8 text"},
 		"NUL":      {map[string]string{"a.go": "package a\n\nvar s = \"\x00\"\n", "b.go": goSource}, "dir/a.go:3:10: the file is not UTF-8 text"},
-		"Marker":   {map[string]string{"a.go": goSource, "x.txt": "a\n-- b --\n"}, "dir/x.txt:2:1: the line would begin another file"},
+		"Marker":   {map[string]string{"a.go": goSource, "x.go": "package a\n/*\n-- b --\n*/\n"}, "dir/x.go:3:1: the line would begin another file"},
 		"Name":     {map[string]string{"a.go": goSource, "x.txt ": "x\n"}, "dir/x.txt :1: no file of a Function can have this name"},
 		"TooLarge": {map[string]string{"a.go": goSource, "b/x.txt": strings.Repeat("x\n", 1<<17)}, "dir/b/x.txt:1: dir holds 262"},
 		"Huge":     {map[string]string{"a.go": goSource, "x.txt": strings.Repeat("x\n", 9<<20)}, "dir/x.txt:1: dir holds 18.9 MB"},

@@ -13,26 +13,25 @@ import (
 	"goless.io/builder/handler"
 )
 
-// An Edit is a file that has to have other content.
+// An Edit is new content for a file.
 type Edit struct {
-	// Path is Stdin for what was read there.
+	// Path is Stdin for standard input.
 	Path string
 
 	// Old is nil for a file that does not exist yet.
 	Old, New []byte
 }
 
-// A Change gives other content to files of a Function, by their names. Those
-// that the source does not have are added: to the archive, which a source of one
-// file becomes, or beside it where the input is a Go file or a directory.
+// A Change gives files of a Function new content, by name. Files that the source does
+// not have are added: beside the others if the input is a Go file or a directory, or else
+// to the archive, which a source of one file becomes.
 type Change struct {
 	Function *Function
 	Files    map[string][]byte
 }
 
-// Edits returns what must happen to the input for changes of Functions that were
-// read from it together. Text around the sources, and files that are not
-// changed, stay byte for byte as they are.
+// Edits returns the edits that make changes of Functions that were read from one input.
+// The text around the sources, and files that are not changed, stay as they are.
 func Edits(changes []Change) ([]Edit, error) {
 	var edits []Edit
 	sources := map[*Function][]byte{}
@@ -53,22 +52,53 @@ func Edits(changes []Change) ([]Edit, error) {
 	return append(edits, edit), nil
 }
 
-// Replace returns what must happen to the file of a Function when its whole
-// source becomes another one.
+// Replace returns the edit that gives the Function another source.
 func (f *Function) Replace(source []byte) (Edit, error) {
 	return editText(map[*Function][]byte{f: source})
+}
+
+// YAML returns the whole of the YAML that holds the Function, with all that is in there
+// beside it, and nil if the input is no YAML.
+func (f *Function) YAML() []byte {
+	if f.block == nil {
+		return nil
+	}
+	return f.text
 }
 
 // Files returns the files of the source, each with its line in the source.
 func (f *Function) Files() []handler.File { return f.files }
 
-// Separate reports whether the files of the source are files of the input: of a
-// directory, or a Go file that others can only be put beside.
+// Within returns the directory of the module that the package of the Function belongs
+// to, and the directory of the package in the module, with slashes. Both are empty if the
+// Function is not a package of a module.
+func (f *Function) Within() (module, dir string) {
+	if f.within == "" {
+		return "", ""
+	}
+	return f.dir, f.within
+}
+
+// Dirs returns the directories of the files of a Function that is a package of a module,
+// and none for other Functions.
+func (f *Function) Dirs() []string {
+	var dirs []string
+	if f.within != "" {
+		for _, file := range f.files {
+			dirs = append(dirs, filepath.Dir(inDir(f.dir, file.Name)))
+		}
+		slices.Sort(dirs)
+	}
+	return slices.Compact(dirs)
+}
+
+// Separate reports whether each file of the source is a file of its own: the input is a
+// directory, or a Go file.
 func (f *Function) Separate() bool {
 	return f.dir != "" || f.block == nil && path.Ext(f.file) == ".go" && !handler.IsArchive(f.text)
 }
 
-// path is where f was read, as somebody would name it to read it again.
+// path returns the argument with which f can be read again.
 func (f *Function) path() string {
 	if f.file == stdinName {
 		return Stdin
@@ -76,12 +106,12 @@ func (f *Function) path() string {
 	return f.file
 }
 
-// editFiles is for what is a file of its own.
+// editFiles returns the edits of a Function whose files are Separate.
 func (f *Function) editFiles(files map[string][]byte) []Edit {
 	dir := cmp.Or(f.dir, filepath.Dir(f.file))
 	var edits []Edit
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		edit := Edit{Path: filepath.Join(dir, filepath.FromSlash(name)), New: files[name]}
+		edit := Edit{Path: inDir(dir, name), New: files[name]}
 		i := f.index(name)
 		if i >= 0 {
 			edit.Old = f.files[i].Data
@@ -96,12 +126,12 @@ func (f *Function) editFiles(files map[string][]byte) []Edit {
 	return edits
 }
 
-// index returns where the file is among those of the source, or -1.
+// index returns the index of the file in the source, or -1.
 func (f *Function) index(name string) int {
 	return slices.IndexFunc(f.files, func(file handler.File) bool { return file.Name == name })
 }
 
-// splice returns the source with other content of some files.
+// splice returns the source with new content of some files.
 func (f *Function) splice(files map[string][]byte) []byte {
 	lines := slices.Collect(bytes.Lines(f.Source))
 	var b bytes.Buffer
@@ -125,7 +155,7 @@ func (f *Function) splice(files map[string][]byte) []byte {
 	return b.Bytes()
 }
 
-// editText is for what is in one file, together with other text or alone.
+// editText returns the edit of the one file that holds all of these sources.
 func editText(sources map[*Function][]byte) (Edit, error) {
 	functions := slices.SortedFunc(maps.Keys(sources), func(a, b *Function) int { return cmp.Compare(b.line(), a.line()) })
 	first := functions[0]
@@ -151,7 +181,7 @@ func editText(sources map[*Function][]byte) (Edit, error) {
 	return edit, nil
 }
 
-// line is where the source begins in YAML.
+// line returns the line of the YAML in which the source begins.
 func (f *Function) line() int {
 	if f.block == nil {
 		return 1
@@ -159,7 +189,7 @@ func (f *Function) line() int {
 	return f.block.scalar.Line
 }
 
-// isIn reports whether YAML holds the Function with that source.
+// isIn reports whether the YAML holds the Function with this source.
 func (f *Function) isIn(yaml, source []byte) bool {
 	functions, _, err := readYAML(f.file, yaml)
 	return err == nil && slices.ContainsFunc(functions, func(other *Function) bool {

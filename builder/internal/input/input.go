@@ -1,12 +1,12 @@
-// Package input owns the forms in which people hand Functions to the builder: a
-// Go file, a txtar archive, the directory of a Go module, a YAML file with one
-// Function or several among other objects, or any of these but a directory on
-// standard input. It maps places in a source back to places in what was handed
-// in, and says how that has to change when a source does. It refuses to know
-// whether a source is right, and writes nothing.
+// Package input reads Functions in the forms that people have them in: a Go file, a
+// txtar archive, the directory of a Go module or package, a YAML file with any number of
+// Functions among other objects, or any of these but a directory on standard input. It
+// translates places in a source to places in the input, and computes how the input has to
+// change when a source does. It does not check sources, and writes nothing.
 package input
 
 import (
+	"bytes"
 	"fmt"
 	"go/parser"
 	"go/token"
@@ -17,16 +17,19 @@ import (
 	"strings"
 	"sync"
 
+	"go.yaml.in/yaml/v3"
+
 	"goless.io/builder/handler"
 )
 
 // Stdin is the path that stands for standard input.
 const Stdin = "-"
 
-// stdinName is what it is called in front of people.
+// stdinName is the name of standard input in messages.
 const stdinName = "<stdin>"
 
-// maxSize is in bytes. Nothing that a cluster accepts comes near.
+// maxSize is the most that an input may have, in bytes. What a cluster accepts is much
+// smaller.
 const maxSize = 16 << 20
 
 // Function is one Function of an input.
@@ -43,32 +46,43 @@ type Function struct {
 	Serving Serving
 
 	files []handler.File // of the source
-	file  string         // that holds the source, for people
-	dir   string         // that holds the files one by one, "" when file holds them all
-	block *block         // of YAML, or nil
-	text  []byte         // of the whole file, nil with dir
+	file  string         // that holds the source, as messages name it
+	dir   string         // of the files, "" if file holds them all
 
-	mention *regexp.Regexp // when it is needed
-	compile sync.Once      // mention
+	within string     // directory of the package in the module dir, "" if files are those of dir itself
+	object *yaml.Node // the YAML, nil for other inputs
+	block  *block     // of the YAML, nil for other inputs
+	text   []byte     // of the whole file, nil if dir is set
+
+	mention *regexp.Regexp // matches places in the files
+	compile sync.Once      // of mention
 }
 
-// Read returns the Functions in the file or directory path, or in stdin when
-// path is Stdin, and notes on what it has left out. What a file is, its content
-// says. The error is a *handler.Error when the author of the input has to act.
+// Read returns the Functions in the file or directory path, or in stdin if path is
+// Stdin, and sentences for the user about what it has left out. The error is a
+// *handler.Error if something is wrong at a place in the input.
 func Read(path string, stdin io.Reader) (functions []*Function, notes []string, err error) {
 	if info, err := os.Stat(path); path != Stdin && err == nil && info.IsDir() {
-		return readDirectory(path)
+		root := FindModule(path)
+		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil || root == "" {
+			return readDirectory(path)
+		}
+		function, notes, err := readPackage(root, path, "")
+		if err != nil {
+			return nil, notes, err
+		}
+		return []*Function{function}, notes, nil
 	}
 	name, data, err := load(path, stdin)
 	if err != nil {
 		return nil, nil, err
 	}
 	if isSource(path, data) {
-		function, err := readSource(path, name, data)
+		function, notes, err := readSource(path, name, data)
 		if err != nil {
-			return nil, nil, err
+			return nil, notes, err
 		}
-		return []*Function{function}, nil, nil
+		return []*Function{function}, notes, nil
 	}
 	functions, notes, err = readYAML(name, data)
 	if err == nil && len(functions) == 0 {
@@ -77,13 +91,22 @@ func Read(path string, stdin io.Reader) (functions []*Function, notes []string, 
 	return functions, notes, err
 }
 
+// isURL matches what people may take for the name of a file.
+var isURL = regexp.MustCompile(`^[a-z]+://`)
+
+// gzipMagic are the first bytes of what gzip has compressed.
+var gzipMagic = []byte("\x1f\x8b")
+
 func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	name = path
 	if path == Stdin {
 		name = stdinName
 	} else {
 		file, err := os.Open(path)
-		if err != nil {
+		switch {
+		case err != nil && isURL.MatchString(path):
+			return "", nil, fmt.Errorf("%s is a URL and no file: download it, for example with: curl -fsSLO %[1]s", path)
+		case err != nil:
 			return "", nil, err
 		}
 		defer file.Close() //nolint:errcheck // it was only read
@@ -93,15 +116,19 @@ func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	switch {
 	case err != nil:
 		return "", nil, fmt.Errorf("reading %s: %w", name, err)
+	case IsObject(bytes.NewReader(data)):
+		return "", nil, fmt.Errorf("%s is a compiled program and no source", name)
+	case bytes.HasPrefix(data, gzipMagic):
+		return "", nil, fmt.Errorf("%s is compressed and no source, decompress it with: gunzip", name)
 	case len(data) > maxSize:
 		return "", nil, fmt.Errorf("%s is larger than %d MiB", name, maxSize>>20)
 	}
 	return name, data, nil
 }
 
-// isSource reports whether data is a source rather than YAML with sources in it.
-// Without a name that says it, and without a package clause, it is what it can
-// be parsed as.
+// isSource reports whether data is a source rather than YAML with sources in it. If the
+// extension of path does not tell, data is a source if it has a package clause or is not
+// a mapping of YAML.
 func isSource(path string, data []byte) bool {
 	switch filepath.Ext(path) {
 	case ".go", ".txtar":
@@ -113,10 +140,9 @@ func isSource(path string, data []byte) bool {
 	return err == nil || !isMapping(data)
 }
 
-// readSource returns the Function whose source is the whole file. When that is
-// one Go file which imports what is not in the standard library, a go.mod beside
-// it belongs to it, as it does for the go command.
-func readSource(path, name string, data []byte) (*Function, error) {
+// readSource returns the Function whose source is the whole file. A Go file that imports
+// more than the standard library comes with the files that it needs of its module.
+func readSource(path, name string, data []byte) (*Function, []string, error) {
 	f := &Function{
 		Name:   functionName(path),
 		Source: data,
@@ -124,39 +150,21 @@ func readSource(path, name string, data []byte) (*Function, error) {
 		file:   name,
 		text:   data,
 	}
-	if path == Stdin || handler.IsArchive(data) || !importsModules(data) {
-		return f, nil
+	if path == Stdin || handler.IsArchive(data) || filepath.Ext(path) != ".go" {
+		return f, nil, nil
 	}
-	files := []handler.File{{Name: filepath.Base(path), Line: 1, Data: data}}
-	for _, module := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(filepath.Join(filepath.Dir(path), module))
-		if os.IsNotExist(err) {
-			break
-		} else if err != nil {
-			return nil, err
-		}
-		files = append(files, handler.File{Name: module, Line: 1, Data: data})
+	root := FindModule(filepath.Dir(path))
+	if root == "" {
+		return f, nil, nil
 	}
-	if len(files) == 1 {
-		return f, nil
-	}
-	return newDirectory(f.Name, filepath.Dir(path), files)
-}
-
-// importsModules reports whether a Go file imports something by a path that
-// begins like a host name, as those of other modules do.
-func importsModules(data []byte) bool {
-	file, err := parser.ParseFile(token.NewFileSet(), "", data, parser.ImportsOnly)
+	inModule, notes, err := readPackage(root, filepath.Dir(path), filepath.Base(path))
 	if err != nil {
-		return false
+		return nil, notes, err
 	}
-	for _, spec := range file.Imports {
-		first, _, _ := strings.Cut(strings.Trim(spec.Path.Value, "\"`"), "/")
-		if strings.Contains(first, ".") && first != "goless.io" {
-			return true
-		}
+	if inModule.within == "" {
+		return f, nil, nil
 	}
-	return false
+	return inModule, notes, nil
 }
 
 // functionName derives a name from the path of a file.

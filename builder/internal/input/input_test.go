@@ -189,6 +189,28 @@ func TestLocate(t *testing.T) {
 	}
 }
 
+// Stack traces have the import path of a package, with the version of its module if that is
+// not the main one.
+func TestMentions(t *testing.T) {
+	const archive = "package p\n-- sub/sub.go --\npackage sub\n-- go.mod --\nmodule example.com/m/v2\n"
+	functions, _, err := read(t, "x.txtar", archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stack := range []string{"\t%s/sub/sub.go:1 +0x28", `"main.f()\n\t%s/handler.go:3 +0x28"`} {
+		for _, module := range []string{"example.com/m/v2", "example.com/m/v2@v2.0.0"} {
+			want := strings.NewReplacer("%s/sub/sub.go:1", "x.txtar:3", "%s/handler.go:3", "x.txtar:3").Replace(stack)
+			if diff := cmp.Diff(want, functions[0].Mentions(strings.Replace(stack, "%s", module, 1))); diff != "" {
+				t.Errorf("Mentions: -want +got\n%s", diff)
+			}
+		}
+	}
+	const other = "\texample.com/other@v1.0.0/handler.go:3 +0x28"
+	if got := functions[0].Mentions(other); got != other {
+		t.Errorf("Mentions(%s) = %s", other, got)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(goSource)
 	f.Add(function("one", literal))

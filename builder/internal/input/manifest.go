@@ -5,14 +5,20 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Manifest returns the YAML of a Function. The source is a literal block, which
 // people can read and edit, unless it holds characters that such a block cannot.
 func Manifest(name string, source []byte) ([]byte, error) {
-	const head = "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: %s\nspec:\n  function: "
+	const head = "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: %sspec:\n  function: "
+	scalar, err := yaml.Marshal(name) // with a line break, and quoted where it would be no string
+	if err != nil {
+		return nil, err
+	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, head, name)
+	fmt.Fprintf(&b, head, scalar)
 	start := b.Len()
 	b.WriteString(literal(string(source)))
 	if holds(b.Bytes(), source) {
@@ -52,8 +58,8 @@ func literal(source string) string {
 	return b.String()
 }
 
-// holds reports whether the one Function in YAML has that source.
-func holds(yaml, source []byte) bool {
-	functions, _, err := readYAML(stdinName, yaml)
+// holds reports whether the one Function in the YAML has that source.
+func holds(manifest, source []byte) bool {
+	functions, _, err := readYAML(stdinName, manifest)
 	return err == nil && len(functions) == 1 && bytes.Equal(functions[0].Source, source)
 }

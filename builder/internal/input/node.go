@@ -54,8 +54,8 @@ func resolved(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// repeated returns a key that its mapping has already, and the line of the first
-// one, or nil. The cluster takes no such object.
+// repeated returns the first key that a mapping has twice, which the API server rejects,
+// and the line where it is the first time; or nil if there is none.
 func repeated(node *yaml.Node) (key *yaml.Node, first int) {
 	lines := map[string]int{}
 	for i, child := range node.Content {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,8 +15,8 @@ import (
 	"goless.io/builder/internal/program"
 )
 
-// A place is where something is in an input. Where the lines of a source are not
-// lines of the input, inside says which one is meant.
+// A place is a place in an input. If the lines of the source are not lines of the input,
+// inside is the place in the source.
 type place struct {
 	file         string
 	line, column int
@@ -31,9 +30,9 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.file, p.line, p.column)
 }
 
-// Locate returns d, which is in the lines of a file of the source, in the lines
-// of the input. So are the places that its message names, and the file that a
-// command in it should be called with.
+// Locate translates a diagnostic with a place in a file of the source to one with a place
+// in the input. It also translates the places in its message, and the argument of a
+// command there.
 func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
 	d.Message = strings.ReplaceAll(f.Mentions(d.Message), "builder tidy FILE", "builder tidy "+f.path())
 	at := f.locate(d.File, d.Line, d.Column)
@@ -44,9 +43,9 @@ func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
 	return d
 }
 
-// Mentions returns text with the places in files of the source, as in
-// "handler.go:3:5", made places in the input. So are those that stacks name by
-// the import path.
+// Mentions returns text with all places in files of the source, such as
+// "handler.go:3:5", translated to places in the input. So are those in stack traces, which
+// have the import path, or the path and a version of the module.
 func (f *Function) Mentions(text string) string {
 	if !strings.Contains(text, ":") {
 		return text
@@ -60,8 +59,8 @@ func (f *Function) Mentions(text string) string {
 	})
 }
 
-// fullName returns the name of the file in the source that tests call name: by
-// the last element alone.
+// fullName returns the name in the source of a file for which tests print only the last
+// element.
 func (f *Function) fullName(name string) string {
 	for _, file := range f.files {
 		if path.Base(file.Name) == name && f.index(name) < 0 {
@@ -71,8 +70,8 @@ func (f *Function) fullName(name string) string {
 	return name
 }
 
-// mention returns what matches a place in any of the files, in a string of JSON
-// as well.
+// mention returns an expression that matches a place in any of the files, also inside a
+// string of JSON.
 func mention(files []handler.File) *regexp.Regexp {
 	root := program.Module + "/" + program.HandlerDir
 	var names []string
@@ -85,13 +84,13 @@ func mention(files []handler.File) *regexp.Regexp {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return regexp.MustCompile(`(^|[\s(,;"'` + "`" + `]|\\[nt])(?:\./|` + regexp.QuoteMeta(root) + `/)?(` + strings.Join(names, "|") + `):(\d+)(?::(\d+))?`)
+	return regexp.MustCompile(`(^|[\s(,;"'` + "`" + `]|\\[nt])(?:\./|` + regexp.QuoteMeta(root) + `(?:@[^/\s]+)?/)?(` + strings.Join(names, "|") + `):(\d+)(?::(\d+))?`)
 }
 
 func (f *Function) locate(file string, line, column int) place {
 	line = max(line, 1)
 	if f.dir != "" {
-		return place{file: filepath.Join(f.dir, filepath.FromSlash(file)), line: line, column: column}
+		return place{file: inDir(f.dir, file), line: line, column: column}
 	}
 	i := slices.IndexFunc(f.files, func(known handler.File) bool { return known.Name == file })
 	if i < 0 {

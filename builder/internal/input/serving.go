@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Serving is what the YAML of a Function says of how it is served. Zero values
-// are what it does not say.
+// Serving is what the YAML of a Function says about how it is served. The fields that it
+// does not set are zero.
 type Serving struct {
 	// Port is spec.serverPort.
 	Port int
@@ -15,7 +15,8 @@ type Serving struct {
 	// Env are the variables of spec.env that have a plain value, as name=value.
 	Env []string
 
-	// Elsewhere are the names of those whose values only a cluster knows.
+	// Elsewhere are the names of the variables whose values are in Secrets, ConfigMaps
+	// or the pod.
 	Elsewhere []string
 
 	// Timeout is spec.timeout, such as "30s", and Concurrency is
@@ -24,7 +25,7 @@ type Serving struct {
 }
 
 func readServing(spec *yaml.Node) Serving {
-	port, _ := strconv.Atoi(field(spec, "serverPort").Value) // 0 when it is no number: that is for the cluster to say
+	port, _ := strconv.Atoi(field(spec, "serverPort").Value) // 0 if it is no number, which the API server rejects
 	s := Serving{
 		Port:        port,
 		Timeout:     field(spec, "timeout").Value,

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// yamlMessage matches the one form in which the parser tells a place, and
-// fromZero those of its messages whose lines count from 0.
+// yamlMessage matches the messages of the YAML parser that have a line number, and
+// fromZero those whose lines count from 0.
 var (
 	yamlMessage = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)`)
 	fromZero    = regexp.MustCompile(`^did not find expected (node content|key|'-'|','|<)`)
 )
 
-// syntaxError tells of an error that the parser has found when it had read as
-// many lines. That is where a tab is; otherwise it knows better where what is
-// wrong begins.
+// syntaxError returns the diagnostic for an error that the parser has returned after it
+// had read this many lines. The last of them is the place of a tab; for other errors the
+// parser knows a better place.
 func syntaxError(file string, lines int, err error) error {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	if match := yamlMessage.FindStringSubmatch(message); match != nil {
@@ -32,7 +32,7 @@ func syntaxError(file string, lines int, err error) error {
 	return authorError(file, max(lines, 1), 0, message)
 }
 
-// A lineReader hands out one line after the other, and counts them.
+// A lineReader returns one line for each Read, and counts them.
 type lineReader struct {
 	rest  []byte
 	count int

@@ -39,8 +39,8 @@ func readYAML(file string, data []byte) (functions []*Function, notes []string, 
 	}
 }
 
-// objects returns the items of a List, any other object as it is, and nothing of
-// an empty document, of which tools write one after the last separator.
+// objects returns the items of a List, or the object itself if it is none. For an empty
+// document, as tools write after the last separator, it returns nothing.
 func objects(root *yaml.Node) []*yaml.Node {
 	switch {
 	case root.Tag == "!!null":
@@ -78,6 +78,7 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 		Serving: readServing(spec),
 		files:   handler.Split(handler.Filename, []byte(source.Value)),
 		file:    file,
+		object:  object,
 		block:   &block{scalar: source, lines: lines, source: strings.Split(source.Value, "\n")},
 	}, nil
 }

@@ -16,26 +16,23 @@ import (
 //
 // With one, the author's module stays a module of its own below the program's,
 // and the program requires the newer of the versions that the author and the
-// runtime require. A workspace would do that too, but it gives up what a go.mod
-// that lists all it needs has won: a workspace loads the whole graph of modules,
-// where a package that was moved from one module to another is in both of them;
-// and it builds what has no checksum.
+// runtime require. A workspace would do that too, but it disables lazy module
+// loading: it also reads the go.mod files of the required modules, and a package
+// that was moved from one module to another is then in both of them. And a
+// workspace builds what has no checksum.
 func (p *Program) join(files, author map[string][]byte) error {
 	mod, err := functionMod(files[path.Join(runtimeDir, "go.mod")])
 	if err != nil {
 		return err
 	}
 	sums := files[path.Join(runtimeDir, "go.sum")]
-	if p.Handler.Module != nil {
-		theirs, err := modfile.Parse("go.mod", author["go.mod"], nil)
-		if err != nil {
+	if p.Source.GoMod != nil {
+		given := requirements(mod)
+		if err := add(mod, p.Source.GoMod); err != nil {
 			return err
 		}
-		if err := add(mod, theirs); err != nil {
-			return err
-		}
-		if p.Handler.Module.Vendored {
-			if err := useVendored(mod, author); err != nil {
+		if p.Source.Vendored() {
+			if err := useVendored(mod, given, author); err != nil {
 				return err
 			}
 		}
@@ -58,10 +55,10 @@ func functionMod(runtimeMod []byte) (*modfile.File, error) {
 	if err := mod.AddModuleStmt(Module); err != nil {
 		return nil, err
 	}
-	if err := mod.AddRequire(runtimeModule, "v0.0.0"); err != nil {
+	if err := mod.AddRequire(RuntimeModule, "v0.0.0"); err != nil {
 		return nil, err
 	}
-	return mod, mod.AddReplace(runtimeModule, "", "./"+runtimeDir, "")
+	return mod, mod.AddReplace(RuntimeModule, "", "./"+runtimeDir, "")
 }
 
 // add makes mod require the author's module, and what that requires, replaces
@@ -88,9 +85,13 @@ func add(mod, author *modfile.File) error {
 	return nil
 }
 
-// addSettings copies what only counts in the go.mod of the program.
+// addSettings copies what only counts in the go.mod of the program. What is replaced by a
+// directory is vendored, and so useVendored replaces it.
 func addSettings(mod, author *modfile.File) error {
 	for _, r := range author.Replace {
+		if r.New.Version == "" {
+			continue
+		}
 		if err := mod.AddReplace(r.Old.Path, r.Old.Version, r.New.Path, r.New.Version); err != nil {
 			return err
 		}
@@ -117,6 +118,15 @@ func require(mod *modfile.File, m module.Version) error {
 		}
 	}
 	return mod.AddRequire(m.Path, m.Version)
+}
+
+// requirements returns what mod requires.
+func requirements(mod *modfile.File) map[module.Version]bool {
+	all := make(map[module.Version]bool)
+	for _, r := range mod.Require {
+		all[r.Mod] = true
+	}
+	return all
 }
 
 // anyVersion returns a version that a module of that path can have.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/semver"
 )
 
 // requirements returns what a go.mod requires, by path.
@@ -24,7 +25,7 @@ func requirements(t *testing.T, data []byte) (mod *modfile.File, versions map[st
 }
 
 func TestWriteJoinsModules(t *testing.T) {
-	p := write(t, archive(t, `
+	p := write(t, archive(`
 -- a.go --
 package a
 -- go.mod --
@@ -72,7 +73,7 @@ example.com/b v1.2.3 h1:mine=
 }
 
 func TestWriteUsesVendored(t *testing.T) {
-	p := write(t, archive(t, `
+	p := write(t, archive(`
 -- a.go --
 package a
 -- go.mod --
@@ -113,5 +114,23 @@ package sub
 	}
 	if got := string(read(t, p.Dir, "handler", "vendor", "example.com", "b", "go.mod")); !strings.Contains(got, "module example.com/b\n\ngo 1.18\n") {
 		t.Errorf("the language of the vendored module is lost: %q", got)
+	}
+}
+
+// TestWriteTakesWhatIsGiven has a source that vendors some packages of a module
+// that the runtime requires too, and needs others of.
+func TestWriteTakesWhatIsGiven(t *testing.T) {
+	runtime, err := modfile.Parse("go.mod", read(t, write(t, single).Dir, "runtime", "go.mod"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := runtime.Require[0].Mod
+	for version, want := range map[string]bool{given.Version: false, semver.MajorMinor(given.Version) + ".9999": true} {
+		p := write(t, archive("-- a.go --\npackage a\n-- go.mod --\nmodule example.com/a\n\nrequire "+given.Path+" "+version+
+			"\n-- vendor/modules.txt --\n# "+given.Path+" "+version+"\n## explicit\n"+given.Path+"/sub\n-- vendor/"+given.Path+"/sub/b.go --\npackage sub\n"))
+		mod, _ := requirements(t, read(t, p.Dir, "go.mod"))
+		if got := slices.ContainsFunc(mod.Replace, func(r *modfile.Replace) bool { return r.Old.Path == given.Path }); got != want {
+			t.Errorf("%s %s comes from the vendor directory: %t, want %t", given.Path, version, got, want)
+		}
 	}
 }

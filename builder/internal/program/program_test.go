@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/mod/modfile"
-	"golang.org/x/tools/txtar"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/program"
@@ -22,11 +21,11 @@ var update = flag.Bool("update", false, "write the golden files")
 const source = "package handlers // as it is\r\n"
 
 // single is a source of one file.
-var single = &handler.Handler{Files: []handler.File{{Name: "handler.go", Line: 1, Data: []byte(source)}}}
+var single = &handler.Source{Files: []handler.File{{Name: "handler.go", Line: 1, Data: []byte(source)}}}
 
-func write(t *testing.T, h *handler.Handler) *program.Program {
+func write(t *testing.T, src *handler.Source) *program.Program {
 	t.Helper()
-	p, err := program.Write(t.TempDir(), h)
+	p, err := program.Write(t.TempDir(), src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,23 +33,8 @@ func write(t *testing.T, h *handler.Handler) *program.Program {
 }
 
 // archive describes the source in a txtar archive. It is not judged here.
-func archive(t *testing.T, source string) *handler.Handler {
-	t.Helper()
-	h := new(handler.Handler)
-	for _, f := range txtar.Parse([]byte(source)).Files {
-		h.Files = append(h.Files, handler.File{Name: f.Name, Data: f.Data})
-		switch f.Name {
-		case "go.mod":
-			mod, err := modfile.Parse(f.Name, f.Data, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			h.Module = &handler.Module{Path: mod.Module.Mod.Path, Requires: len(mod.Require) > 0}
-		case "vendor/modules.txt":
-			h.Module.Vendored = true
-		}
-	}
-	return h
+func archive(source string) *handler.Source {
+	return handler.Inspect(handler.Split(handler.Filename, []byte(source)))
 }
 
 func read(t *testing.T, elements ...string) []byte {
@@ -63,11 +47,11 @@ func read(t *testing.T, elements ...string) []byte {
 }
 
 func TestWriteMain(t *testing.T) {
-	site := archive(t, "-- go.mod --\nmodule example.com/site\n")
+	site := archive("-- go.mod --\nmodule example.com/site\n")
 	site.Hooks = []string{"Start", "Stop", "Ready"}
-	for name, h := range map[string]*handler.Handler{"main.go": single, "hooks.go": site} {
+	for name, src := range map[string]*handler.Source{"main.go": single, "hooks.go": site} {
 		t.Run(name, func(t *testing.T) {
-			got := read(t, write(t, h).Dir, "main.go")
+			got := read(t, write(t, src).Dir, "main.go")
 			checkGolden(t, filepath.Join("testdata", name+".golden"), got)
 			if formatted, err := format.Source(got); err != nil || !bytes.Equal(formatted, got) {
 				t.Errorf("main.go is not formatted: %v", err)
@@ -95,9 +79,9 @@ func TestWriteKeepsTheSource(t *testing.T) {
 	if got := read(t, write(t, single).Dir, "handler", "handler.go"); string(got) != source {
 		t.Errorf("handler.go = %q, want %q", got, source)
 	}
-	h := archive(t, "-- a.go --\npackage a\n-- a_test.go --\npackage a_test\n-- sub/x/b.go --\npackage x\n-- go.mod --\nmodule example.com/a\n-- go.sum --\n\n")
-	p := write(t, h)
-	for _, f := range h.Files {
+	src := archive("-- a.go --\npackage a\n-- a_test.go --\npackage a_test\n-- sub/x/b.go --\npackage x\n-- go.mod --\nmodule example.com/a\n-- go.sum --\n\n")
+	p := write(t, src)
+	for _, f := range src.Files {
 		if got := read(t, p.Dir, "handler", f.Name); !bytes.Equal(got, f.Data) {
 			t.Errorf("%s = %q, want %q", f.Name, got, f.Data)
 		}
@@ -109,8 +93,8 @@ func TestWriteKeepsTheSource(t *testing.T) {
 
 func TestWriteStaysInItsDirectory(t *testing.T) {
 	for _, name := range []string{"../x.go", "../../main.go"} {
-		h := &handler.Handler{Files: []handler.File{{Name: "../" + name, Data: []byte("package p\n")}}}
-		if _, err := program.Write(t.TempDir(), h); err == nil {
+		src := &handler.Source{Files: []handler.File{{Name: "../" + name, Data: []byte("package p\n")}}}
+		if _, err := program.Write(t.TempDir(), src); err == nil {
 			t.Errorf("Write writes %s", name)
 		}
 	}

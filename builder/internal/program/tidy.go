@@ -38,10 +38,10 @@ func AddRuntime(data []byte, dir string) ([]byte, error) {
 			}
 		}
 	}
-	if err := mod.AddRequire(runtimeModule, "v0.0.0"); err != nil {
+	if err := mod.AddRequire(RuntimeModule, "v0.0.0"); err != nil {
 		return nil, err
 	}
-	if err := mod.AddReplace(runtimeModule, "", dir, ""); err != nil {
+	if err := mod.AddReplace(RuntimeModule, "", dir, ""); err != nil {
 		return nil, err
 	}
 	if err := writeOutline(dir); err != nil {
@@ -56,10 +56,10 @@ func DropRuntime(data []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := mod.DropRequire(runtimeModule); err != nil {
+	if err := mod.DropRequire(RuntimeModule); err != nil {
 		return nil, err
 	}
-	if err := mod.DropReplace(runtimeModule, ""); err != nil {
+	if err := mod.DropReplace(RuntimeModule, ""); err != nil {
 		return nil, err
 	}
 	mod.Cleanup()
@@ -87,7 +87,7 @@ func runtimeMod() (*modfile.File, error) {
 // writeOutline writes the packages of the runtime with nothing in them.
 func writeOutline(dir string) error {
 	for _, f := range txtar.Parse(runtimeArchive).Files {
-		name, data := f.Name, goMod(runtimeModule, "")
+		name, data := f.Name, goMod(RuntimeModule, "")
 		switch {
 		case path.Ext(f.Name) == ".go":
 			name, data = path.Join(path.Dir(f.Name), "outline.go"), []byte("package "+path.Base(path.Join(runtimeDir, path.Dir(f.Name)))+"\n")

@@ -1,7 +1,7 @@
-// Package remotetest owns what stand-ins for the build service have in common, for
-// tests that need its answers and not its compiler: the door, which lets in who has
-// the keys. It refuses to know what is answered. The tests on the real cluster have
-// the real service.
+// Package remotetest has what stand-ins for the build service have in common, for
+// tests that need its answers and not its compiler: they let in who has the keys. It
+// does not decide what is answered. The tests on the real cluster have the real
+// service.
 package remotetest
 
 import (

@@ -42,7 +42,8 @@ type EnvVarSource struct {
 	ConfigMapKeyRef *KeyRef `json:"configMapKeyRef,omitempty"`
 
 	// secretKeyRef is a key of a Secret in the Function's namespace. Pods that
-	// start later see a change of it.
+	// start later see a change of it, those that run do not: kubectl rollout
+	// restart deployment/NAME exchanges them, with the name of the Function.
 	// +optional
 	SecretKeyRef *KeyRef `json:"secretKeyRef,omitempty"`
 
@@ -97,7 +98,8 @@ type EnvFromSource struct {
 	ConfigMapRef *ObjectRef `json:"configMapRef,omitempty"`
 
 	// secretRef is a Secret in the Function's namespace. Pods that start later
-	// see a change of it.
+	// see a change of it, those that run do not: kubectl rollout restart
+	// deployment/NAME exchanges them, with the name of the Function.
 	// +optional
 	SecretRef *ObjectRef `json:"secretRef,omitempty"`
 }
@@ -177,18 +179,15 @@ const (
 	BuildShared BuildStrategy = "Shared"
 )
 
-// Known tells whether s is a strategy, or empty for the default.
-func (s BuildStrategy) Known() bool { return s == "" || s == BuildInPod || s == BuildShared }
-
 // BuildSpec is how the source of a function is compiled.
 type BuildSpec struct {
-	// strategy is where the source is compiled. InPod compiles it in each pod,
-	// before the function starts there. Shared compiles it once, in the build
-	// service of the cluster, before any pod is made: pods start sooner, and a
-	// source that does not compile makes none. The cluster's configuration of
-	// Goless has the default, which is InPod. A source with a go.mod is compiled
-	// InPod where modules need certificates or credentials of its namespace. The
-	// label goless.io/strategy tells it of pods.
+	// strategy is where the source is compiled. Shared compiles it once, in the
+	// build service of the cluster, before any pod is made: pods start sooner, and
+	// a source that does not compile makes none. InPod compiles it in each pod,
+	// before the function starts there, and needs no service beside the pods. The
+	// cluster's configuration of Goless has the default, which is Shared. A source
+	// with a go.mod is compiled InPod where modules need certificates or
+	// credentials of its namespace. The label goless.io/strategy tells it of pods.
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 
@@ -203,7 +202,7 @@ type BuildSpec struct {
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:Pattern=`^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$`
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="timeout must be from 1s to 1h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$')",message="timeout must be a time such as 30s or 1m30s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="timeout must be from 1s to 1h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 }

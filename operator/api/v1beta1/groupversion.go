@@ -1,5 +1,6 @@
-// Package v1beta1 is the promise that Goless makes to its users: the Function,
-// its status, and the words of its conditions. It holds no behaviour.
+// Package v1beta1 is the promise that Goless makes to its users: the Function, its status,
+// the words of its conditions, and the FunctionClass of administrators. Its only behaviour is what holds for
+// fields that are left out, and how a Function is read that does not fit the schema.
 //
 // +kubebuilder:object:generate=true
 // +groupName=goless.io
@@ -16,7 +17,7 @@ var GroupVersion = schema.GroupVersion{Group: "goless.io", Version: "v1beta1"}
 
 // AddToScheme teaches a scheme the types in this package.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{})
+	scheme.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{}, &FunctionClass{}, &FunctionClassList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

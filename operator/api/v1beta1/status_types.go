@@ -4,8 +4,11 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Types of the conditions of a Function.
 const (
-	// ConditionReady is true when the latest spec is what runs, at full
-	// strength. It follows from the other conditions.
+	// ConditionReady is true when the latest spec is what serves and its rollout is
+	// complete, or when nothing runs because spec.replicas is 0. It stays true while the
+	// number of replicas changes, down to none when the function sleeps, and becomes true
+	// again with the first replica after spec.replicas was 0. It follows from the other
+	// conditions.
 	ConditionReady = "Ready"
 
 	// ConditionSourceValid is true when the source parses and has the handler.
@@ -15,15 +18,19 @@ const (
 	ConditionBuilt = "Built"
 
 	// ConditionAvailable is true when some revision answers requests, whichever
-	// it is.
+	// it is, or sleeps and answers the next request.
 	ConditionAvailable = "Available"
 
 	// ConditionReconciling is there, and true, while the operator or the
-	// cluster is working towards Ready.
+	// cluster is working towards Ready, or towards another number of replicas.
 	ConditionReconciling = "Reconciling"
 
 	// ConditionStalled is there, and true, while only the user can help.
 	ConditionStalled = "Stalled"
+
+	// ConditionDegraded is there, and true, while the function serves as it should but
+	// lacks something that it can do without. The other conditions do not depend on it.
+	ConditionDegraded = "Degraded"
 )
 
 // Reasons of the conditions of a Function.
@@ -44,17 +51,45 @@ const (
 	ReasonNoService      = "NoService"
 	ReasonStopped        = "Stopped"
 
+	// ReasonAsleep is the reason of Ready and Available while the function has no pods
+	// because nobody calls it, and while the next request wakes it.
+	ReasonAsleep = "Asleep"
+
 	// ReasonRollingOut is Ready's reason while pods come and go.
 	ReasonRollingOut = "RollingOut"
+
+	// ReasonScaling is Reconciling's reason while a ready function does not have as many
+	// replicas as it should.
+	ReasonScaling = "Scaling"
+
+	// ReasonProgressDeadlineExceeded is Ready's reason when a rollout has not come any further
+	// for as long as its Deployment waits, ten minutes by default: when Start does not return,
+	// for example.
+	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 
 	// ReasonCrashLooping is Ready's reason when the latest revision ends again
 	// and again after it has compiled.
 	ReasonCrashLooping = "CrashLooping"
 
 	// ReasonApplyFailed is Ready's reason when the API server refuses what the
-	// function needs, for a quota or a policy for example, or refuses to show the
-	// operator what becomes of it.
+	// function needs, for a quota or a policy for example.
 	ReasonApplyFailed = "ApplyFailed"
+
+	// ReasonDisruptionBudgetFailed is Degraded's reason when the PodDisruptionBudget is
+	// missing or not as it should be.
+	ReasonDisruptionBudgetFailed = "DisruptionBudgetFailed"
+
+	// ReasonNetworkPolicyFailed is Degraded's reason when the NetworkPolicy is missing or
+	// not as it should be.
+	ReasonNetworkPolicyFailed = "NetworkPolicyFailed"
+
+	// ReasonReferenceUnreadable is Degraded's reason when a ConfigMap or Secret that the
+	// environment comes from cannot be read, so that its changes are not followed.
+	ReasonReferenceUnreadable = "ReferenceUnreadable"
+
+	// ReasonCleanupFailed is Degraded's reason when what the function does not need any
+	// more cannot be removed.
+	ReasonCleanupFailed = "CleanupFailed"
 
 	// ReasonNotOwned is Ready's reason when an object whose name the function
 	// needs belongs to somebody else.
@@ -72,19 +107,33 @@ type FunctionStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// conditions say what holds: Ready, SourceValid, Built and Available, and
-	// Reconciling or Stalled while they are true. Ready is true with the reasons
-	// Serving and Stopped. It is false with Building, RollingOut and ApplyFailed, which
-	// pass or are tried again, as BuildFailed is; and with InvalidSource, InvalidSpec,
-	// CompileFailed, BuildTimeout, BuildOutOfMemory, CrashLooping, NotOwned and
-	// ServiceConflict, where Stalled is true and the message says what to change.
+	// Reconciling, Stalled or Degraded while they are true. Ready is true with the
+	// reasons Serving, Asleep and Stopped, and stays so while the number of replicas
+	// changes: Reconciling is true then, with the reason Scaling. Ready is false with Building,
+	// RollingOut and ApplyFailed, which pass or are tried again, as BuildFailed is; and
+	// with InvalidSource, InvalidSpec, CompileFailed, BuildTimeout, BuildOutOfMemory,
+	// CrashLooping, ProgressDeadlineExceeded, NotOwned and ServiceConflict, where Stalled
+	// is true and the message says what to change. Degraded is about what the function can do without, with the
+	// reasons DisruptionBudgetFailed, NetworkPolicyFailed, ReferenceUnreadable and
+	// CleanupFailed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// service is the name of the Service that leads to the function; empty until
+	// there is one.
+	// +optional
+	Service string `json:"service,omitempty"`
+
 	// url is where the function answers inside the cluster.
 	// +optional
 	URL string `json:"url,omitempty"`
+
+	// address is url in the form of Knative's addressable duck type, so that what sends
+	// events there can name a Function as their destination.
+	// +optional
+	Address *Address `json:"address,omitempty"`
 
 	// replicas is how many pods of the function there are, of all revisions.
 	// +optional
@@ -93,6 +142,11 @@ type FunctionStatus struct {
 	// readyReplicas is how many of them answer requests.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
+
+	// replicaSummary is how many replicas answer requests and how many there should
+	// be, such as 1/3, for kubectl get.
+	// +optional
+	ReplicaSummary string `json:"replicaSummary,omitempty"`
 
 	// selector selects the function's pods, for autoscalers.
 	// +optional
@@ -113,6 +167,13 @@ type FunctionStatus struct {
 	Build *BuildStatus `json:"build,omitempty"`
 }
 
+// Address is where an object answers requests.
+type Address struct {
+	// url is where it answers inside the cluster.
+	// +optional
+	URL string `json:"url,omitempty"`
+}
+
 // BuildStatus is the outcome of a compile.
 type BuildStatus struct {
 	// revision is what was compiled; empty when the source was refused before.
@@ -124,7 +185,8 @@ type BuildStatus struct {
 	// +listType=atomic
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
 
-	// warnings are what go vet finds in a source that compiles. They stop nothing.
+	// warnings are what go vet finds in a source that compiles, and versions that its go.mod
+	// requires and that it does not get. They stop nothing.
 	// +optional
 	// +listType=atomic
 	Warnings []Diagnostic `json:"warnings,omitempty"`

@@ -1,9 +1,9 @@
 // Command goless-operator turns Functions into running HTTP services.
 //
-// It talks to the cluster that KUBECONFIG or --kubeconfig names, or to the one
-// it runs in. The settings of the cluster are in a file. The images of functions'
-// pods come from the environment where the file has none, because ko replaces
-// whole values only: BUILDER_IMAGE and FUNCTION_IMAGE.
+// It talks to the cluster that KUBECONFIG or --kubeconfig names, or to the one that it
+// runs in. The file of --config has its settings. The images of functions' pods come from
+// BUILDER_IMAGE and FUNCTION_IMAGE where the file has none: ko replaces image references
+// in the environment of a container, but not within a file.
 package main
 
 import (
@@ -13,7 +13,9 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
+	"runtime"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -27,33 +29,40 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/admission"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/fence"
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/lease"
 	"goless.io/operator/internal/metrics"
-	"goless.io/operator/internal/restored"
-	"goless.io/operator/internal/rights"
 	"goless.io/operator/internal/settings"
 )
 
 const (
 	leaseName = "goless-operator"
 
-	// leaseDuration is how long the others wait after the last renewal that they
-	// saw, renewDeadline how long the leader tries to renew before it gives up.
-	// client-go waits up to 2.2 times retryPeriod between two looks, so that
-	// another one works at most 19 s after a leader was killed.
+	// leaseDuration is how long other replicas wait after the last renewal that they saw,
+	// and renewDeadline how long the leader tries to renew before it gives up. client-go
+	// waits up to 2.2 times retryPeriod between two tries, so that another replica leads at
+	// most 19 s after a leader was killed.
 	leaseDuration = 12 * time.Second
 	renewDeadline = 9 * time.Second
 	retryPeriod   = 1500 * time.Millisecond
+
+	// fencePatience is for how long the operator waits for policies that were applied
+	// together with it.
+	fencePatience = 20 * time.Second
 )
 
+// The version and commit of a release. The linker sets them.
+var version, commit = "devel", "unknown"
+
+// config is what the flags say.
 type config struct {
 	metricsAddress string
 	healthAddress  string
 	webhookAddress string
 	leaderElection bool
-	leaseNamespace string
+	namespace      string
+	requireFence   bool
 	buildService   string
 	profile        bool
 	file           string
@@ -63,15 +72,21 @@ func main() {
 	var cfg config
 	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over HTTPS, for who may get /metrics; 0 turns them off")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that judges Functions, over HTTPS; 0 turns it off")
+	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that validates Functions, over HTTPS; 0 turns it off")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
-	flag.StringVar(&cfg.leaseNamespace, "leader-elect-namespace", "", "namespace of the lease; that of the pod when empty")
-	flag.StringVar(&cfg.buildService, "build-service", build.URL, "URL of the build service, for the operator; pods know it by the one of deploy/")
+	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "the operator's namespace, of the lease, of its Secrets and of the build service; that of the pod when empty")
+	flag.BoolVar(&cfg.requireFence, "require-fence", false, "end at the start where the policies of deploy/40-fence.yaml do not hold the operator's account, or refuse what the settings make of Functions")
+	flag.StringVar(&cfg.buildService, "build-service", "", "URL of the build service; that of the operator's namespace when empty")
 	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
 	flag.StringVar(&cfg.file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml; read once, at the start")
+	versions := flag.Bool("version", false, "print the version, and do nothing else")
 	var logOptions zap.Options
 	logOptions.BindFlags(flag.CommandLine)
 	flag.Parse()
+	if *versions {
+		fmt.Fprintf(os.Stdout, "goless-operator %s (commit %s, %s)\n", version, commit, runtime.Version())
+		return
+	}
 
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
 	if err := run(ctrl.SetupSignalHandler(), cfg); err != nil {
@@ -80,153 +95,57 @@ func main() {
 	}
 }
 
+// run is the operator. It returns when ctx ends, or with an error before that.
 func run(ctx context.Context, cfg config) error {
-	s, err := settings.Load(cfg.file)
+	s, err := loadSettings(cfg.file)
 	if err != nil {
 		return err
 	}
-	s.Images.Builder = cmp.Or(s.Images.Builder, os.Getenv("BUILDER_IMAGE"))
-	s.Images.Function = cmp.Or(s.Images.Function, os.Getenv("FUNCTION_IMAGE"))
-	if s.Images.Builder == "" || s.Images.Function == "" {
-		return errors.New("set BUILDER_IMAGE and FUNCTION_IMAGE to the images of functions' pods, as deploy/ does")
+	if cfg.namespace == "" {
+		if cfg.namespace, err = podNamespace(); err != nil {
+			return err
+		}
 	}
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("finding a cluster: %w", err)
 	}
+	if cfg.requireFence {
+		if err := fence.Check(ctx, restConfig, s, cfg.namespace, fencePatience); err != nil {
+			return err
+		}
+	}
 	options, err := managerOptions(cfg, s)
 	if err != nil {
 		return err
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	restConfig.Wrap(restored.New(end).Wrap)
-	unled := rest.CopyConfig(restConfig) // for what every replica writes
-	unseen := rights.New()
-	restConfig.Wrap(unseen.Wrap)
-	if cfg.leaderElection {
-		restConfig.Wrap(lease.NewGuard(leaseName, renewDeadline).Wrap)
-	}
-	mgr, err := ctrl.NewManager(restConfig, options)
+	mgr, err := ctrl.NewManager(guarded(restConfig, cfg), options)
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
-	counted, err := metrics.New(ctrlmetrics.Registry)
-	if err != nil {
-		return fmt.Errorf("registering the metrics: %w", err)
-	}
-	reconciler := &function.Reconciler{
-		Client:   mgr.GetClient(),
-		Live:     mgr.GetAPIReader(),
-		Events:   mgr.GetEventRecorder("goless-operator"),
-		Settings: s,
-		Metrics:  counted,
-		Rights:   unseen,
-
-		BuildService: cfg.buildService,
-	}
-	list := func(ctx context.Context, all *v1beta1.FunctionList) error {
-		return mgr.GetClient().List(ctx, all, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
-	}
-	err = errors.Join(
-		reconciler.Register(mgr),
-		ctrlmetrics.Registry.Register(metrics.Functions{List: list, Working: mgr.Elected(), Metrics: counted}),
-		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddReadyzCheck("ping", healthz.Ping),
-		registerAdmission(mgr, cfg, s, unled, counted),
-	)
-	if err != nil {
+	if err := register(mgr, cfg, s, restConfig); err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	direct, err := client.New(unled, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	return mgr.Start(ctx)
+}
+
+// loadSettings reads the settings, and takes from the environment the images that the file
+// does not name.
+func loadSettings(file string) (settings.Settings, error) {
+	s, err := settings.Load(file)
 	if err != nil {
-		return fmt.Errorf("setting up: %w", err)
+		return s, err
 	}
-	var watcher lease.Watcher
-	go reconciler.TellBlindness(ctrl.LoggerInto(ctx, ctrl.Log), direct, func(ctx context.Context) (bool, error) {
-		return ledByAnother(ctx, mgr, &watcher, direct, cfg)
-	})
-	err = start(ctx, mgr)
-	if gone, ok := errors.AsType[*restored.Error](context.Cause(ctx)); ok {
-		return gone
+	s.Images.Builder = cmp.Or(s.Images.Builder, os.Getenv("BUILDER_IMAGE"))
+	s.Images.Function = cmp.Or(s.Images.Function, os.Getenv("FUNCTION_IMAGE"))
+	if s.Images.Builder == "" || s.Images.Function == "" {
+		return s, errors.New("set BUILDER_IMAGE and FUNCTION_IMAGE to the images of functions' pods, as deploy/ does")
 	}
-	return err
+	return s, nil
 }
 
-// start runs the manager until ctx ends. As of controller-runtime 0.25 a manager that
-// still waits for its caches would never end, and take a processor for that. It holds no
-// lease yet.
-func start(ctx context.Context, mgr ctrl.Manager) error {
-	ready := make(filled)
-	if err := mgr.Add(ready); err != nil {
-		return fmt.Errorf("setting up: %w", err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ready:
-		return <-ended
-	case <-ctx.Done():
-	}
-	select {
-	case <-ready:
-		return <-ended
-	default:
-		return errors.New("ended before the caches were full")
-	}
-}
-
-// filled is closed when the manager's caches are full.
-type filled chan struct{}
-
-// Start lets the manager go on.
-func (f filled) Start(context.Context) error {
-	close(f)
-	return nil
-}
-
-// NeedLeaderElection tells the manager that every replica has caches.
-func (f filled) NeedLeaderElection() bool { return false }
-
-// ledByAnother tells whether another replica holds the lease.
-func ledByAnother(ctx context.Context, mgr ctrl.Manager, w *lease.Watcher, c client.Reader, cfg config) (bool, error) {
-	select {
-	case <-mgr.Elected():
-		return false, nil
-	default:
-	}
-	if !cfg.leaderElection {
-		return false, nil
-	}
-	namespace, err := ownNamespace(cfg)
-	if err != nil {
-		return false, err
-	}
-	return w.Held(ctx, c, client.ObjectKey{Namespace: namespace, Name: leaseName})
-}
-
-// registerAdmission makes every replica judge Functions.
-func registerAdmission(mgr ctrl.Manager, cfg config, s settings.Settings, unled *rest.Config, counted *metrics.Metrics) error {
-	if cfg.webhookAddress == "0" || !s.Admits() {
-		return nil
-	}
-	namespace, err := ownNamespace(cfg)
-	if err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", cfg.webhookAddress)
-	if err != nil {
-		return fmt.Errorf("listening for the webhook: %w", err)
-	}
-	return admission.Register(mgr, s, admission.Options{Listener: listener, Namespace: namespace, Config: unled, Metrics: counted})
-}
-
-// ownNamespace is where the operator runs, and has its lease and its Secrets.
-func ownNamespace(cfg config) (string, error) {
-	if cfg.leaseNamespace != "" {
-		return cfg.leaseNamespace, nil
-	}
+// podNamespace is the namespace of the pod that the operator runs in.
+func podNamespace() (string, error) {
 	namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {
 		return "", fmt.Errorf("finding the operator's namespace, which --leader-elect-namespace sets outside of a pod: %w", err)
@@ -250,7 +169,7 @@ func managerOptions(cfg config, s settings.Settings) (ctrl.Options, error) {
 	}
 	options.LeaderElection = cfg.leaderElection
 	options.LeaderElectionID = leaseName
-	options.LeaderElectionNamespace = cfg.leaseNamespace
+	options.LeaderElectionNamespace = cfg.namespace
 	options.LeaseDuration = new(leaseDuration)
 	options.RenewDeadline = new(renewDeadline)
 	options.RetryPeriod = new(retryPeriod)
@@ -258,4 +177,80 @@ func managerOptions(cfg config, s settings.Settings) (ctrl.Options, error) {
 	// Less than the grace period of the pod, so that the lease is released.
 	options.GracefulShutdownTimeout = new(10 * time.Second)
 	return options, nil
+}
+
+// guarded is a configuration whose writes fail unless this replica leads.
+func guarded(restConfig *rest.Config, cfg config) *rest.Config {
+	restConfig = rest.CopyConfig(restConfig)
+	if cfg.leaderElection {
+		restConfig.Wrap(lease.NewGuard(leaseName, renewDeadline).Wrap)
+	}
+	return restConfig
+}
+
+// register adds to the manager what the operator does. The webhook writes with restConfig,
+// because every replica has one, whether it leads or not.
+func register(mgr ctrl.Manager, cfg config, s settings.Settings, restConfig *rest.Config) error {
+	counted, err := metrics.New(ctrlmetrics.Registry)
+	if err != nil {
+		return fmt.Errorf("registering the metrics: %w", err)
+	}
+	list := func(ctx context.Context, all *v1beta1.FunctionList) error {
+		return mgr.GetClient().List(ctx, all, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency)
+	}
+	reconciler := &function.Reconciler{
+		Client:   mgr.GetClient(),
+		Live:     mgr.GetAPIReader(),
+		Events:   mgr.GetEventRecorder("goless-operator"),
+		Settings: s,
+		Metrics:  counted,
+
+		Namespace:    cfg.namespace,
+		BuildService: cfg.buildService,
+	}
+	synced := make(cachesSynced)
+	return errors.Join(
+		reconciler.Register(mgr),
+		registerWebhook(mgr, cfg, s, restConfig, counted),
+		ctrlmetrics.Registry.Register(metrics.BuildInfo("goless_operator_build_info", version, commit)),
+		ctrlmetrics.Registry.Register(metrics.Functions{List: list, Working: mgr.Elected()}),
+		mgr.Add(synced),
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("caches", synced.check),
+	)
+}
+
+// registerWebhook makes every replica validate Functions when they are applied.
+func registerWebhook(mgr ctrl.Manager, cfg config, s settings.Settings, restConfig *rest.Config, counted *metrics.Metrics) error {
+	if cfg.webhookAddress == "0" || !s.Admits() {
+		return nil
+	}
+	listener, err := net.Listen("tcp", cfg.webhookAddress)
+	if err != nil {
+		return fmt.Errorf("listening for the webhook: %w", err)
+	}
+	return admission.Register(mgr, s, admission.Options{Listener: listener, Namespace: cfg.namespace, Config: restConfig, Metrics: counted})
+}
+
+// cachesSynced is a Runnable that is closed when the manager starts it, which is after the
+// caches are filled. A replica is ready from then on, whether it leads or not.
+type cachesSynced chan struct{}
+
+// Start is called by the manager.
+func (c cachesSynced) Start(context.Context) error {
+	close(c)
+	return nil
+}
+
+// NeedLeaderElection tells the manager that every replica has caches.
+func (c cachesSynced) NeedLeaderElection() bool { return false }
+
+// check is the readiness check.
+func (c cachesSynced) check(*http.Request) error {
+	select {
+	case <-c:
+		return nil
+	default:
+		return errors.New("the caches are not filled yet: the log says which objects cannot be watched")
+	}
 }

@@ -1,28 +1,25 @@
-// Package admission owns the answer that a Function gets at kubectl apply: it is
-// refused when the operator would refuse it, in the same words. It also owns how
-// the API server comes to trust the answer, the certificate of the webhook.
+// Package admission is the validating webhook for Functions: kubectl apply refuses what the
+// operator would refuse, with the same messages, which come from package check. The package
+// also keeps the certificate of the webhook.
 //
-// It refuses to know what is wrong with a Function, which package check does, and
-// anything that takes more than the Function itself to know: it looks at nothing
-// else in the cluster and it compiles nothing. Nothing depends on it either. While
-// it does not answer, everything can be applied, and the status says what came of
-// it.
+// The webhook looks at nothing but the Function, its class and as whom it may run, and it compiles nothing. While it does not
+// answer, every Function can be applied, and its status says what is wrong with it. A replica
+// of the operator without a certificate is not ready, but it reconciles.
 package admission
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/http"
 	"time"
 
-	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"goless.io/operator/internal/account"
+	"goless.io/operator/internal/class"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
 )
@@ -31,64 +28,52 @@ import (
 // certificate, and of the ValidatingWebhookConfiguration.
 const Name = "goless-webhook"
 
-// path is where the API server asks.
-const path = "/functions"
-
 // Options say where the webhook is.
 type Options struct {
-	// Listener is where it is served.
+	// Listener accepts the connections of the webhook, without TLS.
 	Listener net.Listener
 
 	// Namespace is that of the Service and of the Secret.
 	Namespace string
 
-	// Config is for the API server. Every replica writes with it, the leader or not.
+	// Config is for a client of the API server. Every replica writes with it, not only the
+	// leader.
 	Config *rest.Config
 
-	// Metrics count the answers.
+	// Metrics counts the answers.
 	Metrics *metrics.Metrics
 
-	// Life is how long a certificate is valid; a year when it is 0. It is renewed
-	// when a third of that is left.
+	// Life is how long a certificate is valid; a year when it is 0. The certificate is
+	// renewed when a third of that is left.
 	Life time.Duration
+
+	// Interval is the time between two looks at the certificate, and at what the API server
+	// trusts; 10 seconds when it is 0.
+	Interval time.Duration
 }
 
-// Register makes the manager serve the webhook and keep its certificate, whether
-// it leads or not.
+// Register makes the manager serve the webhook and keep its certificate, whether it leads or
+// not. The manager is not ready before there is a certificate.
 func Register(mgr manager.Manager, s settings.Settings, o Options) error {
 	keeper, err := newKeeper(mgr, o)
 	if err != nil {
-		return fmt.Errorf("watching the certificate of admission: %w", err)
+		return fmt.Errorf("setting up the certificate of admission: %w", err)
 	}
-	webhook := &admission.Webhook{Handler: counted(o.Metrics, &judge{settings: s, decoder: admission.NewDecoder(mgr.GetScheme())})}
-	handler, err := admission.StandaloneWebhook(webhook, admission.StandaloneOptions{MetricsPath: path})
+	classes, err := class.New(mgr, s)
+	if err != nil {
+		return fmt.Errorf("watching FunctionClasses: %w", err)
+	}
+	// Not the manager's client, which writes only while this replica leads.
+	c, err := client.New(o.Config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("making a client for the webhook: %w", err)
+	}
+	webhook := &admission.Webhook{Handler: counted(o.Metrics, &validator{
+		settings: s, classes: classes, accounts: account.Accounts{Client: c, Namespace: o.Namespace}, decoder: admission.NewDecoder(mgr.GetScheme()),
+	})}
+	handler, err := admission.StandaloneWebhook(webhook, admission.StandaloneOptions{MetricsPath: metricsPath})
 	if err != nil {
 		return fmt.Errorf("setting up the webhook: %w", err)
 	}
-	return errors.Join(mgr.Add(keeper), mgr.Add(newServer(o, handler, keeper)))
-}
-
-func newServer(o Options, handler http.Handler, keeper *keeper) *manager.Server {
-	mux := http.NewServeMux()
-	mux.Handle("POST "+path, bounded(handler, func() { o.Metrics.Judged(metrics.Unjudged) }))
-	return &manager.Server{
-		Name: "webhook",
-		Server: &http.Server{
-			Handler:           mux,
-			ReadHeaderTimeout: 5 * time.Second,
-			ReadTimeout:       10 * time.Second,
-			WriteTimeout:      30 * time.Second,
-			IdleTimeout:       2 * time.Minute,
-			MaxHeaderBytes:    16 << 10,
-			// A caller that hangs up is no event, nor is one without a certificate yet.
-			ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(keeper.log.V(1)), slog.LevelInfo),
-		},
-		Listener: tls.NewListener(o.Listener, &tls.Config{
-			MinVersion:     tls.VersionTLS13,
-			NextProtos:     []string{"h2", "http/1.1"},
-			GetCertificate: keeper.certificate,
-		}),
-		// Less than it takes to notice; the lease is released after that.
-		ShutdownTimeout: new(time.Second),
-	}
+	return errors.Join(mgr.Add(keeper), mgr.Add(newServer(o, handler, keeper)), mgr.AddReadyzCheck("certificate", keeper.ready))
 }

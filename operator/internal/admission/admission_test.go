@@ -1,13 +1,11 @@
 package admission_test
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,9 +72,9 @@ func TestAnswers(t *testing.T) {
 		"Example":   {try(t, "a", strings.ReplaceAll(good, "package p", "package handlers"), many(5)), ""},
 		"Signature": {try(t, "a", bad), "denied the request: handler.go:5:1: wrong signature for Handler, must be: " + handler.Signature},
 		"Several":   {try(t, "a", worse), "denied the request: \n" + several.Error()},
-		"Ceiling":   {try(t, "a", good, many(6)), "denied the request: spec.replicas: this cluster allows at most 5"},
-		"Field":     {try(t, "a", good, contradict), "denied the request: spec.resources: the request of 2Gi memory is more than the limit of 1Gi"},
-		"Both":      {try(t, "a", bad, many(6)), "denied the request: \nspec.replicas: this cluster allows at most 5\nhandler.go:5:1: wrong"},
+		"Ceiling":   {try(t, "a", good, many(6)), "denied the request: spec.replicas: Invalid value: 6: this cluster allows at most 5"},
+		"Field":     {try(t, "a", good, contradict), `denied the request: spec.resources.requests.memory: Invalid value: "2Gi": is more than the limit of 1Gi`},
+		"Both":      {try(t, "a", bad, many(6)), "denied the request: \nspec.replicas: Invalid value: 6: this cluster allows at most 5\nhandler.go:5:1: wrong"},
 	} {
 		switch {
 		case test.want == "" && test.err != nil:
@@ -159,6 +157,48 @@ func TestOldMistakes(t *testing.T) {
 	change("the last finalizer", true, func(fn *v1beta1.Function) { fn.Finalizers = nil })
 }
 
+// An account is refused, with the commands that would open it, unless RBAC opens it to functions.
+// Where it does not any more, the Function can be changed all the same.
+func TestAccounts(t *testing.T) {
+	start(t, settings.Settings{}, 0).ask(t)
+	reader := func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = "reader" }
+	err := try(t, "accounts", good, reader)
+	for _, want := range []string{
+		"denied the request: spec.serviceAccountName: Forbidden: functions in the namespace default may not run as the ServiceAccount reader",
+		"kubectl -n default create role run-functions-as-reader --verb=run-functions-as --resource=serviceaccounts --resource-name=reader",
+		"--serviceaccount=goless-system:goless-operator",
+	} {
+		if !refused(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	meta := metav1.ObjectMeta{Namespace: "default", Name: "run-functions-as-reader"}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "goless-system", Name: "goless-operator"}},
+	}
+	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{"reader"}, Verbs: []string{"run-functions-as"}}
+	for _, object := range []client.Object{&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}, binding} {
+		if err := cluster.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fn := sample("accounts", good, reader)
+	eventually(t, "the account is open", func() bool { return cluster.Create(t.Context(), fn) == nil })
+	if err := cluster.Delete(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the account is closed", func() bool { return refused(try(t, "others", good, reader)) })
+	fn.Spec.Concurrency = 7
+	if err := cluster.Update(t.Context(), fn); err != nil {
+		t.Errorf("another field: %v", err)
+	}
+	fn.Spec.ServiceAccountName = "writer"
+	if err := cluster.Update(t.Context(), fn); !refused(err) {
+		t.Errorf("another account: %v", err)
+	}
+}
+
 // The largest source is compared with the one before it, in ASCII and where each
 // character takes four bytes, and judged when it is another one.
 func TestChangeOfTheLargest(t *testing.T) {
@@ -196,53 +236,17 @@ func TestOtherNamespaces(t *testing.T) {
 	})
 }
 
-// The figures are of the API server with the webhook, less those without: what the
-// answer costs whoever applies a Function.
-func TestTimeOfAnswer(t *testing.T) {
+// Sources that try to break whoever reads them are answered as any others are.
+func TestHostileSources(t *testing.T) {
 	start(t, settings.Settings{}, 0).ask(t)
 	cases, err := hostile.Cases()
 	if err != nil {
 		t.Fatal(err)
 	}
-	const line = "func f%d(a int) int { return a + 1 }\n"
-	largest := []byte(good)
-	for i := 0; len(largest)+len(line)+8 < handler.MaxCharacters; i++ {
-		largest = fmt.Appendf(largest, line, i)
-	}
-	cases = append(cases, hostile.Case{Name: "largest", Source: largest, Reason: "Built"})
-	asked, alone := map[string]time.Duration{}, map[string]time.Duration{}
 	for _, c := range cases {
-		asked[c.Name] = median(t, c, "default", c.Reason == "InvalidSource")
-	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		GenerateName: "exempt-", Labels: map[string]string{"goless.io/admission": "disabled"},
-	}}
-	if err := cluster.Create(t.Context(), namespace); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "a namespace can do without", func() bool {
-		return try(t, "a", bad, func(fn *v1beta1.Function) { fn.Namespace = namespace.Name }) == nil
-	})
-	for _, c := range cases {
-		alone[c.Name] = median(t, c, namespace.Name, false)
-		if more := asked[c.Name] - alone[c.Name]; len(c.Source) > 100<<10 || more > 20*time.Millisecond {
-			t.Logf("%-20s %7d bytes: %5.1f ms more, %5.1f ms in all", c.Name, len(c.Source), more.Seconds()*1000, asked[c.Name].Seconds()*1000)
+		err := try(t, "a", string(c.Source))
+		if want := c.Reason == v1beta1.ReasonInvalidSource; refused(err) != want || !want && err != nil {
+			t.Errorf("%s: got %v, want a refusal: %t", c.Name, err, want)
 		}
 	}
-}
-
-// median is how long one of five tries takes.
-func median(t *testing.T, c hostile.Case, namespace string, refuse bool) time.Duration {
-	t.Helper()
-	var all []time.Duration
-	for range 5 {
-		began := time.Now()
-		err := try(t, "a", string(c.Source), func(fn *v1beta1.Function) { fn.Namespace = namespace })
-		all = append(all, time.Since(began))
-		if refused(err) != refuse || !refuse && err != nil {
-			t.Fatalf("%s: %v", c.Name, err)
-		}
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
 }

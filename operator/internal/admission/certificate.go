@@ -13,12 +13,12 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// authorityKey is where a Secret of a certificate has the certificates of who
-// signed it. The key of the authority is kept by nobody: it signs once.
+// authorityKey is where the Secret has the certificates of the authorities to trust. The
+// private key of an authority is not kept: it signs once.
 const authorityKey = "ca.crt"
 
-// predated is how much earlier than now a certificate begins to be valid, for the
-// clocks of others.
+// predated is how much earlier than now a certificate begins to be valid, because the clocks
+// of other machines may be late.
 const predated = time.Hour
 
 // pair is a certificate with its key, and what has to be trusted for it.
@@ -27,8 +27,8 @@ type pair struct {
 	trusted []byte // as PEM
 }
 
-// issue makes a pair for a host, as the data of a Secret. Who trusts it goes on
-// trusting the pair before, which others may still serve.
+// issue makes a certificate for a host, as the data of a Secret. Its authorities include the
+// one before, whose certificate other replicas may still serve.
 func issue(host string, life time.Duration, before []byte) (map[string][]byte, error) {
 	chain, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: host, MaxAge: life + predated})
 	if err != nil {
@@ -45,7 +45,7 @@ func issue(host string, life time.Duration, before []byte) (map[string][]byte, e
 	}, nil
 }
 
-// open reads a pair that is good for a host now.
+// open reads a pair that is valid for a host now.
 func open(data map[string][]byte, host string, now time.Time) (pair, error) {
 	served, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
@@ -60,7 +60,7 @@ func open(data map[string][]byte, host string, now time.Time) (pair, error) {
 	return pair{served: &served, trusted: data[authorityKey]}, nil
 }
 
-// authentic tells whether who trusts these authorities believes a certificate.
+// authentic tells whether one of the authorities has signed a certificate.
 func authentic(served *tls.Certificate, trusted []byte) bool {
 	authorities := x509.NewCertPool()
 	authorities.AppendCertsFromPEM(trusted)
@@ -68,5 +68,5 @@ func authentic(served *tls.Certificate, trusted []byte) bool {
 	return err == nil
 }
 
-// same tells whether two certificates are one.
+// same tells whether two certificates are equal.
 func same(a, b *tls.Certificate) bool { return a != nil && a.Leaf.Equal(b.Leaf) }

@@ -113,6 +113,9 @@ func TestFenceOfTheWebhook(t *testing.T) {
 	if err := change(func(_ *configuration, w *webhook) { w.ClientConfig.CABundle = nil }); err != nil {
 		t.Errorf("what is to be trusted: %v", err)
 	}
+	if err := change(func(_ *configuration, w *webhook) { w.ClientConfig.Service.Path = new("/functions/other") }); err != nil {
+		t.Errorf("where to ask: %v", err)
+	}
 }
 
 // thief is a client with the operator's account, and with more rights than it has.

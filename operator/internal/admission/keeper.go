@@ -2,12 +2,13 @@ package admission
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/subtle"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
-	"sync"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -16,49 +17,45 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 const (
-	year = 365 * 24 * time.Hour
-
-	// settle is how long a new certificate is trusted before it is served, until
-	// each API server has heard of that; less when certificates live for seconds.
-	settle = 5 * time.Second
-
-	// retry is for what somebody else has to mend, and raceRetry for what the other
-	// replica was faster to write.
-	retry     = 30 * time.Second
-	raceRetry = time.Second
-
-	// glance is how often a clock that was stopped is noticed.
-	glance = time.Hour
+	defaultLife     = 365 * 24 * time.Hour
+	defaultInterval = 10 * time.Second
 )
 
-// certManaged is the annotation that cert-manager gives to its Secrets. It renews
-// them itself.
+// certManaged is the annotation of the Secrets that cert-manager renews.
 const certManaged = "cert-manager.io/certificate-name"
 
-// keeper keeps a valid certificate in the Secret, lets the API server trust it, and
-// has it for the server. All replicas do that, and the first to write wins.
+// keeper keeps a valid certificate in the Secret, makes the API server trust it, and gives it
+// to the server. All replicas do that, and the first one to write decides.
 type keeper struct {
 	options Options
 	client  client.Client
-	start   func(context.Context) error
 	log     logr.Logger
 	serving atomic.Pointer[tls.Certificate]
+	path    atomic.Pointer[string] // at which the API server asks
 
-	// next is what will be served, and since when it is known.
-	next  *tls.Certificate
-	since time.Time
+	seen   *tls.Certificate // at the last look
+	logged string           // the last problem; empty when there was none
+}
 
-	mu   sync.Mutex
-	said map[string]string // what was said last, by what it is about
+// newKeeper returns a keeper with a client of its own: it looks at two objects that the
+// manager's cache does not have, and every replica writes them.
+func newKeeper(mgr manager.Manager, o Options) (*keeper, error) {
+	o.Life, o.Interval = cmp.Or(o.Life, defaultLife), cmp.Or(o.Interval, defaultInterval)
+	c, err := client.New(o.Config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	return &keeper{options: o, client: c, log: mgr.GetLogger().WithName("admission"), logged: "not started"}, err
 }
 
 // Start keeps the certificate until the context ends.
-func (k *keeper) Start(ctx context.Context) error { return k.start(ctx) }
+func (k *keeper) Start(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(ctx context.Context) { k.report(k.keep(ctx, time.Now())) }, k.options.Interval)
+	return nil
+}
 
 // NeedLeaderElection tells the manager that every replica has to do this.
 func (k *keeper) NeedLeaderElection() bool { return false }
@@ -71,76 +68,77 @@ func (k *keeper) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("there is no certificate yet")
 }
 
-// Reconcile looks at the Secret and at the configuration of the webhook. It never
-// fails: what is missing is said once and tried again.
-func (k *keeper) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	now := time.Now()
-	p, renewal, err := k.pair(ctx, now)
-	var untrusted error
-	if err == nil {
-		untrusted = k.trust(ctx, p)
-	}
-	switch err := errors.Join(err, untrusted); {
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return reconcile.Result{RequeueAfter: raceRetry}, nil
-	case p.served == nil:
-		k.complain("writing", err)
-		return reconcile.Result{RequeueAfter: retry}, nil
-	case untrusted != nil:
-		k.complain("writing", err)
-		renewal = now.Add(retry)
-	default:
-		k.content()
-	}
-	if wait := k.wait(p, now); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil
-	}
-	k.serving.Store(p.served)
-	return reconcile.Result{RequeueAfter: min(max(renewal.Sub(now), raceRetry), glance)}, nil
+// ready is the readiness check of the webhook.
+func (k *keeper) ready(*http.Request) error {
+	_, err := k.certificate(nil)
+	return err
 }
 
-// wait is how long a pair has to be known before it is served. That is not at all
-// where the one that is served is not trusted any more.
-func (k *keeper) wait(p pair, now time.Time) time.Duration {
-	served := k.serving.Load()
-	if served == nil || same(served, p.served) || !authentic(served, p.trusted) {
-		return 0
-	}
-	if !same(k.next, p.served) {
-		k.next, k.since = p.served, now
-	}
-	return k.since.Add(min(settle, k.options.Life/6)).Sub(now)
+// known tells whether a path is the one at which the API server asks.
+func (k *keeper) known(path string) bool {
+	secret := k.path.Load()
+	return secret != nil && subtle.ConstantTimeCompare([]byte(*secret), []byte(path)) == 1
 }
 
-// pair is the certificate of the Secret, made anew when it is not there, no good, or
-// old.
-func (k *keeper) pair(ctx context.Context, now time.Time) (p pair, renewal time.Time, err error) {
+// keep makes the Secret, the configuration of the webhook and the server agree. What is served
+// stays valid after an error.
+func (k *keeper) keep(ctx context.Context, now time.Time) error {
 	secret := &corev1.Secret{}
-	host := Name + "." + k.options.Namespace + ".svc"
-	err = k.client.Get(ctx, client.ObjectKey{Namespace: k.options.Namespace, Name: Name}, secret)
+	err := k.client.Get(ctx, client.ObjectKey{Namespace: k.options.Namespace, Name: Name}, secret)
 	if client.IgnoreNotFound(err) != nil {
-		return pair{}, time.Time{}, fmt.Errorf("reading the certificate: %w", err)
+		return fmt.Errorf("reading the certificate: %w", err)
 	}
+	p, err := k.pair(ctx, secret, now)
+	if p.served == nil {
+		return err
+	}
+	path := pathOf(secret)
+	k.path.Store(&path)
+	err = errors.Join(err, k.trust(ctx, p, path))
+	k.serve(p)
+	return err
+}
+
+// pathOf returns the path at which the API server asks. The API server shows no certificate to
+// a webhook, so that only this path tells it from other callers. It ends with the UID of the
+// Secret, which is random, and which nobody knows who may not read the Secret or the
+// configuration of the webhook. It stays when the certificate is renewed.
+func pathOf(secret *corev1.Secret) string { return pathPrefix + string(secret.UID) }
+
+// serve serves a pair from the second look at it on, so that all API servers have learned to
+// trust it. It serves the pair at once where the one that is served is not trusted any more.
+func (k *keeper) serve(p pair) {
+	served := k.serving.Load()
+	if served == nil || same(k.seen, p.served) || !authentic(served, p.trusted) {
+		k.serving.Store(p.served)
+	}
+	k.seen = p.served
+}
+
+// pair returns the certificate of the Secret. It makes a new one, and stores it there, when
+// there is none, or it is invalid or old; after an error it returns the old one, if that is
+// valid.
+func (k *keeper) pair(ctx context.Context, secret *corev1.Secret, now time.Time) (pair, error) {
+	host := Name + "." + k.options.Namespace + ".svc"
 	p, broken := open(secret.Data, host, now)
 	if _, foreign := secret.Annotations[certManaged]; foreign {
 		if broken != nil {
 			broken = fmt.Errorf("cert-manager has left a certificate that is of no use, delete Secret %s to have another: %w", Name, broken)
 		}
-		return p, now.Add(glance), broken
+		return p, broken
 	}
-	if broken == nil && authentic(p.served, p.trusted) {
-		if renewal = p.served.Leaf.NotAfter.Add(-k.options.Life / 3); now.Before(renewal) {
-			return p, renewal, nil
-		}
+	if broken == nil && authentic(p.served, p.trusted) && now.Before(p.served.Leaf.NotAfter.Add(-k.options.Life/3)) {
+		return p, nil
 	}
-	if secret.Data, err = issue(host, k.options.Life, p.trusted); err != nil {
-		return p, time.Time{}, err
+	issued, err := issue(host, k.options.Life, p.trusted)
+	if err != nil {
+		return p, err
 	}
+	secret.Data = issued
 	if err := k.store(ctx, secret); err != nil {
-		return p, time.Time{}, fmt.Errorf("storing a new certificate: %w", err)
+		return p, fmt.Errorf("storing a new certificate: %w", err)
 	}
-	p, err = open(secret.Data, host, now)
-	return p, now.Add(k.options.Life * 2 / 3), err
+	return open(secret.Data, host, now)
 }
 
 func (k *keeper) store(ctx context.Context, secret *corev1.Secret) error {
@@ -154,9 +152,9 @@ func (k *keeper) store(ctx context.Context, secret *corev1.Secret) error {
 	return k.client.Create(ctx, secret)
 }
 
-// trust writes into the configuration of the webhook what has to be trusted. It
-// leaves alone what has a certificate that everybody trusts.
-func (k *keeper) trust(ctx context.Context, p pair) error {
+// trust writes into the configuration of the webhook which certificates to trust, and at
+// which path to ask. A certificate that every API server trusts has none to write.
+func (k *keeper) trust(ctx context.Context, p pair, path string) error {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	err := k.client.Get(ctx, client.ObjectKey{Name: Name}, configuration)
 	switch {
@@ -164,45 +162,43 @@ func (k *keeper) trust(ctx context.Context, p pair) error {
 		return fmt.Errorf("there is no ValidatingWebhookConfiguration %s: apply deploy/45-admission.yaml, or set admission: Disabled", Name)
 	case err != nil:
 		return fmt.Errorf("reading the configuration of the webhook: %w", err)
-	case len(p.trusted) == 0:
-		return nil
 	}
 	changed := false
 	for i := range configuration.Webhooks {
 		config := &configuration.Webhooks[i].ClientConfig
-		if !bytes.Equal(config.CABundle, p.trusted) {
+		if len(p.trusted) > 0 && !bytes.Equal(config.CABundle, p.trusted) {
 			config.CABundle, changed = p.trusted, true
+		}
+		if service := config.Service; service != nil && (service.Path == nil || *service.Path != path) {
+			service.Path, changed = &path, true
 		}
 	}
 	if !changed {
 		return nil
 	}
 	if err := k.client.Update(ctx, configuration); err != nil {
-		return fmt.Errorf("writing the certificate to trust: %w", err)
+		return fmt.Errorf("writing the certificate to trust and the path to ask at: %w", err)
 	}
 	return nil
 }
 
-// complain says what keeps Functions from being judged, once for as long as it
-// does. What is about one thing takes the place of what was said of it before.
-func (k *keeper) complain(about string, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if text := err.Error(); k.said[about] != text {
-		k.said[about] = text
-		k.log.Info("Functions may not be judged when they are applied, and the reconciler does it alone", "because", text)
+// report logs why webhook validation may be unavailable, once for as long as the reason stays
+// the same, and when there is none any more. That another replica was faster to write is none:
+// the next look finds what it has written.
+func (k *keeper) report(err error) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return
 	}
-}
-
-// content says that they are judged now.
-func (k *keeper) content() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.said) > 0 || k.serving.Load() == nil {
-		k.log.Info("Functions are judged when they are applied")
+	problem := ""
+	if err != nil {
+		problem = err.Error()
 	}
-	clear(k.said)
+	switch {
+	case problem == k.logged:
+	case err != nil:
+		k.log.Info("Webhook validation may be unavailable; without it only the reconciler validates Functions", "because", problem)
+	default:
+		k.log.Info("The webhook validates Functions")
+	}
+	k.logged = problem
 }
-
-// forever is as long as a wait can be.
-const forever = time.Duration(math.MaxInt64)

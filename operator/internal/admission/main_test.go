@@ -28,8 +28,8 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/admission"
+	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/metrics"
-	"goless.io/operator/internal/planetest"
 	"goless.io/operator/internal/settings"
 )
 
@@ -45,7 +45,7 @@ var (
 // operatorAccount is whom the operator acts as.
 const operatorAccount = "system:serviceaccount:goless-system:goless-operator"
 
-func TestMain(m *testing.M) { planetest.Main(m, run) }
+func TestMain(m *testing.M) { apiservertest.Main(m, run) }
 
 func run(m *testing.M, started *envtest.Environment) int {
 	environment, server = started, started.Config
@@ -128,7 +128,7 @@ func start(t *testing.T, s settings.Settings, life time.Duration) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := admission.Options{Listener: listener, Namespace: "goless-system", Config: config, Metrics: counted, Life: life}
+	options := admission.Options{Listener: listener, Namespace: "goless-system", Config: config, Metrics: counted, Life: life, Interval: 200 * time.Millisecond}
 	if err := admission.Register(mgr, s, options); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,6 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/metrics"
-	"goless.io/operator/internal/rights"
 	"goless.io/operator/internal/settings"
 )
 
@@ -39,6 +38,7 @@ func TestSameWords(t *testing.T) {
 		"signature": sample("signature", bad),
 		"ceiling":   sample("ceiling", good, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(6)) }),
 		"field":     sample("field", good, contradict),
+		"class":     sample("class", good, func(fn *v1beta1.Function) { fn.Spec.ClassName = "none" }),
 	}
 	said := map[string]string{}
 	for name, fn := range cases {
@@ -84,7 +84,7 @@ func reconcile(t *testing.T, s settings.Settings) {
 		t.Fatal(err)
 	}
 	reconciler := &function.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("goless-operator"), Settings: s, Metrics: counted, Rights: rights.New(),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("goless-operator"), Settings: s, Metrics: counted,
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		t.Fatal(err)

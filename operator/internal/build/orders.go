@@ -1,12 +1,13 @@
-// Package build owns what the operator orders of the build service: one order for
-// each source that a Function needs compiled, sent again until it is answered, and
-// what came of it. It refuses to know what pods and status make of an answer.
+// Package build sends orders to the build service: one for each source that a Function needs
+// compiled, again and again until it is answered. It keeps the answers.
 package build
 
 import (
 	"bytes"
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -20,22 +21,25 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// An Answer is how an order stands.
+// An Answer is what is known of an order.
 type Answer struct {
-	// Binary is what pods run; nil while the source is not known to compile.
+	// Binary is what pods run; nil until the source has compiled.
 	Binary *desired.Binary
 
 	// Report is how the build ended; empty until it has.
 	Report []byte
 
-	// Trouble is why nothing more is known, and since when: the service is out of
-	// reach, for example. It is empty where nothing is the matter.
+	// Trouble is why the service does not answer, and since when; empty when it does.
 	Trouble string
+
+	// Waiting is since when the build waits for its turn in the service; zero when it does
+	// not.
+	Waiting time.Time
 }
 
 func (a Answer) equal(b Answer) bool {
 	same := a.Binary == b.Binary || a.Binary != nil && b.Binary != nil && *a.Binary == *b.Binary
-	return same && bytes.Equal(a.Report, b.Report) && a.Trouble == b.Trouble
+	return same && bytes.Equal(a.Report, b.Report) && a.Trouble == b.Trouble && a.Waiting.Equal(b.Waiting)
 }
 
 // Orders are the orders of all Functions. None of their methods waits for the
@@ -44,80 +48,79 @@ type Orders struct {
 	service *Service
 	changed chan event.GenericEvent
 
-	// ctx ends with the work of this operator, and with it all orders.
+	// ctx ends, and with it all orders, when the manager stops.
 	ctx context.Context
 	end context.CancelFunc
 
-	mu sync.Mutex
-	of map[types.NamespacedName]map[string]*order
+	mu         sync.Mutex
+	byFunction map[types.NamespacedName]map[string]*order
 }
 
-// order is one of a Function. What is not asked for between two calls of Settle is
-// not needed any more.
+// order is one of a Function.
 type order struct {
 	remote.Order
-	asked  bool
 	answer Answer
 	end    context.CancelFunc
 }
 
-// New makes Orders that a manager starts.
+// New returns Orders for a service. Add them to a manager.
 func New(service *Service) *Orders {
-	o := &Orders{service: service, changed: make(chan event.GenericEvent), of: map[types.NamespacedName]map[string]*order{}}
+	o := &Orders{service: service, changed: make(chan event.GenericEvent), byFunction: map[types.NamespacedName]map[string]*order{}}
 	o.ctx, o.end = context.WithCancel(context.Background())
 	return o
 }
 
-// Ask tells how the order for a revision of a Function stands. It goes out now
-// where there was none, and again with pauses that grow, until it is not asked for
-// any more: what the service has compiled may be lost.
-func (o *Orders) Ask(fn types.NamespacedName, revision string, wanted remote.Order) Answer {
+// Answers returns the answers to the orders of a Function, by the SHA-256 of their sources.
+func (o *Orders) Answers(fn types.NamespacedName) map[string]Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.of[fn] == nil {
-		o.of[fn] = map[string]*order{}
+	answers := map[string]Answer{}
+	for sha256, known := range o.byFunction[fn] {
+		answers[sha256] = known.answer
 	}
-	known := o.of[fn][revision]
-	if known != nil && !equal(known.Order, wanted) {
-		known.end()
-		known = nil
-	}
-	if known == nil {
-		ctx, cancel := context.WithCancel(o.ctx)
-		known = &order{Order: wanted, end: cancel}
-		o.of[fn][revision] = known
-		go o.pursue(ctx, fn, known)
-	}
-	known.asked = true
-	return known.answer
+	return answers
 }
 
-// Again asks for a revision as before, and tells whether that was ever done.
-func (o *Orders) Again(fn types.NamespacedName, revision string) (Answer, bool) {
+// Has tells whether there is an order for the source with this SHA-256 that is equal to wanted,
+// which may lack the source itself.
+func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted remote.Order) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	known := o.of[fn][revision]
-	if known == nil {
-		return Answer{}, false
-	}
-	known.asked = true
-	return known.answer, true
+	known := o.byFunction[fn][sha256]
+	return known != nil && equal(known.Order, wanted)
 }
 
-// Settle ends the orders of a Function that nobody has asked for since the last
-// time. The service stops building what nobody waits for.
-func (o *Orders) Settle(fn types.NamespacedName) {
+// Add sends an order for a source of a Function, in the place of one with other limits.
+// It is sent again with pauses that grow, until it ends: what the service has compiled
+// may be lost.
+func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted remote.Order) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for revision, known := range o.of[fn] {
-		if !known.asked {
+	if o.byFunction[fn] == nil {
+		o.byFunction[fn] = map[string]*order{}
+	}
+	if former := o.byFunction[fn][sha256]; former != nil {
+		former.end()
+	}
+	ctx, cancel := context.WithCancel(o.ctx)
+	added := &order{Order: wanted, end: cancel}
+	o.byFunction[fn][sha256] = added
+	go o.keepSending(ctx, fn, added)
+}
+
+// Keep ends the orders of a Function for all but some sources. The service stops
+// building what nobody waits for.
+func (o *Orders) Keep(fn types.NamespacedName, sha256s []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for sha256, known := range o.byFunction[fn] {
+		if !slices.Contains(sha256s, sha256) {
 			known.end()
-			delete(o.of[fn], revision)
+			delete(o.byFunction[fn], sha256)
 		}
-		known.asked = false
 	}
-	if len(o.of[fn]) == 0 {
-		delete(o.of, fn)
+	if len(o.byFunction[fn]) == 0 {
+		delete(o.byFunction, fn)
 	}
 }
 
@@ -125,20 +128,19 @@ func (o *Orders) Settle(fn types.NamespacedName) {
 func (o *Orders) Forget(fn types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, known := range o.of[fn] {
+	for _, known := range o.byFunction[fn] {
 		known.end()
 	}
-	delete(o.of, fn)
+	delete(o.byFunction, fn)
 }
 
-// Changed makes a controller look at a Function when an answer is new.
+// Changed makes a controller reconcile a Function when an answer changes.
 func (o *Orders) Changed() source.TypedSource[reconcile.Request] {
 	return source.Channel(o.changed, &handler.EnqueueRequestForObject{})
 }
 
-// Start makes sure that there is a seed, without which the service does not start,
-// and ends all orders in the end. Functions that are compiled in their pods need
-// nothing of this.
+// Start creates the seed if there is none, because the service does not start without it, and
+// ends all orders when ctx ends. Functions that are compiled in their pods need no seed.
 func (o *Orders) Start(ctx context.Context) error {
 	defer o.end()
 	if err := o.service.prepare(ctx); err != nil && ctx.Err() == nil {
@@ -148,8 +150,8 @@ func (o *Orders) Start(ctx context.Context) error {
 	return nil
 }
 
-// tell keeps an answer and says so where it is new.
-func (o *Orders) tell(ctx context.Context, fn types.NamespacedName, known *order, answer Answer) {
+// set keeps an answer, and has the Function reconciled if the answer is new.
+func (o *Orders) set(ctx context.Context, fn types.NamespacedName, known *order, answer Answer) {
 	o.mu.Lock()
 	news := ctx.Err() == nil && !known.answer.equal(answer)
 	if news {

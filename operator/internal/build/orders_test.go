@@ -79,16 +79,45 @@ func start(t *testing.T) *bench {
 	b := &bench{secrets: &secrets{}}
 	b.service = buildtest.New(b.secrets.keys)
 	t.Cleanup(b.service.Close)
-	b.Orders = build.New(&build.Service{URL: b.service.URL, Live: b.secrets, Client: b.secrets})
+	b.order(t, b.service.URL)
+	return b
+}
+
+// order lets the operator order from the service at a URL.
+func (b *bench) order(t *testing.T, url string) {
+	t.Helper()
+	orders := build.New(&build.Service{URL: url, Namespace: "goless-system", Live: b.secrets, Client: b.secrets})
+	b.Orders = orders // a test may put others in their place
 	b.news = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	if err := b.Changed().Start(ctx, b.news); err != nil {
 		t.Fatal(err)
 	}
-	go func() { defer close(ended); _ = b.Start(ctx) }()
+	go func() { defer close(ended); _ = orders.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended; b.news.ShutDown() })
-	return b
+}
+
+// Where there is no build service, people are told what to do.
+func TestNotInstalled(t *testing.T) {
+	t.Parallel()
+	b := &bench{secrets: &secrets{}}
+	b.order(t, "https://goless-build.goless-system.invalid")
+	answer := b.until(t, "there is trouble", func(a build.Answer) bool { return a.Trouble != "" })
+	for _, want := range []string{"goless-build.goless-system.invalid cannot be looked up", "deploy/50-build.yaml", "spec.build.strategy: InPod"} {
+		if !strings.Contains(answer.Trouble, want) {
+			t.Errorf("it says %q, want %q", answer.Trouble, want)
+		}
+	}
+}
+
+// ask wants the order, and no other, and returns how it stands.
+func (b *bench) ask() build.Answer {
+	if !b.Has(fn, "1", order) {
+		b.Add(fn, "1", order)
+	}
+	b.Keep(fn, []string{"1"})
+	return b.Answers(fn)["1"]
 }
 
 // until asks, as reconciles do, whenever there is news, until it likes the answer.
@@ -97,8 +126,7 @@ func (b *bench) until(t *testing.T, what string, holds func(build.Answer) bool) 
 	deadline := time.AfterFunc(time.Minute, b.news.ShutDown)
 	defer deadline.Stop()
 	for {
-		answer := b.Ask(fn, "1", order)
-		b.Settle(fn)
+		answer := b.ask()
 		if holds(answer) {
 			return answer
 		}
@@ -134,6 +162,25 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// Whoever has to wait for their turn is told since when, and when they do not wait any
+// more.
+func TestWaiting(t *testing.T) {
+	b := start(t)
+	begin, hold := make(chan struct{}), make(chan struct{})
+	b.service.Set(t, func(remote.Order) buildtest.Reply {
+		return buildtest.Reply{Begin: begin, Hold: hold, Report: buildtest.Built}
+	})
+	before := time.Now()
+	answer := b.until(t, "it waits", func(a build.Answer) bool { return !a.Waiting.IsZero() })
+	if answer.Waiting.Before(before) || answer.Waiting.After(time.Now()) {
+		t.Errorf("it waits since %s, and was ordered after %s", answer.Waiting, before)
+	}
+	close(begin)
+	b.until(t, "it has begun", func(a build.Answer) bool { return a.Waiting.IsZero() })
+	close(hold)
+	b.until(t, "it is built", isBuilt)
+}
+
 // However often somebody asks, there is one order, and it ends when nobody asks any
 // more.
 func TestSingleFlight(t *testing.T) {
@@ -147,22 +194,17 @@ func TestSingleFlight(t *testing.T) {
 		t.Errorf("before the end there is a report: %s", answer.Report)
 	}
 	for range 20 {
-		b.Ask(fn, "1", order)
-		b.Settle(fn)
+		b.ask()
 	}
 	if n := len(b.service.Orders("team")); n != 1 {
 		t.Errorf("%d orders", n)
 	}
-	if _, known := b.Again(fn, "1"); !known {
-		t.Error("Again does not know what was asked for")
+	if b.Has(fn, "2", order) {
+		t.Error("there is an order that nobody has made")
 	}
-	if _, known := b.Again(fn, "2"); known {
-		t.Error("Again knows what nobody has asked for")
-	}
-	b.Settle(fn)
-	b.Settle(fn) // nobody has asked since
+	b.Keep(fn, nil)
 	eventually(t, "the service is told that nobody waits", func() bool { return b.service.Canceled() == 1 })
-	if _, known := b.Again(fn, "1"); known {
+	if b.Has(fn, "1", order) || len(b.Answers(fn)) > 0 {
 		t.Error("the order is still there")
 	}
 }
@@ -185,13 +227,14 @@ func TestOtherLimits(t *testing.T) {
 
 // A source that does not compile is ordered once. Compiled counts once as well.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	b := start(t)
 	b.service.Set(t, func(remote.Order) buildtest.Reply {
 		return buildtest.Reply{Compiled: true, Report: `{"reason":"BuildFailed","message":"no space left"}`}
 	})
 	b.until(t, "it fails in the end", func(a build.Answer) bool { return len(a.Report) > 0 && a.Binary == nil })
 	eventually(t, "it is tried again", func() bool { return len(b.service.Orders("team")) > 1 })
-	if a := b.Ask(fn, "1", order); a.Binary != nil {
+	if a := b.ask(); a.Binary != nil {
 		t.Errorf("another attempt has a binary: %v", a)
 	}
 	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Report: `{"reason":"CompileFailed"}`} })
@@ -201,6 +244,7 @@ func TestFailures(t *testing.T) {
 // Whatever is wrong with the service is said once, in words that stay, and does not
 // outlive its mending.
 func TestTrouble(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		reply buildtest.Reply
 		want  string
@@ -219,8 +263,8 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("it says %q", first.Trouble)
 			}
 			tries := len(b.service.Orders("team"))
-			eventually(t, "it is tried again, twice", func() bool { return len(b.service.Orders("team")) > tries+1 })
-			if a := b.Ask(fn, "1", order); a.Trouble != first.Trouble {
+			eventually(t, "it is tried again", func() bool { return len(b.service.Orders("team")) > tries })
+			if a := b.until(t, "there still is", func(a build.Answer) bool { return a.Trouble != "" }); a.Trouble != first.Trouble {
 				t.Errorf("the words change: %q, %q", first.Trouble, a.Trouble)
 			}
 			b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Report: buildtest.Built} })
@@ -228,6 +272,38 @@ func TestTrouble(t *testing.T) {
 				t.Errorf("it still says %q", a.Trouble)
 			}
 		})
+	}
+}
+
+// While a service that is back compiles, it is not said to be away.
+func TestTroubleIsOverWhenItBegins(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Status: http.StatusServiceUnavailable} })
+	b.until(t, "there is trouble", func(a build.Answer) bool { return a.Trouble != "" })
+	hold := make(chan struct{})
+	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Hold: hold, Report: buildtest.Built} })
+	b.until(t, "the trouble is over", func(a build.Answer) bool { return a.Trouble == "" })
+	close(hold)
+	b.until(t, "it is built", isBuilt)
+}
+
+// A service that has too much to do is not asked earlier than it wants to be.
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	arrived := make(chan time.Time, 2)
+	b.service.Set(t, func(remote.Order) buildtest.Reply {
+		arrived <- time.Now()
+		if len(arrived) == 1 {
+			return buildtest.Reply{Status: http.StatusTooManyRequests, RetryAfter: "1"}
+		}
+		return buildtest.Reply{Report: buildtest.Built}
+	})
+	b.until(t, "it is built", isBuilt)
+	first := <-arrived
+	if pause := (<-arrived).Sub(first); pause < time.Second {
+		t.Errorf("it is asked again after %s", pause)
 	}
 }
 
@@ -270,11 +346,12 @@ func TestWrongService(t *testing.T) {
 
 // Without the right to the Secret nothing is ordered, and the answer says why.
 func TestNoRight(t *testing.T) {
+	t.Parallel()
 	b := start(t)
 	b.secrets.seed.Store(nil)
 	b.secrets.refused.Store(true)
 	b.Forget(fn)
-	orders := build.New(&build.Service{URL: b.service.URL, Live: b.secrets, Client: b.secrets})
+	orders := build.New(&build.Service{URL: b.service.URL, Namespace: "goless-system", Live: b.secrets, Client: b.secrets})
 	b.Orders = orders
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -309,11 +386,11 @@ func TestEnd(t *testing.T) {
 	service := buildtest.New(s.keys)
 	t.Cleanup(service.Close)
 	service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Hold: make(chan struct{})} })
-	orders := build.New(&build.Service{URL: service.URL, Live: s, Client: s})
+	orders := build.New(&build.Service{URL: service.URL, Namespace: "goless-system", Live: s, Client: s})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- orders.Start(ctx) }()
-	orders.Ask(fn, "1", order)
+	orders.Add(fn, "1", order)
 	eventually(t, "the order arrives", func() bool { return len(service.Orders("team")) == 1 })
 	cancel()
 	if err := <-ended; err != nil {

@@ -11,34 +11,37 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/builder/remote"
 )
 
-// Where deploy/ has the build service.
 const (
-	// Namespace is that of the service and of the Secret.
-	Namespace = "goless-system"
-
 	// SecretName is the Secret that makes the service and the operator trust each
 	// other.
 	SecretName = "goless-build"
 
-	// URL is where the service answers, the operator and pods.
-	URL = "https://goless-build.goless-system.svc:8443"
-
 	seedKey = "seed"
 )
 
-// maxPrepare bounds the pause between two tries to make the seed.
-const maxPrepare = time.Minute
+// URL is where the build service of a namespace answers, the operator and pods.
+func URL(namespace string) string { return "https://goless-build." + namespace + ".svc:8443" }
 
-// Service is the build service. The seed is read when the first order goes out, and
-// again when the service has another: somebody may have put that one there.
+// connectTimeout bounds how long the seed may take to be read: all orders wait for it.
+const connectTimeout = 10 * time.Second
+
+// preparePause is the pause between two tries to make the seed.
+const preparePause = 10 * time.Second
+
+// Service is the build service. The seed is read when the first order is sent, and again when
+// the service has another one, because somebody may have replaced it.
 type Service struct {
 	// URL is where it answers.
 	URL string
+
+	// Namespace is that of the Secret.
+	Namespace string
 
 	// Live reads from the API server, and Client writes to it.
 	Live   client.Reader
@@ -55,19 +58,15 @@ type connection struct {
 	client *remote.Client
 }
 
-// prepare makes sure that there is a seed. It gives up where nobody will let it.
+// prepare creates the seed if there is none. It gives up if that is not allowed.
 func (s *Service) prepare(ctx context.Context) error {
-	for pause := time.Second; ; pause = min(2*pause, maxPrepare) {
+	return wait.PollUntilContextCancel(ctx, preparePause, true, func(ctx context.Context) (bool, error) {
 		_, err := s.connect(ctx)
-		if err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
-			return err
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+			return false, err
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-	}
+		return err == nil, nil
+	})
 }
 
 func (s *Service) connect(ctx context.Context) (*connection, error) {
@@ -76,19 +75,21 @@ func (s *Service) connect(ctx context.Context) (*connection, error) {
 	if s.last != nil {
 		return s.last, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
 	seed, err := s.seed(ctx)
 	if err != nil {
 		return nil, err
 	}
 	keys, err := remote.NewKeys(seed)
 	if err != nil {
-		return nil, fmt.Errorf("reading Secret %q of %s, delete it to have it made anew: %w", SecretName, Namespace, err)
+		return nil, fmt.Errorf("reading Secret %q of %s, delete it to have it made anew: %w", SecretName, s.Namespace, err)
 	}
 	s.last = &connection{url: s.URL, keys: keys, client: remote.NewClient(s.URL, keys)}
 	return s.last, nil
 }
 
-// failed drops a connection whose keys may be the reason that it failed.
+// failed drops a connection if its keys may be the reason for an error.
 func (s *Service) failed(c *connection, err error) {
 	refused, said := errors.AsType[*remote.StatusError](err)
 	if !errors.Is(err, remote.ErrSeed) && (!said || refused.Code != http.StatusUnauthorized) {
@@ -101,11 +102,11 @@ func (s *Service) failed(c *connection, err error) {
 	s.mu.Unlock()
 }
 
-// seed reads the Secret, and makes it where it is not there. Who has made it first
-// has decided.
+// seed reads the Secret, and creates it if there is none. If another replica creates it at the
+// same time, that one counts.
 func (s *Service) seed(ctx context.Context) ([]byte, error) {
 	secret := &corev1.Secret{}
-	secret.Namespace, secret.Name = Namespace, SecretName
+	secret.Namespace, secret.Name = s.Namespace, SecretName
 	key := client.ObjectKeyFromObject(secret)
 	err := s.Live.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
@@ -118,7 +119,7 @@ func (s *Service) seed(ctx context.Context) ([]byte, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading Secret %q of %s: %w", SecretName, Namespace, err)
+		return nil, fmt.Errorf("reading Secret %q of %s: %w", SecretName, s.Namespace, err)
 	}
 	return secret.Data[seedKey], nil
 }

@@ -1,49 +1,69 @@
-// Package check owns what is wrong with a Function by itself, whatever the cluster
-// is like: in its source, in its spec, and of what it asks for beyond the ceilings
-// of the cluster. It refuses to know who asks: the reconciler, which reports it, or
-// admission, which does not let it in.
+// Package check validates a Function by itself, whatever else is in the cluster: its
+// source, its spec, and what it asks for beyond the ceilings of the cluster. The
+// reconciler reports the result in the status, and the admission webhook refuses the
+// Function because of it.
 package check
 
 import (
 	"errors"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/settings"
 )
 
-// Verdict is what is wrong with a Function.
-type Verdict struct {
-	// Spec is wrong, though not the source in it: it cannot be applied.
-	Spec Findings
+// Result is what is wrong with a Function.
+type Result struct {
+	// Spec are the errors of the fields other than the source. With any of them nothing
+	// of the spec is applied.
+	Spec field.ErrorList
 
-	// Excess is what the spec asks for beyond the ceilings of the cluster. It is
-	// applied as far as they allow.
-	Excess Findings
+	// Excess are the fields that ask for more than the ceilings of the cluster allow.
+	// They are applied as far as the ceilings allow.
+	Excess field.ErrorList
 
 	// Source is what is wrong with the source; nil when nothing is.
 	Source *handler.Error
 }
 
-// Function looks at the spec and at the source.
-func Function(fn *v1beta1.Function, s settings.Settings) Verdict {
+// Problem is why the objects of a Function could not be brought about, where
+// only the user can help.
+type Problem struct {
+	// Reason is the reason of Ready: InvalidSpec, NotOwned or ServiceConflict.
+	Reason string
+
+	// Message says what to do.
+	Message string
+}
+
+// InvalidSpec is the Problem that errors of a spec are; nil when there are none.
+func InvalidSpec(errs field.ErrorList) *Problem {
+	if len(errs) == 0 {
+		return nil
+	}
+	return &Problem{Reason: v1beta1.ReasonInvalidSpec, Message: errs.ToAggregate().Error()}
+}
+
+// Function validates the spec and the source.
+func Function(fn *v1beta1.Function, s settings.Settings) Result {
 	v := Spec(fn, s)
 	v.Source = Source(fn)
 	return v
 }
 
-// Spec is Function without the look at the source.
-func Spec(fn *v1beta1.Function, s settings.Settings) Verdict {
-	return Verdict{Spec: spec(fn), Excess: ceilings(fn, s)}
+// Spec validates the spec without the source.
+func Spec(fn *v1beta1.Function, s settings.Settings) Result {
+	return Result{Spec: specErrors(fn), Excess: excessErrors(fn, s)}
 }
 
-// parsing holds what is looked at now. A hostile source of the largest size takes 30
-// MiB for as long as that takes, and more of them at the same time than there are
-// processors would be ready no sooner.
+// parsing bounds how many sources are parsed at the same time. Parsing a hostile source
+// of the largest size takes 30 MiB of memory.
 var parsing = make(chan struct{}, 2)
 
-// Source parses and never compiles: there are short sources that keep a type
-// checker busy for ever.
+// Source parses the source and never compiles it: there are short sources that keep a
+// type checker busy for ever. It returns nil when nothing is wrong.
 func Source(fn *v1beta1.Function) *handler.Error {
 	parsing <- struct{}{}
 	defer func() { <-parsing }() // after a panic too
@@ -52,9 +72,9 @@ func Source(fn *v1beta1.Function) *handler.Error {
 	return refused
 }
 
-// Diagnostics are what is wrong with the source, as a status has them. omitted
-// counts those that were left out.
-func (v Verdict) Diagnostics() (diagnostics []v1beta1.Diagnostic, omitted int32) {
+// Diagnostics returns what is wrong with the source in the form that a status has.
+// omitted counts those that were left out.
+func (v Result) Diagnostics() (diagnostics []v1beta1.Diagnostic, omitted int32) {
 	if v.Source == nil {
 		return nil, 0
 	}

@@ -1,13 +1,14 @@
 package check_test
 
 import (
+	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/check"
@@ -22,25 +23,44 @@ func TestFunction(t *testing.T) {
 	}}
 	for name, test := range map[string]struct {
 		change       func(*v1beta1.Function)
-		spec, excess check.Findings
+		spec, excess []string
 	}{
-		"Right":       {change: func(*v1beta1.Function) {}},
-		"Name":        {change: func(fn *v1beta1.Function) { fn.Name = "a.b" }, spec: check.Findings{"metadata.name: must not contain dots", "spec.service: a DNS-1035"}},
-		"Service":     {change: func(fn *v1beta1.Function) { fn.Spec.Service = "1" }, spec: check.Findings{"spec.service: a DNS-1035"}},
-		"Port":        {change: func(fn *v1beta1.Function) { fn.Spec.ServerPort = 70000 }, spec: check.Findings{"spec.serverPort: must be between 1 and 65535"}},
-		"AdminPort":   {change: func(fn *v1beta1.Function) { fn.Spec.ServerPort = 9090 }, spec: check.Findings{"spec.serverPort: 9090 is taken by metrics and health checks"}},
-		"Replicas":    {change: func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(-1)) }, spec: check.Findings{"spec.replicas: must not be negative"}},
-		"Timeout":     {change: func(fn *v1beta1.Function) { fn.Spec.Timeout = &metav1.Duration{Duration: 2 * time.Hour} }, spec: check.Findings{"spec.timeout: must be 0s, for none"}},
-		"Concurrency": {change: func(fn *v1beta1.Function) { fn.Spec.Concurrency = -1 }, spec: check.Findings{"spec.concurrency: must not be negative"}},
-		"Variable":    {change: func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "SERVER_PORT"}} }, spec: check.Findings{"spec.env[0]: SERVER_PORT is set by Goless"}},
-		"Twice":       {change: func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "A"}, {Name: "A"}} }, spec: check.Findings{"spec.env[1]: A is there already"}},
-		"NoSource":    {change: func(fn *v1beta1.Function) { fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{}} }, spec: check.Findings{"spec.envFrom[0]: give exactly one"}},
-		"Many":        {change: func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(6)) }, excess: check.Findings{"spec.replicas: this cluster allows at most 5"}},
+		"Right": {change: func(*v1beta1.Function) {}},
+		"DrainTwice": {
+			change: func(fn *v1beta1.Function) {
+				fn.Spec.DrainSeconds, fn.Spec.Env = new(int32(0)), []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", Value: "1s"}}
+			},
+			spec: []string{"spec.drainSeconds: Forbidden: spec.env sets DRAIN_TIMEOUT, which says the same: remove one of them"},
+		},
+		"Scratch":         {change: scratch("1023Mi", "Disk")},
+		"LargeScratch":    {change: scratch("1Gi", ""), excess: []string{`spec.scratch.size: Invalid value: "1Gi": must be less than spec.resources.limits.ephemeral-storage, which is 1Gi: files in /tmp`}},
+		"ScratchInMemory": {change: scratch("256Mi", "Memory"), excess: []string{`spec.scratch.size: Invalid value: "256Mi": must be less than spec.resources.limits.memory, which is 256Mi: files in /tmp`}},
+		"ScratchInMuchMemory": {change: func(fn *v1beta1.Function) {
+			scratch("256Mi", "Memory")(fn)
+			fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("512Mi"))}}
+		}},
+		"Inverted": {
+			change: func(fn *v1beta1.Function) {
+				fn.Spec.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{Memory: new(resource.MustParse("2Mi"))}, Limits: v1beta1.Amounts{Memory: new(resource.MustParse("1Mi"))}}
+			},
+			spec: []string{`spec.resources.requests.memory: Invalid value: "2Mi": is more than the limit of 1Mi`},
+		},
+		"CPUOfLimit": {
+			change: func(fn *v1beta1.Function) {
+				fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{CPU: new(resource.MustParse("0.5"))}}
+				fn.Spec.Scaling = &v1beta1.Scaling{CPU: new(resource.MustParse("500m"))}
+			},
+			spec: []string{`spec.scaling.cpu: Invalid value: "500m": must be less than spec.resources.limits.cpu, which is 500m`},
+		},
+		"Sleeps":       {change: scaling(v1beta1.Scaling{Min: new(int32(0))})},
+		"ScalesToMany": {change: scaling(v1beta1.Scaling{Max: new(int32(6))}), excess: []string{"spec.scaling.max: Invalid value: 6: this cluster allows at most 5"}},
+		"KeepsMany":    {change: scaling(v1beta1.Scaling{Min: new(int32(6))}), excess: []string{"spec.scaling.min: Invalid value: 6: this cluster allows at most 5"}},
+		"Many":         {change: func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(6)) }, excess: []string{"spec.replicas: Invalid value: 6: this cluster allows at most 5"}},
 		"Much": {
 			change: func(fn *v1beta1.Function) {
 				fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("2Gi"))}}
 			},
-			excess: check.Findings{"spec.resources.limits: 2Gi of memory: this cluster allows at most 1Gi"},
+			excess: []string{`spec.resources.limits.memory: Invalid value: "2Gi": this cluster allows at most 1Gi`},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -54,13 +74,23 @@ func TestFunction(t *testing.T) {
 	}
 }
 
-// begin tells whether the findings are those that are told, each with its beginning.
-func begin(got, want check.Findings) bool {
+func scaling(s v1beta1.Scaling) func(*v1beta1.Function) {
+	return func(fn *v1beta1.Function) { fn.Spec.Replicas, fn.Spec.Scaling = new(int32(7)), &s } // replicas means nothing then
+}
+
+func scratch(size string, medium v1beta1.ScratchMedium) func(*v1beta1.Function) {
+	return func(fn *v1beta1.Function) {
+		fn.Spec.Scratch = &v1beta1.Scratch{Size: resource.MustParse(size), Medium: medium}
+	}
+}
+
+// begin tells whether there are as many errors as wanted, each with its beginning.
+func begin(got field.ErrorList, want []string) bool {
 	if len(got) != len(want) {
 		return false
 	}
 	for i := range got {
-		if !strings.HasPrefix(got[i], want[i]) {
+		if !strings.HasPrefix(got[i].Error(), want[i]) {
 			return false
 		}
 	}
@@ -73,5 +103,20 @@ func TestDiagnostics(t *testing.T) {
 	want := []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 9, Message: "there is no Handler, add: func Handler(http.ResponseWriter, *http.Request)"}}
 	if diff := cmp.Diff(want, got); diff != "" || omitted != 0 {
 		t.Errorf("%d omitted: %s", omitted, diff)
+	}
+}
+
+// Without settings there are ceilings, which settings can lift.
+func TestDefaultCeilings(t *testing.T) {
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	fn.Spec.Replicas = new(int32(101))
+	fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("5Gi"))}}
+	want := []string{"spec.replicas: Invalid value: 101: this cluster allows at most 100", `spec.resources.limits.memory: Invalid value: "5Gi": this cluster allows at most 4Gi`}
+	if got := check.Spec(fn, settings.Settings{}).Excess; !begin(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	lifted := settings.Settings{Function: settings.Function{MaxReplicas: math.MaxInt32, MaxResources: v1beta1.Amounts{Memory: new(resource.MustParse("1P"))}}}
+	if got := check.Spec(fn, lifted).Excess; len(got) > 0 {
+		t.Errorf("with the ceilings lifted: %q", got)
 	}
 }

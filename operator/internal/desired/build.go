@@ -12,11 +12,11 @@ import (
 // Strategy is where the source of a Function is compiled. The build service has no
 // credentials of any namespace, so what needs some is compiled there.
 func Strategy(fn *v1beta1.Function, s settings.Settings) v1beta1.BuildStrategy {
-	asked := cmp.Or(s.Build.Strategy, v1beta1.BuildInPod)
+	asked := cmp.Or(s.Build.Strategy, v1beta1.BuildShared)
 	if fn.Spec.Build != nil {
 		asked = cmp.Or(fn.Spec.Build.Strategy, asked)
 	}
-	if m := s.Build.Modules; (m.CABundle.Name != "" || m.Netrc.Name != "") && fetches(fn.Spec.Function) {
+	if m := s.Build.Modules; (m.CABundle.Name != "" || m.Netrc.Name != "") && Summary(fn).Modules {
 		return v1beta1.BuildInPod
 	}
 	return asked
@@ -30,7 +30,7 @@ func Order(fn *v1beta1.Function, s settings.Settings) remote.Order {
 		Namespace: fn.Namespace, Source: fn.Spec.Function,
 		Timeout: buildTimeout(fn, s), Memory: limits.Memory().Value(),
 	}
-	if fetches(fn.Spec.Function) {
+	if Summary(fn).Modules {
 		o.Environment = map[string]string{}
 		for _, v := range moduleVariables(s.Build.Modules) {
 			o.Environment[v.name] = v.value

@@ -11,7 +11,7 @@ import (
 // and it is immutable, so a pod of an old revision that starts again still
 // compiles the old source.
 func ConfigMap(fn *v1beta1.Function) *corev1ac.ConfigMapApplyConfiguration {
-	revision := Revision(fn.Spec.Function)
+	revision := LatestRevision(fn)
 	return corev1ac.ConfigMap(ConfigMapName(fn, revision), fn.Namespace).
 		WithLabels(revisionLabels(fn, revision)).
 		WithOwnerReferences(owner(fn)).

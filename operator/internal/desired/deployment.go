@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -11,44 +13,74 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Deployment runs one revision of the function. The pod template names it, so a
-// change of source is a change of template, and a change of replicas alone is
-// none. The old pods stay until the new ones are ready. values is a hash of what
-// the environment takes from ConfigMaps and Secrets; empty when there is nothing.
-// The pods run binary; where it is nil, each of them compiles the source.
+// Deployment runs one revision of the function. The pod template names the revision, so that a
+// change of the source is a change of the template, and a change of replicas is not. Old pods
+// stay until new ones are ready. values is a hash of the values that the environment takes from
+// ConfigMaps and Secrets; empty when there are none. The pods run binary; if it is nil, each of
+// them compiles the source. The number of replicas is left out where it depends on the load.
 func Deployment(fn *v1beta1.Function, s settings.Settings, values string, binary *Binary) *appsv1ac.DeploymentApplyConfiguration {
-	metadata := passed(fn, s)
+	metadata := podMetadataFrom(fn, s)
 	if values != "" {
 		metadata.annotations[ValuesAnnotation] = values
 	}
+	spec := appsv1ac.DeploymentSpec().
+		WithRevisionHistoryLimit(2).
+		WithSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))).
+		WithStrategy(appsv1ac.DeploymentStrategy().
+			WithType(appsv1.RollingUpdateDeploymentStrategyType).
+			WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
+				WithMaxUnavailable(intstr.FromInt32(0)).
+				WithMaxSurge(intstr.FromString("25%")))).
+		WithTemplate(template(fn, s, metadata, binary))
+	spec.ProgressDeadlineSeconds = fn.Spec.ProgressDeadlineSeconds
+	if n, fixed := fn.FixedReplicas(); fixed {
+		spec.WithReplicas(n)
+	}
+	hashes := map[string]string{SpecHashLabel: specHash(fn, metadata)}
+	if s.Class != nil {
+		hashes[ClassLabel] = ClassHash(s.Class)
+	}
 	return appsv1ac.Deployment(fn.Name, fn.Namespace).
 		WithLabels(labels(fn)).
-		WithLabels(map[string]string{WantedLabel: wanted(fn, metadata)}).
+		WithLabels(hashes).
 		WithOwnerReferences(owner(fn)).
-		WithSpec(appsv1ac.DeploymentSpec().
-			WithReplicas(fn.WantedReplicas()).
-			WithRevisionHistoryLimit(2).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))).
-			WithStrategy(appsv1ac.DeploymentStrategy().
-				WithType(appsv1.RollingUpdateDeploymentStrategyType).
-				WithRollingUpdate(appsv1ac.RollingUpdateDeployment().
-					WithMaxUnavailable(intstr.FromInt32(0)).
-					WithMaxSurge(intstr.FromString("25%")))).
-			WithTemplate(template(fn, s, metadata, binary)))
+		WithSpec(spec)
 }
 
 func template(fn *v1beta1.Function, s settings.Settings, metadata podMetadata, binary *Binary) *corev1ac.PodTemplateSpecApplyConfiguration {
-	t := corev1ac.PodTemplateSpec().
-		WithLabels(metadata.labels).
-		WithLabels(revisionLabels(fn, Revision(fn.Spec.Function))).
-		WithLabels(map[string]string{StrategyLabel: string(strategyOf(binary))}).
+	t := corev1ac.PodTemplateSpec()
+	if s.Class != nil {
+		t.WithLabels(s.Class.Labels).WithAnnotations(s.Class.Annotations)
+	}
+	t.WithLabels(metadata.labels).
+		// All labels are of our own domain, unless the author asks for others: Services of
+		// others may select pods by common ones such as app.kubernetes.io/name.
+		WithLabels(Selector(fn.Name)).
+		WithLabels(map[string]string{RevisionLabel: LatestRevision(fn), StrategyLabel: string(strategyOf(binary))}).
 		WithAnnotations(metadata.annotations).
 		WithAnnotations(map[string]string{
-			sourceAnnotation:       sourceHash(fn.Spec.Function),
+			sourceAnnotation:       Summary(fn).SHA256,
+			defaultContainer:       FunctionContainer, // kubectl logs reads it without announcing that
 			"prometheus.io/scrape": "true",
 			"prometheus.io/port":   portString(v1beta1.AdminPort),
 			"prometheus.io/path":   "/metrics",
 		}).
 		WithSpec(podSpec(fn, s, binary))
 	return t.WithLabels(map[string]string{TemplateLabel: templateHash(t)})
+}
+
+// FormerImages returns the names of the containers of a Deployment that do not have the given
+// images; none if the Deployment is nil.
+func FormerImages(d *appsv1ac.DeploymentApplyConfiguration, images settings.Images) []string {
+	if !hasTemplate(d) || d.Spec.Template.Spec == nil {
+		return nil
+	}
+	var former []string
+	shipped := map[string]string{BuildContainer: images.Builder, FunctionContainer: images.Function}
+	for _, c := range slices.Concat(d.Spec.Template.Spec.InitContainers, d.Spec.Template.Spec.Containers) {
+		if c.Name != nil && c.Image != nil && *c.Image != shipped[*c.Name] {
+			former = append(former, *c.Name)
+		}
+	}
+	return former
 }

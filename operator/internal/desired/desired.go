@@ -1,6 +1,6 @@
-// Package desired says which objects a Function becomes: pure functions from a
-// Function to apply configurations, and the names and labels that tie them
-// together. It knows nothing of what is in a cluster.
+// Package desired makes the objects of a Function: pure functions from a Function to apply
+// configurations, and the names and labels that tie them together. It reads nothing from a
+// cluster. Package plan decides which of several templates a Deployment has.
 package desired
 
 import (
@@ -9,11 +9,14 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// FunctionLabel holds the name of the Function on everything that belongs to it.
-// It is the whole selector of the Deployment and of the Service.
-const FunctionLabel = "goless.io/function"
+// FieldOwner is the field manager of everything that the operator writes.
+const FieldOwner = "goless-operator"
 
-// Selector selects what belongs to the Function named name.
+// FunctionLabel holds the name of the Function on everything that belongs to it. The selectors
+// of the Deployment and of the Service consist of it.
+const FunctionLabel = v1beta1.FunctionLabel
+
+// Selector returns the labels that select what belongs to a Function.
 func Selector(name string) map[string]string {
 	return map[string]string{FunctionLabel: name}
 }
@@ -32,8 +35,8 @@ func revisionLabels(fn *v1beta1.Function, revision string) map[string]string {
 	return l
 }
 
-// owner makes the Function the controller of an object, so that the object goes
-// when the Function goes.
+// owner makes the Function the controller of an object, so that the object is deleted with the
+// Function.
 func owner(fn *v1beta1.Function) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().
 		WithAPIVersion(v1beta1.GroupVersion.String()).

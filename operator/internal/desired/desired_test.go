@@ -4,10 +4,12 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -31,6 +33,18 @@ var configured = settings.Settings{
 
 var binary = &desired.Binary{Service: "https://goless-build.example:8443", Key: "6b65", Capability: "Y2Fw", PublicKey: "cHVi"}
 
+// class has what a class may have, but for an affinity.
+var class = &v1beta1.FunctionClass{Spec: v1beta1.FunctionClassSpec{
+	ImagePullSecrets:          []corev1.LocalObjectReference{{Name: "registry"}},
+	NodeSelector:              map[string]string{"pool": "functions"},
+	Tolerations:               []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}},
+	TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{TopologyKey: "rack", MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule}},
+	PriorityClassName:         "batch", RuntimeClassName: "gvisor",
+	PodUser: &v1beta1.PodUser{RunAsUser: new(int64(1000))},
+	Labels:  map[string]string{"team": "blue"}, Annotations: map[string]string{"example.com/owner": "blue"},
+	Resources: v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("128Mi"))}},
+}}
+
 // TestGolden shows every object of a Function as a reviewer wants to read it, for
 // pods that compile and for those that fetch what was compiled.
 func TestGolden(t *testing.T) {
@@ -38,10 +52,23 @@ func TestGolden(t *testing.T) {
 		"hello":       function(func(*v1beta1.Function) {}),
 		"port-80":     function(func(fn *v1beta1.Function) { fn.Spec.ServerPort, fn.Spec.Service = 80, "" }),
 		"every-field": function(everyField),
+		"scaling":     function(scaling),
+		"class":       function(func(*v1beta1.Function) {}),
+		"account": function(func(fn *v1beta1.Function) {
+			fn.Spec.ServiceAccountName, fn.Spec.ServiceAccountToken = "reports", &v1beta1.ServiceAccountToken{Audience: "sts.amazonaws.com"}
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []byte
-			for _, object := range []any{desired.ConfigMap(fn), desired.Deployment(fn, configured, "", nil), desired.Deployment(fn, configured, "", binary), desired.Service(fn), desired.Budget(fn), desired.NetworkPolicy(fn)} {
+			configured := configured
+			if name == "class" {
+				configured = configured.Of(class)
+			}
+			objects := []any{desired.ConfigMap(fn), desired.Deployment(fn, configured, "", nil), desired.Deployment(fn, configured, "", binary), desired.Service(fn), desired.Budget(fn), desired.NetworkPolicy(fn, configured)}
+			if desired.NeedsAutoscaler(fn) {
+				objects = append(objects, desired.Autoscaler(fn, configured))
+			}
+			for _, object := range objects {
 				text, err := yaml.Marshal(object)
 				if err != nil {
 					t.Fatal(err)
@@ -78,6 +105,7 @@ func TestTemplateIsStable(t *testing.T) {
 	for name, change := range map[string]func(*v1beta1.Function){
 		"replicas": func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(7)) },
 		"service":  func(fn *v1beta1.Function) { fn.Spec.Service = "other" },
+		"scaling":  func(fn *v1beta1.Function) { fn.Spec.Scaling = &v1beta1.Scaling{Min: new(int32(0)), Max: new(int32(7))} },
 		"labels":   func(fn *v1beta1.Function) { fn.Labels = map[string]string{"a": "b"} },
 	} {
 		if diff := cmp.Diff(before, template(change)); diff != "" {
@@ -93,6 +121,7 @@ func TestTemplateIsStable(t *testing.T) {
 		"env":         func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "A", Value: "b"}} },
 		"timeout":     func(fn *v1beta1.Function) { fn.Spec.Timeout = &metav1.Duration{} },
 		"concurrency": func(fn *v1beta1.Function) { fn.Spec.Concurrency = 1 },
+		"drain":       func(fn *v1beta1.Function) { fn.Spec.DrainSeconds = new(int32(1)) },
 		"a label":     func(fn *v1beta1.Function) { fn.Labels = map[string]string{"pod.goless.io/a": "b"} },
 	} {
 		if cmp.Equal(before, template(change)) {
@@ -125,6 +154,12 @@ func everyField(fn *v1beta1.Function) {
 			{Name: "PASSWORD", ValueFrom: &v1beta1.EnvVarSource{SecretKeyRef: &v1beta1.KeyRef{Name: "database", Key: "password"}}},
 			{Name: "POD", ValueFrom: &v1beta1.EnvVarSource{FieldRef: &v1beta1.FieldRef{FieldPath: "metadata.name"}}},
 		},
+		Files: []v1beta1.File{
+			{Name: "settings", ConfigMap: &v1beta1.FileSource{Name: "config", Optional: new(true)}},
+			{Name: "tls", Secret: &v1beta1.FileSource{Name: "certificate", Keys: []string{"tls.crt", "tls.key"}}},
+		},
+		Scratch:                 &v1beta1.Scratch{Size: resource.MustParse("128Mi"), Medium: v1beta1.ScratchInMemory},
+		ProgressDeadlineSeconds: new(int32(120)), AppProtocol: "kubernetes.io/h2c",
 		EnvFrom: []v1beta1.EnvFromSource{
 			{Prefix: "APP_", ConfigMapRef: &v1beta1.ObjectRef{Name: "config"}},
 			{SecretRef: &v1beta1.ObjectRef{Name: "database", Optional: new(true)}},
@@ -139,4 +174,65 @@ func everyField(fn *v1beta1.Function) {
 	}
 }
 
+// scaling is a function that sleeps, and that grows with its load.
+func scaling(fn *v1beta1.Function) {
+	fn.Spec.Scaling = &v1beta1.Scaling{Min: new(int32(0)), Max: new(int32(10)), SleepAfter: &metav1.Duration{Duration: 90 * time.Second}}
+}
+
+// A replica gets help while it may use more cpu than it does.
+func TestTargetOfAutoscaler(t *testing.T) {
+	limit := func(cpu string) func(*v1beta1.Function) {
+		return func(fn *v1beta1.Function) {
+			fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{CPU: quantity(cpu)}}
+		}
+	}
+	limited := configured
+	limited.Function.MaxResources.CPU = quantity("400m")
+	for name, test := range map[string]struct {
+		change   func(*v1beta1.Function)
+		settings settings.Settings
+		want     string
+	}{
+		"Default":      {func(*v1beta1.Function) {}, configured, "500m"},
+		"Asked":        {func(fn *v1beta1.Function) { fn.Spec.Scaling.CPU = quantity("1.5") }, configured, "1500m"},
+		"HighLimit":    {limit("2"), configured, "500m"},
+		"LowLimit":     {limit("300m"), configured, "150m"},
+		"TinyLimit":    {limit("1m"), configured, "1m"},
+		"LimitOfAll":   {func(*v1beta1.Function) {}, limited, "200m"},
+		"LimitAndMore": {func(fn *v1beta1.Function) { limit("2")(fn); fn.Spec.Scaling.CPU = quantity("1") }, configured, "1"},
+	} {
+		fn := function(scaling)
+		test.change(fn)
+		if got := desired.Autoscaler(fn, test.settings).Spec.Metrics[0].Resource.Target.AverageValue; got.Cmp(*quantity(test.want)) != 0 {
+			t.Errorf("%s: it is %s, want %s", name, got, test.want)
+		}
+	}
+}
+
 func quantity(text string) *resource.Quantity { return new(resource.MustParse(text)) }
+
+// Where the cluster assigns users, none is asked for.
+func TestUserOfTheCluster(t *testing.T) {
+	for user, want := range map[settings.PodUser]bool{"": true, settings.PodUserFixed: true, settings.PodUserCluster: false} {
+		s := settings.Settings{PodUser: user}
+		security := desired.Deployment(&v1beta1.Function{}, s, "", nil).Spec.Template.Spec.SecurityContext
+		if got := security.RunAsUser != nil || security.RunAsGroup != nil; got != want {
+			t.Errorf("%q: asks for a user: %t, want %t", user, got, want)
+		}
+		if !*security.RunAsNonRoot {
+			t.Errorf("%q: root is let in", user)
+		}
+	}
+}
+
+// A Service of somebody else, which selects pods by a common label, never gets those of a
+// function by its name alone.
+func TestLabelsOfPodsAreOurs(t *testing.T) {
+	fn := &v1beta1.Function{}
+	fn.Name, fn.Labels = "web", map[string]string{"app": "web", "app.kubernetes.io/name": "web", "pod.goless.io/team": "blue"}
+	for name := range desired.Deployment(fn, settings.Settings{}, "", nil).Spec.Template.Labels {
+		if !strings.HasPrefix(name, "goless.io/") && !strings.HasPrefix(name, "pod.goless.io/") {
+			t.Errorf("pods carry the label %s", name)
+		}
+	}
+}

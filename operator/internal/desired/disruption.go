@@ -10,12 +10,15 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Disruptable tells whether a function has a PodDisruptionBudget. For a single
-// replica it would keep nodes from being drained at all.
-func Disruptable(fn *v1beta1.Function) bool { return fn.WantedReplicas() > 1 }
+// NeedsBudget tells whether a function has a PodDisruptionBudget. One that never has more than
+// a single replica has none, because a budget that allows a disruption would not protect it.
+func NeedsBudget(fn *v1beta1.Function) bool {
+	_, most := fn.Bounds()
+	return most > 1 && !fn.Stopped()
+}
 
-// Budget keeps whoever drains nodes from ending more than one replica at a time.
-// One that does not work may always go.
+// Budget keeps people who drain nodes from evicting more than one replica at a time. Replicas
+// that are not ready may always be evicted.
 func Budget(fn *v1beta1.Function) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(fn.Name, fn.Namespace).
 		WithLabels(labels(fn)).
@@ -26,9 +29,8 @@ func Budget(fn *v1beta1.Function) *policyv1ac.PodDisruptionBudgetApplyConfigurat
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))))
 }
 
-// spread puts the replicas of one template on different nodes and zones, where
-// there are some. It does not depend on how many there are, because scaling must
-// not change the template.
+// spread puts the replicas of one template on different nodes and zones, if possible. It does
+// not depend on the number of replicas, because scaling must not change the template.
 func spread(fn *v1beta1.Function) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
 	var all []*corev1ac.TopologySpreadConstraintApplyConfiguration
 	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {

@@ -16,6 +16,7 @@ import (
 func TestGracePeriod(t *testing.T) {
 	for name, test := range map[string]struct {
 		timeout string
+		seconds *int32 // spec.drainSeconds
 		env     map[string]string
 		drain   string // the variable DRAIN_TIMEOUT
 		grace   int64
@@ -25,13 +26,16 @@ func TestGracePeriod(t *testing.T) {
 		"Short":     {timeout: "1s", grace: 30},
 		"Long":      {timeout: "10m", drain: "10m0s", grace: 610},
 		"Fraction":  {timeout: "20500ms", drain: "20.5s", grace: 31},
-		"Own":       {env: map[string]string{"DRAIN_DELAY": "0s", "DRAIN_TIMEOUT": "100ms"}, drain: "100ms", grace: 6},
-		"OwnLong":   {env: map[string]string{"DRAIN_TIMEOUT": "2h"}, drain: "2h", grace: 3610},
-		"OwnMade":   {env: map[string]string{"DRAIN_TIMEOUT": "$(SECONDS)s"}, drain: "$(SECONDS)s", grace: 3610},
-		"OwnWrong":  {timeout: "0s", env: map[string]string{"DRAIN_DELAY": "soon", "DRAIN_TIMEOUT": "-1s"}, drain: "-1s", grace: 30},
+		"Seconds":   {timeout: "10m", seconds: new(int32(3)), drain: "3s", grace: 13},
+		"AtOnce":    {seconds: new(int32(0)), drain: "0s", grace: 10},
+		"Usual":     {seconds: new(int32(20)), grace: 30}, // the runtime's default
+		"Variable":  {env: map[string]string{"DRAIN_TIMEOUT": "100ms"}, drain: "100ms", grace: 3610},
+		"Delay":     {seconds: new(int32(3)), env: map[string]string{"DRAIN_DELAY": "1m"}, drain: "3s", grace: 3608},
+		"Both":      {env: map[string]string{"DRAIN_DELAY": "0s", "DRAIN_TIMEOUT": "$(SECONDS)s"}, drain: "$(SECONDS)s", grace: 7205},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(func(fn *v1beta1.Function) {
+				fn.Spec.DrainSeconds = test.seconds
 				if timeout, err := time.ParseDuration(test.timeout); err == nil {
 					fn.Spec.Timeout = &metav1.Duration{Duration: timeout}
 				}
@@ -50,9 +54,8 @@ func TestGracePeriod(t *testing.T) {
 	}
 }
 
-// What envFrom might set is set by the operator, and what is kept elsewhere may be
-// as long as anything.
-func TestGracePeriodOfUnknown(t *testing.T) {
+// What envFrom might set is set by the operator.
+func TestGracePeriodWithEnvFrom(t *testing.T) {
 	fn := function(func(fn *v1beta1.Function) {
 		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{Prefix: "DRAIN_", ConfigMapRef: &v1beta1.ObjectRef{Name: "c"}}}
 	})
@@ -60,11 +63,6 @@ func TestGracePeriodOfUnknown(t *testing.T) {
 	delay, drain := variable(spec.Containers[0].Env, "DRAIN_DELAY"), variable(spec.Containers[0].Env, "DRAIN_TIMEOUT")
 	if grace := *spec.TerminationGracePeriodSeconds; delay != "5s" || drain != "1m0s" || grace != 70 {
 		t.Errorf("with envFrom the pod drains for %s and %s and has %d s", delay, drain, grace)
-	}
-	fn.Spec.Env = []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", ValueFrom: &v1beta1.EnvVarSource{ConfigMapKeyRef: &v1beta1.KeyRef{Name: "c", Key: "k"}}}}
-	spec = desired.Deployment(fn, configured, "", nil).Spec.Template.Spec
-	if grace := *spec.TerminationGracePeriodSeconds; grace != 3610 {
-		t.Errorf("with a time from a ConfigMap the pod has %d s, want an hour and what is added", grace)
 	}
 }
 

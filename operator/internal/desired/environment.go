@@ -3,30 +3,19 @@ package desired
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/settings"
 )
 
 type envVar = corev1ac.EnvVarApplyConfiguration
 
-// Reserved tells whether a variable of the function's environment is set by the
-// operator or the launcher, and not for the user to set.
-func Reserved(name string) bool {
-	switch name {
-	case "SERVER_PORT", "ADMIN_PORT", "SERVER_LISTENER", "ADMIN_LISTENER", "REQUEST_TIMEOUT", "REQUEST_CONCURRENCY":
-		return true
-	}
-	return strings.HasPrefix(name, "FUNCTION_")
-}
-
-// functionEnv is what the runtime reads, and after it what the user sets: the
-// values of later variables may contain earlier ones. All that Reserved names
-// and that has a meaning is there, because what is here goes before envFrom.
+// functionEnv returns the variables that the runtime reads, and after them those of the author,
+// whose values may contain earlier ones. Those that the schema of the API reserves are set even
+// to their defaults, because env overrides envFrom, but for SERVER_LISTENER and ADMIN_LISTENER:
+// the launcher removes them from its environment.
 func functionEnv(fn *v1beta1.Function, revision string) []*envVar {
 	all := []*envVar{
 		env("SERVER_PORT", portString(fn.Port())),
@@ -44,7 +33,8 @@ func functionEnv(fn *v1beta1.Function, revision string) []*envVar {
 	return all
 }
 
-func sets(fn *v1beta1.Function, name string) bool {
+// HasVariable tells whether the author of a Function sets a variable in env.
+func HasVariable(fn *v1beta1.Function, name string) bool {
 	return slices.ContainsFunc(fn.Spec.Env, func(v v1beta1.EnvVar) bool { return v.Name == name })
 }
 
@@ -62,7 +52,7 @@ func userEnv(v v1beta1.EnvVar) *envVar {
 		ref.Optional = from.SecretKeyRef.Optional
 		source.WithSecretKeyRef(ref)
 	case from.FieldRef != nil:
-		// The API server owns no default here: the selector is one value to it.
+		// The API server would add the default of APIVersion.
 		source.WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath(from.FieldRef.FieldPath))
 	}
 	return corev1ac.EnvVar().WithName(v.Name).WithValueFrom(source)
@@ -88,15 +78,10 @@ func functionEnvFrom(fn *v1beta1.Function) []*corev1ac.EnvFromSourceApplyConfigu
 	return all
 }
 
-// fetches tells whether the builder may have to fetch modules for a source.
-func fetches(source string) bool {
-	return slices.ContainsFunc(handler.Split(handler.Filename, []byte(source)), func(f handler.File) bool { return f.Name == "go.mod" })
-}
-
 // variable is one of the go command's.
 type variable struct{ name, value string }
 
-// moduleVariables tell the go command where modules come from.
+// moduleVariables returns the variables that tell the go command where modules come from.
 func moduleVariables(m settings.Modules) []variable {
 	return slices.DeleteFunc([]variable{
 		{"GOPROXY", m.GoProxy},
@@ -110,7 +95,7 @@ func moduleVariables(m settings.Modules) []variable {
 	}, func(v variable) bool { return v.value == "" })
 }
 
-// moduleEnv are moduleVariables, and what lets the builder in where modules are.
+// moduleEnv returns moduleVariables, and where the certificates and credentials for them are.
 func moduleEnv(m settings.Modules) []*envVar {
 	var all []*envVar
 	for _, v := range moduleVariables(m) {
@@ -125,8 +110,8 @@ func moduleEnv(m settings.Modules) []*envVar {
 	return all
 }
 
-// env leaves an empty value out: the API server does not keep it, and what it
-// does not keep would be written again and again.
+// env leaves an empty value out: the API server does not store it, so that it would be applied
+// again and again.
 func env(name, value string) *envVar {
 	v := corev1ac.EnvVar().WithName(name)
 	if value != "" {

@@ -44,9 +44,8 @@ func inPod(pod *corev1ac.PodSpecApplyConfiguration, function *corev1ac.Container
 		WithVolumes(volumes(fn, s)...)
 }
 
-// buildContainer compiles the source before the function starts. Nothing of the
-// function's environment reaches it, and what leads to modules only where the
-// source asks for some.
+// buildContainer returns the init container that compiles the source. It gets nothing of the
+// function's environment, and the settings for modules only if the source has a go.mod.
 func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.ContainerApplyConfiguration {
 	args := []string{"build", "--output-binary", program, "--report", terminationLog}
 	if timeout := buildTimeout(fn, s); timeout > 0 {
@@ -60,7 +59,7 @@ func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.Contain
 			mount(volumeProgram, programDir),
 			mount(volumeTmp, tmpDir),
 		)
-	if fetches(fn.Spec.Function) {
+	if Summary(fn).Modules {
 		c.WithEnv(moduleEnv(s.Build.Modules)...).WithVolumeMounts(moduleMounts(s.Build.Modules)...)
 	}
 	return c
@@ -69,19 +68,19 @@ func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.Contain
 func volumes(fn *v1beta1.Function, s settings.Settings) []*corev1ac.VolumeApplyConfiguration {
 	all := []*corev1ac.VolumeApplyConfiguration{
 		corev1ac.Volume().WithName(volumeSource).WithConfigMap(corev1ac.ConfigMapVolumeSource().
-			WithName(ConfigMapName(fn, Revision(fn.Spec.Function))).
+			WithName(ConfigMapName(fn, LatestRevision(fn))).
 			WithItems(corev1ac.KeyToPath().WithKey(handler.Filename).WithPath(handler.Filename))),
 		emptyDir(volumeProgram, "256Mi"),
 		emptyDir(volumeTmp, "512Mi"),
 	}
-	if fetches(fn.Spec.Function) {
+	if Summary(fn).Modules {
 		all = append(all, moduleVolumes(s.Build.Modules)...)
 	}
 	return all
 }
 
-// moduleVolumes hold what the builder needs to be let in where modules are. A
-// namespace may do without: then what is public can be fetched.
+// moduleVolumes hold certificates and credentials for modules. They are optional: a namespace
+// without them can fetch public modules.
 func moduleVolumes(m settings.Modules) []*corev1ac.VolumeApplyConfiguration {
 	var all []*corev1ac.VolumeApplyConfiguration
 	if m.CABundle.Name != "" {

@@ -7,16 +7,15 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// PodMetadataPrefix begins the names of those labels and annotations of a
-// Function that its pods get too.
+// PodMetadataPrefix is the prefix of the labels and annotations of a Function that its pods get
+// too.
 const PodMetadataPrefix = "pod.goless.io/"
 
-// podMetadata is what the pods of a function have of the Function's labels and
-// annotations. An allow-list of prefixes, because what reads annotations of pods
-// may give them power over the node.
+// podMetadata are the labels and annotations of a Function that its pods get. Only allowed
+// prefixes are passed on, because some annotations give pods power over the node.
 type podMetadata struct{ labels, annotations map[string]string }
 
-func passed(fn *v1beta1.Function, s settings.Settings) podMetadata {
+func podMetadataFrom(fn *v1beta1.Function, s settings.Settings) podMetadata {
 	prefixes := append([]string{PodMetadataPrefix}, s.PodMetadataPrefixes...)
 	return podMetadata{labels: withPrefix(fn.Labels, prefixes), annotations: withPrefix(fn.Annotations, prefixes)}
 }

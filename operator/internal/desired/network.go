@@ -7,40 +7,64 @@ import (
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
 )
 
-// These are the addresses at which clouds hand out credentials to who asks from a
-// machine: of most of them, of containers of AWS, of Tencent, Azure and Alibaba; of AWS,
-// its containers, and Google. All of 169.254.0.0/16 would take along the resolver that
-// many clusters have on each node.
-var (
-	metadata4 = []string{"169.254.169.254/32", "169.254.170.0/24", "169.254.0.23/32", "168.63.129.16/32", "100.100.100.200/32"}
-	metadata6 = []string{"fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128"}
-)
+// MetricsLabel is, with the value enabled, on the namespaces whose pods may read the
+// metrics of functions that have a NetworkPolicy.
+const MetricsLabel = "goless.io/metrics"
 
-// NetworkPolicy lets requests and scrapes in, by the ports that are for them, and
-// out whatever is not addressed to the machine below.
-func NetworkPolicy(fn *v1beta1.Function) *networkingv1ac.NetworkPolicyApplyConfiguration {
-	ingress := networkingv1ac.NetworkPolicyIngressRule()
-	for _, port := range []string{portHTTP, portMetrics} {
-		ingress.WithPorts(networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(intstr.FromString(port)))
+// NetworkPolicy opens what the function needs and nothing else: in come requests, and
+// scrapes from namespaces with MetricsLabel, and what the activator asks; out go questions to the DNS of the cluster,
+// the fetch of the binary from the build service, and what the settings allow.
+func NetworkPolicy(fn *v1beta1.Function, s settings.Settings) *networkingv1ac.NetworkPolicyApplyConfiguration {
+	scraping := networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{MetricsLabel: "enabled"}))
+	spec := networkingv1ac.NetworkPolicySpec().
+		WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))).
+		WithPolicyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress).
+		WithIngress(
+			networkingv1ac.NetworkPolicyIngressRule().WithPorts(tcp(intstr.FromString(portHTTP))),
+			networkingv1ac.NetworkPolicyIngressRule().WithPorts(tcp(intstr.FromString(portMetrics))).WithFrom(scraping),
+		).
+		WithEgress(toDNS(), toBuildService())
+	if fn.MaySleep() {
+		spec.Ingress[1].WithFrom(named("goless-activator")) // it asks since when there was no request
 	}
-	egress := networkingv1ac.NetworkPolicyEgressRule().WithTo(
-		block("0.0.0.0/0", metadata4...),
-		block("::/0", metadata6...),
-		// To some engines blocks of addresses are no pods, DNS included.
-		networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector()),
-	)
+	spec.Egress = append(spec.Egress, s.NetworkPolicyEgress...)
 	return networkingv1ac.NetworkPolicy(fn.Name, fn.Namespace).
 		WithLabels(labels(fn)).
 		WithOwnerReferences(owner(fn)).
-		WithSpec(networkingv1ac.NetworkPolicySpec().
-			WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))).
-			WithPolicyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress).
-			WithIngress(ingress).
-			WithEgress(egress))
+		WithSpec(spec)
 }
 
-func block(all string, except ...string) *networkingv1ac.NetworkPolicyPeerApplyConfiguration {
-	return networkingv1ac.NetworkPolicyPeer().WithIPBlock(networkingv1ac.IPBlock().WithCIDR(all).WithExcept(except...))
+// toDNS allows questions to pods of the cluster, and to the resolver that many clusters
+// have on each node. Policies see the port of the pod, which is 5353 in OpenShift.
+func toDNS() *networkingv1ac.NetworkPolicyEgressRuleApplyConfiguration {
+	rule := networkingv1ac.NetworkPolicyEgressRule().WithTo(
+		networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector()),
+		networkingv1ac.NetworkPolicyPeer().WithIPBlock(networkingv1ac.IPBlock().WithCIDR("169.254.20.10/32")),
+	)
+	for _, port := range []int32{53, 5353} {
+		rule.WithPorts(tcp(intstr.FromInt32(port)), tcp(intstr.FromInt32(port)).WithProtocol("UDP"))
+	}
+	return rule
+}
+
+// toBuildService allows what fetches a binary before the function starts.
+func toBuildService() *networkingv1ac.NetworkPolicyEgressRuleApplyConfiguration {
+	return networkingv1ac.NetworkPolicyEgressRule().
+		WithPorts(tcp(intstr.FromInt32(8443))).
+		WithTo(named("goless-build"))
+}
+
+// named selects the pods of a part of Goless. The name of its namespace is not looked at:
+// who may make pods with this label there may do so here.
+func named(part string) *networkingv1ac.NetworkPolicyPeerApplyConfiguration {
+	return networkingv1ac.NetworkPolicyPeer().
+		WithNamespaceSelector(metav1ac.LabelSelector()).
+		WithPodSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{"app.kubernetes.io/name": part}))
+}
+
+func tcp(port intstr.IntOrString) *networkingv1ac.NetworkPolicyPortApplyConfiguration {
+	return networkingv1ac.NetworkPolicyPort().WithProtocol("TCP").WithPort(port)
 }

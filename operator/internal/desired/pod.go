@@ -18,19 +18,17 @@ const (
 	portHTTP    = "http"
 	portMetrics = "metrics"
 
-	// nonroot is the user of all containers. The base images of ko have it in
-	// their /etc/passwd.
+	// nonroot is the user and group of all containers, unless the cluster assigns others.
+	// The base images of ko are made for it.
 	nonroot = 65532
 )
 
-// podSpec is what pods of both shapes have in common, and then what one of them
-// has.
+// podSpec returns the spec of pods that run binary, or that compile the source if it is nil.
 func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1ac.PodSpecApplyConfiguration {
 	security := corev1ac.PodSecurityContext().
 		WithRunAsNonRoot(true).
-		WithRunAsUser(nonroot).
-		WithRunAsGroup(nonroot).
 		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
+	assign(security, s)
 	if fn.Port() < 1024 {
 		// The safe sysctl that lets a process without capabilities bind the port.
 		security.WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))
@@ -41,31 +39,39 @@ func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(gracePeriodSeconds(fn)).
 		WithSecurityContext(security).
-		WithTopologySpreadConstraints(spread(fn)...)
+		WithTopologySpreadConstraints(spread(fn)...).
+		WithVolumes(fileVolumes(fn)...).
+		WithVolumes(scratchVolumes(fn)...).
+		WithVolumes(tokenVolumes(fn)...)
+	runAs(pod, fn)
+	classify(pod, fn, s.Class)
 	if binary != nil {
 		return pod.WithContainers(function.WithEnv(binary.env()...))
 	}
 	return inPod(pod, function, fn, s)
 }
 
-// functionContainer serves.
+// functionContainer returns the container that serves.
 func functionContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.ContainerApplyConfiguration {
 	return container(FunctionContainer, s.Images.Function, functionResources(fn, s)).
-		WithEnv(functionEnv(fn, Revision(fn.Spec.Function))...).
+		WithEnv(functionEnv(fn, LatestRevision(fn))...).
 		WithEnvFrom(functionEnvFrom(fn)...).
+		WithVolumeMounts(fileMounts(fn)...).
+		WithVolumeMounts(scratchMounts(fn)...).
+		WithVolumeMounts(tokenMounts(fn)...).
 		WithPorts(
 			containerPort(portHTTP, fn.Port()),
 			containerPort(portMetrics, v1beta1.AdminPort),
 		).
-		// No startup probe: it made every start 0.6 s slower, because the kubelet
-		// looks at readiness only after it. The delay is what a slow init has.
+		// There is no startup probe: it made every start 0.6 s slower, because the kubelet
+		// looks at readiness only after it. A slow start has the initial delay.
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(1).WithFailureThreshold(3)).
 		WithLivenessProbe(probe("/healthz").WithInitialDelaySeconds(60).WithPeriodSeconds(10).WithFailureThreshold(6)).
-		// A panic at start ends up on stderr, and from there in the status.
+		// So a panic, which is written to stderr, gets into the status.
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 }
 
-// container is what the restricted Pod Security Standard asks of all.
+// container returns a container as the restricted Pod Security Standard wants it.
 func container(name, image string, resources *corev1ac.ResourceRequirementsApplyConfiguration) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(name).
@@ -78,8 +84,8 @@ func container(name, image string, resources *corev1ac.ResourceRequirementsApply
 			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL")))
 }
 
-// probe asks the admin port, which answers for the process and not for the
-// user's handler: a busy handler is no reason to restart it.
+// probe asks the admin port, which answers for the process and not for the author's handler: a
+// busy handler is no reason for a restart.
 func probe(path string) *corev1ac.ProbeApplyConfiguration {
 	return corev1ac.Probe().
 		WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString(portMetrics))).

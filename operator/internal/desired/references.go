@@ -4,10 +4,12 @@ import (
 	"maps"
 	"slices"
 
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+
 	"goless.io/operator/api/v1beta1"
 )
 
-// A Reference is a part of a function's environment that is kept elsewhere.
+// A Reference is a part of a function's environment, or a file, that is kept elsewhere.
 type Reference struct {
 	// Name is that of a ConfigMap or, where Secret is set, of a Secret.
 	Name   string
@@ -15,10 +17,14 @@ type Reference struct {
 
 	// Key is one key of it; empty for all.
 	Key string
+
+	// File tells that it becomes a file, which may hold binary data.
+	File bool
 }
 
-// References are the parts of a function's environment that are kept elsewhere,
-// in the order of the spec.
+// References are the parts of a function's environment that are kept elsewhere, and the
+// ConfigMaps of its files, in the order of the spec. A Secret that becomes files is not among
+// them: the kubelet updates those where they are.
 func References(fn *v1beta1.Function) []Reference {
 	var all []Reference
 	for _, v := range fn.Spec.Env {
@@ -38,11 +44,22 @@ func References(fn *v1beta1.Function) []Reference {
 			all = append(all, Reference{Name: from.SecretRef.Name, Secret: true})
 		}
 	}
+	for _, file := range fn.Spec.Files {
+		if file.ConfigMap == nil {
+			continue
+		}
+		for _, key := range file.ConfigMap.Keys {
+			all = append(all, Reference{Name: file.ConfigMap.Name, Key: key, File: true})
+		}
+		if len(file.ConfigMap.Keys) == 0 {
+			all = append(all, Reference{Name: file.ConfigMap.Name, File: true})
+		}
+	}
 	return all
 }
 
-// ReferencedNames are the names of the ConfigMaps, or of the Secrets, that a
-// function's environment comes from, each once.
+// ReferencedNames are the names of the ConfigMaps, or of the Secrets, of References, each
+// once.
 func ReferencedNames(fn *v1beta1.Function, secrets bool) []string {
 	names := map[string]bool{}
 	for _, ref := range References(fn) {
@@ -51,4 +68,14 @@ func ReferencedNames(fn *v1beta1.Function, secrets bool) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(names))
+}
+
+// ValuesIn is the hash of what the environment and the files of a Deployment's pods came from,
+// and whether there is one.
+func ValuesIn(d *appsv1ac.DeploymentApplyConfiguration) (values string, known bool) {
+	if !hasTemplate(d) {
+		return "", false
+	}
+	values, known = d.Spec.Template.Annotations[ValuesAnnotation]
+	return values, known
 }

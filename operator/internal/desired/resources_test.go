@@ -24,9 +24,11 @@ func TestResources(t *testing.T) {
 		"HighRequest":   {asked: v1beta1.Resources{Requests: v1beta1.Amounts{Memory: quantity("1Gi")}}, want: "50m/0 1Gi/1Gi 16Mi/1Gi"},
 		"TooExact":      {asked: v1beta1.Resources{Requests: v1beta1.Amounts{CPU: quantity("0.0001")}}, want: "1m/0 32Mi/256Mi 16Mi/1Gi"},
 		"Configured":    {set: settings.Function{Resources: v1beta1.Resources{Limits: v1beta1.Amounts{Memory: quantity("512Mi")}}}, want: "50m/0 32Mi/512Mi 16Mi/1Gi"},
+		"TooMuch":       {asked: v1beta1.Resources{Requests: v1beta1.Amounts{CPU: quantity("9")}, Limits: v1beta1.Amounts{Memory: quantity("8Gi")}}, want: "4/0 32Mi/4Gi 16Mi/1Gi"},
+		"Lifted":        {asked: v1beta1.Resources{Limits: v1beta1.Amounts{Memory: quantity("8Gi")}}, set: settings.Function{MaxResources: v1beta1.Amounts{Memory: quantity("1P")}}, want: "50m/0 32Mi/8Gi 16Mi/1Gi"},
 		"Ceiling":       {set: settings.Function{MaxResources: v1beta1.Amounts{CPU: quantity("3")}}, want: "50m/3 32Mi/256Mi 16Mi/1Gi"},
 		"LowCeiling":    {set: settings.Function{MaxResources: v1beta1.Amounts{Memory: quantity("8Mi")}}, want: "50m/0 8Mi/8Mi 16Mi/1Gi"},
-		"BeyondCeiling": {asked: v1beta1.Resources{Requests: v1beta1.Amounts{Memory: quantity("1Gi")}}, set: settings.Function{MaxResources: v1beta1.Amounts{Memory: quantity("512Mi")}}, want: "50m/0 256Mi/256Mi 16Mi/1Gi"},
+		"BeyondCeiling": {asked: v1beta1.Resources{Requests: v1beta1.Amounts{Memory: quantity("1Gi")}}, set: settings.Function{MaxResources: v1beta1.Amounts{Memory: quantity("512Mi")}}, want: "50m/0 512Mi/512Mi 16Mi/1Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(func(fn *v1beta1.Function) { fn.Spec.Resources = &test.asked })

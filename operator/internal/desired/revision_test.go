@@ -3,12 +3,10 @@ package desired_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/settings"
 )
 
 // An operator with other images leaves the template of one before it alone, as
@@ -40,16 +38,10 @@ func TestKept(t *testing.T) {
 		"NoTemplate": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template = nil }},
 		"NoLabels":   {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template.Labels = nil }},
 		"NoMetadata": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.ObjectMetaApplyConfiguration = nil }},
-		"Unhashed":   {change: same, tamper: unhashed, kept: true},
 		"Stripped": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
-			delete(d.Labels, desired.WantedLabel)
+			delete(d.Labels, desired.SpecHashLabel)
 			delete(d.Spec.Template.Labels, desired.TemplateLabel)
 		}},
-		"UnhashedForeignImage": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
-			unhashed(d)
-			d.Spec.Template.Spec.Containers[0].Image = nil
-		}},
-		"UnhashedSource": {tamper: unhashed, change: func(fn *v1beta1.Function) { fn.Spec.Function += "\n" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(everyField)
@@ -57,7 +49,7 @@ func TestKept(t *testing.T) {
 			test.tamper(owned)
 			test.change(fn)
 			want := desired.Deployment(fn, next, "", nil)
-			got, kept := desired.Kept(want, owned, true)
+			got, kept := desired.KeepTemplateOfSameSpec(want, owned)
 			if kept != test.kept {
 				t.Fatalf("kept: %t", kept)
 			}
@@ -79,41 +71,5 @@ func isKept(t *testing.T, got *appsv1ac.DeploymentApplyConfiguration, fn *v1beta
 	}
 	if *got.Spec.Replicas != fn.WantedReplicas() {
 		t.Errorf("%d replicas", *got.Spec.Replicas)
-	}
-}
-
-// unhashed makes a Deployment what it was before there were hashes.
-func unhashed(d *appsv1ac.DeploymentApplyConfiguration) {
-	delete(d.Labels, desired.WantedLabel)
-	delete(d.Spec.Template.Labels, desired.TemplateLabel)
-	env := d.Spec.Template.Spec.Containers[0].Env
-	for i := range env {
-		if *env[i].Name == "REQUEST_TIMEOUT" {
-			env[i].WithName("GOMEMLIMIT").WithValue("230MiB")
-		}
-	}
-}
-
-// What has no hash is kept as long as nobody changes it, and not kept by who has
-// not looked at its Function before.
-func TestKeptUnhashed(t *testing.T) {
-	fn := function(everyField)
-	want := desired.Deployment(fn, settings.Settings{Images: settings.Images{Builder: "builder-2"}}, "", nil)
-	old := func() *appsv1ac.DeploymentApplyConfiguration {
-		d := desired.Deployment(fn, configured, "", nil)
-		unhashed(d)
-		return d
-	}
-	if _, kept := desired.Kept(want, old(), false); kept {
-		t.Error("a template that nobody knows is kept")
-	}
-	kept, _ := desired.Kept(want, old(), true)
-	again, _ := desired.Kept(want, kept, true)
-	if diff := cmp.Diff(kept, again); kept == nil || diff != "" {
-		t.Errorf("the second look differs:\n%s", diff)
-	}
-	kept.Spec.Template.Spec.Containers[0].WithImage("evil")
-	if _, kept := desired.Kept(want, kept, true); kept {
-		t.Error("a template that somebody has changed is kept")
 	}
 }

@@ -11,18 +11,23 @@ import (
 // Service gives the function its name in the cluster: port http answers
 // requests, port metrics is the admin port. The ports are targeted by name, so
 // that pods of two revisions with different ports are both reached while they
-// are exchanged.
+// are exchanged. An annotation tells the activator that the function may sleep.
 func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
-	return corev1ac.Service(fn.ServiceName(), fn.Namespace).
+	requests := servicePort(portHTTP, fn.Port())
+	if fn.Spec.AppProtocol != "" {
+		requests.WithAppProtocol(fn.Spec.AppProtocol)
+	}
+	service := corev1ac.Service(fn.ServiceName(), fn.Namespace).
 		WithLabels(labels(fn)).
 		WithOwnerReferences(owner(fn)).
 		WithSpec(corev1ac.ServiceSpec().
 			WithType(corev1.ServiceTypeClusterIP).
 			WithSelector(Selector(fn.Name)).
-			WithPorts(
-				servicePort(portHTTP, fn.Port()),
-				servicePort(portMetrics, v1beta1.AdminPort),
-			))
+			WithPorts(requests, servicePort(portMetrics, v1beta1.AdminPort)))
+	if fn.MaySleep() {
+		service.WithAnnotations(map[string]string{v1beta1.SleepAfterAnnotation: fn.SleepAfter().String()})
+	}
+	return service
 }
 
 func servicePort(name string, port int32) *corev1ac.ServicePortApplyConfiguration {

@@ -10,11 +10,11 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// StrategyLabel holds, on pods and ReplicaSets, where their source is compiled.
+// StrategyLabel holds, on pods and ReplicaSets, the strategy by which they are built.
 const StrategyLabel = "goless.io/strategy"
 
-// Variables that tell the launcher where its binary is. It takes them out of the
-// function's environment.
+// Variables that tell the launcher where its binary is. The launcher removes them from the
+// environment of the function.
 const (
 	serviceName    = "FUNCTION_BUILD_SERVICE"
 	binaryName     = "FUNCTION_BINARY"
@@ -27,17 +27,18 @@ type Binary struct {
 	// Service is the URL of the build service.
 	Service string
 
-	// Key identifies the binary, by all that decides about its content.
+	// Key identifies the binary by a hash of everything that its content depends on.
 	Key string
 
-	// Capability lets who has it fetch this binary, and no other.
+	// Capability is the secret that allows to fetch this binary, and no other.
 	Capability string
 
-	// PublicKey is that of the service and of its signatures.
+	// PublicKey verifies the service and its signatures.
 	PublicKey string
 }
 
-// env goes after that of the user, none of whose values can contain it so.
+// env returns the variables that name the binary. They are placed after user variables
+// so that those cannot expand $(FUNCTION_BINARY_CAPABILITY).
 func (b *Binary) env() []*envVar {
 	return []*envVar{
 		env(serviceName, b.Service), env(binaryName, b.Key), env(capabilityName, b.Capability), env(publicKeyName, b.PublicKey),
@@ -46,8 +47,8 @@ func (b *Binary) env() []*envVar {
 
 // BinaryOf is the binary that the pods of a Deployment run, as far as the operator
 // has written it; nil when it is of another source, or there is none.
-func BinaryOf(owned *appsv1ac.DeploymentApplyConfiguration, source string) *Binary {
-	if !hasTemplate(owned) || owned.Spec.Template.Annotations[sourceAnnotation] != sourceHash(source) {
+func BinaryOf(owned *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *Binary {
+	if !hasTemplate(owned) || owned.Spec.Template.Annotations[sourceAnnotation] != Summary(fn).SHA256 {
 		return nil
 	}
 	return binaryIn(owned.Spec.Template)
@@ -61,9 +62,9 @@ func BinaryIn(d *appsv1ac.DeploymentApplyConfiguration) *Binary {
 	return binaryIn(d.Spec.Template)
 }
 
-// Bound is a Deployment whose pods run another binary than they do, of the same
-// source, and all else as before.
-func Bound(d *appsv1ac.DeploymentApplyConfiguration, binary *Binary) *appsv1ac.DeploymentApplyConfiguration {
+// WithBinary returns a Deployment whose pods run another binary of the same source, and are
+// otherwise as before.
+func WithBinary(d *appsv1ac.DeploymentApplyConfiguration, binary *Binary) *appsv1ac.DeploymentApplyConfiguration {
 	bound, spec, template, meta, pod := *d, *d.Spec, *d.Spec.Template, *d.Spec.Template.ObjectMetaApplyConfiguration, *d.Spec.Template.Spec
 	function := pod.Containers[0]
 	function.Env = slices.DeleteFunc(slices.Clone(function.Env), func(v envVar) bool { return slices.Contains(binaryNames, *v.Name) })

@@ -19,16 +19,16 @@ func TestStrategy(t *testing.T) {
 		everyField(fn)
 		shared(fn)
 	}
-	byDefault := settings.Settings{Build: settings.Build{Strategy: v1beta1.BuildShared}}
+	byDefault := settings.Settings{Build: settings.Build{Strategy: v1beta1.BuildInPod}}
 	for name, test := range map[string]struct {
 		change   func(*v1beta1.Function)
 		settings settings.Settings
 		want     v1beta1.BuildStrategy
 	}{
-		"Default":          {func(*v1beta1.Function) {}, settings.Settings{}, v1beta1.BuildInPod},
-		"OfCluster":        {func(*v1beta1.Function) {}, byDefault, v1beta1.BuildShared},
-		"OfFunction":       {shared, settings.Settings{}, v1beta1.BuildShared},
-		"Against":          {func(fn *v1beta1.Function) { fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildInPod} }, byDefault, v1beta1.BuildInPod},
+		"Default":          {func(*v1beta1.Function) {}, settings.Settings{}, v1beta1.BuildShared},
+		"OfCluster":        {func(*v1beta1.Function) {}, byDefault, v1beta1.BuildInPod},
+		"OfFunction":       {func(fn *v1beta1.Function) { fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildInPod} }, settings.Settings{}, v1beta1.BuildInPod},
+		"Against":          {shared, byDefault, v1beta1.BuildShared},
 		"Modules":          {modules, settings.Settings{}, v1beta1.BuildShared},
 		"WithCredentials":  {modules, configured, v1beta1.BuildInPod},
 		"OthersOfThatKind": {shared, configured, v1beta1.BuildShared},
@@ -66,13 +66,13 @@ func TestOrder(t *testing.T) {
 func TestBinaryOf(t *testing.T) {
 	fn := function(everyField)
 	whole := func() *appsv1ac.DeploymentApplyConfiguration { return desired.Deployment(fn, configured, "", binary) }
-	if diff := cmp.Diff(binary, desired.BinaryOf(whole(), fn.Spec.Function)); diff != "" {
+	if diff := cmp.Diff(binary, desired.BinaryOf(whole(), fn)); diff != "" {
 		t.Error(diff)
 	}
-	if got := desired.BinaryOf(whole(), fn.Spec.Function+"\n"); got != nil {
+	if got := desired.BinaryOf(whole(), function(func(fn *v1beta1.Function) { fn.Spec.Function += "\n" })); got != nil {
 		t.Errorf("another source has the binary %v", got)
 	}
-	if got := desired.BinaryOf(desired.Deployment(fn, configured, "", nil), fn.Spec.Function); got != nil {
+	if got := desired.BinaryOf(desired.Deployment(fn, configured, "", nil), fn); got != nil {
 		t.Errorf("a pod that compiles has the binary %v", got)
 	}
 	foreign := whole()
@@ -83,7 +83,7 @@ func TestBinaryOf(t *testing.T) {
 		}
 	}
 	for _, owned := range []*appsv1ac.DeploymentApplyConfiguration{nil, {}, foreign} {
-		if got := desired.BinaryOf(owned, fn.Spec.Function); got != nil {
+		if got := desired.BinaryOf(owned, fn); got != nil {
 			t.Errorf("%v has the binary %v", owned, got)
 		}
 	}
@@ -96,21 +96,21 @@ func TestHeld(t *testing.T) {
 	owned := desired.Deployment(fn, configured, "", nil)
 	fn.Spec.Function, fn.Spec.Replicas = "package next\n", new(int32(7))
 	want := desired.Deployment(fn, configured, "", binary)
-	held, ok := desired.Held(want, owned)
+	held, ok := desired.KeepTemplate(want, owned)
 	if !ok || *held.Spec.Replicas != 7 {
 		t.Fatalf("held: %t, %v", ok, held)
 	}
 	if diff := cmp.Diff(owned.Spec.Template, held.Spec.Template); diff != "" {
 		t.Errorf("the template has changed:\n%s", diff)
 	}
-	if _, kept := desired.Kept(want, held, true); kept {
+	if _, kept := desired.KeepTemplateOfSameSpec(want, held); kept {
 		t.Error("what is held passes for what is wanted")
 	}
 	held.Spec.Template.Spec.Containers[0].WithImage("evil")
-	if _, ok := desired.Held(want, held); ok {
+	if _, ok := desired.KeepTemplate(want, held); ok {
 		t.Error("a template that somebody has changed is held")
 	}
-	if _, ok := desired.Held(want, nil); ok {
+	if _, ok := desired.KeepTemplate(want, nil); ok {
 		t.Error("nothing is held")
 	}
 }

@@ -19,17 +19,14 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/build/buildtest"
 	"goless.io/operator/internal/function"
-	"goless.io/operator/internal/lease"
 	"goless.io/operator/internal/metrics"
-	"goless.io/operator/internal/planetest"
-	"goless.io/operator/internal/rights"
 	"goless.io/operator/internal/settings"
 )
 
@@ -37,8 +34,9 @@ import (
 // controller but ours runs there: the tests play the Deployment controller and
 // the kubelet where a case needs what they would write.
 var (
-	server  *rest.Config
-	cluster client.Client
+	environment *envtest.Environment
+	server      *rest.Config
+	cluster     client.Client
 
 	// stopOperator ends the operator that looks after all namespaces.
 	stopOperator func()
@@ -46,7 +44,8 @@ var (
 	writes = &writeLog{}
 )
 
-// configured has ceilings that no test reaches by accident.
+// configured has ceilings that no test reaches by accident, and compiles in pods where a test
+// does not say otherwise.
 var configured = settings.Settings{
 	Images:         settings.Images{Builder: "example/builder:1", Function: "example/launch:1"},
 	ReferencePause: metav1.Duration{Duration: 300 * time.Millisecond},
@@ -54,18 +53,22 @@ var configured = settings.Settings{
 		MaxReplicas:  50,
 		MaxResources: v1beta1.Amounts{Memory: new(resource.MustParse("8Gi"))},
 	},
+	Build: settings.Build{Strategy: v1beta1.BuildInPod},
 }
 
-func TestMain(m *testing.M) { planetest.Main(m, run) }
+func TestMain(m *testing.M) { apiservertest.Main(m, run) }
 
-func run(m *testing.M, environment *envtest.Environment) int {
-	server = environment.Config
+func run(m *testing.M, started *envtest.Environment) int {
+	environment, server = started, started.Config
 	options, err := function.ManagerOptions(configured)
 	if err == nil {
 		cluster, err = client.New(server, client.Options{Scheme: options.Scheme})
 	}
 	if err == nil {
 		err = install(context.Background(), "00-namespace.yaml", "20-rbac.yaml", "25-config.yaml", "30-operator.yaml", "40-fence.yaml")
+	}
+	if err == nil {
+		err = apiservertest.OpenAccount(context.Background(), cluster)
 	}
 	service = buildtest.New(serviceKeys)
 	defer service.Close()
@@ -115,14 +118,8 @@ func installIn(ctx context.Context, namespace string, files ...string) error {
 	return nil
 }
 
-// elected lets an operator only work while it holds the lease.
-func elected(o *manager.Options) {
-	o.LeaderElection, o.LeaderElectionReleaseOnCancel = true, true
-	o.LeaderElectionNamespace, o.LeaderElectionID = "goless-system", "goless-operator"
-}
-
 // startOperator runs an operator whose writes go to a log, until stop is called.
-func startOperator(s settings.Settings, log *writeLog, with ...func(*manager.Options)) (stop func(), err error) {
+func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	options, err := function.ManagerOptions(s)
 	if err != nil {
@@ -130,18 +127,9 @@ func startOperator(s settings.Settings, log *writeLog, with ...func(*manager.Opt
 	}
 	options.Metrics = metricsserver.Options{BindAddress: "0"}
 	options.Controller.SkipNameValidation = new(true) // there may be several in this process
-	for _, set := range with {
-		set(&options)
-	}
 	watched := rest.CopyConfig(server)
 	watched.Wrap(log.wrap)
 	watched.Impersonate.UserName = operatorAccount
-	direct, err := client.New(watched, client.Options{Scheme: options.Scheme})
-	if err != nil {
-		return cancel, err
-	}
-	missing := rights.New()
-	watched.Wrap(missing.Wrap)
 	mgr, err := ctrl.NewManager(watched, options)
 	if err != nil {
 		return cancel, err
@@ -156,17 +144,13 @@ func startOperator(s settings.Settings, log *writeLog, with ...func(*manager.Opt
 		Events:   mgr.GetEventRecorder("goless-operator"),
 		Settings: s,
 		Metrics:  counted,
-		Rights:   missing,
 
+		Namespace:    "goless-system",
 		BuildService: service.URL,
 	}
 	if err := reconciler.Register(mgr); err != nil {
 		return cancel, err
 	}
-	var watcher lease.Watcher
-	go reconciler.TellBlindness(ctx, direct, func(ctx context.Context) (bool, error) {
-		return watcher.Held(ctx, direct, client.ObjectKey{Namespace: "goless-system", Name: "goless-operator"})
-	})
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -180,17 +164,17 @@ func startOperator(s settings.Settings, log *writeLog, with ...func(*manager.Opt
 
 // exchangeOperator puts an operator with other settings in the place of the one
 // that runs, until the end of the test.
-func exchangeOperator(t *testing.T, s settings.Settings, log *writeLog, with ...func(*manager.Options)) {
+func exchangeOperator(t *testing.T, s settings.Settings, log *writeLog) {
 	t.Helper()
-	run := func(s settings.Settings, log *writeLog, with ...func(*manager.Options)) {
+	run := func(s settings.Settings, log *writeLog) {
 		stopOperator()
-		stop, err := startOperator(s, log, with...)
+		stop, err := startOperator(s, log)
 		if err != nil {
 			t.Fatal(err)
 		}
 		stopOperator = stop
 	}
-	run(s, log, with...)
+	run(s, log)
 	t.Cleanup(func() { run(configured, writes) })
 }
 

@@ -1,138 +1,176 @@
-// Package function makes the cluster follow a Function: it says in which order
-// things happen and when they are tried again. What the objects look like is
-// decided in package desired, what is true of them in package status.
+// Package function reconciles Functions in four steps: observe takes a Snapshot of the
+// cluster, plan decides what to do, apply does it, and status says what is true after that.
+// This package connects them, registers the watches that trigger them, and writes the status.
 package function
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"runtime"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apply"
 	"goless.io/operator/internal/build"
-	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/metrics"
-	"goless.io/operator/internal/rights"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/plan"
+	"goless.io/operator/internal/references"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/status"
 )
-
-// FieldOwner is the field manager of everything that the operator writes.
-const FieldOwner = "goless-operator"
 
 const (
-	// conflictRetry is how soon a name that belongs to somebody else is tried
-	// again. What is not ours is not watched.
-	conflictRetry = 5 * time.Second
+	// minRecheck and maxRecheck bound the pause before something is tried again that only
+	// somebody else can mend.
+	minRecheck = time.Second
+	maxRecheck = time.Minute
 
-	// firstLook is how soon new objects are looked at.
-	firstLook = 10 * time.Millisecond
+	// minConflictPause and maxConflictPause bound the pause after a conflict, in which the
+	// cache catches up. It doubles with each one.
+	minConflictPause = 50 * time.Millisecond
+	maxConflictPause = 5 * time.Second
 
-	// staleRetry is how soon a write is tried again that met a newer object.
-	staleRetry = 50 * time.Millisecond
+	// quietConflicts is how many conflicts follow one another before the status says so.
+	quietConflicts = 5
 )
 
-// Reconciler makes the cluster follow Functions.
+// Reconciler reconciles Functions.
 type Reconciler struct {
 	// Client reads from the manager's cache, and finds its own writes there.
 	Client client.Client
 
-	// Live reads from the API server what the cache leaves out: objects that do
-	// not carry our label.
+	// Live reads from the API server what the cache does not have: sources, and objects
+	// without our label.
 	Live client.Reader
 
-	// Events tells people what happened.
+	// Events records the events of Functions.
 	Events events.EventRecorder
 
-	// Settings are what the administrator has decided, the images included.
+	// Settings are those of the cluster, with the images.
 	Settings settings.Settings
 
-	// Metrics count what happened.
+	// Metrics are the operator's own.
 	Metrics *metrics.Metrics
 
-	// Rights know what the operator may not see.
-	Rights *rights.Rights
+	// Namespace is that of the operator and of the build service.
+	Namespace string
 
 	// BuildService is the URL of the build service; build.URL when empty.
 	BuildService string
 
-	references *references
-	builds     *build.Orders
-	looks      atomic.Bool // at Functions
+	observer *observe.Observer
+	applier  *apply.Applier
+	orders   *build.Orders
+	sources  *observe.Sources
+
+	references *references.References
+
+	// conflicts counts those that have followed one another, of each Function.
+	conflicts workqueue.TypedRateLimiter[client.ObjectKey]
+
+	told history
 }
 
-// Reconcile checks the Function, makes its objects follow it, looks at what came
-// of it, and reports that in the Function's status.
+// cleanupPause is after how long a Function is looked at whose status names another revision.
+const cleanupPause = 10 * time.Millisecond
+
+// Reconcile observes the cluster, plans what to do about the Function, applies the plan, and
+// writes into the status what is true after that.
 func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (reconcile.Result, error) {
 	if !fn.DeletionTimestamp.IsZero() {
-		r.builds.Forget(client.ObjectKeyFromObject(fn))
-		return reconcile.Result{}, nil // owner references take everything along
+		r.orders.Forget(client.ObjectKeyFromObject(fn))
+		return reconcile.Result{}, nil // the garbage collector deletes what it owns
 	}
 
 	r.Metrics.Changed(fn, time.Now())
-	first, err := r.first(ctx, fn)
-	if err != nil {
-		return retry(err)
-	}
-	converging, cancel := context.WithTimeout(ctx, convergeTimeout)
+	applying, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
-	seen, convergeErr := r.converge(converging, fn, r.check(fn))
-	if apierrors.IsConflict(convergeErr) {
-		return retry(convergeErr)
+	snapshot, err := r.observer.Look(applying, fn)
+	if err != nil {
+		return r.retry(fn, err)
 	}
-	if first && convergeErr == nil && seen.Problem == nil && len(seen.Diagnostics) == 0 {
-		// Others come first: they may have nothing yet, and here is nothing to tell.
-		return reconcile.Result{RequeueAfter: firstLook, Priority: new(handler.LowPriority)}, nil
+	planned := plan.Of(fn, snapshot)
+	outcome := r.applier.Apply(applying, fn, snapshot, planned)
+	if apierrors.IsConflict(outcome.Err) && r.conflicts.NumRequeues(client.ObjectKeyFromObject(fn)) < quietConflicts {
+		return r.retry(fn, outcome.Err)
 	}
-	if err := r.observe(ctx, fn, &seen); err != nil {
-		return retry(errors.Join(convergeErr, err))
+	r.announceRollout(fn, snapshot, planned, outcome)
+	seen, former := seenAfter(snapshot, planned, outcome), fn.Status.LatestRevision
+	if err := errors.Join(outcome.Err, r.report(ctx, fn, seen)); err != nil {
+		return r.retry(fn, err)
 	}
-	writeErr := errors.Join(convergeErr, r.settleOrders(ctx, fn, seen), r.prune(ctx, fn, seen))
-	if apierrors.IsConflict(writeErr) {
-		return retry(writeErr)
+	r.conflicts.Forget(client.ObjectKeyFromObject(fn))
+	if former != "" && fn.Status.LatestRevision != former {
+		// The source of the former revision was needed as long as the status named it. If its
+		// pods were gone by then, nothing else would have the Function looked at again.
+		return reconcile.Result{RequeueAfter: cleanupPause}, nil
 	}
-	if writeErr != nil {
-		seen.Failure = failure(writeErr)
-	}
-	if seen.Failure == "" {
-		seen.Failure = r.blindness(fn.Namespace)
-	}
-	if err := errors.Join(writeErr, r.report(ctx, fn, seen)); err != nil {
-		return retry(err)
-	}
-	if seen.Problem != nil {
-		return reconcile.Result{RequeueAfter: conflictRetry}, nil
-	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: soonest(planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))}, nil
 }
 
-// checks bounds how many sources are parsed at the same time. More than there are
-// processors would take memory and no less time.
-var checks = make(chan struct{}, runtime.GOMAXPROCS(0))
-
-func (r *Reconciler) check(fn *v1beta1.Function) check.Verdict {
-	checks <- struct{}{}
-	defer func() { <-checks }()
-	return check.Function(fn, r.Settings)
+// seenAfter collects what the status is made of.
+func seenAfter(snapshot *observe.Snapshot, planned *plan.Plan, outcome apply.Outcome) status.Seen {
+	s := status.Seen{
+		Time: snapshot.Time, Diagnostics: planned.Diagnostics, Omitted: planned.Omitted,
+		Problem: cmp.Or(planned.Problem, outcome.Problem, planned.OverCeilings), Refused: planned.Refused, Unchecked: snapshot.CheckErr != nil, Degraded: outcome.Degraded,
+		Template: desired.TemplateIn(planned.Deployment), BuildService: planned.BuildService,
+		Deployment: outcome.Deployment, Service: outcome.Service,
+		ReplicaSets: snapshot.ReplicaSets, Pods: snapshot.Pods,
+	}
+	if outcome.Err != nil {
+		s.Failure = outcome.Err.Error()
+	}
+	return s
 }
 
-// retry keeps out of the log what is no error: a conflict, because somebody else
-// was faster and the next look at the cache shows what they wrote, and the end
-// of the namespace, which takes the Function along.
-func retry(err error) (reconcile.Result, error) {
+// soonest is the shortest of several times, but for those that are 0, which stands for never.
+func soonest(times ...time.Duration) (least time.Duration) {
+	for _, t := range times {
+		if t > 0 && (least == 0 || t < least) {
+			least = t
+		}
+	}
+	return least
+}
+
+// recheck is the time after which a Function is reconciled although nothing has changed that
+// is watched, because somebody else may have mended what is wrong; 0 for never. The time is
+// about as long as the error has lasted. An invalid spec needs no recheck: it is mended by a
+// change of the Function, which is watched. Who may run as its ServiceAccount is not watched.
+func recheck(fn *v1beta1.Function, seen status.Seen, now time.Time) time.Duration {
+	waits := len(seen.Degraded) > 0 || seen.Problem != nil && seen.Problem.Reason != v1beta1.ReasonInvalidSpec || fn.Spec.ServiceAccountName != ""
+	if !waits {
+		return 0
+	}
+	lasted := maxRecheck
+	for _, kind := range []string{v1beta1.ConditionStalled, v1beta1.ConditionDegraded} {
+		if c := meta.FindStatusCondition(fn.Status.Conditions, kind); c != nil {
+			lasted = min(lasted, now.Sub(c.LastTransitionTime.Time))
+		}
+	}
+	return max(lasted, minRecheck)
+}
+
+// retry returns the result for an error. Two are expected and not logged: a conflict, because
+// somebody else has written the object first, and that the namespace is being deleted, with
+// the Function.
+func (r *Reconciler) retry(fn *v1beta1.Function, err error) (reconcile.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
-		return reconcile.Result{RequeueAfter: staleRetry}, nil
+		return reconcile.Result{RequeueAfter: r.conflicts.When(client.ObjectKeyFromObject(fn))}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{Priority: new(handler.LowPriority)}, err // what fails lets the others go first
+	return reconcile.Result{Priority: new(handler.LowPriority)}, err // after the Functions that do not fail
 }

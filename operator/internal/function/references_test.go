@@ -1,6 +1,7 @@
 package function_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,6 +42,39 @@ func TestReferencedConfigMaps(t *testing.T) {
 	values(t, fn, seen)
 }
 
+// What a function gets of a ConfigMap as files rolls it out when it changes, binary data
+// too. Keys that it does not get do not, and neither do Secrets.
+func TestReferencedFiles(t *testing.T) {
+	fn := create(t, "files", func(fn *v1beta1.Function) {
+		fn.Spec.Files = []v1beta1.File{
+			{Name: "all", ConfigMap: &v1beta1.FileSource{Name: "all", Optional: new(true)}},
+			{Name: "one", ConfigMap: &v1beta1.FileSource{Name: "one", Keys: []string{"level"}}},
+			{Name: "tls", Secret: &v1beta1.FileSource{Name: "s"}},
+		}
+	})
+	seen := values(t, fn, "")
+	one := configMap(t, fn, "one", map[string]string{"level": "info", "other": "x"})
+	seen = values(t, fn, seen)
+	all := configMap(t, fn, "all", map[string]string{"A": "1"})
+	seen = values(t, fn, seen)
+	all.BinaryData = map[string][]byte{"b": {0xff}}
+	overwrite(t, all)
+	seen = values(t, fn, seen)
+
+	// A change of both brings one rollout, by the last of these.
+	one.Data["other"] = "y"
+	overwrite(t, one)
+	if err := cluster.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: fn.Namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	all.BinaryData["b"] = []byte{0xfe}
+	overwrite(t, all)
+	seen = values(t, fn, seen)
+	one.Data["level"] = "debug"
+	overwrite(t, one)
+	values(t, fn, seen)
+}
+
 // A ConfigMap that flaps rolls a function out now and then, and what it has in the
 // end gets there.
 func TestFlappingConfigMap(t *testing.T) {
@@ -69,31 +104,12 @@ func TestFlappingConfigMap(t *testing.T) {
 	t.Logf("42 changes made %d generations of the Deployment in %s", deployment.Generation, time.Since(began))
 }
 
-// Labels and keys that are not referred to leave the hash as it is.
-func TestUnreferencedValuesChangeNothing(t *testing.T) {
-	fn := create(t, "refers", func(fn *v1beta1.Function) {
-		fn.Spec.Env = []v1beta1.EnvVar{{Name: "LEVEL", ValueFrom: &v1beta1.EnvVarSource{ConfigMapKeyRef: &v1beta1.KeyRef{Name: "one", Key: "level"}}}}
-	})
-	before := values(t, fn, "")
-	one := configMap(t, fn, "one", map[string]string{"level": "info"})
-	before = values(t, fn, before)
-	looks := reconciles(t)
-	one.Data["other"], one.Labels = "y", map[string]string{"new": "label"}
-	overwrite(t, one)
-	eventually(t, "the operator looks again", func() bool { return reconciles(t) > looks })
-	// What it does after that look would show when it has looked once more.
-	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
-	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 2 })
-	if got := deployment.Spec.Template.Annotations[desired.ValuesAnnotation]; got != before {
-		t.Errorf("the hash went from %s to %s", before, got)
-	}
-}
-
 // By default the operator asks for no Secret at all; with the right to, it rolls
 // out what they change.
 func TestReferencedSecrets(t *testing.T) {
 	fn := create(t, "secretive", func(fn *v1beta1.Function) {
-		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{SecretRef: &v1beta1.ObjectRef{Name: "s"}}}
+		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{SecretRef: &v1beta1.ObjectRef{Name: "all", Optional: new(true)}}}
+		fn.Spec.Env = []v1beta1.EnvVar{{Name: "A", ValueFrom: &v1beta1.EnvVarSource{SecretKeyRef: &v1beta1.KeyRef{Name: "s", Key: "a"}}}}
 	})
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
 	if got := deployment.Spec.Template.Annotations[desired.ValuesAnnotation]; got != "" {
@@ -108,18 +124,53 @@ func TestReferencedSecrets(t *testing.T) {
 	if err := install(t.Context(), "optional/secrets.yaml"); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // other tests have none of these rights
+		cluster.Delete(context.Background(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "goless-operator-secrets"}}) //nolint:errcheck // what is left shows in the tests of rights
+	})
 	settings := configured
 	settings.WatchSecrets = true
 	settings.Namespaces = []string{fn.Namespace}
-	exchangeOperator(t, settings, &writeLog{})
+	log := &writeLog{}
+	exchangeOperator(t, settings, log)
 	seen := values(t, fn, "")
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: fn.Namespace}, StringData: map[string]string{"a": "b"}}
 	if err := cluster.Create(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
 	seen = values(t, fn, seen)
+	all := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: fn.Namespace}, Data: map[string][]byte{"binary": {0xff}}}
+	if err := cluster.Create(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	seen = values(t, fn, seen)
+
+	// A label, and a key that nobody refers to, are read and roll nothing out.
+	deployment = await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	read := func() (n int) {
+		for _, request := range log.reads() {
+			if strings.HasSuffix(request, "/secrets/s") {
+				n++
+			}
+		}
+		return n
+	}
+	reads := read()
+	secret.Labels, secret.StringData = map[string]string{"rotated": "no"}, map[string]string{"other": "c"}
+	overwrite(t, secret)
+	eventually(t, "the operator reads the Secret again", func() bool { return read() > reads })
+	looks := reconciles(t)
+	metav1.SetMetaDataAnnotation(&deployment.ObjectMeta, "somebody", "looks")
+	overwrite(t, deployment)
+	eventually(t, "the operator looks at all again", func() bool { return reconciles(t) > looks })
+	if got := values(t, fn, ""); got != seen {
+		t.Error("a label of a Secret has rolled out")
+	}
+
 	secret.StringData = map[string]string{"a": "c"}
 	overwrite(t, secret)
+	seen = values(t, fn, seen)
+	all.Data["binary"] = []byte{0xfe}
+	overwrite(t, all)
 	values(t, fn, seen)
 }
 

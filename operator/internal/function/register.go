@@ -1,24 +1,24 @@
 package function
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -28,70 +28,109 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/account"
+	"goless.io/operator/internal/apply"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/class"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/references"
 	"goless.io/operator/internal/settings"
 )
 
 const (
-	// reconcileTimeout frees a worker whose request, or whose wait for the
-	// cache, hangs.
-	reconcileTimeout = 30 * time.Second
+	// workers is how many Functions are reconciled at the same time. They wait for the API
+	// server most of the time.
+	workers = 16
 
-	// convergeTimeout leaves some of that to tell what has hung.
-	convergeTimeout = reconcileTimeout * 2 / 3
+	// reconcileTimeout frees a worker whose request, or whose wait for the cache, hangs.
+	reconcileTimeout = 15 * time.Second
 
-	// maxBackoff keeps the end of an outage from being noticed a quarter of an
-	// hour late, as the default of 1000 s would.
+	// applyTimeout leaves some of that to write into the status what has hung. It is longer
+	// than the 10 s that an admission webhook has by default: one that never answers, and is
+	// ignored after that time, delays a Function and does not stop it.
+	applyTimeout = 12 * time.Second
+
+	// maxBackoff bounds how late the end of an outage is noticed. The default is 1000 s.
 	maxBackoff = 30 * time.Second
 )
 
-// Register makes the manager run r: for changes of a Function, of its objects,
-// of what it refers to, and of the ReplicaSets and pods that the Deployment
-// makes. Pods are watched
-// because a Deployment does not show that an init container failed before ten
-// minutes are over.
+// Register makes the manager run r when a Function changes, its objects, what it refers to,
+// or the ReplicaSets and pods of its Deployment. Pods are watched because a Deployment does
+// not show before ten minutes that an init container has failed.
 func (r *Reconciler) Register(mgr manager.Manager) error {
-	ours := unhurried{handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1beta1.Function{}, handler.OnlyControllerOwner())}
 	b := builder.ControllerManagedBy(mgr).
 		Named("function").
 		For(&v1beta1.Function{}, builder.WithPredicates(predicate.Or(
-			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}, r.outdated()))).
-		Watches(&corev1.ConfigMap{}, ours).
-		Watches(&appsv1.Deployment{}, ours).
-		Watches(&corev1.Service{}, ours).
+			predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&appsv1.Deployment{}).
+		Owns(&corev1.Service{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Owns(&networkingv1.NetworkPolicy{}).
-		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(labelled)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(labelled)).
+		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(autoscalerChanged)).
+		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(functionOfLabel)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(functionOfLabel)).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			NewQueue:                newFair,
 			ReconciliationTimeout:   reconcileTimeout,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, maxBackoff),
 		})
-	if err := indexByFunction(mgr.GetFieldIndexer()); err != nil {
+	if r.Settings.NetworkPolicy {
+		b.Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf))
+	}
+	if err := observe.Index(mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("indexing what belongs to Functions: %w", err)
 	}
-	references, err := watchReferences(mgr, r.Settings, b)
-	if err != nil {
+	var err error
+	if r.references, err = references.Watch(mgr, r.Settings, b); err != nil {
 		return fmt.Errorf("watching what Functions refer to: %w", err)
 	}
-	r.references = references
-	if r.builds, err = watchBuilds(mgr, r.BuildService, b); err != nil {
-		return fmt.Errorf("watching what the build service answers: %w", err)
+	r.orders = build.New(&build.Service{
+		URL: cmp.Or(r.BuildService, build.URL(r.Namespace)), Namespace: r.Namespace, Live: mgr.GetAPIReader(), Client: mgr.GetClient(),
+	})
+	b.WatchesRawSource(r.orders.Changed())
+	if err := mgr.Add(r.orders); err != nil {
+		return err
 	}
-	b.WatchesRawSource(r.sight())
-	return b.Complete(reconcile.Func(r.look))
+	r.conflicts = workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](minConflictPause, maxConflictPause)
+	classes, err := class.New(mgr, r.Settings)
+	if err == nil {
+		err = classes.Register(mgr, b)
+	}
+	if err != nil {
+		return fmt.Errorf("watching FunctionClasses: %w", err)
+	}
+	r.sources = &observe.Sources{Live: r.Live}
+	accounts := account.Accounts{Client: r.Client, Namespace: r.Namespace}
+	r.observer = &observe.Observer{
+		Client: r.Client, Sources: r.sources, Settings: r.Settings, Classes: classes, Accounts: accounts.Check, Values: r.references.Hash, Answers: r.orders.Answers,
+	}
+	r.applier = &apply.Applier{Client: r.Client, Live: r.Live, Sources: r.sources, Orders: r.orders, Metrics: r.Metrics}
+	return b.Complete(reconcile.Func(r.reconcileNamed))
 }
 
-// look reads a Function and reconciles it. The orders of one that is no more end
-// here, and by no event: a look at it may be under way then, and order more.
-func (r *Reconciler) look(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	r.looks.Store(true)
+// autoscalerChanged is about the spec and the metadata of a HorizontalPodAutoscaler. Its status
+// changes every 15 seconds, and nobody here reads it.
+var autoscalerChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, now := e.ObjectOld.(*autoscalingv2.HorizontalPodAutoscaler).DeepCopy(), e.ObjectNew.(*autoscalingv2.HorizontalPodAutoscaler)
+	before.Status, before.ResourceVersion, before.ManagedFields = now.Status, now.ResourceVersion, now.ManagedFields
+	return !equality.Semantic.DeepEqual(before, now)
+}}
+
+// reconcileNamed reads a Function from the cache and reconciles it. What is known of a
+// deleted Function is dropped here and not in the handler of its deletion, because that may
+// run while the Function is being reconciled and more is learned.
+func (r *Reconciler) reconcileNamed(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var fn v1beta1.Function
 	err := r.Client.Get(ctx, request.NamespacedName, &fn)
 	if apierrors.IsNotFound(err) {
-		r.builds.Forget(request.NamespacedName)
+		r.conflicts.Forget(request.NamespacedName)
+		r.references.Forget(request.NamespacedName)
+		r.orders.Forget(request.NamespacedName)
+		r.sources.Forget(request.NamespacedName)
+		r.told.forget(request.NamespacedName)
+		r.Metrics.Forget(request.NamespacedName)
 	}
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -99,37 +138,8 @@ func (r *Reconciler) look(ctx context.Context, request reconcile.Request) (recon
 	return r.Reconcile(ctx, &fn)
 }
 
-// unhurried lets what is new wait: mostly the operator has just made it. Functions
-// that have nothing yet come first.
-type unhurried struct{ handler.EventHandler }
-
-func (u unhurried) Create(ctx context.Context, e event.CreateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-	e.IsInInitialList = true // that has a low priority
-	u.EventHandler.Create(ctx, e, queue)
-}
-
-// byFunction is the field by which what carries a Function's label is found. A
-// label selector would look at everything in the namespace.
-const byFunction = "metadata.labels.function"
-
-func indexByFunction(indexer client.FieldIndexer) error {
-	function := func(obj client.Object) []string {
-		if name := obj.GetLabels()[desired.FunctionLabel]; name != "" {
-			return []string{name}
-		}
-		return nil
-	}
-	var errs []error
-	for _, kind := range []client.Object{
-		&corev1.ConfigMap{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}, &appsv1.ReplicaSet{}, &corev1.Pod{},
-	} {
-		errs = append(errs, indexer.IndexField(context.Background(), kind, byFunction, function))
-	}
-	return errors.Join(errs...)
-}
-
-// labelled maps an object to the Function that its label names.
-func labelled(_ context.Context, obj client.Object) []reconcile.Request {
+// functionOfLabel maps an object to the Function that its label names.
+func functionOfLabel(_ context.Context, obj client.Object) []reconcile.Request {
 	name := obj.GetLabels()[desired.FunctionLabel]
 	if name == "" {
 		return nil
@@ -137,50 +147,38 @@ func labelled(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// ManagerOptions are what the Reconciler relies on in its manager. What does not
-// belong to Functions stays out of the operator's memory; managed fields stay
-// where ensure reads them. A reconcile that follows a write sees it: with a stale
-// cache a Function could show as ready that is not. With several namespaces
-// controller-runtime cannot tell whether a cache is stale: there the template and
-// the generation of a Deployment have to do.
+// ManagerOptions returns the options that the Reconciler needs in its manager. A read waits
+// until the cache has the last write, because with a stale cache a Function could be reported
+// ready that is not. With several namespaces controller-runtime cannot tell whether a cache
+// is stale, and the template and the generation of the Deployment have to be enough.
 func ManagerOptions(s settings.Settings) (manager.Options, error) {
 	scheme := runtime.NewScheme()
-	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
+	cached, err := observe.CacheOptions(s)
 	if err := errors.Join(err, clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return manager.Options{}, err
 	}
-	ours := labels.NewSelector().Add(*label)
 	return manager.Options{
 		Scheme: scheme,
-		Cache: cache.Options{
-			DefaultNamespaces: namespaces(s),
-			ByObject: map[client.Object]cache.ByObject{
-				&v1beta1.Function{}:             {Transform: cache.TransformStripManagedFields()},
-				&corev1.ConfigMap{}:             {Label: ours, Transform: withoutData},
-				&appsv1.Deployment{}:            {Label: ours, Transform: withoutOthers},
-				&corev1.Service{}:               {Label: ours, Transform: withoutOthers},
-				&policyv1.PodDisruptionBudget{}: {Label: ours, Transform: withoutOthers},
-				&networkingv1.NetworkPolicy{}:   {Label: ours, Transform: withoutOthers},
-				&appsv1.ReplicaSet{}:            {Label: ours, Transform: withoutTemplate},
-				&corev1.Pod{}:                   {Label: ours, Transform: withoutSpec},
-			},
-			ReaderFailOnMissingInformer: true,
-		},
+		Cache:  cached,
 		Client: client.Options{
-			FieldOwner: FieldOwner,
+			FieldOwner: desired.FieldOwner,
 			Cache:      &client.CacheOptions{EnableReadYourWritesConsistency: new(len(s.Namespaces) < 2)},
 		},
 	}, nil
 }
 
-// namespaces are those that the cache holds; nil for all.
-func namespaces(s settings.Settings) map[string]cache.Config {
-	var all map[string]cache.Config
-	for _, name := range s.Namespaces {
-		if all == nil {
-			all = map[string]cache.Config{}
-		}
-		all[name] = cache.Config{}
+// inNamespaceOf maps somebody else's NetworkPolicy to the Functions of its namespace.
+func (r *Reconciler) inNamespaceOf(ctx context.Context, policy client.Object) []reconcile.Request {
+	if observe.OfAFunction(policy) {
+		return nil
 	}
-	return all
+	var functions v1beta1.FunctionList
+	if err := r.Client.List(ctx, &functions, client.InNamespace(policy.GetNamespace()), client.UnsafeDisableDeepCopy, observe.WithoutReadYourWrites); err != nil {
+		return nil // the cache has ended
+	}
+	var requests []reconcile.Request
+	for _, fn := range functions.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&fn)})
+	}
+	return requests
 }

@@ -2,8 +2,10 @@ package lease
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -19,29 +21,37 @@ func TestGuard(t *testing.T) {
 	client := &http.Client{Transport: guard.Wrap(http.DefaultTransport)}
 
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/system/leases"
+	const configMaps = "/api/v1/namespaces/a/configmaps"
+	held, another, released := body("operator", "one"), body("another", "one"), body("operator", "")
 	clock = time.Now()
 	for _, step := range []struct {
 		after   time.Duration
 		method  string
 		path    string
+		body    string
 		expired bool
 	}{
-		{0, "GET", "/api/v1/pods", false},
-		{0, "PATCH", "/apis/apps/v1/namespaces/a/deployments/b", true},
-		{0, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", false},
-		{0, "PUT", leases + "/another", false},
-		{0, "DELETE", "/api/v1/namespaces/a/services/b", true},
-		{0, "POST", leases, false},
-		{9 * time.Second, "PATCH", "/apis/apps/v1/namespaces/a/deployments/b", false},
-		{0, "PUT", leases + "/operator", false},
-		{9 * time.Second, "POST", "/api/v1/namespaces/a/configmaps", false},
-		{time.Second, "POST", "/api/v1/namespaces/a/configmaps", true}, // it was stopped
-		{0, "GET", "/api/v1/pods", false},
-		{0, "PUT", leases + "/operator", false},
-		{0, "POST", "/api/v1/namespaces/a/configmaps", false},
+		{0, "GET", "/api/v1/pods", "", false},
+		{0, "PATCH", "/apis/apps/v1/namespaces/a/deployments/b", "{}", true},
+		{0, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", "{}", false},
+		{0, "PUT", leases + "/another", another, false},
+		{0, "POST", leases, another, false},
+		{0, "DELETE", "/api/v1/namespaces/a/services/b", "", true},
+		{0, "POST", leases, held, false},
+		{9 * time.Second, "PATCH", "/apis/apps/v1/namespaces/a/deployments/b", "{}", false},
+		{0, "PUT", leases + "/operator", held, false},
+		{9 * time.Second, "POST", configMaps, "{}", false},
+		{time.Second, "POST", configMaps, "{}", true}, // it was stopped
+		{0, "GET", "/api/v1/pods", "", false},
+		{0, "PUT", leases + "/operator", held, false},
+		{0, "POST", configMaps, "{}", false},
+		{0, "PUT", leases + "/operator", released, false},
+		{0, "POST", configMaps, "{}", true},
+		{0, "PUT", leases + "/operator", held, false},
+		{0, "POST", configMaps, "{}", false},
 	} {
 		clock = clock.Add(step.after)
-		request, err := http.NewRequestWithContext(t.Context(), step.method, server.URL+step.path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), step.method, server.URL+step.path, strings.NewReader(step.body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,13 +65,18 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// body is a lease of a name, as a holder writes it.
+func body(name, holder string) string {
+	return fmt.Sprintf(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":%q},"spec":{"holderIdentity":%q}}`, name, holder)
+}
+
 // A lease that could not be had is none.
 func TestGuardOfLostLease(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }))
 	defer server.Close()
 	client := &http.Client{Transport: NewGuard("operator", time.Minute).Wrap(http.DefaultTransport)}
 	for _, step := range []struct{ method, path string }{{"PUT", "/apis/coordination.k8s.io/v1/namespaces/system/leases/operator"}, {"PATCH", "/api/v1/x"}} {
-		request, err := http.NewRequestWithContext(t.Context(), step.method, server.URL+step.path, nil)
+		request, err := http.NewRequestWithContext(t.Context(), step.method, server.URL+step.path, strings.NewReader(body("operator", "one")))
 		if err != nil {
 			t.Fatal(err)
 		}

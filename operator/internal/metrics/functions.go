@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -25,9 +24,6 @@ type Functions struct {
 
 	// Working is closed once this operator works.
 	Working <-chan struct{}
-
-	// Metrics hold no more of Functions than there are.
-	Metrics *Metrics
 }
 
 // Describe is for the registry.
@@ -48,14 +44,12 @@ func (f Functions) Collect(into chan<- prometheus.Metric) {
 		return
 	}
 	type state struct{ condition, status, reason string }
-	counts, exists := map[state]int{}, map[types.UID]bool{}
+	counts := map[state]int{}
 	for i := range all.Items {
-		exists[all.Items[i].UID] = true
 		for _, c := range all.Items[i].Status.Conditions {
 			counts[state{c.Type, string(c.Status), c.Reason}]++
 		}
 	}
-	f.Metrics.forget(exists)
 	for s, n := range counts {
 		into <- prometheus.MustNewConstMetric(functionsDesc, prometheus.GaugeValue, float64(n), s.condition, s.status, s.reason)
 	}

@@ -25,10 +25,11 @@ type Metrics struct {
 	judged    *prometheus.CounterVec
 
 	mu      sync.Mutex
-	changed map[types.UID]time.Time
+	changed map[types.NamespacedName]time.Time
 }
 
-// New makes metrics and registers them. It fails where they are registered.
+// New makes metrics and registers them. It returns an error if they are already
+// registered.
 func New(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		builds: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -53,7 +54,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "goless_admissions_total",
 			Help: "Functions that were applied, by the answer of admission: Allowed, Refused, or Unjudged, which lets pass as well.",
 		}, []string{"answer"}),
-		changed: map[types.UID]time.Time{},
+		changed: map[types.NamespacedName]time.Time{},
 	}
 	for _, answer := range []string{Allowed, Refused, Unjudged} {
 		m.judged.WithLabelValues(answer) // all of them are there from the start
@@ -87,8 +88,9 @@ func (m *Metrics) Changed(fn *v1beta1.Function, now time.Time) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, ok := m.changed[fn.UID]; !ok {
-		m.changed[fn.UID] = now
+	key := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
+	if _, ok := m.changed[key]; !ok {
+		m.changed[key] = now
 	}
 }
 
@@ -99,8 +101,9 @@ func (m *Metrics) Reported(fn *v1beta1.Function, before v1beta1.FunctionStatus, 
 		return
 	}
 	m.mu.Lock()
-	since, ok := m.changed[fn.UID]
-	delete(m.changed, fn.UID)
+	key := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
+	since, ok := m.changed[key]
+	delete(m.changed, key)
 	m.mu.Unlock()
 	if ok {
 		m.ready.Observe(now.Sub(since).Seconds())
@@ -125,13 +128,9 @@ func (m *Metrics) build(status, before v1beta1.FunctionStatus) {
 	}
 }
 
-// forget drops what is known of Functions that are no more.
-func (m *Metrics) forget(exists map[types.UID]bool) {
+// Forget drops what is known of a deleted Function.
+func (m *Metrics) Forget(fn types.NamespacedName) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for uid := range m.changed {
-		if !exists[uid] {
-			delete(m.changed, uid)
-		}
-	}
+	delete(m.changed, fn)
+	m.mu.Unlock()
 }

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ func TestMetrics(t *testing.T) {
 		all.Items = []v1beta1.Function{*good, *bad, *refused}
 		return nil
 	}
-	registry.MustRegister(metrics.Functions{List: list, Working: working, Metrics: m})
+	registry.MustRegister(metrics.BuildInfo("goless_operator_build_info", "v1.2.3", "0123"), metrics.Functions{List: list, Working: working})
 	if text := exposed(t, registry); strings.Contains(text, "goless_functions") {
 		t.Errorf("an operator that does not work counts Functions:\n%s", text)
 	}
@@ -62,6 +63,7 @@ func TestMetrics(t *testing.T) {
 		`goless_function_ready_duration_seconds_count 1`,
 		`goless_function_ready_duration_seconds_sum 3`,
 		`goless_rollouts_total 1`,
+		`goless_operator_build_info{commit="0123",go_version="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		`goless_admissions_total{answer="Allowed"} 0`,
 		`goless_admissions_total{answer="Refused"} 1`,
 		`goless_functions{condition="Ready",reason="Any",status="True"} 1`,

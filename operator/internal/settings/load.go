@@ -1,14 +1,17 @@
 package settings
 
 import (
-	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
+	"goless.io/builder/remote"
 	"goless.io/operator/api/v1beta1"
 )
 
@@ -53,71 +56,103 @@ func orNothing(text string) string {
 	return text
 }
 
-// findings collect what is wrong, each with its field.
-type findings []error
-
-func (f *findings) unless(right bool, field, format string, args ...any) {
-	if !right {
-		*f = append(*f, fmt.Errorf("%s: %s", field, fmt.Sprintf(format, args...)))
-	}
-}
-
-// validate says all that is wrong.
+// validate returns all that is wrong as one error; nil when nothing is.
 func (s *Settings) validate() error {
-	var f findings
-	f.unless(s.Rollout == "" || s.Rollout == OnChange || s.Rollout == Always, "rollout", "%q must be %s or %s", s.Rollout, OnChange, Always)
-	f.unless(s.Admission == "" || s.Admission == AdmissionEnabled || s.Admission == AdmissionDisabled, "admission", "%q must be %s or %s", s.Admission, AdmissionEnabled, AdmissionDisabled)
-	for _, namespace := range s.Namespaces {
-		f.unless(len(validation.IsDNS1123Label(namespace)) == 0, "namespaces", "%q is not the name of a namespace", namespace)
-	}
-	for _, prefix := range s.PodMetadataPrefixes {
-		message := wrongPrefix(prefix)
-		f.unless(message == "", "podMetadataPrefixes", "%q %s", prefix, message)
-	}
-	f.unless(s.ReferencePause.Duration >= 0, "referencePause", "must not be negative")
-	f.unless(s.Function.MaxReplicas >= 0, "function.maxReplicas", "must not be negative")
-	f.unless(s.Build.Strategy.Known(), "build.strategy", "%q must be %s or %s", s.Build.Strategy, v1beta1.BuildInPod, v1beta1.BuildShared)
-	f.unless(s.Build.Timeout.Duration >= 0, "build.timeout", "must not be negative")
-	f.unless(s.Build.MaxTimeout.Duration >= 0, "build.maxTimeout", "must not be negative")
-	f.requests("function.resources.requests", s.Function.Resources.Requests)
-	f.limits("function.resources.limits", s.Function.Resources.Limits)
-	f.limits("function.maxResources", s.Function.MaxResources)
-	f.requests("build.resources.requests", s.Build.Resources.Requests)
-	f.limits("build.resources.limits", s.Build.Resources.Limits)
-	f.limits("build.maxResources", s.Build.MaxResources)
-	f.unless(s.Build.Modules.CABundle.whole(), "build.modules.caBundle", "give name and key")
-	f.unless(s.Build.Modules.Netrc.whole(), "build.modules.netrc", "give name and key")
-	return errors.Join(f...)
+	function, build := field.NewPath("function"), field.NewPath("build")
+	return slices.Concat(
+		oneOf(field.NewPath("rollout"), s.Rollout, OnChange, Always),
+		oneOf(field.NewPath("admission"), s.Admission, AdmissionEnabled, AdmissionDisabled),
+		oneOf(field.NewPath("podUser"), s.PodUser, PodUserFixed, PodUserCluster),
+		each(field.NewPath("namespaces"), s.Namespaces, validation.IsDNS1123Label),
+		each(field.NewPath("podMetadataPrefixes"), s.PodMetadataPrefixes, wrongPrefix),
+		notNegative(field.NewPath("referencePause"), s.ReferencePause.Duration),
+		notNegative(function.Child("maxReplicas"), s.Function.MaxReplicas),
+		resources(function.Child("resources"), s.Function.Resources),
+		limits(function.Child("maxResources"), s.Function.MaxResources),
+		oneOf(build.Child("strategy"), s.Build.Strategy, v1beta1.BuildInPod, v1beta1.BuildShared),
+		notNegative(build.Child("timeout"), s.Build.Timeout.Duration),
+		notNegative(build.Child("maxTimeout"), s.Build.MaxTimeout.Duration),
+		resources(build.Child("resources"), s.Build.Resources),
+		limits(build.Child("maxResources"), s.Build.MaxResources),
+		noFile(build.Child("modules", "goProxy"), s.Build.Modules.GoProxy),
+		noFile(build.Child("modules", "goSumDB"), s.Build.Modules.GoSumDB),
+		nameAndKey(build.Child("modules", "caBundle"), s.Build.Modules.CABundle),
+		nameAndKey(build.Child("modules", "netrc"), s.Build.Modules.Netrc),
+	).ToAggregate()
 }
 
-func (f *findings) requests(field string, amounts v1beta1.Amounts) {
+// each returns what a function says is wrong with each of some values.
+func each(path *field.Path, values []string, wrong func(string) []string) (errs field.ErrorList) {
+	for i, value := range values {
+		for _, message := range wrong(value) {
+			errs = append(errs, field.Invalid(path.Index(i), value, message))
+		}
+	}
+	return errs
+}
+
+// nameAndKey wants both parts of a key or none.
+func nameAndKey(path *field.Path, k Key) field.ErrorList {
+	if (k.Name == "") == (k.Key == "") {
+		return nil
+	}
+	return field.ErrorList{field.Required(path, "give name and key")}
+}
+
+// noFile refuses file: URLs, which the build service would refuse with each source.
+func noFile(path *field.Path, servers string) field.ErrorList {
+	if !remote.NamesFile(servers) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, servers, "must not have a file: URL, by which sources could read the files of the build service: serve the files by HTTP")}
+}
+
+// oneOf wants one of some values, or an empty one for the default.
+func oneOf[T ~string](path *field.Path, value T, values ...T) field.ErrorList {
+	if value == "" || slices.Contains(values, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(path, value, values)}
+}
+
+func notNegative[T time.Duration | int32](path *field.Path, value T) field.ErrorList {
+	if value >= 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, fmt.Sprint(value), "must not be negative")}
+}
+
+func resources(path *field.Path, r v1beta1.Resources) field.ErrorList {
+	errs := limits(path.Child("limits"), r.Limits)
+	for name, amount := range r.Requests.List() {
+		if amount.Sign() < 0 {
+			errs = append(errs, field.Invalid(path.Child("requests", string(name)), amount.String(), "must not be negative"))
+		}
+	}
+	return errs
+}
+
+// limits must be more than 0, which the kubelet takes for no limit.
+func limits(path *field.Path, amounts v1beta1.Amounts) (errs field.ErrorList) {
 	for name, amount := range amounts.List() {
-		f.unless(amount.Sign() >= 0, field, "%s must not be negative", name)
+		if amount.Sign() <= 0 {
+			errs = append(errs, field.Invalid(path.Child(string(name)), amount.String(), "must be more than 0"))
+		}
 	}
+	return errs
 }
 
-// limits of 0 would be none.
-func (f *findings) limits(field string, amounts v1beta1.Amounts) {
-	for name, amount := range amounts.List() {
-		f.unless(amount.Sign() > 0, field, "%s must be more than 0", name)
-	}
-}
-
-// whole tells whether a key has both of its parts or none.
-func (k Key) whole() bool { return (k.Name == "") == (k.Key == "") }
-
-// wrongPrefix says what is wrong with a prefix of labels and annotations; empty
-// when nothing is. Names that mean something to Kubernetes or to the operator
-// are not the user's to give.
-func wrongPrefix(prefix string) string {
+// wrongPrefix says what is wrong with a prefix of labels and annotations. Users must not
+// set those that mean something to Kubernetes or to the operator.
+func wrongPrefix(prefix string) []string {
 	domain, isPrefix := strings.CutSuffix(prefix, "/")
 	if !isPrefix || len(validation.IsDNS1123Subdomain(domain)) > 0 {
-		return "must be a domain with a slash, such as example.com/"
+		return []string{"must be a domain with a slash, such as example.com/"}
 	}
 	for _, reserved := range []string{"kubernetes.io", "k8s.io", "goless.io"} {
 		if domain == reserved || strings.HasSuffix(domain, "."+reserved) {
-			return "belongs to " + reserved
+			return []string{"belongs to " + reserved}
 		}
 	}
-	return ""
+	return nil
 }

@@ -46,7 +46,7 @@ func TestInstalledFileIsTheDefault(t *testing.T) {
 // With its examples taken out of the comments it is valid, and sets every field
 // that there is.
 func TestInstalledFileShowsEverySetting(t *testing.T) {
-	examples := regexp.MustCompile(`(?m)^#( *[a-zA-Z]+:.*)$`).ReplaceAllString(installed(t), "$1")
+	examples := regexp.MustCompile(`(?m)^#( *(?:- *)?[a-zA-Z]+:.*)$`).ReplaceAllString(installed(t), "$1")
 	got, err := settings.Parse([]byte(examples))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, examples)
@@ -63,7 +63,9 @@ func unset(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	if v.Kind() == reflect.Struct && strings.HasPrefix(v.Type().PkgPath(), "goless.io/") {
 		for i := range v.NumField() {
-			unset(t, path+"."+v.Type().Field(i).Name, v.Field(i))
+			if field := v.Type().Field(i); field.Tag.Get("json") != "-" {
+				unset(t, path+"."+field.Name, v.Field(i))
+			}
 		}
 		return
 	}
@@ -79,22 +81,26 @@ func TestWrongFiles(t *testing.T) {
 		"TypingMistake":  {head + "rolout: Always\n", `unknown field "rolout"`},
 		"Twice":          {head + "rollout: Always\nrollout: OnChange\n", "already set"},
 		"NotYAML":        {head + "\t", "yaml"},
-		"Rollout":        {head + "rollout: Never\n", `rollout: "Never" must be OnChange or Always`},
-		"Admission":      {head + "admission: Maybe\n", `admission: "Maybe" must be Enabled or Disabled`},
-		"Namespace":      {head + "namespaces: [a_b]\n", `"a_b" is not the name of a namespace`},
-		"Prefix":         {head + "podMetadataPrefixes: [example.com]\n", "must be a domain with a slash"},
+		"Rollout":        {head + "rollout: Never\n", `rollout: Unsupported value: "Never": supported values: "OnChange", "Always"`},
+		"Admission":      {head + "admission: Maybe\n", `admission: Unsupported value: "Maybe": supported values: "Enabled", "Disabled"`},
+		"PodUser":        {head + "podUser: 1000\n", "podUser"},
+		"Namespace":      {head + "namespaces: [a_b]\n", `namespaces[0]: Invalid value: "a_b": a lowercase RFC 1123 label must`},
+		"Prefix":         {head + "podMetadataPrefixes: [example.com]\n", `podMetadataPrefixes[0]: Invalid value: "example.com": must be a domain with a slash`},
 		"TheirPrefix":    {head + "podMetadataPrefixes: [container.apparmor.security.beta.kubernetes.io/]\n", "belongs to kubernetes.io"},
 		"OurPrefix":      {head + "podMetadataPrefixes: [goless.io/]\n", "belongs to goless.io"},
-		"Replicas":       {head + "function: {maxReplicas: -1}\n", "function.maxReplicas: must not be negative"},
+		"Replicas":       {head + "function: {maxReplicas: -1}\n", `function.maxReplicas: Invalid value: "-1": must not be negative`},
 		"Amount":         {head + "function: {maxResources: {memory: much}}\n", "quantities must match"},
-		"Negative":       {head + "build: {resources: {limits: {cpu: -1}}}\n", "build.resources.limits: cpu must be more than 0"},
-		"NoLimit":        {head + "build: {maxResources: {memory: 0}}\n", "build.maxResources: memory must be more than 0"},
-		"NegativeAmount": {head + "function: {resources: {requests: {cpu: -1}}}\n", "function.resources.requests: cpu must not be negative"},
+		"Negative":       {head + "build: {resources: {limits: {cpu: -1}}}\n", `build.resources.limits.cpu: Invalid value: "-1": must be more than 0`},
+		"NoLimit":        {head + "build: {maxResources: {memory: 0}}\n", `build.maxResources.memory: Invalid value: "0": must be more than 0`},
+		"NegativeAmount": {head + "function: {resources: {requests: {cpu: -1}}}\n", `function.resources.requests.cpu: Invalid value: "-1": must not be negative`},
 		"Resource":       {head + "build: {resources: {limits: {gpu: 1}}}\n", `unknown field "gpu"`},
 		"Timeout":        {head + "build: {timeout: 60}\n", "build.timeout"},
-		"Strategy":       {head + "build: {strategy: Fast}\n", `build.strategy: "Fast" must be InPod or Shared`},
-		"LowTimeout":     {head + "build: {maxTimeout: -1s}\n", "must not be negative"},
-		"HalfAKey":       {head + "build: {modules: {netrc: {name: a}}}\n", "build.modules.netrc: give name and key"},
+		"Strategy":       {head + "build: {strategy: Fast}\n", `build.strategy: Unsupported value: "Fast": supported values: "InPod", "Shared"`},
+		"LowTimeout":     {head + "build: {maxTimeout: -1s}\n", `build.maxTimeout: Invalid value: "-1s": must not be negative`},
+		"Several":        {head + "rollout: Never\npodUser: Root\n", `[rollout: Unsupported value: "Never": supported values: "OnChange", "Always", podUser: `},
+		"FileProxy":      {head + "build: {modules: {goProxy: \"https://proxy.example.com,file:///modules\"}}\n", `build.modules.goProxy: Invalid value: "https://proxy.example.com,file:///modules": must not have a file: URL`},
+		"FileSums":       {head + "build: {modules: {goSumDB: sum.example+key file:///sums}}\n", `build.modules.goSumDB: Invalid value: "sum.example+key file:///sums": must not have a file: URL`},
+		"HalfAKey":       {head + "build: {modules: {netrc: {name: a}}}\n", "build.modules.netrc: Required value: give name and key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := settings.Parse([]byte(test.text))

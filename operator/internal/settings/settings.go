@@ -1,13 +1,13 @@
-// Package settings owns what the administrator of a cluster decides for all
-// Functions: the configuration file of the operator. It refuses to know what a
-// setting does to a pod, which package desired decides.
+// Package settings reads the configuration file of the operator, in which the administrator of
+// a cluster decides for all Functions.
 //
-// The zero value of every field is what holds when the file leaves it out, so
-// an empty file, and no file, are fine.
+// The zero value of every field means its default, so that a file may leave fields out, and
+// there may be no file.
 package settings
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -29,39 +29,51 @@ type Settings struct {
 	// from the environment, where deploy/ has them.
 	Images Images `json:"images,omitzero"`
 
-	// Namespaces are those whose Functions are looked after; all when empty.
+	// Namespaces are those whose Functions are reconciled; all when empty.
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// Rollout says when a function that has been built takes what the operator
-	// brings by itself: new images, settings, a new shape of the pods.
+	// Rollout says when a function that has been built takes changes of the operator itself:
+	// new images, settings, another pod template.
 	Rollout Rollout `json:"rollout,omitempty"`
 
-	// Admission says whether Functions are judged when they are applied.
+	// Admission says whether Functions are validated when they are applied.
 	Admission Admission `json:"admission,omitempty"`
 
-	// PodMetadataPrefixes begin the names of those labels and annotations of a
-	// Function that its pods get too, beside pod.goless.io/.
+	// PodMetadataPrefixes are the prefixes of the labels and annotations of a Function that
+	// its pods get too, beside pod.goless.io/.
 	PodMetadataPrefixes []string `json:"podMetadataPrefixes,omitempty"`
 
-	// WatchSecrets rolls a function out anew when a Secret of its environment
-	// changes. It needs the rights of deploy/optional/secrets.yaml.
+	// PodUser says which user the pods of functions run as.
+	PodUser PodUser `json:"podUser,omitempty"`
+
+	// WatchSecrets restarts the pods of a function when a Secret of its environment changes.
+	// It needs the rights of deploy/optional/secrets.yaml.
 	WatchSecrets bool `json:"watchSecrets,omitempty"`
 
-	// ReferencePause is the least time from one rollout of a function, because of
-	// what its environment comes from, to the next; 0 means 10s.
+	// ReferencePause is the least time between two rollouts of a function because of changed
+	// ConfigMaps and Secrets; 0 means 10s.
 	ReferencePause metav1.Duration `json:"referencePause,omitzero"`
 
-	// NoDisruptionBudgets leaves it to others to make PodDisruptionBudgets.
+	// NoDisruptionBudgets turns the PodDisruptionBudgets of functions off.
 	NoDisruptionBudgets bool `json:"noDisruptionBudgets,omitempty"`
 
-	// NetworkPolicy gives each function a NetworkPolicy.
+	// NetworkPolicy gives each function a NetworkPolicy, in namespaces where no other
+	// one selects its pods.
 	NetworkPolicy bool `json:"networkPolicy,omitempty"`
+
+	// NetworkPolicyEgress are rules of Kubernetes' NetworkPolicies: where functions
+	// may connect to beside the DNS of the cluster and the build service.
+	NetworkPolicyEgress []networkingv1ac.NetworkPolicyEgressRuleApplyConfiguration `json:"networkPolicyEgress,omitempty"`
 
 	// Function is about the container that serves.
 	Function Function `json:"function,omitzero"`
 
 	// Build is about the compile.
 	Build Build `json:"build,omitzero"`
+
+	// Class is the spec of the FunctionClass of one Function; nil when it has none, and in the
+	// file. See Of.
+	Class *v1beta1.FunctionClassSpec `json:"-"`
 }
 
 // Images are the container images of a function's pods.
@@ -73,7 +85,7 @@ type Images struct {
 	Function string `json:"function,omitempty"`
 }
 
-// Rollout says when functions take what the operator brings by itself.
+// Rollout says when functions take changes of the operator itself.
 type Rollout string
 
 const (
@@ -84,21 +96,31 @@ const (
 	Always Rollout = "Always"
 )
 
-// Admission says whether Functions are judged when they are applied.
+// Admission says whether Functions are validated when they are applied.
 type Admission string
 
+// PodUser says which user the pods of functions run as.
+type PodUser string
+
 const (
-	// AdmissionEnabled judges them, which is the default where all namespaces are
-	// looked after.
+	// PodUserFixed is 65532, user and group; the default.
+	PodUserFixed PodUser = "Fixed"
+
+	// PodUserCluster leaves it to the cluster, and to the images where that assigns
+	// none. It must not be root.
+	PodUserCluster PodUser = "Cluster"
+)
+
+const (
+	// AdmissionEnabled validates them, which is the default of an operator of all namespaces.
 	AdmissionEnabled Admission = "Enabled"
 
-	// AdmissionDisabled leaves it to the reconciler to say what is wrong.
+	// AdmissionDisabled leaves the validation to the reconciler.
 	AdmissionDisabled Admission = "Disabled"
 )
 
-// Admits tells whether Functions are judged when they are applied. The webhook is
-// one of the whole cluster, so an operator of some namespaces has to be told to
-// have it.
+// Admits tells whether Functions are validated when they are applied. There is one webhook in a
+// cluster, so that an operator of some namespaces has it only if the file says so.
 func (s *Settings) Admits() bool {
 	return s.Admission == AdmissionEnabled || s.Admission == "" && len(s.Namespaces) == 0
 }
@@ -106,17 +128,18 @@ func (s *Settings) Admits() bool {
 // Function is about the container that serves.
 type Function struct {
 	// Resources are the defaults for spec.resources, and MaxResources the most
-	// that it may ask for.
+	// that it may ask for: 4 cpu, 4Gi of memory and 4Gi of ephemeral-storage where
+	// it names none.
 	Resources    v1beta1.Resources `json:"resources,omitzero"`
 	MaxResources v1beta1.Amounts   `json:"maxResources,omitzero"`
 
-	// MaxReplicas is the most that spec.replicas may be; 0 means any number.
+	// MaxReplicas is the most that spec.replicas and spec.scaling.max may be; 0 means 100.
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
 }
 
 // Build is about the compile.
 type Build struct {
-	// Strategy is the default for spec.build.strategy, InPod where it is empty.
+	// Strategy is the default for spec.build.strategy, Shared where it is empty.
 	Strategy v1beta1.BuildStrategy `json:"strategy,omitempty"`
 
 	// Resources are the defaults for spec.build.resources, and MaxResources the
@@ -135,28 +158,8 @@ type Build struct {
 	Modules Modules `json:"modules,omitzero"`
 }
 
-// Modules say where the modules of a go.mod come from. The first eight are
-// environment variables of the go command, with their meaning and defaults. They
-// reach the container that compiles a source with a go.mod, and nothing else.
-type Modules struct {
-	GoProxy    string `json:"goProxy,omitempty"` // off refuses every source that needs a module
-	GoPrivate  string `json:"goPrivate,omitempty"`
-	GoNoProxy  string `json:"goNoProxy,omitempty"`
-	GoNoSumDB  string `json:"goNoSumDB,omitempty"`
-	GoSumDB    string `json:"goSumDB,omitempty"`
-	HTTPProxy  string `json:"httpProxy,omitempty"`
-	HTTPSProxy string `json:"httpsProxy,omitempty"`
-	NoProxy    string `json:"noProxy,omitempty"`
-
-	// CABundle is a ConfigMap with certificates to trust, and Netrc a Secret with
-	// a .netrc file of credentials. Both are looked for in the namespace of each
-	// Function, and need not be there.
-	CABundle Key `json:"caBundle,omitzero"`
-	Netrc    Key `json:"netrc,omitzero"`
-}
+// Modules say where the modules of a go.mod come from. A FunctionClass has the same.
+type Modules = v1beta1.Modules
 
 // Key names a key of a ConfigMap or of a Secret.
-type Key struct {
-	Name string `json:"name"`
-	Key  string `json:"key"`
-}
+type Key = v1beta1.KeyOf

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -13,8 +14,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// report is what the builder leaves in its termination message. It is a wire
-// format: the builder documents it, and its golden files are tested here.
+// report is what the builder writes into its termination message. The builder documents this
+// format, and its golden files are tested here.
 type report struct {
 	Reason      string               `json:"reason"`
 	Message     string               `json:"message"`
@@ -25,7 +26,7 @@ type report struct {
 	Toolchain   string               `json:"toolchain"`
 }
 
-// outcome is how far the compile of the latest revision has come.
+// outcome is the result of compiling the latest revision, or how far that has come.
 type outcome struct {
 	reason, message string
 	report          *report
@@ -35,17 +36,17 @@ func (o outcome) failed() bool {
 	return o.reason != "" && o.reason != v1beta1.ReasonBuilt && o.reason != v1beta1.ReasonBuilding && o.reason != v1beta1.ReasonStopped
 }
 
-// userMustAct is false for a BuildFailed, which is nobody's fault who wrote the
-// source: the kubelet tries it again.
+// userMustAct is false for BuildFailed, which is not the fault of the source and is tried
+// again.
 func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.ReasonBuildFailed }
 
-// builtOutcome is for the Built condition. One success is enough, and stays as
-// it was first told: every replica compiles, and equal sources compile equally.
-// A failure stays as long as there is no attempt that could tell otherwise.
+// builtOutcome is for the Built condition. One success is enough, and its message stays: every
+// replica compiles, and equal sources compile equally. A failure stays until there is another
+// attempt.
 func (v *view) builtOutcome() outcome {
 	attempts, told := v.attempts(), outcome{}
 	if v.fn.Status.LatestRevision == v.revision {
-		told = v.told()
+		told = v.outcomeInStatus()
 	}
 	if told.reason == v1beta1.ReasonBuilt {
 		return v.withReport(told, attempts)
@@ -56,18 +57,18 @@ func (v *view) builtOutcome() outcome {
 		}
 	}
 	switch {
-	case v.complete() && v.fn.WantedReplicas() > 0:
+	case v.complete() && v.seen.Deployment.Status.AvailableReplicas > 0 && !v.fn.Stopped():
 		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
-	case told.failed() && len(attempts) == 0 && told.reason != v1beta1.ReasonInvalidSource && (v.seen.Ordered == nil || v.failedBefore()):
+	case told.failed() && len(attempts) == 0 && told.reason != v1beta1.ReasonInvalidSource && (v.seen.BuildService == nil || v.failedBefore()):
 		return told
 	}
 	return v.newestOutcome()
 }
 
-// attempts are how the compiles of the latest revision went, or how far they are,
-// the newest first: one in each pod, or one in the build service.
+// attempts returns the outcomes of compiling the latest revision, the newest first: one in each
+// pod, or one in the build service.
 func (v *view) attempts() []outcome {
-	if o := v.seen.Ordered; o != nil {
+	if o := v.seen.BuildService; o != nil {
 		if len(o.Report) == 0 {
 			return nil
 		}
@@ -75,13 +76,13 @@ func (v *view) attempts() []outcome {
 	}
 	var all []outcome
 	for _, pod := range v.latestPods() {
-		all = append(all, podOutcome(&pod))
+		all = append(all, podOutcome(&pod, v.lacking(&pod)))
 	}
 	return all
 }
 
-// withReport adds the report of an attempt to a success that was told without one:
-// the Deployment may be seen to be complete before its pods are.
+// withReport adds the report of an attempt to a success that was reported without one, because
+// the cache had the complete Deployment before its pods.
 func (v *view) withReport(told outcome, attempts []outcome) outcome {
 	if before := v.fn.Status.Build; before != nil && before.Revision == v.revision {
 		return told
@@ -94,29 +95,30 @@ func (v *view) withReport(told outcome, attempts []outcome) outcome {
 	return told
 }
 
-// newestOutcome is how far the newest attempt at the latest revision has come.
+// newestOutcome is the outcome of the newest attempt at the latest revision.
 func (v *view) newestOutcome() outcome {
 	if attempts := v.attempts(); len(attempts) > 0 {
-		return decisive(attempts)
+		return attemptToReport(attempts)
 	}
-	if o := v.seen.Ordered; o != nil {
+	if o := v.seen.BuildService; o != nil {
 		if v.failedBefore() && !o.Running {
-			return v.told()
+			return v.outcomeInStatus()
 		}
 		return o.outcome()
 	}
-	if v.fn.WantedReplicas() == 0 {
+	if v.fn.Stopped() {
 		return outcome{reason: v1beta1.ReasonStopped, message: "spec.replicas is 0: the source is compiled when a replica starts"}
 	}
-	if why := obstacle(v.seen.Deployment); why != "" {
+	if why := v.obstacle(); why != "" {
 		return outcome{reason: v1beta1.ReasonBuilding, message: why}
 	}
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for a pod to compile the source"}
 }
 
-// decisive is the newest attempt, unless that is under way and one before it has
-// failed: where an update is scaled that does not compile, nothing new comes of it.
-func decisive(attempts []outcome) outcome {
+// attemptToReport returns the newest attempt, or an older one that has failed while the newest is
+// still running: scaling a failed revision starts more builds of the same source, while the
+// failure is still reported.
+func attemptToReport(attempts []outcome) outcome {
 	over := slices.IndexFunc(attempts, func(o outcome) bool { return o.reason != v1beta1.ReasonBuilding })
 	if over > 0 && attempts[over].failed() {
 		return attempts[over]
@@ -124,15 +126,15 @@ func decisive(attempts []outcome) outcome {
 	return attempts[0]
 }
 
-// failedBefore tells whether it is known already that the latest revision does not
-// compile: an operator that has just started asks again.
+// failedBefore tells whether the status already says that the latest revision does not
+// compile. An operator that has just started orders the build again.
 func (v *view) failedBefore() bool {
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
-	return before != nil && before.ObservedGeneration == v.fn.Generation && v.fn.Status.LatestRevision == v.revision && v.told().failed()
+	return before != nil && before.ObservedGeneration == v.fn.Generation && v.fn.Status.LatestRevision == v.revision && v.outcomeInStatus().failed()
 }
 
-// told is what the Built condition says.
-func (v *view) told() outcome {
+// outcomeInStatus is the outcome that the Built condition has now.
+func (v *view) outcomeInStatus() outcome {
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
 	if before == nil {
 		return outcome{}
@@ -141,12 +143,14 @@ func (v *view) told() outcome {
 }
 
 // outcome is for an order without a report.
-func (o *Ordered) outcome() outcome {
+func (o *BuildService) outcome() outcome {
 	switch {
 	case o.Running:
 		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
 	case o.Trouble != "":
 		return outcome{reason: v1beta1.ReasonBuilding, message: oneLine(o.Trouble)}
+	case !o.Waiting.IsZero(): // a duration would change the status with every reconcile
+		return outcome{reason: v1beta1.ReasonBuilding, message: "waiting since " + o.Waiting.UTC().Format(time.RFC3339) + " for its turn in the build service, where other builds go first"}
 	}
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for the build service to compile the source"}
 }
@@ -160,9 +164,9 @@ func reported(text []byte) outcome {
 	return r.outcome(0)
 }
 
-// latestPods are the pods of the latest revision, made from the latest template
-// of the Deployment, the newest first. What a pod that has been ended tells of
-// its build is that it was ended.
+// latestPods returns the pods of the latest revision and of the latest template of the
+// Deployment, the newest first, without those that have been deleted or evicted, whose builds
+// failed because of that.
 func (v *view) latestPods() []corev1.Pod {
 	template := ""
 	if d := v.seen.Deployment; d != nil {
@@ -178,7 +182,8 @@ func (v *view) latestPods() []corev1.Pod {
 	return pods
 }
 
-func podOutcome(pod *corev1.Pod) outcome {
+// podOutcome is the outcome of compiling in a pod. The pod has not begun while it lacks files.
+func podOutcome(pod *corev1.Pod, lacking string) outcome {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if c.Name != desired.BuildContainer {
 			continue
@@ -196,16 +201,22 @@ func podOutcome(pod *corev1.Pod) outcome {
 			return outcome{reason: v1beta1.ReasonBuilding, message: waiting(c.State.Waiting)}
 		}
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return outcome{reason: v1beta1.ReasonBuilding, message: oneLine("the pod is not scheduled: " + c.Message)}
-		}
-	}
-	return outcome{reason: v1beta1.ReasonBuilding, message: "starting the builder"}
+	return outcome{reason: v1beta1.ReasonBuilding, message: cmp.Or(unscheduled(pod), lacking, "starting the builder")}
 }
 
-// ending reads how the init container ended. Where the kernel killed all of it,
-// there is no report to read.
+// unscheduled says why a pod is on no node yet; empty where it is on one, or the scheduler has
+// not looked at it.
+func unscheduled(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return oneLine("the pod is not scheduled: " + c.Message)
+		}
+	}
+	return ""
+}
+
+// ending reads how the init container ended. It has left no report if the kernel has killed all
+// of its processes.
 func ending(ended *corev1.ContainerStateTerminated) outcome {
 	var r report
 	if err := json.Unmarshal([]byte(ended.Message), &r); err == nil && r.Reason != "" {
@@ -226,8 +237,8 @@ func ending(ended *corev1.ContainerStateTerminated) outcome {
 // maxDiagnostics is more than a report of the builder can hold.
 const maxDiagnostics = 100
 
-// outcome believes a report no more than it must: whoever may make pods can write
-// one.
+// outcome returns the outcome of a report. It trusts the report no more than it must, because
+// everybody who may create pods can write one.
 func (r *report) outcome(exitCode int32) outcome {
 	switch r.Reason {
 	case v1beta1.ReasonBuilt, v1beta1.ReasonInvalidSource, v1beta1.ReasonCompileFailed, v1beta1.ReasonBuildTimeout,
@@ -263,8 +274,7 @@ func (r *report) text() string {
 	return oneLine(r.Message)
 }
 
-// buildStatus tells of the latest compile; of the one before while a compile is
-// under way and has nothing to tell.
+// buildStatus describes the latest build that has ended.
 func (v *view) buildStatus() *v1beta1.BuildStatus {
 	if d := v.seen.Diagnostics; len(d) > 0 {
 		return &v1beta1.BuildStatus{Diagnostics: d, Omitted: v.seen.Omitted}
@@ -273,9 +283,9 @@ func (v *view) buildStatus() *v1beta1.BuildStatus {
 	if before != nil && before.Revision != v.revision {
 		before = nil
 	}
-	// Every replica compiles, and every failure is tried again; what is told of
-	// it changes only when the diagnostics do, or the reason.
-	if r := v.build.report; r != nil && (before == nil || !slices.Equal(before.Diagnostics, r.Diagnostics) || v.told().reason != r.Reason) {
+	// Every replica compiles, and every failure is tried again: the status changes only when
+	// the diagnostics or the reason do.
+	if r := v.build.report; r != nil && (before == nil || !slices.Equal(before.Diagnostics, r.Diagnostics) || v.outcomeInStatus().reason != r.Reason) {
 		return &v1beta1.BuildStatus{
 			Revision: v.revision, Diagnostics: r.Diagnostics, Omitted: r.Omitted, Warnings: r.Warnings,
 			Duration: r.Duration, Toolchain: r.Toolchain,

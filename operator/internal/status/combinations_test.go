@@ -14,18 +14,18 @@ import (
 
 // state is one of everything that a status depends on.
 type state struct {
-	before   v1beta1.FunctionStatus
-	replicas int32
-	seen     status.Seen
+	before v1beta1.FunctionStatus
+	fn     *v1beta1.Function
+	seen   status.Seen
 }
 
 // Whatever there is to be seen, in whatever combination and after whatever status, the
 // status keeps its promises, and a second look at the same tells the same.
-func TestEveryCombination(t *testing.T) {
+func TestCombinations(t *testing.T) {
 	n := 0
-	everyState(func(s state) {
+	everyState(t, func(s state) {
 		n++
-		fn := function(s.replicas)
+		fn := s.fn.DeepCopy()
 		fn.Status = s.before
 		first := status.Of(fn, s.seen)
 		invariants(t, fn, first)
@@ -35,7 +35,7 @@ func TestEveryCombination(t *testing.T) {
 			t.Errorf("a second look differs:\n%+v\n%+v", first, second)
 		}
 		if t.Failed() {
-			t.Fatalf("for %d replicas, %+v, after %+v", s.replicas, s.seen, s.before)
+			t.Fatalf("for %+v, %+v, after %+v", s.fn.Spec, s.seen, s.before)
 		}
 	})
 	t.Logf("%d combinations", n)
@@ -48,32 +48,57 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 		return
 	}
 	d := seen.Deployment
-	if d == nil || d.DeletionTimestamp != nil || d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != *fn.Spec.Replicas {
-		t.Error("Ready before the Deployment is what it should be")
+	if d == nil || d.DeletionTimestamp != nil || d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != d.Status.Replicas {
+		t.Fatal("Ready before the Deployment is what it should be")
+	}
+	want, fixed := fn.FixedReplicas()
+	if !fixed {
+		want = *d.Spec.Replicas
+	}
+	if s := d.Status; len(s.Conditions) == 0 && (s.Replicas != want || s.AvailableReplicas != want) {
+		t.Error("Ready before the rollout is complete")
+	}
+	if !fn.Stopped() && d.Status.AvailableReplicas == 0 && !sleeps(fn, d) {
+		t.Error("Ready, and nothing serves")
 	}
 	if seen.Problem != nil || seen.Failure != "" || len(seen.Diagnostics) > 0 || seen.Service == nil {
 		t.Error("Ready, and something is wrong")
 	}
-	if o := seen.Ordered; o != nil && !o.Running && len(o.Report) == 0 {
+	if o := seen.BuildService; o != nil && !o.Running && len(o.Report) == 0 {
 		t.Error("Ready before the build service has said how it went")
 	}
 }
 
-// everyState counts through all states, as a clock with one hand for each part.
-func everyState(try func(state)) {
+// sleeps tells whether a function has no replicas, or none that is ready yet, because nobody
+// calls it.
+func sleeps(fn *v1beta1.Function, d *appsv1.Deployment) bool {
+	before := meta.FindStatusCondition(fn.Status.Conditions, "Available")
+	return fn.MaySleep() && before != nil && before.Status == "True" && (*d.Spec.Replicas == 0 || before.Reason == "Asleep")
+}
+
+// everyState counts through the states, as a clock with one hand for each part, in steps of
+// eleven. As 11 divides none of the numbers of values, any four parts occur in all of their
+// combinations, and it takes seconds instead of a minute.
+func everyState(t *testing.T, try func(state)) {
+	const step = 11
 	statuses, deployments, pods, orders := everyStatus(), everyDeployment(), everyPods(), everyOrder()
-	replicas, ready := []int32{0, 1, 2}, [][]appsv1.ReplicaSet{nil, sets(old), sets(latest), sets(old, latest)}
-	total := len(statuses) * len(deployments) * len(pods) * len(orders) * len(replicas) * len(ready) * len(everyTrouble)
-	for n := range total {
+	functions := []*v1beta1.Function{function(0), function(1), function(2), scaled(function(1), 0, 3)}
+	ready := [][]appsv1.ReplicaSet{nil, sets(old), sets(latest), sets(old, latest)}
+	total := len(statuses) * len(deployments) * len(pods) * len(orders) * len(functions) * len(ready) * len(everyTrouble)
+	if total%step == 0 {
+		t.Fatalf("of %d states, steps of %d leave out some combinations", total, step)
+	}
+	for n := 0; n < total; n += step {
+		rest := n
 		hand := func(size int) int {
-			at := n % size
-			n /= size
+			at := rest % size
+			rest /= size
 			return at
 		}
 		before, d := statuses[hand(len(statuses))], deployments[hand(len(deployments))]
 		s := seen(d.DeepCopy(), ready[hand(len(ready))], pods[hand(len(pods))]...)
-		s.Ordered = orders[hand(len(orders))]
-		try(state{*before.DeepCopy(), replicas[hand(len(replicas))], everyTrouble[hand(len(everyTrouble))](s)})
+		s.BuildService = orders[hand(len(orders))]
+		try(state{*before.DeepCopy(), functions[hand(len(functions))], everyTrouble[hand(len(everyTrouble))](s)})
 	}
 }
 
@@ -81,19 +106,30 @@ func everyStatus() []v1beta1.FunctionStatus {
 	all := []v1beta1.FunctionStatus{{}}
 	fn := function(1)
 	for _, report := range []string{`{"reason":"Built","duration":"1s"}`, `{"reason":"CompileFailed","diagnostics":[{"file":"a","message":"b"}]}`, `{"reason":"BuildFailed"}`, ""} {
-		all = append(all, status.Of(fn, status.Seen{Ordered: &status.Ordered{Report: []byte(report)}}))
+		all = append(all, status.Of(fn, status.Seen{BuildService: &status.BuildService{Report: []byte(report)}}))
 	}
 	all = append(all, status.Of(fn, refused(status.Seen{})))
-	fn.Spec.Function = before
-	return append(all, status.Of(fn, seen(deployment(1, 1, old), sets(old), pod(old, ended(0, `{"reason":"Built"}`)))))
+	for _, revision := range []string{old, latest} { // both served once, and the latter fell asleep
+		fn := scaled(function(1), 0, 1)
+		if revision == old {
+			fn.Spec.Function = before
+		}
+		fn.Status = status.Of(fn, seen(deployment(1, 1, revision), sets(revision), pod(revision, ended(0, `{"reason":"Built"}`))))
+		all = append(all, fn.Status)
+		if revision == latest {
+			all = append(all, status.Of(fn, seen(deployment(0, 0, revision), nil)))
+		}
+	}
+	return all
 }
 
 func everyDeployment() []*appsv1.Deployment {
 	failing := deployment(2, 1, latest)
 	failing.Status.UpdatedReplicas = 1
 	return []*appsv1.Deployment{
-		nil, deployment(0, 0, latest), deployment(1, 0, latest), deployment(1, 1, latest), deployment(2, 2, latest),
-		deployment(1, 1, old), stale(deployment(1, 1, latest)), quota(deployment(0, 0, latest)), failing,
+		nil, deployment(0, 0, latest), rolledOut(deployment(0, 0, latest)), rolledOut(deployment(0, 0, old)), deployment(1, 0, latest), deployment(1, 1, latest), deployment(2, 2, latest),
+		rolledOut(deployment(2, 1, latest)), rolledOut(deployment(2, 0, latest)), stale(rolledOut(deployment(1, 1, latest))),
+		deployment(1, 1, old), stale(deployment(1, 1, latest)), overdue(deployment(1, 0, latest)), failing,
 	}
 }
 
@@ -110,8 +146,8 @@ func everyPods() [][]corev1.Pod {
 	}
 }
 
-func everyOrder() []*status.Ordered {
-	return []*status.Ordered{
+func everyOrder() []*status.BuildService {
+	return []*status.BuildService{
 		nil,
 		{},
 		{Trouble: "refused"},
@@ -128,6 +164,7 @@ var everyTrouble = []func(status.Seen) status.Seen{
 	refused,
 	conflict,
 	failure,
+	lacking,
 	func(s status.Seen) status.Seen { return templateOf(s, "other") },
 	func(s status.Seen) status.Seen {
 		s.Service = nil

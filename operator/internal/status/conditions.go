@@ -9,26 +9,28 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 )
 
-// view is what was seen, and what follows from it for the latest revision.
+// view is what was seen, and what follows from that for the latest revision.
 type view struct {
 	fn       *v1beta1.Function
 	seen     Seen
 	revision string
 
-	// build is how the compile went, newest how it goes in the newest pod.
+	// build is the outcome for the Built condition, newest that of the newest attempt.
 	build, newest outcome
 }
 
 func (v *view) sourceValid() metav1.Condition {
 	if d := v.seen.Diagnostics; len(d) > 0 {
 		return condition(v1beta1.ConditionSourceValid, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, summary(d, v.seen.Omitted))
+	}
+	if v.seen.Unchecked {
+		return condition(v1beta1.ConditionSourceValid, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the source could not be read")
 	}
 	return condition(v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid, "the source parses and has the handler")
 }
@@ -39,6 +41,9 @@ func (v *view) built() metav1.Condition {
 	}
 	if v.seen.Refused && v.revision == "" {
 		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonInvalidSpec, "the spec was refused, and nothing is compiled")
+	}
+	if v.seen.Unchecked && v.revision == "" {
+		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the source could not be read, and nothing is compiled")
 	}
 	status := metav1.ConditionFalse
 	switch v.build.reason {
@@ -52,19 +57,26 @@ func (v *view) built() metav1.Condition {
 
 func (v *view) available() metav1.Condition {
 	d := v.seen.Deployment
+	ready := d != nil && d.Status.ReadyReplicas > 0
 	switch {
-	case d != nil && d.Status.ReadyReplicas > 0 && v.seen.Service == nil:
+	case ready && v.seen.Service == nil:
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoService, "no Service leads to the replicas")
-	case d != nil && d.Status.ReadyReplicas > 0:
-		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing, serving(v.readyRevision()))
-	case v.fn.WantedReplicas() == 0:
+	case v.sleepingOrWaking():
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonAsleep, asleep)
+	case ready:
+		message := serving(v.readyRevision())
+		if n := d.Status.ReadyReplicas; n < v.want() {
+			message += fmt.Sprintf(", by %d of %d replicas", n, v.want())
+		}
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing, message)
+	case v.fn.Stopped():
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonStopped, "spec.replicas is 0")
 	}
 	return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica, "no replica answers requests")
 }
 
-// ready follows from everything else. The second result says that only the user
-// can help.
+// ready returns the Ready condition, which follows from everything else. The second result
+// means that only the user can mend it.
 func (v *view) ready() (metav1.Condition, bool) {
 	no := func(reason, message string) metav1.Condition {
 		return condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason, message+v.stillServing())
@@ -76,26 +88,44 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Diagnostics, v.seen.Omitted)), true
 	case v.seen.Failure != "":
 		return no(v1beta1.ReasonApplyFailed, oneLine(v.seen.Failure)), false
-	case v.complete() && v.fn.WantedReplicas() == 0:
+	case v.complete() && v.hasWantedReplicas() && v.fn.Stopped():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0: nothing runs, as asked for"), false
+	case v.complete() && v.sleepingOrWaking():
+		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonAsleep, asleep), false
 	case v.complete():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonServing, serving(v.revision)), false
 	case v.newest.failed():
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
 	if ended := v.crash(); ended != nil {
-		code := fmt.Sprintf("the function ended with exit code %d: ", ended.ExitCode)
-		return no(v1beta1.ReasonCrashLooping, code+v.asTold(code, lastWords(ended))), true
+		message := fmt.Sprintf("the function ended with exit code %d: %s", ended.ExitCode, lastWords(ended))
+		return no(v1beta1.ReasonCrashLooping, message), true
 	}
+	reason, message := v1beta1.ReasonRollingOut, v.rollout()
 	if v.newest.reason == v1beta1.ReasonBuilding && (v.seen.Deployment == nil || v.seen.Deployment.DeletionTimestamp == nil) {
-		return no(v1beta1.ReasonBuilding, v.newest.message), false
+		reason, message = v1beta1.ReasonBuilding, v.newest.message
 	}
-	return no(v1beta1.ReasonRollingOut, v.rollout()), false
+	if v.overdue() {
+		return no(v1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf("no replica has become ready for %d seconds: %s", deadline(v.seen.Deployment), message)), true
+	}
+	return no(reason, message), false
 }
 
-// complete tells whether the Deployment controller has seen the latest template
-// and nothing but its pods is left, all of them available, and whether the
-// Service is the one that the spec names.
+// degraded lists what the function lacks, with the reason of the first.
+func (v *view) degraded() metav1.Condition {
+	var reason string
+	var messages []string
+	for _, problem := range v.seen.Degraded {
+		reason = cmp.Or(reason, problem.Reason)
+		messages = append(messages, problem.Message)
+	}
+	return condition(v1beta1.ConditionDegraded, metav1.ConditionTrue, reason, oneLine(strings.Join(messages, "; ")))
+}
+
+// complete tells whether the latest spec is what serves: only pods of the latest template are
+// left, at least one of them is available or the function sleeps, and the Service is the one
+// that the spec names. Once the rollout is over, the number of pods does not matter, unless
+// none is wanted.
 func (v *view) complete() bool {
 	d, service := v.seen.Deployment, v.seen.Service
 	if d == nil || d.DeletionTimestamp != nil || desired.RevisionOf(&d.Spec.Template) != v.revision {
@@ -104,27 +134,74 @@ func (v *view) complete() bool {
 	if t := v.seen.Template; t != "" && desired.TemplateOf(&d.Spec.Template) != t {
 		return false // an old Deployment, of the same source
 	}
-	if v.seen.Ordered != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
-		return false // one that compiles in its pods, or whose binary is about to be complete
+	if v.seen.BuildService != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
+		return false // its pods compile, or the binary of the build service is not ready
 	}
 	if service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName() {
 		return false
 	}
-	s, want := d.Status, v.fn.WantedReplicas()
+	if v.hasWantedReplicas() && (v.want() > 0 || v.fn.Stopped()) {
+		return true
+	}
+	return (d.Status.AvailableReplicas > 0 || v.sleepingOrWakingLatest()) && v.rolledOut()
+}
+
+// hasWantedReplicas tells whether there are as many pods as are wanted, all of the latest template
+// and available, and no others.
+func (v *view) hasWantedReplicas() bool {
+	d := v.seen.Deployment
+	if d == nil {
+		return false
+	}
+	s, want := d.Status, v.want()
 	return s.ObservedGeneration >= d.Generation && wanted(d) == want &&
 		s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
 }
 
-// readyRevision is the revision that has a ready replica: the latest, if it has
-// one, otherwise the newest. The ReplicaSets may be older than the Deployment;
-// what they do not show yet is as it was.
+// rolledOut tells whether the rollout of the latest template is over. The Deployment controller
+// says so by the condition Progressing, which stays while the number of replicas changes. If
+// observedGeneration lags, Progressing may describe the previous template. It is trusted then
+// only when the ReplicaSet of the current rollout has the latest template and an available pod,
+// if the Deployment counts any, and no other has pods: then only the scale changed.
+func (v *view) rolledOut() bool {
+	d := v.seen.Deployment
+	over := slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionTrue && c.Reason == NewReplicaSetAvailable
+	})
+	if !over || d.Status.UpdatedReplicas != d.Status.Replicas {
+		return false
+	}
+	if d.Status.ObservedGeneration >= d.Generation {
+		return true
+	}
+	latest, number := false, d.Annotations[desired.RolloutAnnotation]
+	for _, rs := range v.seen.ReplicaSets {
+		switch {
+		case number != "" && rs.Annotations[desired.RolloutAnnotation] == number && desired.TemplateOf(&rs) == desired.TemplateOf(&d.Spec.Template):
+			latest = rs.Status.AvailableReplicas > 0 || d.Status.AvailableReplicas == 0
+		case rs.Status.Replicas > 0:
+			return false
+		}
+	}
+	return latest
+}
+
+// NewReplicaSetAvailable is the reason of a Deployment's Progressing condition when a
+// rollout is over.
+const NewReplicaSetAvailable = "NewReplicaSetAvailable"
+
+// readyRevision returns the revision that has a ready replica: the latest, if it has one,
+// otherwise the newest. Where the cache has no such ReplicaSet yet, and while the function
+// sleeps, the revision in the status stays.
 func (v *view) readyRevision() string {
 	d := v.seen.Deployment
 	switch {
-	case d == nil || d.Status.ReadyReplicas == 0:
+	case d == nil || d.Status.ReadyReplicas == 0 && !v.sleepingOrWaking():
 		return ""
 	case v.complete():
 		return v.revision
+	case d.Status.ReadyReplicas == 0:
+		return v.fn.Status.ReadyRevision
 	}
 	ready, newest := "", time.Time{}
 	for _, rs := range v.seen.ReplicaSets {
@@ -143,7 +220,7 @@ func (v *view) readyRevision() string {
 	return ready
 }
 
-// stillServing ends a message about what went wrong with what goes on.
+// stillServing is the end of a message about an error: which older revision still serves.
 func (v *view) stillServing() string {
 	if r := v.readyRevision(); r != "" && r != v.revision {
 		return fmt.Sprintf("; revision %s goes on serving", r)
@@ -151,7 +228,8 @@ func (v *view) stillServing() string {
 	return ""
 }
 
-// serving leaves the revision out where the cache has not seen its ReplicaSet.
+// serving says which revision serves; an empty one is not known, because the cache does not
+// have its ReplicaSet yet.
 func serving(revision string) string {
 	if revision == "" {
 		return "a replica answers requests"
@@ -159,101 +237,16 @@ func serving(revision string) string {
 	return fmt.Sprintf("revision %s answers requests", revision)
 }
 
-// crash is how the latest revision ended, when it keeps ending after it has
-// compiled. One end alone may be an accident.
-func (v *view) crash() *corev1.ContainerStateTerminated {
-	for _, pod := range v.latestPods() {
-		for _, c := range pod.Status.ContainerStatuses {
-			ended := c.LastTerminationState.Terminated
-			looping := c.RestartCount > 1 || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
-			if c.Name == desired.FunctionContainer && ended != nil && !c.Ready && looping && !withoutBinary(&pod, ended) {
-				return ended
-			}
-		}
+// scaling returns the condition Reconciling of a ready Function that does not have as many
+// replicas as it should.
+func (v *view) scaling() metav1.Condition {
+	message := v.rollout()
+	if v.newest.failed() {
+		message = v.newest.message
+	} else if ended := v.crash(); ended != nil {
+		message = fmt.Sprintf("a replica ended with exit code %d: %s", ended.ExitCode, lastWords(ended))
 	}
-	return nil
-}
-
-// asTold is what was told already of this generation after the same beginning, where
-// that is alike.
-func (v *view) asTold(beginning, text string) string {
-	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionReady)
-	if before == nil || before.ObservedGeneration != v.fn.Generation {
-		return text
-	}
-	told, ok := strings.CutPrefix(before.Message, beginning)
-	if told = strings.TrimSuffix(told, v.stillServing()); ok && alike(told, text) {
-		return told
-	}
-	return text
-}
-
-// exitWithoutBinary is how the launcher ends that could not have its binary.
-const exitWithoutBinary = 125
-
-// withoutBinary tells whether a container ended before there was a function in it.
-func withoutBinary(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
-	return ended != nil && ended.ExitCode == exitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
-}
-
-// Starves tells whether a pod could not have its binary the last time that it tried.
-func Starves(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.Name == desired.FunctionContainer && !c.Ready && withoutBinary(pod, cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated))
-	})
-}
-
-// rollout says what the function is waiting for.
-func (v *view) rollout() string {
-	d, service := v.seen.Deployment, v.seen.Service
-	switch {
-	case d == nil:
-		return "creating the Deployment"
-	case d.DeletionTimestamp != nil:
-		return "the Deployment is being deleted and is created anew after that"
-	case service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName():
-		return "creating the Service"
-	}
-	if why := obstacle(d); why != "" {
-		return why
-	}
-	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), wanted(d))
-	if o := v.seen.Ordered; o != nil && o.Trouble != "" {
-		text += "; " + oneLine(o.Trouble)
-	}
-	for _, pod := range v.latestPods() {
-		for _, c := range pod.Status.ContainerStatuses {
-			ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
-			switch {
-			case c.Name != desired.FunctionContainer || c.Ready:
-			case withoutBinary(&pod, ended):
-				return text + "; a replica cannot start: " + lastWords(ended)
-			case c.State.Running != nil:
-				// A launcher that waits for the build service, for example.
-				return text + "; a replica runs and does not serve yet, its log may say why: kubectl logs " + pod.Name
-			case c.State.Waiting != nil && c.State.Waiting.Message != "":
-				// A Secret that is not there, for example.
-				return text + "; " + waiting(c.State.Waiting)
-			}
-		}
-	}
-	return text
-}
-
-// obstacle says why the Deployment makes no pods: a quota, for example.
-func obstacle(d *appsv1.Deployment) string {
-	if d == nil {
-		return ""
-	}
-	if d.Spec.Paused {
-		return fmt.Sprintf("somebody has paused the Deployment: kubectl rollout resume deployment/%s", d.Name)
-	}
-	for _, c := range d.Status.Conditions {
-		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-			return oneLine("pods cannot be created: " + c.Message)
-		}
-	}
-	return ""
+	return condition(v1beta1.ConditionReconciling, metav1.ConditionTrue, v1beta1.ReasonScaling, message)
 }
 
 func wanted(d *appsv1.Deployment) int32 {

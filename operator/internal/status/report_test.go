@@ -21,7 +21,7 @@ func TestReportsOfTheBuilder(t *testing.T) {
 		"built": "Built", "built_slow": "Built", "compile_failed": "CompileFailed", "truncated": "CompileFailed",
 		"too_large": "CompileFailed", "invalid_source": "InvalidSource", "timeout": "BuildTimeout",
 		"out_of_memory": "BuildOutOfMemory", "failed": "BuildFailed", "internal": "CompileFailed",
-		"warnings": "Built", "many_warnings": "Built",
+		"warnings": "Built", "many_warnings": "Built", "unvetted": "Built",
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")

@@ -3,6 +3,7 @@ package status_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,9 +16,10 @@ import (
 // What the build service says, in the place of what init containers leave.
 func TestOfShared(t *testing.T) {
 	const built, failed = `{"reason":"Built","message":"built in 80ms","duration":"80ms"}`, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"}]}`
-	waits, gone := status.Ordered{}, status.Ordered{Trouble: "the build service is not available since noon: refused"}
+	waits, gone := status.BuildService{}, status.BuildService{Trouble: "the build service is not available since noon: refused"}
+	queued := status.BuildService{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}
 	for name, test := range map[string]struct {
-		ordered  status.Ordered
+		ordered  status.BuildService
 		seen     status.Seen
 		ready    string
 		truth    string
@@ -26,13 +28,14 @@ func TestOfShared(t *testing.T) {
 	}{
 		"First":        {waits, status.Seen{}, "Building", "SourceValid Reconciling", "waiting for the build service to compile", ""},
 		"FirstTrouble": {gone, status.Seen{}, "Building", "SourceValid Reconciling", "not available since noon: refused", ""},
+		"FirstQueued":  {queued, status.Seen{}, "Building", "SourceValid Reconciling", "waiting since 2030-01-02T03:04:05Z for its turn in the build service", ""},
 		"FirstFails": {
-			status.Ordered{Report: []byte(failed)},
+			status.BuildService{Report: []byte(failed)},
 			status.Seen{},
 			"CompileFailed", "SourceValid Stalled", "handler.go:7:2: undefined: x", "",
 		},
 		"FirstBuilt": {
-			status.Ordered{Report: []byte(built)},
+			status.BuildService{Report: []byte(built)},
 			seen(deployment(1, 0, latest), nil, sharedPod(latest)),
 			"RollingOut", "SourceValid Built Reconciling", "0 of 1", "",
 		},
@@ -41,7 +44,7 @@ func TestOfShared(t *testing.T) {
 			"Building", "SourceValid Available Reconciling", "waiting", latest,
 		},
 		"Serves": {
-			status.Ordered{Running: true},
+			status.BuildService{Running: true},
 			seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)),
 			"Serving", "SourceValid Built Available Ready", "", latest,
 		},
@@ -54,12 +57,12 @@ func TestOfShared(t *testing.T) {
 			"Building", "SourceValid Available Reconciling", "refused; revision " + old + " goes on serving", old,
 		},
 		"UpdateFails": {
-			status.Ordered{Report: []byte(failed)},
+			status.BuildService{Report: []byte(failed)},
 			seen(deployment(1, 1, old), sets(old)),
 			"CompileFailed", "SourceValid Available Stalled", "undefined: x; revision " + old + " goes on serving", old,
 		},
 		"UpdateUnlucky": {
-			status.Ordered{Report: []byte(`{"reason":"BuildFailed","message":"no space left"}`)},
+			status.BuildService{Report: []byte(`{"reason":"BuildFailed","message":"no space left"}`)},
 			seen(deployment(1, 1, old), sets(old)),
 			"BuildFailed", "SourceValid Available Reconciling", "no space left; revision " + old + " goes on serving", old,
 		},
@@ -68,26 +71,31 @@ func TestOfShared(t *testing.T) {
 			"Building", "SourceValid Available Reconciling", "waiting", latest,
 		},
 		"Lost": {
-			status.Ordered{Running: true, Trouble: gone.Trouble},
+			status.BuildService{Running: true, Trouble: gone.Trouble},
 			seen(deployment(1, 0, latest), nil, without(sharedPod(latest))),
-			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are of the latest version and ready; " + gone.Trouble + "; a replica cannot start: not known here", "",
+			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are of the latest version and ready; " + gone.Trouble + "; a replica cannot start: launch: not known here", "",
+		},
+		"Unscheduled": {
+			status.BuildService{Running: true},
+			seen(deployment(1, 0, latest), nil, homeless(sharedPod(latest))),
+			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are of the latest version and ready; the pod is not scheduled: Insufficient cpu", "",
 		},
 		"Waits": { // its launcher says in its log what for
-			status.Ordered{Running: true, Trouble: gone.Trouble},
+			status.BuildService{Running: true, Trouble: gone.Trouble},
 			seen(deployment(1, 0, latest), nil, runs(sharedPod(latest))),
 			"RollingOut", "SourceValid Built Reconciling", gone.Trouble + "; a replica runs and does not serve yet, its log may say why: kubectl logs ", "",
 		},
 		"Crashes": {
-			status.Ordered{Running: true},
+			status.BuildService{Running: true},
 			seen(deployment(1, 0, latest), nil, crashing(sharedPod(latest))),
 			"CrashLooping", "SourceValid Built Stalled", "panic: no database", "",
 		},
-		"Rubbish": {status.Ordered{Report: []byte("rubbish")}, status.Seen{}, "BuildFailed", "SourceValid Reconciling", "cannot be read", ""},
-		"Forged":  {status.Ordered{Report: []byte(`{"reason":"Fine"}`)}, status.Seen{}, "BuildFailed", "SourceValid Reconciling", "does not know: Fine", ""},
+		"Rubbish": {status.BuildService{Report: []byte("rubbish")}, status.Seen{}, "BuildFailed", "SourceValid Reconciling", "cannot be read", ""},
+		"Forged":  {status.BuildService{Report: []byte(`{"reason":"Fine"}`)}, status.Seen{}, "BuildFailed", "SourceValid Reconciling", "does not know: Fine", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(1)
-			test.seen.Ordered = &test.ordered
+			test.seen.BuildService = &test.ordered
 			got := status.Of(fn, test.seen)
 			ready := meta.FindStatusCondition(got.Conditions, "Ready")
 			if ready.Reason != test.ready || !strings.Contains(ready.Message, test.message) {
@@ -107,9 +115,9 @@ func TestOfShared(t *testing.T) {
 // An operator that has just started asks again, and tells nothing new meanwhile.
 func TestFailureOutlivesTheOperator(t *testing.T) {
 	fn := function(1)
-	fn.Status = status.Of(fn, status.Seen{Ordered: &status.Ordered{Report: []byte(`{"reason":"CompileFailed","message":"no"}`)}})
-	for _, ordered := range []status.Ordered{{}, {Trouble: "refused"}} {
-		got := status.Of(fn, status.Seen{Ordered: &ordered})
+	fn.Status = status.Of(fn, status.Seen{BuildService: &status.BuildService{Report: []byte(`{"reason":"CompileFailed","message":"no"}`)}})
+	for _, ordered := range []status.BuildService{{}, {Trouble: "refused"}} {
+		got := status.Of(fn, status.Seen{BuildService: &ordered})
 		for _, c := range fn.Status.Conditions {
 			now := meta.FindStatusCondition(got.Conditions, c.Type)
 			if now == nil || now.Reason != c.Reason || now.Message != c.Message {
@@ -118,11 +126,11 @@ func TestFailureOutlivesTheOperator(t *testing.T) {
 		}
 	}
 	fn.Generation++ // more time for the build, say
-	got := status.Of(fn, status.Seen{Ordered: &status.Ordered{}})
+	got := status.Of(fn, status.Seen{BuildService: &status.BuildService{}})
 	if c := meta.FindStatusCondition(got.Conditions, "Built"); c.Reason != v1beta1.ReasonBuilding {
 		t.Errorf("a new attempt is not told: %v", c)
 	}
-	got = status.Of(fn, status.Seen{Ordered: &status.Ordered{Report: []byte(`{"reason":"Built","duration":"1s"}`)}})
+	got = status.Of(fn, status.Seen{BuildService: &status.BuildService{Report: []byte(`{"reason":"Built","duration":"1s"}`)}})
 	if !meta.IsStatusConditionTrue(got.Conditions, "Built") || got.Build == nil || got.Build.Duration != "1s" {
 		t.Errorf("the new attempt is not told: %+v", got)
 	}
@@ -134,11 +142,17 @@ func sharedPod(revision string) corev1.Pod {
 	return p
 }
 
+// homeless is a pod that no node has room for.
+func homeless(p corev1.Pod) corev1.Pod {
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "Insufficient cpu"}}
+	return p
+}
+
 // without is a pod whose launcher gave up.
 func without(p corev1.Pod) corev1.Pod {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: desired.FunctionContainer, State: waiting("CrashLoopBackOff", "back-off"), RestartCount: 2,
-		LastTerminationState: ended(125, "not known here"),
+		LastTerminationState: ended(125, "launch: not known here\n"),
 	}}
 	return p
 }

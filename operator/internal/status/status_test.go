@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/status"
 )
@@ -101,25 +102,6 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
 			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: panic: no database",
 		},
-		"CannotListen": {
-			replicas: 1, seen: seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))),
-				"{\"msg\":\"before\"}\n{\"level\":\"error\",\"msg\":\"served no longer\",\"error\":\"cannot listen\"}\n")),
-			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: served no longer: cannot listen",
-		},
-		"StartFails": {
-			replicas: 1, seen: seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))),
-				"{\"level\":\"info\",\"msg\":\"listening\"}\n{\"level\":\"error\",\"ts\":\"2026\",\"msg\":\"Start failed\",\"function\":\"f\",\"error\":\"dial db: refused\"}\n")),
-			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "Start failed: dial db: refused",
-		},
-		"LogsFatally": {
-			replicas: 1, seen: seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))),
-				"{\"time\":\"2026-01-02T03:04:05Z\",\"level\":\"ERROR\",\"msg\":\"no database\"}\n")),
-			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 2: no database",
-		},
-		"KilledForMemory": {
-			replicas: 1, seen: seen(deployment(1, 0, latest), nil, killed(crashing(pod(latest, ended(0, `{"reason":"Built"}`))))),
-			ready: "CrashLooping", truth: "SourceValid Built Stalled", message: "exit code 137: it needs more memory than spec.resources.limits.memory",
-		},
 		"SecretMissing": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, configless(pod(latest, ended(0, `{"reason":"Built"}`)))),
 			ready: "RollingOut", truth: "SourceValid Built Reconciling", message: `0 of 1 replicas are of the latest version and ready; CreateContainerConfigError: secret "database" not found`,
@@ -138,15 +120,15 @@ func TestOf(t *testing.T) {
 			ready: "InvalidSource", truth: "Available Stalled", message: "handler.go:1:1: bad", revision: old,
 		},
 		"SpecRefused": {
-			replicas: 1, seen: status.Seen{Problem: &status.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true},
+			replicas: 1, seen: status.Seen{Problem: &check.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true},
 			ready: "InvalidSpec", truth: "SourceValid Stalled", message: "no",
 		},
 		"SpecAndSourceRefused": {
-			replicas: 1, seen: refused(status.Seen{Problem: &status.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true}),
+			replicas: 1, seen: refused(status.Seen{Problem: &check.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true}),
 			ready: "InvalidSpec", truth: "Stalled", message: "no",
 		},
 		"Conflict": {
-			replicas: 1, seen: status.Seen{Problem: &status.Problem{Reason: "ServiceConflict", Message: "not ours"}},
+			replicas: 1, seen: status.Seen{Problem: &check.Problem{Reason: "ServiceConflict", Message: "not ours"}},
 			ready: "ServiceConflict", truth: "SourceValid Stalled", message: "not ours",
 		},
 		"NoService": {
@@ -161,13 +143,13 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: paused(seen(deployment(2, 1, latest), sets(old))),
 			ready: "Building", truth: "SourceValid Available Reconciling", message: "kubectl rollout resume", revision: old,
 		},
-		"QuotaExceeded": {
-			replicas: 1, seen: seen(quota(deployment(0, 0, latest)), nil),
-			ready: "Building", truth: "SourceValid Reconciling", message: "exceeded quota",
-		},
 		"Failure": {
 			replicas: 1, seen: failure(seen(deployment(1, 1, latest), sets(latest))),
 			ready: "ApplyFailed", truth: "SourceValid Built Available Reconciling", message: "quota", revision: latest,
+		},
+		"Degraded": {
+			replicas: 1, seen: lacking(seen(deployment(1, 1, latest), sets(latest))),
+			ready: "Serving", truth: "SourceValid Built Available Ready Degraded", revision: latest,
 		},
 		"ServiceMoves": {
 			replicas: 1, seen: moving(seen(deployment(1, 1, latest), sets(latest))),
@@ -186,8 +168,48 @@ func TestOf(t *testing.T) {
 			ready: "Stopped", truth: "SourceValid Ready",
 		},
 		"Stopping": {
-			seen:  seen(deployment(1, 1, latest), sets(latest)),
-			ready: "RollingOut", truth: "SourceValid Available Reconciling", revision: latest,
+			seen:  seen(rolledOut(deployment(1, 1, latest)), sets(latest)),
+			ready: "Serving", truth: "SourceValid Available Ready Reconciling", revision: latest,
+		},
+		"Started": { // it was stopped, and nothing serves yet
+			replicas: 1, seen: seen(rolledOut(deployment(1, 0, latest)), nil, pod(latest, running())),
+			ready: "Building", truth: "SourceValid Reconciling",
+		},
+		"First": { // its first rollout is not complete
+			replicas: 3, seen: seen(deployment(3, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))),
+			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "1 of 3", revision: latest,
+		},
+		"Scaled": {
+			replicas: 3, seen: seen(rolledOut(deployment(3, 1, latest)), sets(latest)),
+			ready: "Serving", truth: "SourceValid Built Available Ready Reconciling", revision: latest,
+		},
+		"ScaledDown": {
+			replicas: 1, seen: seen(rolledOut(deployment(3, 3, latest)), sets(latest)),
+			ready: "Serving", truth: "SourceValid Built Available Ready Reconciling", revision: latest,
+		},
+		"JustScaled": { // the Deployment controller has not looked yet
+			replicas: 3, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "4"), []appsv1.ReplicaSet{rollout(old, "3", 0), rollout(latest, "4", 1)}),
+			ready: "Serving", truth: "SourceValid Built Available Ready Reconciling", revision: latest,
+		},
+		"JustScaledWithoutPods": { // the Deployment counts pods that its ReplicaSet has lost
+			replicas: 3, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "4"), []appsv1.ReplicaSet{rollout(old, "3", 0), rollout(latest, "4", 0)}),
+			ready: "Building", truth: "SourceValid Available Reconciling",
+		},
+		"JustChanged": {
+			replicas: 1, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "4"), []appsv1.ReplicaSet{rollout(old, "4", 1)}),
+			ready: "Building", truth: "SourceValid Available Reconciling", revision: old,
+		},
+		"ChangedBack": { // the latest template is one from before, and the ReplicaSets are so too
+			replicas: 1, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "4"), []appsv1.ReplicaSet{rollout(latest, "3", 1)}),
+			ready: "Building", truth: "SourceValid Available Reconciling", revision: latest,
+		},
+		"ChangingBack": { // the controller has looked, and not counted
+			replicas: 1, seen: seen(numbered(stale(rolledOut(deployment(1, 1, latest))), "5"), []appsv1.ReplicaSet{rollout(old, "4", 1), rollout(latest, "5", 0)}),
+			ready: "Building", truth: "SourceValid Available Reconciling", revision: old,
+		},
+		"OneCrashes": {
+			replicas: 2, seen: seen(rolledOut(deployment(2, 1, latest)), sets(latest), crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
+			ready: "Serving", truth: "SourceValid Built Available Ready Reconciling", revision: latest,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +233,7 @@ func TestOf(t *testing.T) {
 // truth lists the conditions that are true.
 func truth(got v1beta1.FunctionStatus) string {
 	var kinds []string
-	for _, kind := range []string{"SourceValid", "Built", "Available", "Ready", "Reconciling", "Stalled"} {
+	for _, kind := range []string{"SourceValid", "Built", "Available", "Ready", "Reconciling", "Stalled", "Degraded"} {
 		if meta.IsStatusConditionTrue(got.Conditions, kind) {
 			kinds = append(kinds, kind)
 		}
@@ -223,18 +245,27 @@ func truth(got v1beta1.FunctionStatus) string {
 func invariants(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) {
 	t.Helper()
 	is := func(kind string) bool { return meta.IsStatusConditionTrue(got.Conditions, kind) }
-	if is("Ready") == (is("Reconciling") || is("Stalled")) || is("Reconciling") && is("Stalled") {
-		t.Error("not exactly one of Ready, Reconciling and Stalled is true")
+	if !is("Ready") && !is("Reconciling") && !is("Stalled") || is("Stalled") && (is("Ready") || is("Reconciling")) {
+		t.Error("none of Ready, Reconciling and Stalled is true, or Stalled beside another one")
+	}
+	if c := meta.FindStatusCondition(got.Conditions, "Reconciling"); is("Ready") && c != nil && c.Reason != "Scaling" {
+		t.Errorf("Ready, and Reconciling for %s", c.Reason)
 	}
 	serves := is("Built") && is("Available") && got.ReadyRevision == got.LatestRevision
 	if is("Ready") && *fn.Spec.Replicas > 0 && !serves {
 		t.Error("Ready, but not built, available, and of the latest revision")
 	}
+	wellFormed(t, fn, got)
+}
+
+// wellFormed is what the conditions of every state are.
+func wellFormed(t *testing.T, fn *v1beta1.Function, got v1beta1.FunctionStatus) {
+	t.Helper()
 	for _, c := range got.Conditions {
 		if c.ObservedGeneration != fn.Generation || strings.ContainsAny(c.Message, "\n\r") || c.Message == "" || c.Reason == "" {
 			t.Errorf("condition %+v", c)
 		}
-		if c.Status != metav1.ConditionTrue && (c.Type == "Reconciling" || c.Type == "Stalled") {
+		if c.Status != metav1.ConditionTrue && (c.Type == "Reconciling" || c.Type == "Stalled" || c.Type == "Degraded") {
 			t.Errorf("%s is there and %s", c.Type, c.Status)
 		}
 	}
@@ -262,26 +293,6 @@ func TestBuildIsToldOnce(t *testing.T) {
 	}
 }
 
-// What ends again and again says so in other numbers.
-func TestCrashIsToldOnce(t *testing.T) {
-	fn := function(1)
-	says := func(words string) string {
-		fn.Status = status.Of(fn, seen(deployment(1, 0, latest), nil, ending(crashing(pod(latest, ended(0, `{"reason":"Built"}`))), words)))
-		return meta.FindStatusCondition(fn.Status.Conditions, "Ready").Message
-	}
-	first := says("2026/01/02 03:04:05 dial tcp 10.0.0.1:40000: refused, 0xc000012ab0")
-	if again := says("2026/01/02 03:05:15 dial tcp 10.0.0.1:41234: refused, 0xc000ffab00"); again != first {
-		t.Errorf("the same end is told as %q after %q", again, first)
-	}
-	if other := says("2026/01/02 03:06:25 dial tcp 10.0.0.1:42345: no route"); !strings.Contains(other, "no route") {
-		t.Errorf("another end is told as %q", other)
-	}
-	fn.Generation++
-	if mended := says("2026/01/02 03:07:35 dial tcp 10.0.0.2:43456: no route"); !strings.Contains(mended, "10.0.0.2") {
-		t.Errorf("the end of another spec is told as %q", mended)
-	}
-}
-
 // A Deployment may be seen to be complete before the pod that has the report is.
 func TestLateReport(t *testing.T) {
 	fn := function(1)
@@ -303,8 +314,8 @@ func TestLateReport(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	one := `{"file":"handler.go","line":5,"column":2,"message":"unreachable code"}`
 	for report, want := range map[string]string{
-		`{"reason":"Built","message":"built in 1s","warnings":[` + one + `]}`:             "built in 1s; go vet warns: handler.go:5:2: unreachable code",
-		`{"reason":"Built","message":"built in 1s","warnings":[` + one + `,` + one + `]}`: "built in 1s; go vet has 2 warnings, see status.build.warnings: handler.go:5:2: unreachable code",
+		`{"reason":"Built","message":"built in 1s","warnings":[` + one + `]}`:             "built in 1s; warning: handler.go:5:2: unreachable code",
+		`{"reason":"Built","message":"built in 1s","warnings":[` + one + `,` + one + `]}`: "built in 1s; 2 warnings, see status.build.warnings: handler.go:5:2: unreachable code",
 	} {
 		fn := function(1)
 		got := status.Of(fn, seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, report))))
@@ -336,6 +347,12 @@ func TestBuiltIsOfTheLatestRevision(t *testing.T) {
 	}
 }
 
+// scaled is a Function whose number of replicas depends on the load.
+func scaled(fn *v1beta1.Function, least, most int32) *v1beta1.Function {
+	fn.Spec.Scaling = &v1beta1.Scaling{Min: &least, Max: &most}
+	return fn
+}
+
 func function(replicas int32) *v1beta1.Function {
 	fn := &v1beta1.Function{}
 	fn.Name, fn.Namespace, fn.Generation = "f", "default", 3
@@ -360,7 +377,7 @@ func templateOf(s status.Seen, template string) status.Seen {
 }
 
 func conflict(s status.Seen) status.Seen {
-	s.Service, s.Problem = nil, &status.Problem{Reason: "ServiceConflict", Message: "not ours"}
+	s.Service, s.Problem = nil, &check.Problem{Reason: "ServiceConflict", Message: "not ours"}
 	return s
 }
 
@@ -376,6 +393,12 @@ func paused(s status.Seen) status.Seen {
 
 func failure(s status.Seen) status.Seen {
 	s.Failure = "creating: exceeded quota"
+	return s
+}
+
+// lacking is a Function that has to do without two things.
+func lacking(s status.Seen) status.Seen {
+	s.Degraded = []check.Problem{{Reason: "DisruptionBudgetFailed", Message: "no room"}, {Reason: "CleanupFailed", Message: "no right"}}
 	return s
 }
 
@@ -403,11 +426,27 @@ func stale(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-func quota(d *appsv1.Deployment) *appsv1.Deployment {
-	d.Status.Conditions = []appsv1.DeploymentCondition{{
-		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota",
-	}}
+// rolledOut has what the Deployment controller says when a rollout is over.
+func rolledOut(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
+		Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable",
+	})
 	return d
+}
+
+// numbered is a Deployment of which the controller has looked at a rollout.
+func numbered(d *appsv1.Deployment, number string) *appsv1.Deployment {
+	d.Spec.Template.Labels[desired.TemplateLabel] = desired.RevisionOf(&d.Spec.Template)
+	d.Annotations = map[string]string{desired.RolloutAnnotation: number}
+	return d
+}
+
+// rollout is the ReplicaSet of a rollout with pods that are ready and available.
+func rollout(revision, number string, ready int32) appsv1.ReplicaSet {
+	rs := set(revision, ready)
+	rs.Labels[desired.TemplateLabel], rs.Annotations = revision, map[string]string{desired.RolloutAnnotation: number}
+	rs.Status.Replicas, rs.Status.AvailableReplicas = ready, ready
+	return rs
 }
 
 func sets(ready ...string) []appsv1.ReplicaSet {
@@ -462,13 +501,6 @@ func templated(d *appsv1.Deployment) *appsv1.Deployment {
 	return d
 }
 
-// killed was ended by the kernel.
-func killed(p corev1.Pod) corev1.Pod {
-	ended := p.Status.ContainerStatuses[0].LastTerminationState.Terminated
-	ended.ExitCode, ended.Reason = 137, "OOMKilled"
-	return p
-}
-
 // ending has other last words.
 func ending(p corev1.Pod, words string) corev1.Pod {
 	p.Status.ContainerStatuses[0].LastTerminationState.Terminated.Message = words
@@ -485,29 +517,4 @@ func waiting(reason, message string) corev1.ContainerState {
 
 func ended(code int32, message string) corev1.ContainerState {
 	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}}
-}
-
-// While nothing can be seen of a Function it is not ready, for the reason told, and the
-// rest is what it was.
-func TestUnseen(t *testing.T) {
-	fn := function(1)
-	fn.Status = status.Of(fn, seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))))
-	got, news := status.Unseen(fn, "cannot watch")
-	if !news {
-		t.Error("it is no news")
-	}
-	invariants(t, fn, got)
-	before := fn.Status
-	fn.Status = got
-	if ready := meta.FindStatusCondition(got.Conditions, "Ready"); ready.Status != metav1.ConditionFalse || ready.Reason != v1beta1.ReasonApplyFailed || ready.Message != "cannot watch" {
-		t.Errorf("Ready is %+v", ready)
-	}
-	for _, kind := range []string{"SourceValid", "Built", "Available"} {
-		if is, was := meta.FindStatusCondition(got.Conditions, kind), meta.FindStatusCondition(before.Conditions, kind); *is != *was {
-			t.Errorf("%s is %+v, and was %+v", kind, *is, *was)
-		}
-	}
-	if _, again := status.Unseen(fn, "cannot watch"); again {
-		t.Error("it is news again")
-	}
 }

@@ -1,10 +1,7 @@
 package status
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 
@@ -17,8 +14,8 @@ import (
 // holds 1024 bytes.
 const maxLine = 512
 
-// oneLine makes a line of any text, what a function wrote included: nothing in
-// it can take a terminal or a log for a ride.
+// oneLine makes one printable line of any text. The text may be written by a function, and
+// must not contain control sequences for terminals or line breaks for logs.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -48,13 +45,12 @@ func summary(diagnostics []v1beta1.Diagnostic, omitted int32) string {
 	}
 }
 
-// warned is a message about a build with what go vet finds in the source: how
-// much, and the first.
+// warned adds to a message the number of warnings of a build, and the first of them.
 func warned(message string, warnings []v1beta1.Diagnostic) string {
 	if len(warnings) == 1 {
-		return message + "; go vet warns: " + place(warnings[0])
+		return message + "; warning: " + place(warnings[0])
 	}
-	return message + fmt.Sprintf("; go vet has %d warnings, see status.build.warnings: %s", len(warnings), place(warnings[0]))
+	return message + fmt.Sprintf("; %d warnings, see status.build.warnings: %s", len(warnings), place(warnings[0]))
 }
 
 // place is a diagnostic as compilers print it.
@@ -69,48 +65,11 @@ func place(d v1beta1.Diagnostic) string {
 	return oneLine(text + ": " + d.Message)
 }
 
-// waiting says why a container does not run. The kubelet calls an image that it
-// cannot pull by two reasons in turn, and gives one cause for both.
+// waiting says why a container does not run. For an image that cannot be pulled the kubelet
+// alternates between two reasons with the same cause, and the message has the first.
 func waiting(w *corev1.ContainerStateWaiting) string {
 	if _, cause, ok := strings.Cut(w.Message, "ErrImagePull: "); ok && w.Reason == "ImagePullBackOff" {
 		return oneLine("ErrImagePull: " + cause)
 	}
 	return oneLine(w.Reason + ": " + w.Message)
-}
-
-// lastWords is what a container left to say when it ended: how the Go runtime
-// says why a program cannot go on, or else the last line of its log. One that the
-// kernel has killed had no time for any.
-func lastWords(ended *corev1.ContainerStateTerminated) string {
-	if ended.Reason == "OOMKilled" {
-		return "it needs more memory than spec.resources.limits.memory"
-	}
-	text := strings.TrimSpace(ended.Message)
-	for _, cause := range []string{"panic: ", "fatal error: "} {
-		if i := strings.Index(text, cause); i >= 0 {
-			line, _, _ := strings.Cut(text[i:], "\n")
-			return oneLine(line)
-		}
-	}
-	last := text[strings.LastIndexByte(text, '\n')+1:]
-	var entry struct{ Msg, Error, Err string }
-	switch err := json.Unmarshal([]byte(last), &entry); {
-	case last == "":
-		return ended.Reason
-	case err == nil && cmp.Or(entry.Error, entry.Err) != "":
-		return oneLine(entry.Msg + ": " + cmp.Or(entry.Error, entry.Err))
-	case err == nil && entry.Msg != "":
-		return oneLine(entry.Msg)
-	}
-	return oneLine(last)
-}
-
-// varying is what is another one each time: moments, addresses of memory, ports, and
-// whatever is measured.
-var varying = regexp.MustCompile(`\d{4}[-/]\d{2}[-/]\d{2}[T ][\d:.,]+(Z|[+-][\d:]+)?|0x[0-9a-fA-F]+|\d+\.[\d.]+|\d{5,}`)
-
-// alike tells whether two texts differ in nothing but that. What fails again and again
-// is no news.
-func alike(a, b string) bool {
-	return varying.ReplaceAllLiteralString(a, "0") == varying.ReplaceAllLiteralString(b, "0")
 }

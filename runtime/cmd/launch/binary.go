@@ -1,38 +1,32 @@
 package main
 
 import (
-	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"sync/atomic"
 	"syscall"
 )
 
-// A binary is a program that a build service has, or is about to have.
+// A binary is a program that the build service has, or is about to have.
 type binary struct {
 	url             string
 	key, capability string
-	service         ed25519.PublicKey // what this key signs may be executed
+	service         ed25519.PublicKey // has signed it
 	transport       *http.Transport
-	news            atomic.Value // a string: why the binary is not here
+	state           atomic.Value // a string: why the binary is not here yet
 }
 
 // binaryFromEnv takes the variables that name a binary out of the environment. It
 // returns nil if they name none.
 func binaryFromEnv() (*binary, error) {
-	service, key := take("FUNCTION_BUILD_SERVICE"), take("FUNCTION_BINARY")
-	capability, public := take("FUNCTION_BINARY_CAPABILITY"), take("FUNCTION_BINARY_PUBLIC_KEY")
+	service, key := takeEnv("FUNCTION_BUILD_SERVICE"), takeEnv("FUNCTION_BINARY")
+	capability, public := takeEnv("FUNCTION_BINARY_CAPABILITY"), takeEnv("FUNCTION_BINARY_PUBLIC_KEY")
 	if key == "" {
 		return nil, nil
 	}
@@ -45,53 +39,45 @@ func binaryFromEnv() (*binary, error) {
 		return nil, fmt.Errorf("FUNCTION_BINARY_PUBLIC_KEY is %q: want an Ed25519 key, 43 characters of base64", public)
 	}
 	b := &binary{url: base.JoinPath("v1/binaries", key).String(), key: key, capability: capability, service: trusted}
-	b.transport = newTransport(b.recognise)
-	b.news.Store("the build service has not answered yet, it may be compiling")
+	b.transport = newTransport(b.verifyServer)
+	b.state.Store("the build service has not answered yet, it may be compiling")
 	return b, nil
 }
 
-func take(variable string) string {
+// takeEnv returns a variable of the environment and removes it.
+func takeEnv(variable string) string {
 	value := os.Getenv(variable)
 	_ = os.Unsetenv(variable)
 	return value
 }
 
-// execute executes the binary, from the first place that allows it. If it returns,
-// it could not: what to tell, and the exit code.
-func (b *binary) execute(ctx context.Context, program []string, admin *net.TCPListener) (message string, code int) {
-	var refusals []string
-	for _, p := range places() {
-		err := p.check()
-		if err == nil {
-			leave := b.standIn(admin)
-			file, missing := b.fetch(ctx, p)
-			switch {
-			case ctx.Err() != nil:
-				return "asked to end before the binary was here: " + b.why(), exitTerminated
-			case missing != nil:
-				return "no binary to execute: " + missing.Error(), exitNoBinary
-			}
-			leave()
-			err = syscall.Exec(path(file), program, os.Environ())
-			_ = file.Close() // it was only read
-			if !errors.Is(err, fs.ErrPermission) {
-				return "cannot execute the binary: " + err.Error(), exitNoExecution
-			}
-		}
-		refusals = append(refusals, p.name+": "+err.Error())
+// execute executes the binary. It returns only if it could not, with a message and the exit
+// code.
+func (b *binary) execute(program []string, admin *net.TCPListener) (message string, code int) {
+	if err := checkMemory(); err != nil {
+		return "the binary cannot be executed: let processes execute memory (vm.memfd_noexec below 2), " +
+			"or let the pod compile its source itself (spec.build.strategy: InPod): " + err.Error(), exitNoExecution
 	}
-	return "no place to execute the binary from: let processes execute memory (vm.memfd_noexec below 2), " +
-		"or let the pod compile its source itself (spec.build.strategy: InPod); " +
-		strings.Join(refusals, "; "), exitNoExecution
+	ctx, release := signalContext()
+	leave := b.whileWaiting(admin)
+	file, err := b.fetch(ctx)
+	if err == nil {
+		leave(ctx)
+	}
+	release()
+	switch {
+	case ctx.Err() != nil:
+		return "asked to end before the program could run: " + b.waitingFor(), exitTerminated
+	case err != nil:
+		return "no binary to execute: " + err.Error(), exitNoBinary
+	}
+	err = syscall.Exec(path(file), program, os.Environ())
+	return "cannot execute the binary: " + err.Error(), exitNoExecution
 }
 
-// verify tells whether the service has signed this content as that of the binary.
-func (b *binary) verify(content io.Reader, signature string) error {
-	hash := sha256.New()
-	if _, err := io.Copy(hash, content); err != nil {
-		return err
-	}
-	message := b.key + "\n" + hex.EncodeToString(hash.Sum(nil))
+// verify returns errForged unless the service has signed a binary with this SHA-256.
+func (b *binary) verify(hash []byte, signature string) error {
+	message := b.key + "\n" + hex.EncodeToString(hash)
 	signed, err := base64.RawURLEncoding.DecodeString(signature)
 	if err != nil {
 		return errForged

@@ -20,10 +20,11 @@ import (
 const (
 	asLaunch           = "GOLESS_TEST_LAUNCH"
 	testTerminationLog = "GOLESS_TEST_TERMINATION_LOG"
-	testPatience       = "GOLESS_TEST_PATIENCE"
-	testLongest        = "GOLESS_TEST_LONGEST"
-	testStall          = "GOLESS_TEST_STALL"
-	testUnhurried      = "GOLESS_TEST_UNHURRIED"
+	testAnswerTimeout  = "GOLESS_TEST_ANSWER_TIMEOUT"
+	testTimeout        = "GOLESS_TEST_TIMEOUT"
+	testReadTimeout    = "GOLESS_TEST_READ_TIMEOUT"
+	testProbeDelay     = "GOLESS_TEST_PROBE_DELAY"
+	testProbeTimeout   = "GOLESS_TEST_PROBE_TIMEOUT"
 	testMemory         = "GOLESS_TEST_MEMORY" // forbidden or unknown
 )
 
@@ -34,6 +35,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asLaunch) != "" {
 		change()
 		main()
+		return
 	}
 	os.Exit(run(m))
 }
@@ -64,7 +66,8 @@ func build(dir, source string) ([]byte, error) {
 func change() {
 	terminationLog = os.Getenv(testTerminationLog)
 	for variable, duration := range map[string]*time.Duration{
-		testPatience: &patience, testLongest: &longest, testStall: &stall, testUnhurried: &unhurried,
+		testAnswerTimeout: &answerTimeout, testTimeout: &fetchTimeout, testReadTimeout: &readTimeout, testProbeDelay: &probeDelay,
+		testProbeTimeout: &probeTimeout,
 	} {
 		if text := os.Getenv(variable); text != "" {
 			*duration, _ = time.ParseDuration(text)

@@ -1,11 +1,10 @@
-// Command launch is the entry point of the image that functions run in: it opens
-// the function's ports and replaces itself with the function's program. A
-// connection that comes while the program starts waits for it then, and is not
-// refused; the kubelet's first question for readiness is one, and it asks again
-// only a second later. It owns the ways in which a program arrives, and the words
-// for when it does not; it refuses to know what the program does.
+// Command launch is the entry point of the image that functions run in. It opens the
+// ports of the function and replaces itself with the program of the function. A
+// connection that comes while the program starts is not refused but waits. The first
+// readiness probe is one, and the kubelet would repeat it only a second later.
 //
 //	launch [program [argument...]]
+//	launch --version
 //
 // The program is /function/server unless named, and a file, unless the
 // environment names a binary that a build service has:
@@ -15,18 +14,17 @@
 //	FUNCTION_BINARY_CAPABILITY  what entitles to it
 //	FUNCTION_BINARY_PUBLIC_KEY  Ed25519 key of the service, raw base64 as in URLs
 //
-// Then launch waits until the service has it, checks it, and executes it from
-// memory. While the service is out of reach it waits on, tells its log why, and
-// answers the kubelet's probes: alive, not ready. The program is the same but in
-// this: it does not see these four variables, its file has no name (os.Executable is
-// of no use, /proc/self/exe can be executed), and it takes as much of the
-// container's memory as it is long.
+// Then launch waits until the service has the binary, verifies its signature, and
+// executes it from memory. While it waits it logs why, and answers the probes of the
+// kubelet: the container is alive and not ready. For the program there are three
+// differences: it does not see these four variables, its file has no name (os.Executable
+// is of no use, /proc/self/exe can be executed), and the file counts as memory of the
+// container.
 //
-// The process keeps its id, so signals reach the program; launch is gone from
-// memory. If it cannot, it exits with the codes of a shell: 127 if the program is
-// missing, 126 if it cannot be executed, 143 if SIGTERM came first; and with 125
-// if the binary could not be had. What went wrong is on standard error and in the
-// container's termination message.
+// The process keeps its ID, so signals reach the program. If launch cannot execute it,
+// it exits with the codes of a shell: 127 if the program is missing, 126 if it cannot be
+// executed, 143 if SIGTERM came first; and with 125 if there is no binary. The reason is
+// on standard error and in the termination message of the container.
 package main
 
 import (
@@ -36,7 +34,9 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 )
 
@@ -47,23 +47,30 @@ const (
 	exitTerminated  = 128 + int(syscall.SIGTERM) // 0 would say that the function had ended well
 )
 
-// terminationLog is where the kubelet looks for the last words of a container.
-// It is there in pods and nowhere else.
+// terminationLog is the file with the termination message of a container. It exists only
+// in pods.
 var terminationLog = "/dev/termination-log"
 
+// The version and commit of a release. The linker sets them.
+var version, commit = "devel", "unknown"
+
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == "--version" {
+		_, _ = os.Stdout.WriteString("launch " + version + " (commit " + commit + ", " + runtime.Version() + ")\n")
+		return
+	}
 	program := []string{"/function/server"}
 	if len(os.Args) > 1 {
 		program = os.Args[1:]
 	}
-	open("SERVER")
-	message, code := launch(program, open("ADMIN"))
-	leave(message)
+	openPort("SERVER")
+	message, code := launch(program, openPort("ADMIN"))
+	report(message)
 	os.Exit(code)
 }
 
-// launch returns only if it could not execute the program: what to tell, and the
-// exit code. The admin port may be nil.
+// launch executes the program. It returns only if it could not, with a message and the
+// exit code. The listener of the admin port may be nil.
 func launch(program []string, admin *net.TCPListener) (message string, code int) {
 	b, err := binaryFromEnv()
 	switch {
@@ -72,18 +79,38 @@ func launch(program []string, admin *net.TCPListener) (message string, code int)
 	case b == nil:
 		return explain(program[0], syscall.Exec(program[0], program, os.Environ()))
 	}
-	// What Go does by itself is to exit with 2, as the first process of a container,
-	// and to say nothing.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	return b.execute(ctx, program, admin)
+	return b.execute(program, admin)
 }
 
-// open opens the port that a variable names, and leaves it to the program. It
-// returns nil where it cannot: the program says why it cannot either.
-func open(name string) *net.TCPListener {
+// signalContext returns a context that ends with SIGTERM or SIGINT, so that launch can
+// report what it has waited for. When release returns, the context has ended if a signal
+// came before, and a later signal ends the process, with the exit code 2 if it is the
+// first one of a container. So none is lost until the program is executed. From then on
+// the kernel drops signals for the first process of a container until the Go runtime of
+// the program is initialized. A signal mask would keep them, but the program and its
+// children would inherit it.
+func signalContext() (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	var receiving sync.WaitGroup
+	receiving.Go(func() {
+		for range signals {
+			cancel()
+		}
+	})
+	return ctx, func() {
+		signal.Stop(signals)
+		close(signals)
+		receiving.Wait()
+	}
+}
+
+// openPort opens the port in the variable NAME_PORT, and has the program inherit it by
+// NAME_LISTENER. It returns nil if it cannot. The program then fails, too, and says why.
+func openPort(name string) *net.TCPListener {
 	variable := name + "_LISTENER"
-	_ = os.Unsetenv(variable) // who runs a function may set variables, and knows no descriptor
+	_ = os.Unsetenv(variable) // the user of a function may have set it
 	port := os.Getenv(name + "_PORT")
 	if port == "" {
 		return nil
@@ -92,11 +119,11 @@ func open(name string) *net.TCPListener {
 	if err != nil {
 		return nil
 	}
-	own := listener.(*net.TCPListener)
-	if fd, err := inheritable(own); err == nil {
-		_ = os.Setenv(variable, strconv.Itoa(fd)) // neither name nor value can be wrong
+	tcp := listener.(*net.TCPListener)
+	if fd, err := inheritable(tcp); err == nil {
+		_ = os.Setenv(variable, strconv.Itoa(fd)) // the name and the value are valid
 	}
-	return own
+	return tcp
 }
 
 // inheritable returns a file descriptor that outlives an exec.
@@ -112,8 +139,8 @@ func inheritable(listener *net.TCPListener) (fd int, err error) {
 	return fd, errors.Join(err, failed)
 }
 
-// explain returns what to tell and the exit code, given why the program could
-// not be executed.
+// explain returns the message and the exit code for a program that could not be executed
+// because of err.
 func explain(program string, err error) (message string, code int) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -125,11 +152,11 @@ func explain(program string, err error) (message string, code int) {
 	}
 }
 
-// leave writes the last words, of which the kubelet takes 4096 bytes.
-func leave(message string) {
+// report writes the termination message, of which the kubelet reads 4096 bytes.
+func report(message string) {
 	message = "launch: " + message[:min(len(message), 4000)] + "\n"
 	_, _ = os.Stderr.WriteString(message)
 	if file, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
-		_, _ = file.WriteString(message) // there is nobody left to tell
+		_, _ = file.WriteString(message) // there is no other place for an error
 	}
 }

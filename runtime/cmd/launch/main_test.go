@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,6 +46,15 @@ func TestLaunch(t *testing.T) {
 				t.Errorf("the program runs as another process than %s: %q", pid(cmd), out)
 			}
 		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "--version")
+	cmd.Env = append(os.Environ(), asLaunch+"=1")
+	out, err := cmd.CombinedOutput()
+	if want := "launch devel (commit unknown, " + runtime.Version() + ")\n"; err != nil || string(out) != want {
+		t.Errorf("got %v: %q, want %q", err, out, want)
 	}
 }
 

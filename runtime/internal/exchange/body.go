@@ -4,30 +4,23 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
-	"time"
 )
 
 // body is the body of a request whose client has to keep sending while the
 // handler reads. It counts what the handler reads.
 type body struct {
 	io.ReadCloser
-	stall stall
+	server, handler *http.Request // of which the first gets the trailers
+
+	stall idleTimer
 	bytes atomic.Int64
 	ended atomic.Bool
 }
 
-func newBody(x *Exchange, inner io.ReadCloser) *body {
-	b := &body{ReadCloser: inner}
+func newBody(x *Exchange, server, handler *http.Request) *body {
+	b := &body{ReadCloser: server.Body, server: server, handler: handler}
 	b.stall.limit, b.stall.end = x.server.Stall, func() { x.endRead(past) }
 	return b
-}
-
-// past is a deadline that interrupts what waits.
-var past = time.Unix(1, 0)
-
-// endRead sets the deadline of reads; the writer may have none.
-func (x *Exchange) endRead(deadline time.Time) {
-	_ = x.control.do(x.inner, func(c *http.ResponseController) error { return c.SetReadDeadline(deadline) })
 }
 
 // Read is part of [io.Reader].
@@ -38,6 +31,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.bytes.Add(int64(n))
 	if err != nil {
 		b.ended.Store(true)
+		b.handler.Trailer = b.server.Trailer // a new map if the header has not announced them
 	}
 	return n, err
 }

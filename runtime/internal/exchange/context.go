@@ -10,23 +10,23 @@ import (
 // a deadline in it. It is a part of the exchange so that both are one
 // allocation, and it costs a channel only once somebody waits for its end.
 //
-// The standard library's own context with a deadline would need a timer for
-// each request, and would end for a handler that took over its connection,
-// which may go on for ever.
+// The standard library's own context with a deadline would be more allocations, and
+// would also end for a handler that took over its connection, which may go on for
+// ever.
 type requestContext struct {
 	base     context.Context
 	exchange *Exchange
-	limit    *Limit // none if nil
-	exempt   atomic.Bool
+	limit    *timeLimit // none if nil
+	hijacked atomic.Bool
 	expired  atomic.Bool
 	waited   atomic.Pointer[cancellable]
 }
 
-// A Limit is how long the requests of a server may take, and why the context of
-// one that takes longer has ended.
-type Limit struct {
-	Time  time.Duration
-	Cause error
+// A timeLimit is how long the requests of a server may take, and why the context
+// of one that takes longer has ended.
+type timeLimit struct {
+	duration time.Duration
+	cause    error
 }
 
 type cancellable struct {
@@ -52,15 +52,15 @@ func (c *requestContext) wait() *cancellable {
 // expire ends the context because its deadline has passed.
 func (c *requestContext) expire() {
 	c.expired.Store(true)
-	c.wait().cancel(c.limit.Cause)
+	c.wait().cancel(c.limit.cause)
 }
 
 // Deadline is part of [context.Context].
 func (c *requestContext) Deadline() (time.Time, bool) {
-	if c.limit == nil || c.exempt.Load() {
+	if c.limit == nil || c.hijacked.Load() {
 		return c.base.Deadline()
 	}
-	return c.exchange.Start.Add(c.limit.Time), true
+	return c.exchange.Start.Add(c.limit.duration), true
 }
 
 // Done is part of [context.Context].
@@ -78,7 +78,7 @@ func (c *requestContext) Err() error {
 		return c.base.Err()
 	}
 	err := w.Err()
-	if err != nil && c.limit != nil && context.Cause(w) == c.limit.Cause { //nolint:errorlint // the very error
+	if err != nil && c.limit != nil && context.Cause(w) == c.limit.cause { //nolint:errorlint // the very error
 		return context.DeadlineExceeded
 	}
 	return err

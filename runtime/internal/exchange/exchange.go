@@ -1,11 +1,24 @@
-// Package exchange owns what is known about one request and its response
-// while they are served: who they are, what was answered, how long it took,
-// and when it is settled. It refuses to know what is done with that knowledge:
-// logs, metrics, limits and the recovery of panics are middlewares that use it.
+// Package exchange follows one request and its response while they are served,
+// one concern a file:
+//
+//	exchange.go  what a request is, and the outermost handler, which makes it
+//	ids.go       the ids that it is known by, in X-Request-Id and traceparent
+//	context.go   the context that handlers get
+//	writer.go    the response writer that handlers get, for each protocol in protocol.go
+//	body.go      the body of the request
+//	idletimer.go the end of reads and writes that make no progress, by deadlines.go
+//	timeout.go   the end of requests that take too long
+//	outcome.go   what came of it, and who is told
+//	activity.go  how many there are, and since when there are none
+//
+// An exchange is settled once, when its handler has returned or its time is over:
+// from then on what the client got is final. Logs, metrics, limits and the recovery
+// of panics are middlewares and observers in package middleware.
 package exchange
 
 import (
 	"context"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,7 +26,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"goless.io/runtime/internal/trace"
+	"goless.io/runtime/internal/tracing"
 )
 
 // Longest method and path that an exchange remembers, in bytes. A request line
@@ -44,8 +57,9 @@ type Exchange struct {
 	ctx    requestContext
 	server *Server
 	logger atomic.Pointer[zap.Logger]
-	body   *body     // nil if the request has none
-	echo   [2]string // backs the two response headers, saves an allocation
+	body   *body        // nil if the request has none
+	conn   *net.TCPConn // nil unless the handler took it over
+	echo   [2]string    // backs the two response headers, saves an allocation
 
 	writer
 	outcome
@@ -55,8 +69,8 @@ type Exchange struct {
 type Server struct {
 	// Logger is the parent of every request's logger.
 	Logger *zap.Logger
-	// Spans records the spans of requests; nil if nobody wants them.
-	Spans trace.Recorder
+	// Tracer makes spans of the requests, unless it is nil.
+	Tracer tracing.Tracer
 	// Observers are called once for each exchange, in this order, when it is
 	// settled: its handler returned or panicked, or its time was over. What
 	// the client got is final then. They may run beside the handler.
@@ -68,18 +82,13 @@ type Server struct {
 	// next request on a new connection, and so to another replica.
 	Draining atomic.Bool
 
-	ids     ids
-	running atomic.Int64
+	activity
 }
 
-// Running returns how many handlers have begun and not returned, whether their
-// exchange is settled or not, and whether they took over their connection.
-func (s *Server) Running() int64 { return s.running.Load() }
-
-// Begin returns the outermost handler. It makes the exchange, puts it in the
+// Middleware returns the outermost handler. It makes the exchange, puts it in the
 // request's context, sends its ids back, and calls next with a writer that
 // offers what the server's own writer offers.
-func (s *Server) Begin(next http.Handler) http.Handler {
+func (s *Server) Middleware(next http.Handler) http.Handler {
 	return &outermost{s, next}
 }
 
@@ -93,11 +102,12 @@ func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.server.running.Add(1)
 	defer x.end()
 	x.Start = time.Now()
-	x.Method = cut(r.Method, maxMethod)
-	x.Path = cut(r.URL.Path, maxPath)
+	x.Method = truncate(r.Method, maxMethod)
+	x.Path = truncate(r.URL.Path, maxPath)
 	x.Peer = host(r.RemoteAddr)
 	x.identify(r.Header)
 	x.ctx.base, x.ctx.exchange = r.Context(), x
+	h.server.begin(x)
 
 	if r.Body != nil && r.Body != http.NoBody {
 		h.serveBody(x, xw, r)
@@ -112,8 +122,8 @@ func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveBody gives the handler a request of its own: the server looks into its
 // copy to learn what became of the body, and would not find it behind ours.
 func (h *outermost) serveBody(x *Exchange, w http.ResponseWriter, r *http.Request) {
-	x.body = newBody(x, r.Body)
 	own := r.WithContext(&x.ctx)
+	x.body = newBody(x, r, own)
 	own.Body = x.body
 	// The temporary files of a form are removed by the server, which has to
 	// find them.
@@ -121,9 +131,9 @@ func (h *outermost) serveBody(x *Exchange, w http.ResponseWriter, r *http.Reques
 	h.next.ServeHTTP(w, own)
 }
 
-// Of returns the exchange of a request that came through [Server.Begin], and
+// FromContext returns the exchange of a request that came through [Server.Middleware], and
 // nil for any other context.
-func Of(ctx context.Context) *Exchange {
+func FromContext(ctx context.Context) *Exchange {
 	if c, ok := ctx.(*requestContext); ok {
 		return c.exchange
 	}
@@ -142,10 +152,10 @@ func (x *Exchange) Logger() *zap.Logger {
 	return x.logger.Load()
 }
 
-// Spans returns what records the spans of the exchange's server, or nil.
-func (x *Exchange) Spans() trace.Recorder { return x.server.Spans }
+// Tracer returns the tracer of the exchange's server, or nil.
+func (x *Exchange) Tracer() tracing.Tracer { return x.server.Tracer }
 
-func cut(s string, limit int) string {
+func truncate(s string, limit int) string {
 	return s[:min(len(s), limit)]
 }
 

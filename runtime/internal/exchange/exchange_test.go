@@ -19,18 +19,18 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-func TestOf(t *testing.T) {
-	if x := exchange.Of(t.Context()); x != nil {
+func TestFromContext(t *testing.T) {
+	if x := exchange.FromContext(t.Context()); x != nil {
 		t.Errorf("a context without a request has an exchange: %v", x)
 	}
 	server := &exchange.Server{Logger: zap.NewNop()}
 	type key struct{}
 	outer := context.WithValue(t.Context(), key{}, "outer")
-	server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		x := exchange.Of(r.Context())
+	server.Middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x := exchange.FromContext(r.Context())
 		child, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		if x == nil || exchange.Of(child) != x {
+		if x == nil || exchange.FromContext(child) != x {
 			t.Error("the exchange is not found in a context derived from the request's")
 		}
 		if child.Value(key{}) != "outer" {
@@ -45,8 +45,8 @@ func TestExchangeRemembersTheRequest(t *testing.T) {
 	var x *exchange.Exchange
 	r := httptest.NewRequestWithContext(t.Context(), strings.Repeat("M", 100), "/"+strings.Repeat("p", 2000)+"?secret", nil)
 	r.RemoteAddr = "[2001:db8::1]:4711"
-	server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		x = exchange.Of(r.Context())
+	server.Middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x = exchange.FromContext(r.Context())
 		r.Method, r.URL.Path, r.RemoteAddr = "", "", ""
 	})).ServeHTTP(httptest.NewRecorder(), r)
 	if want := strings.Repeat("M", 32); x.Method != want {
@@ -66,8 +66,8 @@ func TestExchangeRemembersTheRequest(t *testing.T) {
 func TestLoggerIsMadeOnce(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	server := &exchange.Server{Logger: zap.New(core)}
-	server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		x := exchange.Of(r.Context())
+	server.Middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x := exchange.FromContext(r.Context())
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() { x.Logger().Info("line") })
@@ -136,7 +136,7 @@ func TestKernelCopiesFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := &kernelWriter{ResponseRecorder: httptest.NewRecorder()}
-			server.Begin(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			server.Middleware(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				if n, err := io.Copy(w, src); n != 7 || err != nil {
 					t.Errorf("copied %d bytes, %v", n, err)
 				}

@@ -1,11 +1,11 @@
 package exchange
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
 	"net/http"
 	"strings"
-	"sync"
 )
 
 // The response headers (canonical) that carry the ids, which are also the
@@ -35,7 +35,7 @@ func (x *Exchange) identify(in http.Header) {
 	if x.Remote = x.TraceParent != ""; x.Remote {
 		x.TraceState = in[headerTraceState]
 	} else {
-		x.TraceParent = x.server.ids.next()
+		x.TraceParent = newTraceParent()
 	}
 	x.RequestID = single(in[headerRequestID])
 	if !validRequestID(x.RequestID) {
@@ -57,6 +57,20 @@ func (x *Exchange) echoIDs(out http.Header) {
 // id as well where the client sent none.
 func (x *Exchange) TraceID() string {
 	return x.TraceParent[traceStart:traceEnd]
+}
+
+// SpanID returns the 16 hex digits that name the span of TraceParent.
+func (x *Exchange) SpanID() string {
+	return x.TraceParent[parentStart:parentEnd]
+}
+
+// SetSpan makes another span of the same trace the one that the handler runs in.
+// A client that sent no span of its own is told this one.
+func (x *Exchange) SetSpan(traceParent string) {
+	x.TraceParent = traceParent
+	if !x.Remote {
+		x.echo[1] = traceParent
+	}
 }
 
 // Sampled reports whether somebody records the trace.
@@ -118,57 +132,17 @@ func lowerHex(s string) bool {
 	return true
 }
 
-// batchSize is how many traceparents are made at once: 3.5 KB of text, which
-// is what a handler holds on to that keeps one id for long.
-const batchSize = 64
-
-// ids makes traceparents. They are cut from batches, so that a request costs
-// no allocation for its ids; the pool gives each processor a batch of its own.
-type ids struct{ batches sync.Pool }
-
-// next returns a traceparent that nobody has seen, with the flag "sampled"
-// off, because nothing records the trace. The ids are random, as the standard
-// asks; they are not secrets.
-func (i *ids) next() string {
-	batch, _ := i.batches.Get().(*string)
-	if batch == nil {
-		batch = new(string)
-	}
-	if *batch == "" {
-		*batch = newBatch()
-	}
-	id := (*batch)[:traceLength]
-	*batch = (*batch)[traceLength:]
-	i.batches.Put(batch)
-	return id
+// newTraceParent returns a traceparent that nobody has seen, with the flag
+// "sampled" off, because nothing records the trace. The ids are random, as the
+// standard asks; they are not secrets.
+func newTraceParent() string {
+	var ids [24]byte
+	binary.NativeEndian.PutUint64(ids[:], rand.Uint64())
+	binary.NativeEndian.PutUint64(ids[8:], rand.Uint64()|1) // an id of zeros alone is none
+	binary.NativeEndian.PutUint64(ids[16:], rand.Uint64()|1)
+	text := append(make([]byte, 0, traceLength), "00-"...)
+	text = hex.AppendEncode(text, ids[:16])
+	text = append(text, '-')
+	text = hex.AppendEncode(text, ids[16:])
+	return string(append(text, "-00"...))
 }
-
-func newBatch() string {
-	text := make([]byte, 0, batchSize*traceLength)
-	for range batchSize {
-		text = append(text, "00-"...)
-		text = appendHex(text, rand.Uint64())
-		text = appendHex(text, rand.Uint64()|1) // never all zero
-		text = append(text, '-')
-		text = appendHex(text, rand.Uint64()|1)
-		text = append(text, "-00"...)
-	}
-	return string(text)
-}
-
-// appendHex appends the 16 hex digits of n.
-func appendHex(text []byte, n uint64) []byte {
-	for range 8 {
-		text = append(text, hexPairs[n&0xff][0], hexPairs[n&0xff][1])
-		n >>= 8
-	}
-	return text
-}
-
-// hexPairs are the two digits of each byte.
-var hexPairs = func() (pairs [256][2]byte) {
-	for i := range pairs {
-		hex.Encode(pairs[i][:], []byte{byte(i)})
-	}
-	return pairs
-}()

@@ -28,8 +28,8 @@ func serve(t testing.TB, header http.Header) (*exchange.Exchange, http.Header) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	r.Header = header
 	w := httptest.NewRecorder()
-	server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		x = exchange.Of(r.Context())
+	server.Middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x = exchange.FromContext(r.Context())
 	})).ServeHTTP(w, r)
 	return x, w.Header()
 }
@@ -110,8 +110,8 @@ func TestNewIDsAreUnique(t *testing.T) {
 	var server exchange.Server
 	server.Logger = zap.NewNop()
 	seen := make(map[string]bool)
-	handler := server.Begin(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		x := exchange.Of(r.Context())
+	handler := server.Middleware(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		x := exchange.FromContext(r.Context())
 		if seen[x.TraceID()] || !wellFormedParent.MatchString(x.TraceParent) {
 			t.Errorf("%q was seen before or is not well formed", x.TraceParent)
 		}

@@ -12,33 +12,29 @@ import (
 	"goless.io/runtime/internal/wire"
 )
 
-// closeNotifier is [http.CloseNotifier], which is deprecated but offered by
-// the server and asked for by old code.
+// closeNotifier is [http.CloseNotifier], which is deprecated. The server offers it,
+// and frameworks that have been in use for long panic without it.
 type closeNotifier interface{ CloseNotify() <-chan bool }
 
-// http1Writer and http2Writer are what the server's own writers offer.
-type (
-	http1Writer interface {
-		http.Hijacker
-		io.ReaderFrom
-		closeNotifier
-	}
-	http2Writer interface {
-		http.Pusher
-		closeNotifier
-	}
-)
+// http1Writer is what the server's own writer offers over HTTP/1. Over HTTP/2 that is
+// closeNotifier and [http.Pusher], which handlers do not get: browsers do not take what
+// is pushed.
+type http1Writer interface {
+	http.Hijacker
+	io.ReaderFrom
+	closeNotifier
+}
 
 // newExchange wraps w by what it can do. The second result is what handlers
 // get: the exchange's response writer of the right protocol. It is a pointer
 // into the exchange and costs nothing.
 func (s *Server) newExchange(w http.ResponseWriter) (*Exchange, http.ResponseWriter) {
 	x := &Exchange{server: s}
-	x.inner, x.exchange = w, x
+	x.inner, x.exchange, x.declared = w, x, -1
 	switch w.(type) {
 	case http1Writer:
 		return x, http1{&x.writer}
-	case http2Writer:
+	case closeNotifier:
 		x.stall.limit, x.stall.end = s.Stall, x.endStalledWrite
 		return x, http2{&x.writer}
 	default:
@@ -54,17 +50,17 @@ type http1 struct{ *writer }
 // ordinary way: one that is silent must not keep the response locked, nor may
 // its pauses count against the client.
 func (w http1) ReadFrom(src io.Reader) (int64, error) {
-	if w.stalls().limit > 0 || !regular(src) {
+	if w.watchdog().limit > 0 || !regular(src) {
 		buffer := buffers.Get().(*[32 << 10]byte)
 		defer buffers.Put(buffer)
 		return io.CopyBuffer(struct{ io.Writer }{w}, src, buffer[:])
 	}
-	if err := w.open(); err != nil {
+	if err := w.lockIfActive(); err != nil {
 		return 0, err
 	}
 	defer w.mu.Unlock()
 	if w.status == 0 {
-		w.publish(http.StatusOK)
+		w.prepareHeader(http.StatusOK)
 	}
 	w.copying = true
 	n, err := w.inner.(io.ReaderFrom).ReadFrom(src)
@@ -73,7 +69,7 @@ func (w http1) ReadFrom(src io.Reader) (int64, error) {
 	if n > 0 && w.status == 0 {
 		w.status = http.StatusOK
 	}
-	return n, w.reason(err)
+	return n, w.writeError(err)
 }
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
@@ -99,7 +95,7 @@ func regular(src io.Reader) bool {
 // Hijack is part of [http.Hijacker]. The connection is the handler's from then
 // on, without any limit of ours.
 func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if err := w.open(); err != nil {
+	if err := w.lockIfActive(); err != nil {
 		return nil, nil, err
 	}
 	defer w.mu.Unlock()
@@ -108,8 +104,9 @@ func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return conn, rw, err
 	}
 	w.hijacked = true
-	w.exchange.ctx.exempt.Store(true)
+	w.exchange.ctx.hijacked.Store(true)
 	conn = wire.Unwrap(conn)
+	w.exchange.conn, _ = conn.(*net.TCPConn)
 	rw.Writer.Reset(conn)
 	return conn, rw, nil
 }
@@ -119,20 +116,11 @@ func (w http1) CloseNotify() <-chan bool { return w.closeNotify() }
 
 type http2 struct{ *writer }
 
-// Push is part of [http.Pusher].
-func (w http2) Push(target string, opts *http.PushOptions) error {
-	if err := w.open(); err != nil {
-		return err
-	}
-	defer w.mu.Unlock()
-	return w.inner.(http.Pusher).Push(target, opts)
-}
-
 // CloseNotify is part of [http.CloseNotifier].
 func (w http2) CloseNotify() <-chan bool { return w.closeNotify() }
 
 func (w *writer) closeNotify() <-chan bool {
-	if w.open() != nil {
+	if w.lockIfActive() != nil {
 		return nil
 	}
 	defer w.mu.Unlock()

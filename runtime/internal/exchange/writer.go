@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 
@@ -11,8 +12,9 @@ import (
 )
 
 // writer is the response writer that handlers get. It remembers the final
-// status and counts the bytes of the body; it changes nothing that goes over
-// the wire, but for the header that ends a connection while the server drains.
+// status and counts the bytes of the body. To the header it adds the ids of the
+// request, and while the server drains what ends the connection. Nothing else that
+// goes over the wire is changed.
 //
 // When the exchange is settled it lets nothing through any longer: the server
 // may use its own writer for another request by then.
@@ -21,13 +23,13 @@ import (
 // assertion by the handler finds the same as on the server's own writer, and
 // nothing else: what an [Exchange] can do is not in its method set.
 type writer struct {
-	inner    http.ResponseWriter
-	exchange *Exchange // that it is a part of
-	control  control
-	stall    stall // of HTTP/2; the connections of HTTP/1 have theirs in package wire
+	inner     http.ResponseWriter
+	exchange  *Exchange // that it is a part of
+	deadlines deadlines
+	stall     idleTimer // of HTTP/2; the connections of HTTP/1 have theirs in package wire
 
-	over   atomic.Bool // the time is, and whoever has the lock next says so
-	ending atomic.Bool // the handler has returned
+	timedOut atomic.Bool // the time was over during a write, and who gets the lock next settles the exchange
+	ending   atomic.Bool // the handler has returned
 
 	// mu is held while the server's writer is used. A write to a client that
 	// does not read can take long.
@@ -35,18 +37,20 @@ type writer struct {
 	state    state
 	header   http.Header // the handler's own, nil if it uses the server's
 	bytes    int64
-	before   int64 // what the connection had sent when the final header was published
+	declared int64 // the Content-Length of the body that has to come, -1 if nobody has said
+	before   int64 // bytes that the connection had sent when the final header was prepared
 	status   int   // 0 until the final header is written
-	copying  bool  // within ReadFrom, or a panic left it
+	copying  bool  // ReadFrom runs, or has panicked
 	hijacked bool
 	aborted  bool
+	overdue  bool // the time is over, and a handler of HTTP/1 has not returned
 }
 
 // state says whether an exchange is settled, and how.
 type state uint8
 
 const (
-	running state = iota
+	active state = iota
 	returned
 	expired
 )
@@ -54,26 +58,31 @@ const (
 // errReturned is what a goroutine gets that writes when its handler has returned.
 var errReturned = errors.New("runtime: the handler has returned, its response is closed")
 
-// open locks the response. It returns an error, without the lock, if the
+// lockIfActive locks the response. It returns an error, without the lock, if the
 // exchange is settled or is about to be.
-func (w *writer) open() error {
+func (w *writer) lockIfActive() error {
 	w.mu.Lock()
 	switch {
 	case w.state == returned:
 		w.mu.Unlock()
 		return errReturned
-	case w.state == expired || w.over.Load():
+	case w.state == expired || w.timedOut.Load():
 		w.mu.Unlock()
 		return http.ErrHandlerTimeout
 	}
 	return nil
 }
 
-// reason returns why a write failed with err: it may have been interrupted.
-func (w *writer) reason(err error) error {
-	if err != nil && w.over.Load() {
+// writeError returns what the handler gets for an error of the server's writer, and
+// notes that the client lacks the rest of the answer. It is called with the lock.
+func (w *writer) writeError(err error) error {
+	switch {
+	case err == nil, w.hijacked, errors.Is(err, http.ErrBodyNotAllowed), errors.Is(err, http.ErrContentLength):
+		return err // the handler's mistake, which the client need not notice
+	case w.timedOut.Load(): // the write was interrupted
 		return http.ErrHandlerTimeout
 	}
+	w.aborted = true
 	return err
 }
 
@@ -89,12 +98,12 @@ func (w *writer) Header() http.Header {
 
 // WriteHeader is part of [http.ResponseWriter].
 func (w *writer) WriteHeader(status int) {
-	if w.open() != nil {
+	if w.lockIfActive() != nil {
 		return
 	}
 	defer w.mu.Unlock()
 	if w.status == 0 {
-		w.publish(status)
+		w.prepareHeader(status)
 	}
 	w.inner.WriteHeader(status) // panics if the status is out of range
 	if !informational(status) && w.status == 0 {
@@ -109,35 +118,38 @@ func (w *writer) WriteString(s string) (int, error) {
 	return write(w, s, func(s string) (int, error) { return io.WriteString(w.inner, s) })
 }
 
-// piece is how much of a response has to get on within the time of a stall.
-const piece = 64 << 10
+// writeSize is how many bytes of a response have to be written within the stall timeout.
+const writeSize = 64 << 10
 
 func write[T string | []byte](w *writer, p T, to func(T) (int, error)) (n int, err error) {
-	if err := w.open(); err != nil {
+	if err := w.lockIfActive(); err != nil {
 		return 0, err
 	}
 	defer w.mu.Unlock()
 	w.implicitHeader()
-	size, stall := len(p), w.stalls()
-	if stall.limit > 0 {
-		size = piece
+	size, idle := len(p), w.watchdog()
+	if idle.limit > 0 {
+		size = writeSize
 	}
 	for {
-		stall.begin()
+		idle.begin()
 		written, err := to(p[n:min(n+size, len(p))])
-		stall.done()
+		idle.done()
 		n += written
 		w.bytes += int64(written)
-		if err != nil || n == len(p) {
-			return n, w.reason(err)
+		switch {
+		case err != nil && w.declared >= 0 && w.bytes+int64(len(p)-n) > w.declared:
+			return n, err // more than the header says, for which HTTP/2 has an error without a name
+		case err != nil || n == len(p):
+			return n, w.writeError(err)
 		}
 	}
 }
 
-// stalls returns what ends a write that does not get on. On HTTP/1 the connection
+// watchdog returns what ends a write that makes no progress. On HTTP/1 the connection
 // does so itself, but before the server writes a header it reads what the handler
-// has left of the request's body.
-func (w *writer) stalls() *stall {
+// has not read of the request's body.
+func (w *writer) watchdog() *idleTimer {
 	if b := w.exchange.body; b != nil && w.stall.limit == 0 && !b.ended.Load() {
 		return &b.stall
 	}
@@ -151,21 +163,21 @@ func (w *writer) Flush() {
 
 // FlushError is Flush for callers that want to know.
 func (w *writer) FlushError() error {
-	if err := w.open(); err != nil {
+	if err := w.lockIfActive(); err != nil {
 		return err
 	}
 	defer w.mu.Unlock()
 	w.implicitHeader()
-	stall := w.stalls()
-	stall.begin()
-	defer stall.done()
-	return w.reason(http.NewResponseController(w.inner).Flush())
+	idle := w.watchdog()
+	idle.begin()
+	defer idle.done()
+	return w.writeError(http.NewResponseController(w.inner).Flush())
 }
 
 // implicitHeader is called before what makes the server write the header.
 func (w *writer) implicitHeader() {
 	if w.status == 0 {
-		w.publish(http.StatusOK)
+		w.prepareHeader(http.StatusOK)
 		w.status = http.StatusOK
 	}
 }
@@ -174,10 +186,10 @@ func informational(status int) bool {
 	return 100 <= status && status <= 199 && status != http.StatusSwitchingProtocols
 }
 
-// publish brings the handler's header to where the server looks for it, and to
+// prepareHeader brings the handler's header to where the server looks for it, and to
 // the final one adds ours. They come last, so that a handler that passes on the
 // header of another function's answer finds nothing in its way.
-func (w *writer) publish(status int) {
+func (w *writer) prepareHeader(status int) {
 	header := w.inner.Header()
 	if w.header != nil {
 		clear(header)
@@ -189,12 +201,34 @@ func (w *writer) publish(status int) {
 		return
 	}
 	if ctx := &w.exchange.ctx; ctx.limit != nil {
-		w.before = wire.Of(ctx.base).Sent()
+		w.before = wire.FromContext(ctx.base).Sent()
 	}
+	w.declared = w.bodyLength(status, header)
 	w.exchange.echoIDs(header)
 	// An idle connection is not closed under a client that may be sending at that
 	// moment; it is told with an answer. HTTP/2 turns the header into GOAWAY.
 	if w.exchange.server.Draining.Load() && status != http.StatusSwitchingProtocols {
 		header["Connection"] = []string{"close"}
 	}
+}
+
+// bodyLength returns how long the body of a final answer has to be by its header,
+// and -1 if any length is right or there is no body.
+func (w *writer) bodyLength(status int, header http.Header) int64 {
+	lengths := header["Content-Length"]
+	if len(lengths) == 0 || w.exchange.Method == http.MethodHead || !bodyAllowed(status) {
+		return -1
+	}
+	if len(header["Transfer-Encoding"]) > 0 {
+		return -1 // with both, net/http drops the length
+	}
+	n, err := strconv.ParseInt(lengths[0], 10, 64)
+	if err != nil || n < 0 {
+		return -1 // this one, too
+	}
+	return n
+}
+
+func bodyAllowed(status int) bool {
+	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }

@@ -8,8 +8,9 @@ import (
 )
 
 // Limit refuses requests while so many handlers run already, with the status
-// 503 and Retry-After. A limit of 0 is none. It belongs within Timeout: a
-// handler that goes on after its time still uses the replica.
+// 503 and Retry-After, and with Goless-Rejected, by which who delivers events knows that the
+// handler has not seen them. A limit of 0 is none. It belongs within
+// [exchange.Timeout], since a handler that goes on after its time counts.
 func Limit(limit int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		if limit <= 0 {
@@ -18,8 +19,9 @@ func Limit(limit int64) func(http.Handler) http.Handler {
 		var running atomic.Int64
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !enter(&running, limit) {
-				exchange.Of(r.Context()).Reject()
+				exchange.FromContext(r.Context()).Reject()
 				w.Header().Set("Retry-After", "1")
+				w.Header().Set("Goless-Rejected", "concurrency")
 				http.Error(w, "the function serves as many requests as it may", http.StatusServiceUnavailable)
 				return
 			}

@@ -1,11 +1,10 @@
-// Package middleware owns what happens to every request around the user's
-// handler, one middleware or observer a file. The order is
+// Package middleware has what is done for every request around the user's handler, and
+// what observes the requests. The order of the handlers is
 //
-//	Timeout(Limit(Recover(handler)))
+//	exchange.Server.Middleware(tracer.Handler(exchange.Timeout(Limit(Recover(handler)))))
 //
-// within [exchange.Server.Begin]; [Log] and [Metrics] observe the exchange when
-// it is settled, so that they see what the client saw. The package refuses to
-// know ports, signals and the life of the process.
+// where the tracer is optional. [Log] and [HTTPMetrics] observe an exchange when it is
+// settled, so that they see what the client saw.
 package middleware
 
 import (
@@ -19,8 +18,9 @@ import (
 )
 
 // A Log writes one line for each request when it is settled, with the message
-// "request", at level error after a timeout or a panic and from status 500 on (a
-// refusal by [Limit] is a warning), else at info. The fields have OpenTelemetry's names where it has one:
+// "request", at level error after a timeout or a panic and from status 500 on, as a
+// warning after a refusal by [Limit] or where the body is not as long as its header
+// says, else at info. The fields have OpenTelemetry's names where it has one:
 //
 //	http.request.method        cut to 32 bytes
 //	url.path                   without query, cut to 1 KiB
@@ -30,26 +30,26 @@ import (
 //	duration                   seconds
 //	network.peer.address       without port
 //	request_id, trace_id
-//	error.type                 timeout or rejected, else missing
-//	aborted                    true if the connection was aborted, else missing
+//	error.type                 timeout, rejected or content_length_mismatch, else missing
+//	aborted                    true if the answer is known to have broken off, else missing
 //
 // Headers, query and bodies are never logged.
 //
 // The line is that of zap's JSON encoder but is put together here, since the
 // encoder took as long as all the rest that is done around a handler.
 type Log struct {
-	// Sink takes whole lines.
+	// Sink takes whole lines. It may buffer them, but is synced after a line of a
+	// request that went wrong: it may be the last one of the process.
 	Sink zapcore.WriteSyncer
 	// Level is the lowest that is written.
 	Level zapcore.Level
 	// Labels are put into each line: pairs of key and value.
 	Labels [][2]string
 	// Sampling thins lines out that are no errors; nil writes all.
-	Sampling *Sampling
+	Sampling *Sampler
 
 	once  sync.Once
 	fixed []byte // what follows the time in each line
-	clock clock
 	lines sync.Pool
 }
 
@@ -66,20 +66,25 @@ func (l *Log) Observe(x *exchange.Exchange) {
 	l.once.Do(l.prepare)
 	line := l.lines.Get().(*[]byte)
 	*line = l.append((*line)[:0], level, now, x)
-	_, _ = l.Sink.Write(*line) // there is no place left to complain in
+	_, _ = l.Sink.Write(*line) // an error of the log has no place to be logged
 	l.lines.Put(line)
+	if level >= zapcore.WarnLevel {
+		_ = l.Sink.Sync() // as above
+	}
 }
 
 func levelOf(x *exchange.Exchange) zapcore.Level {
 	switch {
 	case x.ErrorType == exchange.ErrorTimeout || x.Panic != nil: // the status may have been sent before
 		return zapcore.ErrorLevel
-	case x.Status() < http.StatusInternalServerError:
-		return zapcore.InfoLevel
 	case x.ErrorType == exchange.ErrorRejected:
 		return zapcore.WarnLevel
-	default:
+	case x.Status() >= http.StatusInternalServerError:
 		return zapcore.ErrorLevel
+	case x.ErrorType == exchange.ErrorContentLength:
+		return zapcore.WarnLevel
+	default:
+		return zapcore.InfoLevel
 	}
 }
 
@@ -97,7 +102,7 @@ func (l *Log) append(line []byte, level zapcore.Level, now time.Time, x *exchang
 	line = append(line, `{"level":"`...)
 	line = append(line, level.String()...)
 	line = append(line, `","time":"`...)
-	line = l.clock.append(line, now)
+	line = now.UTC().AppendFormat(line, "2006-01-02T15:04:05.000000Z")
 	line = append(line, l.fixed...)
 	line = appendText(line, `,"http.request.method":`, x.Method)
 	line = appendText(line, `,"url.path":`, x.Path)

@@ -23,7 +23,7 @@ func logged(t testing.TB, level zapcore.Level, r *http.Request, handler http.Han
 	var out bytes.Buffer
 	log := &middleware.Log{Sink: zapcore.AddSync(&out), Level: level}
 	server := &exchange.Server{Logger: zap.NewNop(), Observers: []func(*exchange.Exchange){log.Observe}}
-	server.Begin(handler).ServeHTTP(httptest.NewRecorder(), r)
+	server.Middleware(handler).ServeHTTP(httptest.NewRecorder(), r)
 	return out.String()
 }
 
@@ -78,13 +78,45 @@ func TestLogLevel(t *testing.T) {
 	}
 }
 
+// syncs counts how often a log is synced.
+type syncs struct {
+	bytes.Buffer
+	n int
+}
+
+func (s *syncs) Sync() error {
+	s.n++
+	return nil
+}
+
+// The line of a request that went wrong does not wait in a buffer.
+func TestLogSyncsWarnings(t *testing.T) {
+	var out syncs
+	log := &middleware.Log{Sink: &out}
+	server := &exchange.Server{Logger: zap.NewNop(), Observers: []func(*exchange.Exchange){log.Observe}}
+	h := server.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/fails":
+			w.WriteHeader(http.StatusInternalServerError)
+		case "/rejected":
+			exchange.FromContext(r.Context()).Reject()
+		}
+	}))
+	for i, path := range []string{"/", "/fails", "/", "/rejected"} {
+		request(h, "GET", path)
+		if want := (i + 1) / 2; out.n != want {
+			t.Errorf("the log was synced %d times after %s, want %d", out.n, path, want)
+		}
+	}
+}
+
 // Sampling thins out the lines of a second, but for errors, and counts what it drops.
 func TestLogSampling(t *testing.T) {
 	var out bytes.Buffer
 	dropped := 0
-	log := &middleware.Log{Sink: zapcore.AddSync(&out), Sampling: &middleware.Sampling{First: 5, Thereafter: 10, Dropped: func() { dropped++ }}}
+	log := &middleware.Log{Sink: zapcore.AddSync(&out), Sampling: &middleware.Sampler{First: 5, Thereafter: 10, Dropped: func() { dropped++ }}}
 	server := &exchange.Server{Logger: zap.NewNop(), Observers: []func(*exchange.Exchange){log.Observe}}
-	h := server.Begin(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := server.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/fails" {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
@@ -99,6 +131,23 @@ func TestLogSampling(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), `"level":"error"`); n != 25 {
 		t.Errorf("%d of 25 errors are written", n)
+	}
+}
+
+// Requests that end on either side of a second do not begin it again and again.
+func TestSamplingAroundASecond(t *testing.T) {
+	sampling := &middleware.Sampler{First: 1}
+	before := time.Now().Truncate(time.Second).Add(time.Hour)
+	kept := 0
+	for range 10 {
+		for _, now := range []time.Time{before, before.Add(time.Second)} {
+			if sampling.Keep(now) {
+				kept++
+			}
+		}
+	}
+	if kept != 2 {
+		t.Errorf("%d lines of two seconds are kept, want the first of each", kept)
 	}
 }
 

@@ -22,8 +22,23 @@ var methods = [...]string{
 	http.MethodHead, http.MethodOptions, http.MethodConnect, http.MethodTrace, other,
 }
 
-// maxStatus bounds the statuses that may be known.
-const maxStatus = 600
+// codes are the values of the label code, by status.
+var codes = func() (all [600]string) {
+	for status := range all {
+		all[status] = other
+		if http.StatusText(status) != "" {
+			all[status] = strconv.Itoa(status)
+		}
+	}
+	return all
+}()
+
+func codeOf(status int) string {
+	if status >= len(codes) {
+		return other
+	}
+	return codes[status]
+}
 
 // HTTPMetrics are the metrics of the requests of one server.
 type HTTPMetrics struct {
@@ -31,29 +46,28 @@ type HTTPMetrics struct {
 	Panics prometheus.Counter
 
 	running      func() int64
+	overdue      func() int64
 	timeouts     prometheus.Counter
 	rejected     prometheus.Counter
+	mismatches   prometheus.Counter
 	requests     [len(methods)]atomic.Uint64
 	duration     *prometheus.HistogramVec
 	requestSize  *prometheus.HistogramVec
 	responseSize *prometheus.HistogramVec
-	series       [len(methods)][maxStatus]atomic.Pointer[series]
 }
 
-// series are the children for one method and one status, looked up once.
-type series struct {
-	code                   string
-	duration, responseSize prometheus.Observer
-}
-
-// NewHTTPMetrics returns metrics that are registered in reg; running says how
-// many requests are being served. It panics if they are registered already.
-func NewHTTPMetrics(reg prometheus.Registerer, running func() int64) *HTTPMetrics {
+// NewHTTPMetrics returns metrics that are registered in reg; running says how many
+// requests are being served, and overdue how many of them are so after their time. It
+// panics if they are registered already.
+func NewHTTPMetrics(reg prometheus.Registerer, running, overdue func() int64) *HTTPMetrics {
 	m := &HTTPMetrics{
 		running:  running,
+		overdue:  overdue,
 		Panics:   counter("goless_panics_total", "Panics of the handler that were recovered."),
 		timeouts: counter("goless_request_timeouts_total", "Requests that took longer than the function's limit."),
 		rejected: counter("goless_requests_rejected_total", "Requests that were refused because so many were served as the function may."),
+		mismatches: counter("goless_content_length_mismatches_total",
+			"Responses that were cut off, as the handler wrote a body of another length than its Content-Length."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:                            "http_server_request_duration_seconds",
 			Help:                            "Time from the request's header to the handler's return, or to the timeout.",
@@ -61,15 +75,15 @@ func NewHTTPMetrics(reg prometheus.Registerer, running func() int64) *HTTPMetric
 			NativeHistogramBucketFactor:     1.1,
 			NativeHistogramMaxBucketNumber:  100,
 			NativeHistogramMinResetDuration: time.Hour,
-		}, labels),
+		}, requestLabels),
 		requestSize:  sizes("http_server_request_body_size_bytes", "Bytes of the request's body that the handler read, of requests that have one."),
 		responseSize: sizes("http_server_response_body_size_bytes", "Bytes of the response's body that the handler wrote."),
 	}
-	reg.MustRegister(m.Panics, m.timeouts, m.rejected, m.duration, m.requestSize, m.responseSize, m)
+	reg.MustRegister(m.Panics, m.timeouts, m.rejected, m.mismatches, m.duration, m.requestSize, m.responseSize, m)
 	return m
 }
 
-var labels = []string{"method", "code"}
+var requestLabels = []string{"method", "code"}
 
 func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
@@ -79,53 +93,34 @@ func sizes(name, help string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: name, Help: help,
 		Buckets: prometheus.ExponentialBuckets(256, 8, 7), // 256 B to 64 MiB
-	}, labels)
+	}, requestLabels)
 }
 
 // Observe times and counts x.
 func (m *HTTPMetrics) Observe(x *exchange.Exchange) {
 	method := methodIndex(x.Method)
 	m.requests[method].Add(1)
-	s := m.seriesOf(method, x.Status())
-	seconds := x.Duration().Seconds()
+	name, code := methods[method], codeOf(x.Status())
+	duration, seconds := m.duration.WithLabelValues(name, code), x.Duration().Seconds()
 	if x.Sampled() {
 		// Somebody has recorded the trace, so that the id leads somewhere. An
 		// exemplar is not free.
-		s.duration.(prometheus.ExemplarObserver).ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": x.TraceID()})
+		duration.(prometheus.ExemplarObserver).ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": x.TraceID()})
 	} else {
-		s.duration.Observe(seconds)
+		duration.Observe(seconds)
 	}
 	if n := x.RequestBytes(); n > 0 {
-		m.requestSize.WithLabelValues(methods[method], s.code).Observe(float64(n))
+		m.requestSize.WithLabelValues(name, code).Observe(float64(n))
 	}
-	s.responseSize.Observe(float64(x.Bytes()))
+	m.responseSize.WithLabelValues(name, code).Observe(float64(x.Bytes()))
 	switch x.ErrorType {
 	case exchange.ErrorTimeout:
 		m.timeouts.Inc()
 	case exchange.ErrorRejected:
 		m.rejected.Inc()
+	case exchange.ErrorContentLength:
+		m.mismatches.Inc()
 	}
-}
-
-func (m *HTTPMetrics) seriesOf(method, status int) *series {
-	if status >= maxStatus || http.StatusText(status) == "" {
-		status = 0
-	}
-	slot := &m.series[method][status]
-	if s := slot.Load(); s != nil {
-		return s
-	}
-	code := other
-	if status != 0 {
-		code = strconv.Itoa(status)
-	}
-	s := &series{
-		duration:     m.duration.WithLabelValues(methods[method], code),
-		code:         code,
-		responseSize: m.responseSize.WithLabelValues(methods[method], code),
-	}
-	slot.Store(s)
-	return s
 }
 
 func methodIndex(method string) int {
@@ -140,9 +135,12 @@ func methodIndex(method string) int {
 var (
 	activeDesc = prometheus.NewDesc("http_server_active_requests",
 		"Requests that are being served.", nil, nil)
-	// The names of the first Goless, kept for the dashboards that have them.
-	// They lack what is asked of a counter's name today, the suffix _total, and
-	// OpenMetrics would add it. So they have no type; to queries that is the same.
+	overdueDesc = prometheus.NewDesc("goless_requests_overdue",
+		"Requests that took longer than the function's limit, and whose handler goes on all the same.", nil, nil)
+	// Dashboards and alerts of users have had these two names since before the
+	// histograms. They lack what is asked of a counter's name today, the suffix
+	// _total, and OpenMetrics would add it. So they have no type; to queries that is
+	// the same.
 	invocationsDesc = prometheus.NewDesc("total_invocations",
 		"Requests served. Kept for old dashboards: count http_server_request_duration_seconds instead.", nil, nil)
 	byMethodDesc = prometheus.NewDesc("total_by_method",
@@ -153,6 +151,7 @@ var (
 // Describe is part of [prometheus.Collector].
 func (m *HTTPMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- activeDesc
+	ch <- overdueDesc
 	ch <- invocationsDesc
 	ch <- byMethodDesc
 }
@@ -161,6 +160,7 @@ func (m *HTTPMetrics) Describe(ch chan<- *prometheus.Desc) {
 // they are read, so that a request pays for one addition.
 func (m *HTTPMetrics) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(activeDesc, prometheus.GaugeValue, float64(m.running()))
+	ch <- prometheus.MustNewConstMetric(overdueDesc, prometheus.GaugeValue, float64(m.overdue()))
 	var total uint64
 	for i, method := range methods {
 		n := m.requests[i].Load()

@@ -22,9 +22,9 @@ import (
 func measured(handler http.HandlerFunc) (http.Handler, *prometheus.Registry) {
 	reg := prometheus.NewPedanticRegistry()
 	server := &exchange.Server{Logger: zap.NewNop()}
-	metrics := middleware.NewHTTPMetrics(reg, server.Running)
+	metrics := middleware.NewHTTPMetrics(reg, server.Running, server.Overdue)
 	server.Observers = append(server.Observers, metrics.Observe)
-	return server.Begin(handler), reg
+	return server.Middleware(handler), reg
 }
 
 func request(h http.Handler, method, path string) {

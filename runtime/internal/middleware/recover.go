@@ -12,8 +12,9 @@ import (
 )
 
 // Recover turns a panic of the handler into a line of the log, a count, and
-// the answer 500. If some of an answer was written already, the connection is
-// aborted instead: the client must not take half an answer for a whole one.
+// the answer 500, without any header that the handler had set for an answer of
+// its own. If some of that was written already, the connection is aborted
+// instead: the client must not take half an answer for a whole one.
 // [http.ErrAbortHandler] is not a fault, it passes.
 //
 // A panic in a goroutine that the handler started cannot be recovered; it ends
@@ -21,7 +22,7 @@ import (
 func Recover(panics prometheus.Counter) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			x := exchange.Of(r.Context())
+			x := exchange.FromContext(r.Context())
 			returned := false
 			defer func() {
 				v := recover()
@@ -30,9 +31,9 @@ func Recover(panics prometheus.Counter) func(http.Handler) http.Handler {
 				}
 				switch v {
 				case nil: // runtime.Goexit; net/http ends the connection
-					x.Abandoned()
+					x.MarkAborted()
 				case http.ErrAbortHandler:
-					x.Abort()
+					x.AbortHandler()
 				default:
 					panics.Inc()
 					answerPanic(w, x, v)
@@ -52,7 +53,11 @@ func answerPanic(w http.ResponseWriter, x *exchange.Exchange, v any) {
 		zap.String("exception.stacktrace", p.Stack))
 	x.Panicked(p)
 	if x.Begun() {
-		x.Abort()
+		x.AbortHandler()
 	}
+	// All of it goes, as a proxy would keep what says Cache-Control: public, and
+	// nobody could read a text that says Content-Encoding: gzip. http.Error leaves
+	// both to its caller.
+	clear(w.Header())
 	http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 }

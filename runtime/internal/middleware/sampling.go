@@ -1,31 +1,31 @@
 package middleware
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
-// Sampling keeps of the lines of a second the first ones, and then each so
-// manyth, or none if Thereafter is 0. A nil Sampling keeps all.
-type Sampling struct {
+// A Sampler keeps the First lines of each second and then every Thereafter-th line,
+// or no more if Thereafter is 0. A nil Sampler keeps all.
+type Sampler struct {
 	First, Thereafter uint64
 	// Dropped, if not nil, is called for each line that is not kept.
 	Dropped func()
 
-	second atomic.Int64
-	seen   atomic.Uint64
+	mu     sync.Mutex
+	second int64 // since epoch
+	seen   uint64
 }
 
+// epoch is where seconds are counted from. Its monotonic clock is never set back.
+var epoch = time.Now()
+
 // Keep decides on a line at the time now.
-func (s *Sampling) Keep(now time.Time) bool {
+func (s *Sampler) Keep(now time.Time) bool {
 	if s == nil {
 		return true
 	}
-	second := now.Unix()
-	if old := s.second.Load(); old != second && s.second.CompareAndSwap(old, second) {
-		s.seen.Store(0)
-	}
-	n := s.seen.Add(1)
+	n := s.count(int64(now.Sub(epoch) / time.Second))
 	if n <= s.First || s.Thereafter > 0 && (n-s.First)%s.Thereafter == 0 {
 		return true
 	}
@@ -33,4 +33,16 @@ func (s *Sampling) Keep(now time.Time) bool {
 		s.Dropped()
 	}
 	return false
+}
+
+// count returns the number of the line in its second. A line that comes late, of a
+// second that is over, counts in the present one.
+func (s *Sampler) count(second int64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if second > s.second {
+		s.second, s.seen = second, 0
+	}
+	s.seen++
+	return s.seen
 }

@@ -1,6 +1,6 @@
-// Package wire owns the connections to a function: the deadline of a write that
-// makes no progress, and the last word on a connection whose handler has run out
-// of time. It refuses to know requests and what is said over a connection.
+// Package wire wraps the connections to a function. It gives a write that makes no
+// progress a deadline, and answers on a connection whose handler has run out of
+// time. It knows nothing of requests.
 package wire
 
 import (
@@ -16,13 +16,12 @@ import (
 // Listen returns a listener whose connections fail a write that makes no
 // progress for stall, for ever if 0.
 func Listen(inner net.Listener, stall time.Duration) net.Listener {
-	return &listener{inner, stall, new(patrol)}
+	return &listener{inner, stall}
 }
 
 type listener struct {
 	net.Listener
-	stall  time.Duration
-	patrol *patrol
+	stall time.Duration
 }
 
 // Accept is part of [net.Listener].
@@ -31,9 +30,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{Conn: conn, stall: l.stall, patrol: l.patrol}
-	l.patrol.add(c)
-	return c, nil
+	return &Conn{Conn: conn, stall: l.stall}, nil
 }
 
 // A Conn is a connection of a listener that [Listen] made. It offers what
@@ -41,24 +38,20 @@ func (l *listener) Accept() (net.Conn, error) {
 type Conn struct {
 	net.Conn
 	stall    time.Duration
-	until    atomic.Int64 // the deadline of writes that is set, since epoch
-	owned    atomic.Bool  // somebody else sets the deadline of writes
 	answered atomic.Bool
 	sent     atomic.Int64
 
-	patrol *patrol
-
-	mu      sync.Mutex // of what follows, and of the deadlines of the connection below
-	given   bool       // away: the deadlines are somebody else's
-	read    int64      // the deadline of reads, since epoch, 0 for none
-	readSet bool       // the connection below has one
+	mu       sync.Mutex // of what follows, and of the deadlines of the connection below
+	until    time.Time  // the deadline of writes that was set by extend
+	replaced bool       // the deadline of writes is not the one that was set by extend
+	taken    bool       // by Unwrap, and the deadlines with it
 }
 
 var (
-	// errAnswered is what writes get after Answer.
+	// errAnswered is what writes get after WriteFinalAndClose.
 	errAnswered = errors.New("wire: the connection was answered already")
-	// errGiven is what whoever sets a deadline gets after Unwrap.
-	errGiven = errors.New("wire: the connection was given away")
+	// errTaken is what setting a deadline fails with after Unwrap.
+	errTaken = errors.New("wire: the connection was taken over")
 )
 
 type contextKey struct{}
@@ -68,35 +61,33 @@ func Context(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, contextKey{}, conn)
 }
 
-// Of returns the connection that the server's context of a request came over,
+// FromContext returns the connection that the server's context of a request came over,
 // nil if it is none of ours.
-func Of(ctx context.Context) *Conn {
+func FromContext(ctx context.Context) *Conn {
 	conn, _ := ctx.Value(contextKey{}).(*Conn)
 	return conn
 }
 
-// Unwrap gives the connection away: it returns the one that the listener below
-// ours accepted, without any deadline. What still reads through ours reads from
-// that one, and cannot change its deadlines.
+// Unwrap returns the connection that the inner listener accepted, without any
+// deadline, for a handler that takes it over. The wrapper still reads and writes,
+// but can no longer change deadlines.
 func Unwrap(conn net.Conn) net.Conn {
 	c, ok := conn.(*Conn)
 	if !ok {
 		return conn
 	}
-	c.patrol.remove(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.given = true
+	c.taken = true
 	_ = c.Conn.SetDeadline(time.Time{}) // fails only if it is closed, as the next use will say
 	return c.Conn
 }
 
-// piece is how much is written under one deadline: 64 KiB within 45 seconds is
-// progress, however slow.
-const piece = 64 << 10
+// chunkSize is how many bytes are written under one deadline. A client makes progress if
+// it takes as many in three quarters of the stall timeout, however slow it is otherwise.
+const chunkSize = 64 << 10
 
-// Sent returns how many bytes went out over the connection, for comparison with
-// what it was before. Nil has sent nothing.
+// Sent returns how many bytes were written to the connection. It is 0 for nil.
 func (c *Conn) Sent() int64 {
 	if c == nil {
 		return 0
@@ -111,7 +102,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			return n, errAnswered
 		}
 		c.extend()
-		end := min(n+piece, len(p))
+		end := min(n+chunkSize, len(p))
 		written, err := c.Conn.Write(p[n:end])
 		c.sent.Add(int64(written))
 		n += written
@@ -121,13 +112,13 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// ReadFrom leaves the copying to the kernel where it can.
+// ReadFrom is part of [io.ReaderFrom]. It has the kernel copy where that is possible.
 func (c *Conn) ReadFrom(src io.Reader) (n int64, err error) {
 	to, ok := c.Conn.(io.ReaderFrom)
 	if !ok {
 		return io.Copy(struct{ io.Writer }{c}, src)
 	}
-	// The kernel's way is found through one limit, not through two.
+	// net looks for a file behind one LimitedReader, but not behind two.
 	rest, limited := src.(*io.LimitedReader)
 	if !limited {
 		rest = &io.LimitedReader{R: src, N: 1<<63 - 1}
@@ -137,7 +128,7 @@ func (c *Conn) ReadFrom(src io.Reader) (n int64, err error) {
 			return n, errAnswered
 		}
 		c.extend()
-		part := &io.LimitedReader{R: rest.R, N: min(rest.N, piece)}
+		part := &io.LimitedReader{R: rest.R, N: min(rest.N, chunkSize)}
 		copied, err := to.ReadFrom(part)
 		c.sent.Add(copied)
 		n += copied
@@ -149,38 +140,56 @@ func (c *Conn) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, nil
 }
 
-// extend moves the deadline on when a quarter of it is used up, for to set one
-// is not free.
+// extend moves the deadline of writes on once a quarter of it is used up. Setting it
+// for each write would cost more.
 func (c *Conn) extend() {
-	if c.stall == 0 || c.owned.Load() {
-		return
-	}
-	if c.stall > far && c.until.Load()-c.patrol.now.Load() > int64(c.stall*3/4) {
+	if c.stall == 0 {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.given || c.owned.Load() {
+	now := time.Now()
+	if c.taken || c.replaced || c.until.Sub(now) > c.stall*3/4 {
 		return
 	}
-	deadline := time.Now().Add(c.stall)
-	c.until.Store(int64(deadline.Sub(epoch)))
-	_ = c.Conn.SetWriteDeadline(deadline) // the write that follows says what is wrong
+	c.until = now.Add(c.stall)
+	_ = c.Conn.SetWriteDeadline(c.until) // the write that follows says what is wrong
 }
 
-// SetWriteDeadline is part of [net.Conn]. While a deadline is set by it, ours
-// is none; net/http clears it after each request.
+// SetReadDeadline is part of [net.Conn].
+func (c *Conn) SetReadDeadline(deadline time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.taken {
+		return errTaken
+	}
+	return c.Conn.SetReadDeadline(deadline)
+}
+
+// SetWriteDeadline is part of [net.Conn]. A deadline that is set by it takes the
+// place of ours, until net/http clears it after the request.
 func (c *Conn) SetWriteDeadline(deadline time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.given {
-		return errGiven
+	if c.taken {
+		return errTaken
 	}
-	if deadline.IsZero() && !c.owned.Swap(false) {
+	if deadline.IsZero() && !c.replaced {
 		return nil // ours may stay
 	}
-	c.owned.Store(!deadline.IsZero())
-	c.until.Store(0)
+	c.replaced, c.until = !deadline.IsZero(), time.Time{}
+	return c.Conn.SetWriteDeadline(deadline)
+}
+
+// SetHandlerWriteDeadline takes the place of ours until net/http clears deadlines after
+// the request, even if it is the zero time, which is none.
+func (c *Conn) SetHandlerWriteDeadline(deadline time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.taken {
+		return errTaken
+	}
+	c.replaced, c.until = true, time.Time{}
 	return c.Conn.SetWriteDeadline(deadline)
 }
 
@@ -189,13 +198,8 @@ func (c *Conn) SetDeadline(deadline time.Time) error {
 	return errors.Join(c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline))
 }
 
-// Close is part of [net.Conn].
-func (c *Conn) Close() error {
-	c.patrol.remove(c)
-	return c.Conn.Close()
-}
-
-// CloseWrite is what net/http looks for to end a connection gently.
+// CloseWrite is what net/http calls before it closes a connection, so that the
+// client can read the end of the answer.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -203,19 +207,19 @@ func (c *Conn) CloseWrite() error {
 	return c.Close()
 }
 
-// linger is how long a connection stays after an Answer. If it were closed at
-// once, with something unread, the answer could be lost with it.
+// linger is how long a connection stays open after WriteFinalAndClose. If it were closed at
+// once with data that nobody has read, the client might not get the answer.
 const linger = 500 * time.Millisecond
 
-// Answer writes the last words to the connection, whatever anybody else wants to
-// write, and closes it soon after.
-func (c *Conn) Answer(words []byte) {
+// WriteFinalAndClose writes the last answer to the connection and closes it soon after. All
+// writes after that fail.
+func (c *Conn) WriteFinalAndClose(answer []byte) {
 	if c.answered.Swap(true) {
 		return
 	}
 	_ = c.SetWriteDeadline(time.Time{}) // a write may have been interrupted by one
 	c.extend()
-	if _, err := c.Conn.Write(words); err == nil {
+	if _, err := c.Conn.Write(answer); err == nil {
 		_ = c.CloseWrite() // it is closed below in any case
 	}
 	time.AfterFunc(linger, func() { _ = c.Close() })

@@ -28,14 +28,17 @@ const (
 	Operator = "system:serviceaccount:goless-system:goless-operator"
 )
 
-// policy makes the audit log hold every request of the operator, and what
-// everybody else writes.
+// policy makes the audit log hold every request of the operator, every write of the
+// activator, and what everybody else writes of what concerns Functions.
 const policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
   users: ["` + Operator + `"]
+- level: Metadata
+  users: ["` + Activator + `"]
+  verbs: [create, update, patch, delete, deletecollection]
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection]
   resources:
@@ -57,7 +60,7 @@ func (p *Plane) configure() error {
 	p.etcd = fmt.Sprintf("http://127.0.0.1:%d", etcd)
 	p.server = fmt.Sprintf("https://127.0.0.1:%d", secure)
 	var lines strings.Builder
-	for user, group := range map[string]string{admin: "system:masters", manager: "system:masters", Operator: "system:serviceaccounts"} {
+	for user, group := range map[string]string{admin: "system:masters", manager: "system:masters", Operator: "system:serviceaccounts", Activator: "system:serviceaccounts"} {
 		p.tokens[user] = newToken()
 		fmt.Fprintf(&lines, "%s,%q,%q,%q\n", p.tokens[user], user, user, group)
 	}

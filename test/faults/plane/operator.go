@@ -7,9 +7,16 @@ import (
 	"path/filepath"
 )
 
-// BuildOperator compiles the operator of a repository to a file.
-func BuildOperator(repo, path string) error {
-	build := exec.Command("go", "build", "-tags", "fieldsv1string", "-o", path, "./cmd/goless-operator")
+// Racing tells whether there is the C compiler that the race detector needs.
+func Racing() bool {
+	_, err := exec.LookPath("gcc")
+	return err == nil
+}
+
+// BuildOperator compiles the operator of a repository to a file, with the race
+// detector or without.
+func BuildOperator(repo, path string, race bool) error {
+	build := exec.Command("go", "build", fmt.Sprintf("-race=%t", race), "-o", path, "./cmd/goless-operator")
 	build.Dir = filepath.Join(repo, "operator")
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -29,7 +36,7 @@ func (p *Plane) Operator(binary, name, server string, flags ...string) (*Process
 	if err != nil {
 		return nil, err
 	}
-	argv := []string{binary, "--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0"}
+	argv := []string{binary, "--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect-namespace=goless-system"}
 	return &Process{
 		Name: name,
 		Argv: append(argv, flags...),
@@ -37,6 +44,9 @@ func (p *Plane) Operator(binary, name, server string, flags ...string) (*Process
 		Log:  p.path(name + ".log"),
 	}, nil
 }
+
+// InPod are settings of an operator that has no build service: pods compile.
+const InPod = "apiVersion: config.goless.io/v1beta1\nkind: OperatorConfiguration\nbuild:\n  strategy: InPod\n"
 
 // Settings writes a file for the flag --config of operators.
 func (p *Plane) Settings(text string) (file string, err error) {

@@ -55,7 +55,7 @@ func (v *Valve) Cut() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for s := range v.streams {
-		s.cancel()
+		v.lose(s)
 	}
 }
 
@@ -70,8 +70,17 @@ func (v *Valve) Expire() {
 	defer v.mu.Unlock()
 	for s := range v.streams {
 		s.send([]byte(gone410))
-		s.cancel()
+		v.lose(s)
 	}
+}
+
+// lose ends a stream without what it holds. Its handler needs a moment to return,
+// and nothing more is sent until then: a client that got a later event would go on
+// after it, and never ask for those that were lost.
+func (v *Valve) lose(s *stream) {
+	s.kept = nil
+	s.cancel()
+	delete(v.streams, s)
 }
 
 // Streams is how many watches go through the valve.
@@ -112,6 +121,9 @@ func (s *stream) Write(p []byte) (int, error) {
 	}
 	s.valve.mu.Lock()
 	defer s.valve.mu.Unlock()
+	if !s.valve.streams[s] {
+		return 0, context.Canceled
+	}
 	s.part = append(s.part, p...)
 	end := bytes.LastIndexByte(s.part, '\n') + 1
 	var events []byte

@@ -23,6 +23,12 @@ type Reply struct {
 	// Status is the HTTP status where it is not 200.
 	Status int
 
+	// RetryAfter is the header of that name where there is a Status.
+	RetryAfter string
+
+	// Begin, where it is not nil, is closed when it is the order's turn, after others.
+	Begin <-chan struct{}
+
 	// Compiled tells that the source has compiled before the rest is told.
 	Compiled bool
 
@@ -137,11 +143,17 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Ord
 		s.mu.Unlock()
 	}()
 	if reply.Status != 0 {
+		w.Header().Set("Retry-After", reply.RetryAfter)
 		http.Error(w, "not now", reply.Status)
 		return
 	}
 	key := s.Key(order)
 	remotetest.Tell(w, remote.Event{Key: key})
+	if reply.Begin != nil {
+		remotetest.Tell(w, remote.Event{Key: key, Waiting: true})
+		<-reply.Begin
+		remotetest.Tell(w, remote.Event{Key: key})
+	}
 	if reply.Compiled {
 		remotetest.Tell(w, remote.Event{Key: key, Compiled: true})
 	}

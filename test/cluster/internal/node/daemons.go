@@ -76,6 +76,8 @@ func (n Node) manager() []string {
 		"--service-account-private-key-file=" + n.etc("service-account.key"),
 		// Created even where no such plugin is, and outside of the cell by default.
 		"--flex-volume-plugin-dir=" + flexVolumes,
+		// An autoscaler waits for five minutes by default until it believes that there is less to do.
+		"--horizontal-pod-autoscaler-downscale-stabilization=30s",
 	}
 }
 

@@ -1,11 +1,13 @@
 // Package dependencies uses a module of each kind that functions ask for: a
-// router, ids, a parser, text in many languages, tokens.
+// router, ids, a parser, text in many languages, tokens, websockets.
 package dependencies
 
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
+	"github.com/coder/websocket"
 	"github.com/go-chi/chi/v5"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
@@ -18,6 +20,7 @@ var router = func() http.Handler {
 	r := chi.NewRouter()
 	r.Get("/hello/{name}", hello)
 	r.Post("/yaml", convert)
+	r.Get("/time", tell)
 	return r
 }()
 
@@ -44,6 +47,16 @@ func convert(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, document)
+}
+
+// tell tells the time to a websocket.
+func tell(w http.ResponseWriter, r *http.Request) {
+	c, err := websocket.Accept(w, r, nil)
+	if err != nil {
+		return // Accept has answered
+	}
+	_ = c.Write(r.Context(), websocket.MessageText, []byte(time.Now().Format(time.RFC3339)))
+	_ = c.Close(websocket.StatusNormalClosure, "")
 }
 
 func answer(w http.ResponseWriter, document any) {

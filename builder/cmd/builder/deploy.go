@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/cluster"
+	"goless.io/builder/internal/format"
+	"goless.io/builder/internal/input"
+)
+
+const deployExample = `  # apply a file, and wait until its Functions answer
+  builder deploy hello.yaml
+
+  # the Go module in this directory
+  builder deploy --namespace shop .
+
+  # with what is wrong beside the lines of a pull request
+  builder deploy -o github functions.yaml`
+
+func newDeploy(s streams) *cobra.Command {
+	d := &deploy{diagnostics: diagnostics{streams: s}}
+	cmd := &cobra.Command{
+		Use:   "deploy FILE",
+		Short: "Apply Functions to a cluster, and wait until they answer",
+		Long: `Apply Functions to a cluster, and wait until they answer. YAML is applied with
+all that it holds, as kubectl apply does. Of other sources the Function is made
+that builder pack writes.
+
+What the cluster says meanwhile is printed as it comes, mistakes in the source
+with their places in FILE. The exit code is 0 when each function serves with its
+new version, and its Service leads to a pod that is ready; or when it sleeps or
+is stopped, as FILE says. It is 1 when a Function is at fault: it is refused,
+does not compile, or ends after its start. It is 2 when anything else hinders it,
+and when the time is over. What served before goes on serving then.
+
+The cluster is reached by kubectl, with its kubeconfig and credentials.`,
+		Example:           deployExample,
+		Args:              arguments,
+		ValidArgsFunction: completeFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
+	}
+	d.addFlag(cmd)
+	d.addFlags(cmd)
+	cmd.Flags().StringVar(&d.name, "name", "", "metadata.name of the Function where FILE is no YAML (default that of the module, directory or file)")
+	cmd.Flags().DurationVar(&d.timeout, "timeout", 15*time.Minute, "wait no longer than this, 0 for ever")
+	return cmd
+}
+
+type deploy struct {
+	diagnostics
+	toCluster
+	name    string
+	timeout time.Duration
+}
+
+func (d *deploy) run(ctx context.Context, path string) error {
+	functions := d.valid(path)
+	if d.code != 0 {
+		return d.end()
+	}
+	manifest, err := d.manifest(functions)
+	if err != nil {
+		return err
+	}
+	if d.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d.timeout, fmt.Errorf("it was waited for %s", d.timeout))
+		defer cancel()
+	}
+	applied, err := d.kubectl(d.err).Apply(ctx, manifest)
+	if err != nil {
+		return d.refused(functions, err)
+	}
+	for _, f := range applied {
+		d.notef("%s: applied to namespace %s", f.Metadata.Name, f.Metadata.Namespace)
+	}
+	for _, f := range applied {
+		i := slices.IndexFunc(functions, func(of *input.Function) bool { return of.Name == f.Metadata.Name })
+		w := &waiter{deploy: d, applied: f, function: functions[max(i, 0)]} // a name may have been made for the only one
+		d.fail(nil, w.await(ctx))
+		d.fail(nil, d.print())
+	}
+	return d.end()
+}
+
+// valid returns the Functions of FILE. What is wrong with them before a cluster sees them is
+// added to d.
+func (d *deploy) valid(path string) []*input.Function {
+	functions, notes, err := d.input(path)
+	d.fail(nil, err)
+	for _, function := range functions {
+		d.fail(nil, function.CheckFields())
+		_, err := handler.Parse(handler.Filename, function.Source)
+		d.fail(function, err)
+	}
+	if d.code == 0 && functions[0].YAML() != nil {
+		return functions // the notes are about other objects, which are applied as well
+	}
+	for _, note := range notes {
+		d.notef("%s", note)
+	}
+	return functions
+}
+
+// manifest returns what to apply.
+func (d *deploy) manifest(functions []*input.Function) ([]byte, error) {
+	switch text := functions[0].YAML(); {
+	case text != nil && d.name != "":
+		return nil, errors.New("the Functions of YAML have names, leave out --name")
+	case text != nil:
+		return text, nil
+	}
+	name, err := nameFor(functions[0], d.name)
+	if err != nil {
+		return nil, err
+	}
+	return input.Manifest(name, functions[0].Source)
+}
+
+// isRefusal matches what kubectl says where the API server or the operator does not accept a
+// Function as it is.
+var isRefusal = regexp.MustCompile(`The Function "[^"]*" is invalid:|admission webhook "[^"]*\.goless\.io" denied the request`)
+
+// refused adds the error of kubectl apply to d.
+func (d *deploy) refused(functions []*input.Function, err error) error {
+	message := err.Error()
+	for _, function := range functions {
+		message = function.Mentions(message)
+	}
+	d.messages = append(d.messages, message)
+	d.worsen(exitUsage)
+	if isRefusal.MatchString(message) {
+		d.code = exitSource
+	}
+	return d.end()
+}
+
+// A waiter waits for one Function that was applied.
+type waiter struct {
+	*deploy
+	applied  cluster.Function
+	function *input.Function
+	said     string // about Ready
+}
+
+// await waits until the status tells what has become of the Function, and prints that.
+func (w *waiter) await(ctx context.Context) error {
+	name := w.applied.Metadata.Name
+	function, err := w.settled(ctx)
+	if err == nil && function.Condition(cluster.Ready).Reason == cluster.Serving {
+		w.tell("waiting until the Service leads to it")
+		err = w.kubectl(w.err).AwaitEndpoint(ctx, function)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s is not ready, %w: %s", name, context.Cause(ctx), w.said)
+	case err != nil:
+		return fmt.Errorf("waiting for %s: %w", name, err)
+	}
+	w.add(w.function, format.Warning, function.Status.Build.Warnings)
+	if !function.Is(cluster.Ready) {
+		w.failed(function)
+		return nil
+	}
+	if w.notation == "text" {
+		w.resultf("%s: %s", name, readiness(function))
+	}
+	return nil
+}
+
+// settled returns the Function when its status speaks of what was applied, and only its author
+// can change that. Until then it prints what the status says.
+func (w *waiter) settled(ctx context.Context) (*cluster.Function, error) {
+	for event, err := range w.kubectl(w.err).Watch(ctx, &w.applied) {
+		function := &event.Object
+		switch {
+		case err != nil:
+			return nil, err
+		case event.Type == "DELETED":
+			return nil, errors.New("it was deleted")
+		case function.Status.ObservedGeneration < w.applied.Metadata.Generation:
+			w.said = cluster.Condition{}.String()
+			continue
+		case function.Is(cluster.Ready), function.Is(cluster.Stalled):
+			return function, nil
+		}
+		w.tell(w.function.Mentions(function.Condition(cluster.Ready).String()))
+	}
+	return nil, context.Cause(ctx)
+}
+
+// tell prints what the Function waits for, unless it was the last thing that was printed.
+func (w *waiter) tell(what string) {
+	if w.said != what {
+		w.said = what
+		w.notef("%s: %s", w.applied.Metadata.Name, what)
+	}
+}
+
+// failed says why a Function is not ready.
+func (w *waiter) failed(function *cluster.Function) {
+	ready, build := function.Condition(cluster.Ready), function.Status.Build
+	code, why := exitUsage, ready.String()
+	if ready.IsOwnFault() {
+		code = exitSource
+		w.add(w.function, format.Error, build.Diagnostics)
+		w.omitted += build.Omitted
+		if len(build.Diagnostics) > 0 {
+			why = ready.Reason // the diagnostics are all that the message says
+		}
+	}
+	w.worsen(code)
+	w.tell(w.function.Mentions(why))
+	if function.Is(cluster.Available) {
+		w.notef("%s: the version before goes on serving", w.applied.Metadata.Name)
+	}
+}
+
+// readiness says how a Function is ready.
+func readiness(function *cluster.Function) string {
+	if ready := function.Condition(cluster.Ready); ready.Reason != cluster.Serving {
+		return ready.String()
+	}
+	return "serving at " + function.Status.URL
+}

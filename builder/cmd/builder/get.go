@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/internal/modules"
+	"goless.io/builder/internal/toolchain"
+)
+
+const getExample = `  # the latest version of a module, for the Go module in this directory
+  builder get github.com/google/uuid
+
+  # a certain version, in YAML
+  builder get github.com/google/uuid@v1.6.0 hello.yaml
+
+  # without it again
+  builder get github.com/google/uuid@none hello.yaml`
+
+func newGet(s streams, environ []string) *cobra.Command {
+	g := &edits{compiler{diagnostics: diagnostics{streams: s}, environ: environ}}
+	cmd := &cobra.Command{
+		Use:   "get MODULE[@VERSION] [FILE]",
+		Short: "Add a module to a Function's go.mod and go.sum, or change its version",
+		Long: `Add a module to a Function's go.mod and go.sum, or change its version, as go get
+does: into the source where FILE is YAML or txtar, whose other text stays as it
+is, and beside a Go file or into a directory. FILE is this directory where it is
+left out. Modules come from where the go command of this machine takes them.
+
+When the source imports what it needs: builder tidy`,
+		Example: getExample,
+		Args:    arguments,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return completeFiles(cmd, args, word)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := "."
+			if len(args) > 1 {
+				path = args[1]
+			}
+			return g.edit(cmd.Context(), path, func(ctx context.Context, tools *toolchain.Toolchain, dir, module string) error {
+				return modules.Get(ctx, tools, dir, module, args[0])
+			})
+		},
+	}
+	g.addFlag(cmd)
+	return cmd
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"goless.io/builder/internal/buildtest"
+	"goless.io/builder/internal/toolchain"
+)
+
+// nobody is the user that the containers of a function run as.
+const nobody = 65532
+
+// image is the builder as it is in a pod: another user, without a home, who can
+// write /tmp and /function and nothing else. Files are as old as in an image.
+type image struct {
+	root string
+}
+
+// newImage makes an image of what kodata holds. The files are the same ones, so
+// that nothing of their size is copied.
+func newImage(t *testing.T) *image {
+	t.Helper()
+	kodata := buildtest.Image(t)
+	root, err := os.MkdirTemp("", "goless-image-") //nolint:usetesting // nobody else may enter the parent of t.TempDir
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := &image{root}
+	t.Cleanup(func() { i.remove(t) })
+	if err := linkTree(kodata, i.path("ko")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"app", "source", "tmp", "function"} {
+		if err := os.Mkdir(i.path(dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i.installBuilder(t)
+	i.own(t, "tmp", "function")
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func (i *image) path(name string) string { return filepath.Join(i.root, name) }
+
+// installBuilder makes the test binary the builder of the image: by that name it
+// is one.
+func (i *image) installBuilder(t *testing.T) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(i.path("app/builder"), data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// own gives directories to the user of the pod, where the test may do that.
+func (i *image) own(t *testing.T, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		if os.Geteuid() != 0 {
+			return
+		}
+		if err := os.Chown(i.path(dir), nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// linkTree links all files below from into directories that nobody may write.
+func linkTree(from, to string) error {
+	var dirs []string
+	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, strings.TrimPrefix(path, from))
+		if !entry.IsDir() {
+			return linkFile(path, target)
+		}
+		dirs = append(dirs, target)
+		return os.Mkdir(target, 0o755)
+	})
+	for _, dir := range dirs {
+		err = errors.Join(err, os.Chmod(dir, 0o555), os.Chtimes(dir, time.Time{}, time.Unix(0, 0)))
+	}
+	return err
+}
+
+// linkFile copies where temporary files are on another file system.
+func linkFile(from, to string) error {
+	err := os.Link(from, to)
+	if !errors.Is(err, syscall.EXDEV) {
+		return err
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.WriteFile(to, data, 0o555), os.Chtimes(to, time.Time{}, time.Unix(0, 0)))
+}
+
+func (i *image) remove(t *testing.T) {
+	_ = filepath.WalkDir(i.root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			err = os.Chmod(path, 0o755)
+		}
+		return err
+	})
+	if err := os.RemoveAll(i.root); err != nil {
+		t.Errorf("removing the image: %v", err)
+	}
+}
+
+// build runs the init container of a function whose source is src, in the cgroup
+// unless that is nil, and returns what it says.
+func (i *image) build(t *testing.T, src string, in *cgroup, more ...string) (exitCode int, stderr string) {
+	t.Helper()
+	source := i.path("source/handler.go")
+	if err := os.WriteFile(source, []byte(src), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// The go command treats files differently that are older than two seconds.
+	if err := os.Chtimes(source, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"build", "--output-binary", i.path("function/server"), "--report", i.path("function/report")}, more...)
+	cmd := exec.CommandContext(t.Context(), i.path("app/builder"), append(args, source)...)
+	cmd.Env = []string{"PATH=/ko-app", "KO_DATA_PATH=" + i.path("ko"), "TMPDIR=" + i.path("tmp"), "GOPROXY=off"}
+	cmd.Dir = "/"
+	var out, messages bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &messages
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+	}
+	if err := in.start(cmd); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // the exit code says more
+	t.Log(strings.TrimSpace(out.String()))
+	return cmd.ProcessState.ExitCode(), messages.String()
+}
+
+// compiled returns the packages that were compiled and not found in the cache.
+func compiled(commands string) (packages []string) {
+	for line := range strings.Lines(commands) {
+		if _, args, ok := strings.Cut(line, "/compile -o "); ok {
+			_, args, _ = strings.Cut(args, " -p ")
+			name, _, _ := strings.Cut(args, " ")
+			packages = append(packages, name)
+		}
+	}
+	return packages
+}
+
+// TestImageCompilesTheFunctionAlone proves that the standard library is not
+// recompiled in the image as it is published, whatever a function imports.
+func TestImageCompilesTheFunctionAlone(t *testing.T) {
+	i := newImage(t)
+	sealed, err := toolchain.Find(t.Context(), []string{"KO_DATA_PATH=" + i.path("ko")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packages, err := sealed.Importable(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	everything := "package p\n\nimport (\n\t\"net/http\"\n"
+	for _, name := range packages {
+		everything += fmt.Sprintf("\t_ %q\n", name)
+	}
+	const handler = "func Handler(http.ResponseWriter, *http.Request) {}\n"
+	for name, src := range map[string]string{
+		"Smallest":   "package p\n\nimport \"net/http\"\n\n" + handler,
+		"Everything": everything + ")\n\n" + handler,
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stderr := i.build(t, src, nil, "-x")
+			if code != 0 {
+				t.Fatalf("exit code %d\n%s", code, stderr)
+			}
+			got := strings.Join(compiled(stderr), " ")
+			if want := "goless.io/function/handler main"; got != want {
+				t.Errorf("compiled %s, want %s", got, want)
+			}
+			checkStatic(t, i.path("function/server"))
+		})
+	}
+}
+
+func checkStatic(t *testing.T, binary string) {
+	t.Helper()
+	f, err := elf.Open(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	for _, segment := range f.Progs {
+		if segment.Type == elf.PT_INTERP {
+			t.Errorf("%s needs a dynamic linker", binary)
+		}
+	}
+}
+
+// TestImageReportsErrors needs files of the image that a good build does not.
+func TestImageReportsErrors(t *testing.T) {
+	i := newImage(t)
+	const handler = "func Handler(http.ResponseWriter, *http.Request) {}\n"
+	for name, c := range map[string]struct{ src, want string }{
+		"Type":   {"package p\n\nimport \"net/http\"\n\n" + handler + "\nvar x int = nil\n", "handler.go:7:13: cannot use nil as int value in variable declaration"},
+		"Import": {"package p\n\nimport \"net/http\"\nimport \"example.com/p/a\"\n\n" + handler + "-- go.mod --\nmodule example.com/p\n-- a/a.go --\n//go:build windows\n\npackage a\n", "handler.go:4:8: cannot import \"example.com/p/a\": build constraints exclude all Go files in "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stderr := i.build(t, c.src, nil, "-x")
+			if code != 10 || !strings.Contains(stderr, "/source/"+c.want) {
+				t.Errorf("exit code %d, want 10 and %q\n%s", code, c.want, stderr)
+			}
+		})
+	}
+}

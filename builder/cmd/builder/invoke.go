@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/internal/cloudevent"
+	"goless.io/builder/internal/cluster"
+	"goless.io/builder/internal/input"
+)
+
+const invokeExample = `  # a Function of the cluster
+  builder invoke hello
+
+  # one of its paths, with a body
+  builder invoke hello/greetings --data '{"name":"Ada"}' -H Content-Type:application/json
+
+  # what builder run serves here, with an event as triggers send it
+  builder invoke http://localhost:8080 --cloudevent order.json`
+
+func newInvoke(s streams) *cobra.Command {
+	i := &invoke{streams: s}
+	cmd := &cobra.Command{
+		Use:   "invoke TARGET",
+		Short: "Send a request or a CloudEvent to a Function",
+		Long: `Send a request or a CloudEvent to a Function, and print the answer. TARGET is a
+URL, or the name of a Function in a cluster with a path and a query behind it. A
+Function that sleeps is woken.
+
+The FILE of --cloudevent is a whole event in the JSON format of CloudEvents, or
+the data of one, whose attributes can be set by headers such as 'Ce-Type: x'.
+
+The exit code is 1 when the status of the answer is 400 or more, and 2 when there
+is no answer. The cluster is reached by kubectl, with its kubeconfig and
+credentials: the API server passes the request on to the Service.`,
+		Example:           invokeExample,
+		Args:              arguments,
+		ValidArgsFunction: i.completeFunctions,
+		RunE:              func(cmd *cobra.Command, args []string) error { return i.run(cmd.Context(), args[0]) },
+	}
+	i.addFlags(cmd)
+	cmd.Flags().StringVarP(&i.method, "method", "X", "", "`method` of the request (default GET, or POST where it has a body)")
+	cmd.Flags().StringArrayVarP(&i.headers, "header", "H", nil, "`header` of the request, such as 'Accept: text/html'; may be repeated")
+	cmd.Flags().StringVarP(&i.data, "data", "d", "", "`body` of the request, or @ and the file that holds it, @- for standard input")
+	cmd.Flags().StringVar(&i.event, "cloudevent", "", "send the CloudEvent, or the data of one, in `FILE`; - for standard input")
+	cmd.MarkFlagsMutuallyExclusive("data", "cloudevent")
+	return cmd
+}
+
+type invoke struct {
+	streams
+	toCluster
+	method, data, event string
+	headers             []string
+}
+
+// A message is what a request consists of, beside its URL.
+type message struct {
+	method string
+	header http.Header
+	body   []byte
+}
+
+func (i *invoke) run(ctx context.Context, target string) error {
+	m, err := i.message()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	var response *http.Response
+	if strings.Contains(target, "://") {
+		response, err = m.send(ctx, http.DefaultTransport, target)
+	} else {
+		var stop func()
+		response, stop, err = i.inCluster(ctx, target, m)
+		defer stop()
+	}
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	i.notef("%s %s after %s", response.Proto, response.Status, time.Since(began).Round(time.Millisecond))
+	if _, err := io.Copy(i.out, response.Body); err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return exitSource
+	}
+	return nil
+}
+
+// message returns what the flags say to send.
+func (i *invoke) message() (m message, err error) {
+	m = message{method: http.MethodGet, header: http.Header{}}
+	switch {
+	case i.event != "":
+		text, err := i.read(i.event)
+		if err != nil {
+			return m, err
+		}
+		if m.header, m.body, err = cloudevent.Read(text); err != nil {
+			return m, fmt.Errorf("%s: %w", i.event, err)
+		}
+		m.method = http.MethodPost
+	case i.data != "":
+		m.method, m.body = http.MethodPost, []byte(i.data)
+		if file, ok := strings.CutPrefix(i.data, "@"); ok {
+			m.body, err = i.read(file)
+		}
+	}
+	for _, header := range i.headers {
+		name, value, ok := strings.Cut(header, ":")
+		if !ok {
+			return m, fmt.Errorf("%q is no header, write: 'Name: value'", header)
+		}
+		m.header.Set(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	if i.method != "" {
+		m.method = i.method
+	}
+	return m, err
+}
+
+func (i *invoke) read(path string) ([]byte, error) {
+	if path == input.Stdin {
+		return io.ReadAll(i.in)
+	}
+	return os.ReadFile(path)
+}
+
+// send sends a request, and follows no redirect.
+func (m message) send(ctx context.Context, transport http.RoundTripper, url string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, m.method, url, bytes.NewReader(m.body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header = m.header
+	if host := m.header.Get("Host"); host != "" {
+		request.Host = host
+	}
+	return transport.RoundTrip(request)
+}
+
+// inCluster sends a request to a Function, by the API server. stop must be called when the
+// answer was read; it is there after an error too.
+func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *http.Response, stop func(), err error) {
+	stop = func() {}
+	name, rest := target, ""
+	if end := strings.IndexAny(target, "/?"); end >= 0 {
+		name, rest = target[:end], target[end:]
+	}
+	if m.header.Get("Authorization") != "" {
+		return nil, stop, fmt.Errorf("the API server would take Authorization for its own, send it past there: kubectl port-forward service/%s 8080, and then: builder invoke http://localhost:8080%s", name, rest)
+	}
+	kubectl := i.kubectl(i.err)
+	function, err := kubectl.Get(ctx, name)
+	switch {
+	case err != nil:
+		return nil, stop, err
+	case !function.Is(cluster.Available):
+		return nil, stop, fmt.Errorf("%s does not serve: %s", name, function.Condition(cluster.Ready))
+	case function.Condition(cluster.Available).Reason == cluster.Asleep:
+		i.notef("%s sleeps, and is woken", name)
+		if err := kubectl.Wake(ctx, function); err != nil {
+			return nil, stop, err
+		}
+	}
+	transport, stop, err := kubectl.Proxy(ctx, function)
+	if err != nil {
+		return nil, stop, err
+	}
+	response, err := m.send(ctx, transport, "http://"+name+rest)
+	return response, stop, err
+}

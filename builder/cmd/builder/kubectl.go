@@ -1,0 +1,41 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/internal/cluster"
+)
+
+// toCluster are the flags that say which cluster and namespace are meant, as those of kubectl
+// of the same names do.
+type toCluster struct {
+	namespace, context, kubeconfig string
+}
+
+func (c *toCluster) addFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "`namespace` of the Function (default that of the context)")
+	cmd.Flags().StringVar(&c.context, "context", "", "`name` of the kubeconfig's context (default the current one)")
+	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "`file` that says how clusters are reached (default what kubectl takes)")
+}
+
+// kubectl calls kubectl with the flags. What it warns of is written to warnings.
+func (c *toCluster) kubectl(warnings io.Writer) *cluster.Kubectl {
+	k := &cluster.Kubectl{Warnings: warnings}
+	for _, flag := range []struct{ name, value string }{{"namespace", c.namespace}, {"context", c.context}, {"kubeconfig", c.kubeconfig}} {
+		if flag.value != "" {
+			k.Flags = append(k.Flags, "--"+flag.name+"="+flag.value)
+		}
+	}
+	return k
+}
+
+// completeFunctions completes an argument in a shell with the Functions of the namespace.
+func (c *toCluster) completeFunctions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, _ := c.kubectl(io.Discard).Names(cmd.Context()) // there is nobody to be told what is wrong
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

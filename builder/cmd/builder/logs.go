@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/internal/linewriter"
+)
+
+const logsExample = `  # what all pods of a function have logged
+  builder logs hello
+
+  # and what they log from now on, those that come later too
+  builder logs hello --follow --namespace shop
+
+  # as JSON, for other tools
+  builder logs hello | jq 'select(.level == "error")'`
+
+func newLogs(s streams) *cobra.Command {
+	l := &logs{streams: s}
+	cmd := &cobra.Command{
+		Use:   "logs NAME",
+		Short: "Print the logs of a Function in a cluster",
+		Long: `Print the logs of all pods of a Function in a cluster. To a terminal they are
+written as people read them, and elsewhere as they are: a line of JSON each.
+
+The cluster is reached by kubectl, with its kubeconfig and credentials.`,
+		Example:           logsExample,
+		Args:              arguments,
+		ValidArgsFunction: l.completeFunctions,
+		RunE:              func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
+	}
+	l.addFlags(cmd)
+	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "go on with what is logged later, until Ctrl-C")
+	return cmd
+}
+
+type logs struct {
+	streams
+	toCluster
+	follow bool
+}
+
+func (l *logs) run(ctx context.Context, name string) error {
+	kubectl := l.kubectl(l.err)
+	function, err := kubectl.Get(ctx, name)
+	if err != nil {
+		return err
+	}
+	out := &lockedWriter{to: l.out}
+	open := func() io.WriteCloser { return &linewriter.Writer{To: out, Edit: forPeople(l.out)} }
+	if l.follow {
+		err := kubectl.FollowLogs(ctx, function, open)
+		if errors.Is(err, context.Canceled) {
+			return nil // that is how it ends
+		}
+		return err
+	}
+	found, err := kubectl.Logs(ctx, function, open)
+	if err == nil && !found {
+		l.notef("%s has no pods that log: %s", name, function.Condition("Ready"))
+	}
+	return err
+}
+
+// A lockedWriter keeps the lines of several pods apart.
+type lockedWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
+}

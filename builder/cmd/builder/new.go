@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/template"
+)
+
+const newExample = `  # a function that answers HTTP requests, in the directory hello
+  builder new hello
+
+  # a JSON API
+  builder new orders --template json
+
+  # and what comes next
+  builder test orders && builder run orders`
+
+func newNew(s streams) *cobra.Command {
+	var from string
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "Begin a Function: a directory with a Go module and its tests",
+		Long: `Begin a Function: a directory called NAME with a Go module and its tests. Its
+template is one of:
+
+  http         an answer to a request
+  json         a JSON API, with routes by method and path
+  cloudevents  events, as triggers send them
+  html         a page from a template, and files, all embedded`,
+		Example: newExample,
+		Args:    arguments,
+		RunE:    func(_ *cobra.Command, args []string) error { return begin(s, args[0], from) },
+	}
+	cmd.Flags().StringVarP(&from, "template", "t", template.Default, "`name` of the template")
+	_ = cmd.RegisterFlagCompletionFunc("template", cobra.FixedCompletions(template.Names, cobra.ShellCompDirectiveNoFileComp)) // the flag exists
+	return cmd
+}
+
+// begin writes a template into a new directory.
+func begin(s streams, name, from string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if !slices.Contains(template.Names, from) {
+		return fmt.Errorf("there is no template %q, use one of: %s", from, strings.Join(template.Names, ", "))
+	}
+	files, err := template.Files(from)
+	if err != nil {
+		return err
+	}
+	files = append(files, handler.File{Name: "go.mod", Data: program.NewModule("example.com/" + name)})
+	if err := os.Mkdir(name, 0o755); errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already, choose another name", name)
+	} else if err != nil {
+		return err
+	}
+	if err := writeFiles(name, files); err != nil {
+		return err
+	}
+	for _, file := range files {
+		s.resultf("%s/%s", name, file.Name)
+	}
+	s.notef("serve it with: builder run %s", name)
+	return nil
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"goless.io/builder"
+	"goless.io/builder/internal/input"
+)
+
+// checkBinary returns an error if there is a file at path that a binary must not
+// replace. As for go build, only empty files and object files may be replaced.
+func checkBinary(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), err == nil && !info.Mode().IsRegular(), err == nil && info.Size() == 0:
+		return nil
+	case err != nil:
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	if !input.IsObject(file) {
+		return fmt.Errorf("%s is there already and is no program, choose another place with: --output-binary", path)
+	}
+	return nil
+}
+
+// workDir makes a temporary directory for a file that is to be moved to path, and
+// returns its absolute path. It is beside path, so that the file can be renamed, unless
+// path is a device, a pipe or the like.
+func workDir(path string) (string, error) {
+	beside := filepath.Dir(path)
+	if isSpecial(path) {
+		beside = ""
+	}
+	dir, err := os.MkdirTemp(beside, ".builder-")
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // without the name of the temporary directory
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be written: %w", path, err)
+	}
+	return filepath.Abs(dir)
+}
+
+// moveBinary moves the file from to path, atomically. A symbolic link at path is
+// replaced, and its target is left alone. If path is a device or a pipe, the binary is
+// written into it.
+func moveBinary(from, path string) error {
+	if err := checkBinary(path); err != nil { // the file may be newer than the build
+		return err
+	}
+	if !isSpecial(path) {
+		return os.Rename(from, path)
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	out, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// isSpecial reports whether path exists and is neither a regular file nor a directory.
+func isSpecial(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
+}
+
+// checkReport returns an error if the report of a build would overwrite another file
+// than a report: one that is neither empty nor a JSON object with a reason.
+func checkReport(path string) error {
+	if isSpecial(path) {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.TrimSpace(data)) == 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var before builder.Report
+	if json.Unmarshal(data, &before) != nil || before.Reason == "" {
+		return fmt.Errorf("%s is there already and is no report of a build, choose another place", path)
+	}
+	return nil
+}

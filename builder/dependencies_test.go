@@ -1,0 +1,188 @@
+package builder_test
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"goless.io/builder"
+	"goless.io/builder/internal/buildtest"
+	"goless.io/builder/internal/dependencies"
+	"goless.io/builder/internal/toolchain"
+)
+
+// requiring returns a source that requires modules, with a marker in its handler.
+func requiring(t *testing.T, marker string) string {
+	t.Helper()
+	dir := filepath.Join("..", "test", "e2e", "testdata", "dependencies")
+	var a txtar.Archive
+	for _, name := range []string{"handler.go", "go.mod", "go.sum"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "handler.go" {
+			data = append(data, "\n// Marker tells sources apart.\nvar Marker = "+`"`+marker+`"`+"\n"...)
+		}
+		a.Files = append(a.Files, txtar.File{Name: name, Data: data})
+	}
+	return string(txtar.Format(&a))
+}
+
+// isDynamic reports whether this program is linked dynamically, unlike that of the image.
+func isDynamic(t *testing.T) bool {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := elf.Open(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	return slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+}
+
+// An imageBuild builds with what the image has, and modules of a proxy that a test can empty.
+type imageBuild struct {
+	tools *toolchain.Toolchain
+	proxy string
+}
+
+func newImageBuild(t *testing.T) *imageBuild {
+	t.Helper()
+	if isDynamic(t) {
+		t.Skip("the sandbox does not let this test start itself as the build cache, because it needs libraries of the system: CGO_ENABLED=0 go test ./builder")
+	}
+	served, err := buildtest.Modules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	proxy := filepath.Join(t.TempDir(), "proxy")
+	if err := os.Symlink(served, proxy); err != nil {
+		t.Fatal(err)
+	}
+	tools, err := toolchain.Find(t.Context(), []string{"KO_DATA_PATH=" + buildtest.Image(t), "GOPROXY=file://" + proxy, "GOSUMDB=off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &imageBuild{tools, proxy}
+}
+
+// emptyProxy lets nothing be fetched from now on.
+func (i *imageBuild) emptyProxy(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(i.proxy); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(i.proxy, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// build returns the binary and the commands that were executed. The error is that of Build.
+func (i *imageBuild) build(t *testing.T, b builder.Builder, marker string) (binary []byte, commands string, err error) {
+	t.Helper()
+	var trace bytes.Buffer
+	b.Toolchain, b.Timeout, b.Trace = i.tools, buildtest.Timeout, &trace
+	output := filepath.Join(t.TempDir(), "server")
+	started := time.Now()
+	if _, err := b.Build(t.Context(), []byte(requiring(t, marker)), output); err != nil {
+		return nil, "", err
+	}
+	t.Logf("the build took %s", time.Since(started))
+	if binary, err = os.ReadFile(output); err != nil {
+		t.Fatal(err)
+	}
+	return binary, trace.String(), nil
+}
+
+// The second build of a namespace that requires the same fetches and compiles nothing but
+// the author's files, and has the bytes of a build that has begun anew. Another namespace
+// finds nothing of it.
+func TestDependenciesAreKept(t *testing.T) {
+	image := newImageBuild(t)
+	store, err := dependencies.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const module = "-p github.com/go-chi/chi/v5 "
+	ours := builder.Builder{Dependencies: store, Namespace: "ours"}
+	fresh, commands, err := image.build(t, builder.Builder{}, "second")
+	if err != nil || !strings.Contains(commands, module) {
+		t.Fatalf("without a store: %v\n%s", err, commands)
+	}
+	if _, commands, err = image.build(t, ours, "first"); err != nil || !strings.Contains(commands, module) {
+		t.Fatalf("the first build: %v\n%s", err, commands)
+	}
+	image.emptyProxy(t)
+	kept, commands, err := image.build(t, ours, "second")
+	if err != nil {
+		t.Fatalf("the second build: %v", err)
+	}
+	if strings.Contains(commands, module) || !strings.Contains(commands, "-p example.com/dependencies ") {
+		t.Errorf("the second build compiles a module, or not the handler:\n%s", commands)
+	}
+	if !bytes.Equal(kept, fresh) {
+		t.Error("the second build has other bytes than one that begins anew")
+	}
+	if _, _, err := image.build(t, builder.Builder{Dependencies: store, Namespace: "theirs"}, "second"); err == nil {
+		t.Error("another namespace has what it could not fetch")
+	}
+	checkClean(t)
+}
+
+// A set that somebody has damaged is not used: the build fetches and compiles anew, and
+// leaves another one.
+func TestBrokenDependencies(t *testing.T) {
+	image := newImageBuild(t)
+	dir := filepath.Join(t.TempDir(), "store")
+	store, err := dependencies.Open(dir, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := builder.Builder{Dependencies: store, Namespace: "ours"}
+	for kept, broken := range []string{"go.sum", "modules/github.com", ""} {
+		if _, _, err := image.build(t, b, broken); err != nil {
+			t.Fatalf("%d sets were broken: %v", kept, err)
+		}
+		sets, err := os.ReadDir(dir)
+		if err != nil || len(sets) != 1 {
+			t.Fatalf("%d sets were broken, and now there are %v, %v, want one", kept, sets, err)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, sets[0].Name(), broken)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkClean(t)
+}
+
+// A build succeeds although nobody can keep what it leaves.
+func TestDependenciesAreNotKept(t *testing.T) {
+	image := newImageBuild(t)
+	dir := filepath.Join(t.TempDir(), "store")
+	store, err := dependencies.Open(dir, 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: store}
+	result, err := b.Build(t.Context(), []byte(requiring(t, "")), filepath.Join(t.TempDir(), "server"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Unkept == nil {
+		t.Error("it does not say that nothing is kept")
+	}
+}

@@ -1,0 +1,171 @@
+package handler
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/token"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/mod/modfile"
+)
+
+// root is the top of a source.
+const root = "."
+
+// A checker reads the files of one Function and collects what is wrong with them.
+type checker struct {
+	filename string
+	archive  bool
+	files    []*file
+	goDirs   map[string]bool // the directories that hold Go files to judge
+	dir      string          // of the handler's package
+	goMod    *file           // nil without one
+	mod      *modfile.File   // the content of goMod, nil unless it can be read and names the module
+	required map[string]bool // the paths of the modules that mod requires
+	imports  []Import
+	hooks    [len(architectures)][]string
+	findings []finding
+}
+
+// A file is one file of a source, and what has become known of it.
+type file struct {
+	File
+	order int // among the files
+
+	// dir and base are the two parts of the path in the program.
+	dir, base string
+
+	// isGo means that the file belongs to a package that is judged. Tests do
+	// not, nor what the go command ignores, nor vendored packages.
+	isGo bool
+
+	tokens *token.File
+	syntax *ast.File                // nil unless the syntax is right
+	builds [len(architectures)]bool // whether the go command takes it there
+	names  map[string]string        // import paths by the names they have in the file
+	dots   map[string]bool          // import paths without a name
+}
+
+// built reports whether the file is compiled on some platform.
+func (f *file) built() bool { return f.syntax != nil && slices.Contains(f.builds[:], true) }
+
+// newFile tells from its name what a file of an archive is.
+func newFile(order int, f File) *file {
+	dir, base := path.Dir(f.Name), path.Base(f.Name)
+	return &file{
+		File: f, order: order, dir: dir, base: base,
+		isGo: !Ignored(f.Name) && strings.HasSuffix(base, ".go") && !strings.HasSuffix(base, "_test.go"),
+	}
+}
+
+// Ignored reports whether the go command takes a file, by its path in a module, for none
+// of the module's packages: what is vendored, in testdata, or hidden.
+func Ignored(name string) bool { return ignored(path.Dir(name)) || hidden(path.Base(name)) }
+
+// ignored reports whether the go command finds no package of the module in dir.
+func ignored(dir string) bool {
+	if dir == root {
+		return false
+	}
+	elements := strings.Split(dir, "/")
+	return elements[0] == "vendor" || slices.Contains(elements, "testdata") || slices.ContainsFunc(elements, hidden)
+}
+
+// hidden reports whether an element of a path makes the go command ignore it.
+func hidden(element string) bool {
+	return strings.HasPrefix(element, "_") || strings.HasPrefix(element, ".")
+}
+
+// readable reports whether src is worth looking at: not empty, not too long, and
+// text.
+func (c *checker) readable(src []byte) bool {
+	whole := &file{File: File{Name: c.filename, Data: src}}
+	switch {
+	case len(bytes.TrimSpace(bytes.TrimPrefix(src, byteOrderMark))) == 0:
+		c.reportAt(whole, 0, "the source is empty, write a package with "+Signature)
+	case utf8.RuneCount(src) > MaxCharacters:
+		c.reportAt(whole, 0, fmt.Sprintf("the source has %d characters, at most %d are allowed", utf8.RuneCount(src), MaxCharacters))
+	}
+	return len(c.findings) == 0
+}
+
+// split fills in c.files. It reports whether they can be judged: their names are
+// right and their contents are text.
+func (c *checker) split(src []byte) bool {
+	c.archive = IsArchive(src)
+	if !c.archive {
+		one := newFile(0, File{Name: Filename})
+		one.File = File{Name: c.filename, Line: 1, Data: src}
+		c.files = []*file{one}
+	} else {
+		c.addAll(splitArchive(src))
+		c.checkNames()
+	}
+	for _, f := range c.files {
+		if f.Encoded {
+			continue
+		}
+		if i := invalidUTF8(f.Data); i >= 0 {
+			c.reportAt(f, i, "the source is not valid UTF-8, save it as UTF-8")
+		} else if i := bytes.IndexByte(f.Data, 0); i >= 0 {
+			c.reportAt(f, i, "the source holds a NUL character, remove it")
+		}
+	}
+	return len(c.findings) == 0
+}
+
+// addAll fills in the files of an archive.
+func (c *checker) addAll(files []File) {
+	c.goDirs = make(map[string]bool)
+	for i, f := range files {
+		added := newFile(i, f)
+		c.files = append(c.files, added)
+		if added.isGo {
+			c.goDirs[added.dir] = true
+		}
+		if f.Name == "go.mod" {
+			c.goMod = added
+		}
+	}
+}
+
+// report adds a finding at pos, which must belong to the syntax of f.
+func (c *checker) report(f *file, pos token.Pos, message string) {
+	at := f.tokens.PositionFor(pos, false)
+	c.findings = append(c.findings, finding{file: f, line: at.Line, column: at.Column, message: message})
+}
+
+// reportAt adds a finding at a byte offset of f. Like the compiler it counts
+// columns in bytes.
+func (c *checker) reportAt(f *file, offset int, message string) {
+	before := f.Data[:min(offset, len(f.Data))]
+	line := 1 + bytes.Count(before, []byte("\n"))
+	column := len(before) - bytes.LastIndexByte(before, '\n')
+	c.findings = append(c.findings, finding{file: f, line: line, column: column, message: message})
+}
+
+// place renders pos as the reader of a diagnostic knows it.
+func (f *file) place(pos token.Pos) string {
+	at := f.tokens.PositionFor(pos, false)
+	return f.Name + ":" + strconv.Itoa(at.Line) + ":" + strconv.Itoa(at.Column)
+}
+
+// invalidUTF8 returns the offset of the first byte that is not UTF-8, or -1.
+func invalidUTF8(src []byte) int {
+	if utf8.Valid(src) {
+		return -1
+	}
+	offset := 0
+	for {
+		r, size := utf8.DecodeRune(src[offset:])
+		if r == utf8.RuneError && size <= 1 {
+			return offset
+		}
+		offset += size
+	}
+}

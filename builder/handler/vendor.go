@@ -1,0 +1,179 @@
+package handler
+
+import (
+	"errors"
+	"fmt"
+	"go/build"
+	"go/version"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+)
+
+// VendorIndex is the file of an archive that lists the modules in its directory
+// vendor, as go mod vendor writes it.
+const VendorIndex = "vendor/modules.txt"
+
+// A VendoredModule is a module that an archive has in its directory vendor.
+type VendoredModule struct {
+	module.Version
+
+	// Replacement is what is there instead of the module. Its Path is empty where
+	// nothing is.
+	Replacement module.Version
+
+	// GoVersion is the version of the language that the module is written in, such
+	// as "1.21", or empty.
+	GoVersion string
+
+	// Explicit means that the go.mod names the module.
+	Explicit bool
+
+	line int // in the index
+}
+
+// VendoredModules reads a VendorIndex. It judges nothing, and returns the lines,
+// counted from 1, that it cannot read.
+//
+//	# example.com/m v1.2.3 => example.com/fork v1.0.0
+//	## explicit; go 1.21
+//	example.com/m/package
+func VendoredModules(index []byte) (modules []VendoredModule, unreadable []int) {
+	line := 0
+	for text := range strings.Lines(string(index)) {
+		line++
+		fields := strings.Fields(text)
+		if len(fields) == 0 {
+			continue
+		}
+		switch {
+		case fields[0] == "##" && len(modules) > 0:
+			modules[len(modules)-1].note(text)
+		case fields[0] != "#", len(fields) > 2 && fields[2] == "=>":
+			// A package, or a replacement of every version, which stands at the end
+			// and says nothing that has not been said of the modules.
+		case len(fields) == 3, len(fields) > 4 && len(fields) < 7 && fields[3] == "=>":
+			m := VendoredModule{Version: module.Version{Path: fields[1], Version: fields[2]}, line: line}
+			if len(fields) > 4 {
+				m.Replacement.Path = fields[4]
+			}
+			if len(fields) > 5 {
+				m.Replacement.Version = fields[5]
+			}
+			modules = append(modules, m)
+		default:
+			unreadable = append(unreadable, line)
+		}
+	}
+	return modules, unreadable
+}
+
+// note reads what stands below a module.
+func (m *VendoredModule) note(text string) {
+	for note := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(text), "##"), ";") {
+		note = strings.TrimSpace(note)
+		if v, ok := strings.CutPrefix(note, "go "); ok {
+			m.GoVersion = v
+		}
+		m.Explicit = m.Explicit || note == "explicit"
+	}
+}
+
+// anew is the remedy for a vendor directory that was changed by hand, or that is
+// older than the go.mod.
+const anew = "write vendor anew with: go mod vendor"
+
+// checkVendor rejects a vendor directory that does not agree with the go.mod, as
+// the go command does, or that holds what is not for a function to bring.
+func (c *checker) checkVendor(mod *modfile.File) {
+	i := slices.IndexFunc(c.files, func(f *file) bool { return f.Name == VendorIndex })
+	if i < 0 || c.mod == nil {
+		return
+	}
+	index := c.files[i]
+	modules, unreadable := VendoredModules(index.Data)
+	report := func(line int, message string) {
+		c.findings = append(c.findings, finding{file: index, line: line, column: 1, message: message})
+	}
+	for _, line := range unreadable {
+		report(line, "this is neither a module with its version nor a package, "+anew)
+	}
+	known := make(map[string]VendoredModule)
+	for _, m := range modules {
+		if _, ok := known[m.Path]; ok {
+			report(m.line, fmt.Sprintf("%s is listed twice, %s", m.Path, anew))
+		} else if message := c.checkVendored(m, mod); message != "" {
+			report(m.line, message)
+		}
+		known[m.Path] = m
+	}
+	// Until Go 1.14, go mod vendor did not say what the go.mod names.
+	silent := mod.Go != nil && version.Compare("go"+mod.Go.Version, "go1.14") < 0
+	for _, r := range mod.Require {
+		if !silent && !known[r.Mod.Path].Explicit {
+			c.reportMod(r.Syntax.Start, fmt.Sprintf("%s does not list %s as explicit, %s", VendorIndex, r.Mod, anew))
+		}
+	}
+}
+
+// checkVendored returns what is wrong with a vendored module, or nothing.
+func (c *checker) checkVendored(m VendoredModule, mod *modfile.File) string {
+	err := module.Check(m.Path, m.Version.Version)
+	if invalid, ok := errors.AsType[*module.ModuleError](err); ok {
+		err = invalid.Err
+	}
+	required := slices.IndexFunc(mod.Require, func(r *modfile.Require) bool { return r.Mod.Path == m.Path })
+	switch {
+	case err != nil:
+		return fmt.Sprintf("%s %s is not a module: %v; %s", m.Path, m.Version.Version, err, anew)
+	case isOurs(m.Path):
+		return fmt.Sprintf("cannot vendor %s: it is the program around the function, remove it from vendor", m.Path)
+	case m.Path == c.modulePath():
+		return fmt.Sprintf("cannot vendor %s: it is the module of the function itself, %s", m.Path, anew)
+	case m.GoVersion != "" && !modfile.GoVersionRE.MatchString(m.GoVersion):
+		return fmt.Sprintf("go %s is not a version of Go, %s", m.GoVersion, anew)
+	case m.GoVersion != "" && version.Compare("go"+m.GoVersion, GoVersion) > 0:
+		return fmt.Sprintf("%s needs go %s, which is newer than what compiles functions, %s: require an older version of it", m.Path, m.GoVersion, GoVersion)
+	case required >= 0 && mod.Require[required].Mod != m.Version:
+		return fmt.Sprintf("%s is vendored in version %s, and go.mod requires %s: %s", m.Path, m.Version.Version, mod.Require[required].Mod.Version, anew)
+	case required < 0 && m.Explicit:
+		return fmt.Sprintf("go.mod does not require %s, %s", m.Path, anew)
+	case m.Replacement != replacement(mod, m.Version):
+		return fmt.Sprintf("what %s is replaced by is not what go.mod says, %s", m.Path, anew)
+	}
+	return ""
+}
+
+// replacement returns what a go.mod replaces m by, nothing if it does not.
+func replacement(mod *modfile.File, m module.Version) (by module.Version) {
+	for _, r := range mod.Replace {
+		if r.Old == m {
+			return r.New
+		}
+		if r.Old.Path == m.Path && r.Old.Version == "" {
+			by = r.New
+		}
+	}
+	return by
+}
+
+// isForLinux reports whether the go command takes a file of that name, which is
+// not one that has constraints in it, where functions run.
+func isForLinux(base string) bool {
+	return slices.ContainsFunc(architectures[:], func(arch string) bool {
+		match, err := (&build.Context{GOOS: "linux", GOARCH: arch, Compiler: "gc"}).MatchFile("", base)
+		return match && err == nil
+	})
+}
+
+// checkObjects rejects objects in vendor that somebody else has compiled, for which the
+// linker may start a compiler of C.
+func (c *checker) checkObjects() {
+	for _, f := range c.files {
+		if strings.HasPrefix(f.Name, "vendor/") && strings.HasSuffix(f.base, ".syso") && isForLinux(f.base) {
+			c.reportAt(f, 0, fmt.Sprintf("cannot link %s: functions are made of Go and its assembly alone, vendor a module without it", f.base))
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package handler_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/handler"
+)
+
+// vendoring is a source that requires example.com/x v1.0.0 and has it in vendor.
+const vendoring = hello + `-- go.mod --
+module example.com/hello
+
+go 1.26
+
+require example.com/x v1.0.0
+-- vendor/example.com/x/sub/x.go --
+package x
+`
+
+func TestParseVendored(t *testing.T) {
+	const (
+		x    = "# example.com/x v1.0.0\n## explicit; go 1.18\nexample.com/x/sub\n"
+		anew = "write vendor anew with: go mod vendor"
+	)
+	replaced := strings.Replace(vendoring, "v1.0.0\n", "v1.0.0\nreplace example.com/x => example.com/y v1.5.0\n", 1)
+	cases := map[string]struct{ source, index, want string }{
+		"Right":          {vendoring, x, ""},
+		"Indirect":       {vendoring, x + "# example.com/z/v2 v2.0.1\n## go 1.27.4\nexample.com/z/v2\n# gopkg.in/yaml.v3 v3.0.1\n# old.example.com v2.0.0+incompatible\n", ""},
+		"Workspace":      {vendoring, "## workspace\n" + x, ""},
+		"Replaced":       {replaced, "# example.com/x v1.0.0 => example.com/y v1.5.0\n## explicit\n# example.com/x => example.com/y v1.5.0\n", ""},
+		"Old":            {strings.Replace(vendoring, "go 1.26", "go 1.13", 1), "# example.com/x v1.0.0\nexample.com/x/sub\n", ""},
+		"Runtime":        {vendoring, x + "# goless.io/runtime v0.0.0\n## explicit\n", "4:1: cannot vendor goless.io/runtime: it is the program around the function, remove it from vendor"},
+		"Itself":         {vendoring, x + "# example.com/hello v1.0.0\n", "4:1: cannot vendor example.com/hello: it is the module of the function itself, " + anew},
+		"Up":             {vendoring, x + "# ../.. v1.0.0\n", `4:1: ../.. v1.0.0 is not a module: malformed module path "../..": invalid path element ".."; ` + anew},
+		"UpWithin":       {vendoring, x + "# example.com/../../.. v1.0.0\n", `4:1: example.com/../../.. v1.0.0 is not a module: malformed module path "example.com/../../..": invalid path element ".."; ` + anew},
+		"UpQuoted":       {vendoring, x + "# `../..` v1.0.0\n", "4:1: `../..` v1.0.0 is not a module: malformed module path \"`../..`\": trailing dot in path element; " + anew},
+		"Root":           {vendoring, x + "# / v1.0.0\n", `4:1: / v1.0.0 is not a module: malformed module path "/": trailing slash; ` + anew},
+		"Standard":       {vendoring, x + "# net/http v1.0.0\n", `4:1: net/http v1.0.0 is not a module: malformed module path "net/http": missing dot in first path element; ` + anew},
+		"Branch":         {vendoring, x + "# example.com/z main\n", "4:1: example.com/z main is not a module: version \"main\" invalid: not a semantic version; " + anew},
+		"Major":          {vendoring, x + "# example.com/z v2.0.0\n", "4:1: example.com/z v2.0.0 is not a module: version \"v2.0.0\" invalid: should be v0 or v1, not v2; " + anew},
+		"NoVersion":      {vendoring, x + "# example.com/z\n", "4:1: this is neither a module with its version nor a package, " + anew},
+		"Words":          {vendoring, x + "# example.com/z v1.0.0 and more\n", "4:1: this is neither a module with its version nor a package, " + anew},
+		"Twice":          {vendoring, x + x, "4:1: example.com/x is listed twice, " + anew},
+		"OtherVersion":   {vendoring, strings.Replace(x, "v1.0.0", "v1.1.0", 1), "1:1: example.com/x is vendored in version v1.1.0, and go.mod requires v1.0.0: " + anew},
+		"NotRequired":    {vendoring, x + "# example.com/z v1.0.0\n## explicit\n", "4:1: go.mod does not require example.com/z, " + anew},
+		"Local":          {vendoring, strings.Replace(x, "v1.0.0", "v1.0.0 => ../x", 1), "1:1: what example.com/x is replaced by is not what go.mod says, " + anew},
+		"NotReplaced":    {replaced, x, "1:1: what example.com/x is replaced by is not what go.mod says, " + anew},
+		"NewerGo":        {vendoring, strings.Replace(x, "go 1.18", "go 1.99", 1), "1:1: example.com/x needs go 1.99, which is newer than what compiles functions, go1.27.4: require an older version of it"},
+		"NoGo":           {vendoring, strings.Replace(x, "go 1.18", "go 1.18 (", 1), "1:1: go 1.18 ( is not a version of Go, " + anew},
+		"SeveralMissing": {strings.Replace(vendoring, "require example.com/x v1.0.0", "require (\n\texample.com/x v1.0.0\n\texample.com/z v1.0.0\n)", 1), "", "go.mod:6:2: vendor/modules.txt does not list example.com/x@v1.0.0 as explicit, " + anew + "\ngo.mod:7:2: vendor/modules.txt does not list example.com/z@v1.0.0 as explicit, " + anew},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := handler.Parse(handler.Filename, []byte(c.source+"-- vendor/modules.txt --\n"+c.index))
+			got := ""
+			if err != nil {
+				got = strings.ReplaceAll(err.Error(), handler.VendorIndex+":", "")
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("Parse: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseObjects(t *testing.T) {
+	const index = "-- vendor/modules.txt --\n# example.com/x v1.0.0\n## explicit\n"
+	cannot := func(name string) string {
+		return "vendor/example.com/x/" + name + ":1:1: cannot link " + name + ": functions are made of Go and its assembly alone, vendor a module without it"
+	}
+	for name, want := range map[string]string{"x.syso": cannot("x.syso"), "x_arm64.syso": cannot("x_arm64.syso"), "x_windows.syso": "", "x_s390x.syso": ""} {
+		t.Run(name, func(t *testing.T) {
+			got := ""
+			if _, err := handler.Parse(handler.Filename, []byte(vendoring+index+"-- vendor/example.com/x/"+name+" --\nx\n")); err != nil {
+				got = err.Error()
+			}
+			if got != want {
+				t.Errorf("Parse: %s, want %s", got, want)
+			}
+		})
+	}
+}

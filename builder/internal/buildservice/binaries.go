@@ -1,0 +1,158 @@
+package buildservice
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"goless.io/builder"
+	"goless.io/builder/remote"
+)
+
+const (
+	// maxWait is the longest time that a request may wait for a binary.
+	maxWait = time.Minute
+
+	// peerHeader holds the token of the service in requests of other replicas, which
+	// are answered without asking other replicas in turn.
+	peerHeader = "Goless-Peer"
+
+	// resultHeader holds the result of a binary in answers to other replicas.
+	resultHeader = "Goless-Record"
+)
+
+// equal compares tokens in a time that does not depend on their content.
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
+
+// serveBinary answers GET and HEAD of /v1/binaries/{key}.
+func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
+	key := r.PathValue("key")
+	if !equal(bearer(r), s.config.Keys.Capability(key)) {
+		http.Error(w, "this token does not fetch this binary", http.StatusForbidden)
+		return
+	}
+	byPeer := equal(r.Header.Get(peerHeader), s.config.Keys.Token())
+	admit(w, r, !byPeer)
+	// There is no body, and without a read deadline the server only notices when the
+	// client disconnects.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); r.ContentLength != 0 || err != nil {
+		http.Error(w, "a request for a binary has no body", http.StatusBadRequest)
+		return
+	}
+	asked := time.Now()
+	ctx, cancel := context.WithTimeout(r.Context(), preferredWait(r))
+	defer cancel()
+	file, found := s.await(ctx, key, !byPeer)
+	if file == nil {
+		s.explain(w, key)
+		return
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	header := w.Header()
+	header.Set(remote.SignatureHeader, found.Signature)
+	header.Set("Content-Type", "application/octet-stream")
+	header.Set("Content-Length", strconv.FormatInt(found.Size, 10))
+	if encoded, err := found.header(); byPeer && err == nil {
+		header.Set(resultHeader, encoded)
+	}
+	if r.Method == http.MethodHead {
+		return
+	}
+	waited := time.Since(asked)
+	sent, err := io.Copy(&deadlineWriter{w, http.NewResponseController(w)}, file)
+	s.metrics.fetched(byPeer)
+	s.config.Log.Info("fetch", "key", short(key), "peer", byPeer, "bytes", sent, "complete", err == nil,
+		"waited", rounded(waited), "duration", rounded(time.Since(asked)))
+}
+
+// preferredWait returns how long a request wants to wait, by the header Prefer of
+// RFC 7240, and at most maxWait.
+func preferredWait(r *http.Request) time.Duration {
+	for preference := range strings.SplitSeq(r.Header.Get("Prefer"), ",") {
+		value, ok := strings.CutPrefix(strings.TrimSpace(preference), "wait=")
+		if seconds, err := strconv.Atoi(value); ok && err == nil && seconds > 0 {
+			return min(time.Duration(seconds)*time.Second, maxWait)
+		}
+	}
+	return 0
+}
+
+// await returns the binary of key as soon as it is stored, or nil if it is not before
+// ctx ends, or if the source does not compile. A build that it waits for is not
+// cancelled. With askPeers, it asks the other replicas for what is not built here.
+func (s *Service) await(ctx context.Context, key string, askPeers bool) (*os.File, result) {
+	var fetched <-chan struct{} // nil while no replica is asked
+	for {
+		changed := s.changed.wait()
+		file, found, known := s.lookUp(key)
+		if known || ctx.Err() != nil {
+			return file, found
+		}
+		if id, running := s.builds.join(key); running != nil {
+			select {
+			case <-running.done:
+			case <-ctx.Done():
+			}
+			s.builds.leave(id, running)
+			continue
+		}
+		if askPeers && fetched == nil {
+			fetched = s.fetch(key)
+		}
+		select {
+		case <-changed:
+		case <-fetched:
+			fetched = nil
+		case <-ctx.Done():
+		}
+	}
+}
+
+// lookUp returns the binary of key if it is stored. It is known, too, if there is none
+// because the source does not compile.
+func (s *Service) lookUp(key string) (file *os.File, found result, known bool) {
+	file, found, err := s.store.open(key)
+	if err == nil {
+		return file, found, true
+	}
+	if errors.Is(err, errDamaged) {
+		s.config.Log.Warn("a binary was dropped", "key", short(key), "error", err)
+	}
+	found, known = s.store.find(key)
+	return nil, found, known && !found.built()
+}
+
+// explain answers a request for a binary that is not here.
+func (s *Service) explain(w http.ResponseWriter, key string) {
+	if s.ended() {
+		retryLater(w, http.StatusServiceUnavailable, errEnding.Error())
+		return
+	}
+	message := "not known here: the operator sends the source again"
+	if s.builds.has(key) {
+		message = "still compiling"
+	} else if known, ok := s.store.find(key); ok && !known.built() {
+		message = string(builder.CompileFailed) + ": the source does not compile, see the status of the Function"
+	}
+	http.Error(w, message, http.StatusNotFound)
+}
+
+// A deadlineWriter writes to a client that may be slow as long as it goes on reading.
+type deadlineWriter struct {
+	w       io.Writer
+	control *http.ResponseController
+}
+
+// Write fails if the client does not read part within writeTimeout.
+func (d *deadlineWriter) Write(part []byte) (int, error) {
+	if err := d.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return 0, err
+	}
+	return d.w.Write(part)
+}

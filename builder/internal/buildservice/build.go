@@ -1,0 +1,193 @@
+package buildservice
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"goless.io/builder"
+	"goless.io/builder/remote"
+)
+
+// start starts a build, or joins one of the same source with the same limits. The error
+// is errFull or errEnding.
+func (s *Service) start(key string, o remote.Order) (jobID, *job, error) {
+	timeout, memory := s.limits(o)
+	id := jobID{key, fmt.Sprint(timeout, memory, o.Environment)}
+	started, err := s.builds.start(id, func() (func(context.Context, *job), error) {
+		slot, err := s.queue.enter(o.Namespace, len(o.Source), timeout > builder.DefaultTimeout)
+		if err != nil {
+			return nil, err
+		}
+		entered := time.Now()
+		return func(ctx context.Context, j *job) {
+			defer s.changed.notify()
+			defer s.queue.leave(slot)
+			s.changed.notify()
+			select {
+			case <-ctx.Done():
+				return
+			case <-slot.turn:
+			}
+			close(j.begun)
+			if known, ok := s.store.find(key); ok { // a build with other limits has stored it
+				j.report = known.Report
+				return
+			}
+			j.report = s.build(ctx, j, key, o, time.Since(entered))
+		}, nil
+	})
+	return id, started, err
+}
+
+// limits returns the time and the memory for an order, within the limits of the service.
+func (s *Service) limits(o remote.Order) (timeout time.Duration, memory int64) {
+	timeout = (&builder.Builder{Toolchain: s.config.Toolchain, Timeout: o.Timeout}).MaxDuration()
+	return min(timeout, s.config.MaxTimeout), min(cmp.Or(o.Memory, defaultMemory), s.config.MaxMemory)
+}
+
+// build builds, stores the result, and returns the report, or nil if ctx has ended.
+func (s *Service) build(ctx context.Context, j *job, key string, o remote.Order, waited time.Duration) json.RawMessage {
+	started := time.Now()
+	report := s.result(ctx, s.builder(j, o), key, o)
+	if report.Reason == builder.BuildOutOfMemory && o.Memory > s.config.MaxMemory {
+		report.Message += fmt.Sprintf("; the build service allows no more than %d MiB, so Shared is not for this one", s.config.MaxMemory>>20)
+	}
+	if report.Reason == builder.Built && waited >= turnTimeout {
+		built := "built in " + report.Duration
+		report.Message = strings.Replace(report.Message, built, built+" after waiting "+waited.Round(time.Second).String()+" for its turn", 1)
+	}
+	s.logBuild(ctx, j, key, o, report, time.Since(started), waited)
+	if ctx.Err() != nil {
+		return nil
+	}
+	data, err := report.Marshal()
+	if err != nil {
+		s.config.Log.Error("report", "key", short(key), "error", err)
+		return nil
+	}
+	return data
+}
+
+// logBuild logs and counts a build. It does not log what is wrong with a source, which only
+// its author may know.
+func (s *Service) logBuild(ctx context.Context, j *job, key string, o remote.Order, report builder.Report, took, waited time.Duration) {
+	reason := string(report.Reason)
+	if ctx.Err() != nil {
+		reason = "Cancelled"
+	}
+	s.metrics.built(reason, took, waited)
+	line := []any{"namespace", o.Namespace, "key", short(key), "reason", reason, "duration", rounded(took), "waited", rounded(waited)}
+	if j.isCompiled() {
+		line = append(line, "compiled", rounded(j.compileTime))
+	}
+	level := slog.LevelInfo
+	if reason == string(builder.BuildFailed) {
+		level, line = slog.LevelWarn, append(line, "message", report.Message)
+	}
+	s.config.Log.Log(context.Background(), level, "build", line...)
+}
+
+// builder returns the Builder for an order.
+func (s *Service) builder(j *job, o remote.Order) *builder.Builder {
+	started := time.Now()
+	toolchain := *s.config.Toolchain
+	toolchain.Network = slices.Clone(toolchain.Network)
+	for _, name := range slices.Sorted(maps.Keys(o.Environment)) { // equal orders share dependencies
+		toolchain.Network = append(toolchain.Network, name+"="+o.Environment[name])
+	}
+	timeout, memory := s.limits(o)
+	return &builder.Builder{
+		Toolchain: &toolchain,
+		Timeout:   timeout,
+		Memory:    memory,
+
+		Dependencies: s.dependencies,
+		Namespace:    o.Namespace,
+
+		Compiled: func() {
+			j.compileTime = time.Since(started)
+			close(j.compiled)
+		},
+	}
+}
+
+// result builds, and stores what came of it if another build would have the same
+// result.
+func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o remote.Order) (report builder.Report) {
+	started := time.Now()
+	failed := func(err error) builder.Report { return builder.NewReport(b, time.Since(started), err) }
+	defer func() {
+		if p := recover(); p != nil { // one source must not end the builds of all others
+			report = failed(fmt.Errorf("the builder panics, which is a bug of Goless: %v", p))
+		}
+	}()
+	dir, err := s.store.temporary()
+	if err == nil {
+		err = os.MkdirAll(os.TempDir(), 0o700) // somebody may have removed it
+	}
+	if err != nil {
+		return failed(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a restart does it otherwise
+	binary := filepath.Join(dir, "server")
+	built, err := b.Build(ctx, []byte(o.Source), binary)
+	report = failed(err)
+	switch {
+	case report.Reason == builder.Built:
+		report.AddWarnings(built)
+		if built.Unkept != nil {
+			s.config.Log.Warn("dependencies are not kept for the next build", "key", short(key), "error", built.Unkept)
+		}
+		if err := s.storeResult(key, o.Namespace, report, binary); err != nil {
+			return failed(err)
+		}
+		s.copyToNext(key, o)
+	case report.Lasts([]byte(o.Source)):
+		if err := s.storeResult(key, o.Namespace, report, ""); err != nil {
+			s.config.Log.Warn("a failure is not remembered", "key", short(key), "error", err)
+		}
+	}
+	return report
+}
+
+// storeResult signs the binary, if there is one, and stores the result.
+func (s *Service) storeResult(key, namespace string, report builder.Report, binary string) error {
+	data, err := report.Marshal()
+	if err != nil {
+		return err
+	}
+	r := result{Namespace: namespace, Report: data}
+	if binary == "" {
+		return s.store.put(key, "", r)
+	}
+	file, err := os.Open(binary)
+	if err != nil {
+		return fmt.Errorf("signing the binary: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	info, err := file.Stat()
+	if err != nil {
+		return fmt.Errorf("signing the binary: %w", err)
+	}
+	content, err := hash(file)
+	if err != nil {
+		return err
+	}
+	r.Signature, r.Size = s.config.Keys.Sign(key, content), info.Size()
+	return s.store.put(key, binary, r)
+}
+
+// short returns as much of a key as the log has.
+func short(key string) string { return key[:min(12, len(key))] }
+
+// rounded formats a duration for the log.
+func rounded(d time.Duration) string { return d.Round(100 * time.Microsecond).String() }

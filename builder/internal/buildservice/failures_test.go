@@ -1,0 +1,191 @@
+package buildservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"goless.io/builder"
+	"goless.io/builder/hostile"
+	"goless.io/builder/remote"
+)
+
+// TestBombs has one tenant send what fills the memory, or takes for ever, while
+// another one builds.
+func TestBombs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the sources that only a limit ends take a minute")
+	}
+	cases, err := hostile.Cases()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReplica(t, Config{})
+	for _, c := range cases {
+		if !c.Bomb() {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			o := remote.Order{Namespace: "team-a", Source: string(c.Source), Timeout: time.Minute, Memory: 64 << 30}
+			if c.Reason == string(builder.BuildTimeout) {
+				o.Timeout = 5 * time.Second
+			}
+			var building sync.WaitGroup
+			building.Go(func() {
+				if _, report := r.build(t, o); report.Reason != builder.Reason(c.Reason) {
+					t.Errorf("the report: %+v, want %s", report, c.Reason)
+				}
+			})
+			if _, report := r.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")}); report.Reason != builder.Built {
+				t.Errorf("the report of the other: %+v, want Built", report)
+			}
+			building.Wait()
+		})
+	}
+}
+
+// TestLongBuildsDelayNobody has two tenants order eight builds each that take as long
+// as they may, and another one something simple.
+func TestLongBuildsDelayNobody(t *testing.T) {
+	r := newReplica(t, Config{Parallel: 3})
+	ctx, stop := context.WithCancel(t.Context())
+	var building sync.WaitGroup
+	for _, namespace := range []string{"team-a", "team-b"} {
+		for i := range 8 {
+			o := remote.Order{Namespace: namespace, Source: fmt.Sprintf("%s// %d\n", endless, i), Timeout: 10 * time.Minute}
+			accepted := make(chan struct{})
+			accept := sync.OnceFunc(func() { close(accepted) })
+			building.Go(func() {
+				_, err := r.client.Build(ctx, o, func(remote.Event) { accept() })
+				if err == nil {
+					t.Error("what does not end has ended")
+				}
+			})
+			<-accepted
+		}
+	}
+	for i := range 2 {
+		o := remote.Order{Namespace: "team-c", Source: source(t, fmt.Sprintf("// %d\n", i))}
+		if _, report := r.build(t, o); report.Reason != builder.Built {
+			t.Errorf("the report: %+v, want Built", report)
+		}
+	}
+	if made := r.log.builds(t); !slices.Equal(made, []string{"Built", "Built"}) {
+		t.Errorf("builds: %q, want those of the third tenant before any other has ended", made)
+	}
+	stop()
+	building.Wait()
+}
+
+// TestRestart ends a replica, and starts another with the same disk. What is lost is
+// built again.
+func TestRestart(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	key, _ := r.build(t, o)
+	r.end()
+	r = newReplica(t, Config{Store: r.config.Store})
+	r.missing(t, key, "not known")
+	r.build(t, o)
+	r.binary(t, key)
+}
+
+// TestResultsDeleted orders again what somebody has deleted, and then all of it.
+func TestResultsDeleted(t *testing.T) {
+	r := newReplica(t, Config{})
+	t.Setenv("TMPDIR", t.TempDir())
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	key, _ := r.build(t, o)
+	for _, deleted := range [][]string{{r.store.path(key)}, {r.config.Store, os.TempDir()}} {
+		for _, path := range deleted {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, report := r.build(t, o); report.Reason != builder.Built {
+			t.Fatalf("without %q: %s, %s", deleted, report.Reason, report.Message)
+		}
+		r.binary(t, key)
+	}
+	if made := r.log.builds(t); len(made) != 3 {
+		t.Errorf("builds: %q, want three", made)
+	}
+}
+
+// TestEndInBuild ends a replica while it builds. Whoever waits is told at once and
+// can go to another.
+func TestEndInBuild(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: endless}
+	var waiting sync.WaitGroup
+	accepted := make(chan struct{})
+	accept := sync.OnceFunc(func() { close(accepted) })
+	waiting.Go(func() {
+		_, err := r.client.Build(t.Context(), o, func(remote.Event) { accept() })
+		if err == nil || t.Context().Err() != nil {
+			t.Errorf("Build: %v, want an error because it has ended", err)
+		}
+		if _, isStatus := errors.AsType[*remote.StatusError](err); isStatus {
+			t.Errorf("Build: %v, want what says to ask again", err)
+		}
+	})
+	<-accepted
+	await(t, "the compiler works", func() bool { return working(t) })
+	waiting.Go(func() {
+		got := r.fetch(t, r.key(o), 60)
+		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+			t.Errorf("fetching: %d, %s, want 503 and when to come back", got.status, got.body)
+		}
+	})
+	await(t, "the pod waits", func() bool { return r.waiting(r.key(o)) == 2 })
+	r.end()
+	waiting.Wait()
+	if working(t) {
+		t.Error("the compiler goes on")
+	}
+	if made := r.log.builds(t); !slices.Equal(made, []string{"Cancelled"}) {
+		t.Errorf("builds: %q, want one that was cancelled", made)
+	}
+}
+
+// working tells whether a child of this process has a compiler.
+func working(t *testing.T) bool {
+	t.Helper()
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", os.Getpid()))
+	if err == nil && len(children) > 0 {
+		return true
+	}
+	// Another thread may have started it.
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Skipf("finding the compiler needs /proc: %v", err)
+	}
+	for _, thread := range threads {
+		if children, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/children"); err == nil && len(children) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// TestBusy fills the queue of one namespace.
+func TestBusy(t *testing.T) {
+	r := newReplica(t, Config{Parallel: 1})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for range maxQueue/4 + 1 {
+		if _, err := r.queue.enter("team-a", 1, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := r.client.Build(ctx, remote.Order{Namespace: "team-a", Source: source(t, "")}, nil)
+	if status, ok := errors.AsType[*remote.StatusError](err); !ok || !errors.Is(err, remote.ErrBusy) || status.RetryAfter == 0 {
+		t.Errorf("Build: %v, want ErrBusy and when to come back", err)
+	}
+}

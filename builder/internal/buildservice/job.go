@@ -1,0 +1,145 @@
+package buildservice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+)
+
+// A job is a build that several clients may wait for. It is cancelled when nobody waits
+// for it any more.
+type job struct {
+	begun    chan struct{} // closed when the build has its turn
+	compiled chan struct{} // closed when the source is known to compile
+	done     chan struct{} // closed at the end
+
+	// compileTime is the time from the start of the build until compiled was closed.
+	compileTime time.Duration
+
+	// report says how the build has ended, once done is closed. It is nil if the build
+	// was cancelled.
+	report json.RawMessage
+
+	cancel  context.CancelFunc
+	waiting int // clients
+}
+
+// A jobID says which jobs are equal: those with the same key and the same limits. A
+// client that allows little time or memory must not decide how a build ends for others.
+type jobID struct{ key, limits string }
+
+// jobs are the builds that wait or run.
+type jobs struct {
+	mu      sync.Mutex
+	byID    map[jobID]*job
+	working sync.WaitGroup
+	ending  bool
+}
+
+// errEnding says that no new build begins.
+var errEnding = errors.New("this replica of the build service ends, another one goes on")
+
+// isCompiled reports whether the source is known to compile.
+func (j *job) isCompiled() bool {
+	select {
+	case <-j.compiled:
+		return true
+	default:
+		return false
+	}
+}
+
+// has reports whether there is a job for key.
+func (j *jobs) has(key string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	id, _ := j.find(key)
+	return id.key != ""
+}
+
+// find returns any job for key. The caller must hold the lock.
+func (j *jobs) find(key string) (jobID, *job) {
+	for id, found := range j.byID {
+		if id.key == key {
+			return id, found
+		}
+	}
+	return jobID{}, nil
+}
+
+// join adds a client to any job for key, and returns nil if there is none. The client
+// has to call leave.
+func (j *jobs) join(key string) (jobID, *job) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	id, found := j.find(key)
+	if found != nil {
+		found.waiting++
+	}
+	return id, found
+}
+
+// start adds a client to the job with this ID, and starts one if there is none. The
+// client has to call leave. To start a job, prepare returns its work, or an error if
+// there cannot be any. It is called with the lock held.
+func (j *jobs) start(id jobID, prepare func() (work func(context.Context, *job), err error)) (*job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if found := j.byID[id]; found != nil {
+		found.waiting++
+		return found, nil
+	}
+	if j.ending {
+		return nil, errEnding
+	}
+	work, err := prepare()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	started := &job{begun: make(chan struct{}), compiled: make(chan struct{}), done: make(chan struct{}), cancel: cancel, waiting: 1}
+	if j.byID == nil {
+		j.byID = map[jobID]*job{}
+	}
+	j.byID[id] = started
+	j.working.Go(func() {
+		defer cancel()
+		work(ctx, started)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.remove(id, started)
+		close(started.done)
+	})
+	return started, nil
+}
+
+// leave removes a client from a job, and cancels the job if it was the last one.
+func (j *jobs) leave(id jobID, left *job) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if left.waiting--; left.waiting == 0 {
+		j.remove(id, left) // the next client starts another one
+		left.cancel()
+	}
+}
+
+// remove forgets a job unless another one has taken its place. The caller must hold the
+// lock.
+func (j *jobs) remove(id jobID, ended *job) {
+	if j.byID[id] == ended {
+		delete(j.byID, id)
+	}
+}
+
+// end cancels all jobs, lets no other begin, and returns when they have ended.
+func (j *jobs) end() {
+	j.mu.Lock()
+	j.ending = true
+	for _, cancelled := range j.byID {
+		cancelled.cancel()
+	}
+	j.mu.Unlock()
+	j.working.Wait()
+}

@@ -1,0 +1,189 @@
+package buildservice
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"goless.io/builder/remote"
+)
+
+const (
+	// orderTimeout is how long the body of an order may take to arrive.
+	orderTimeout = 30 * time.Second
+
+	// writeTimeout is how long a client may leave unread what is sent to it.
+	writeTimeout = 30 * time.Second
+
+	// turnTimeout is how long a build may wait for its turn before its client is told
+	// that it waits.
+	turnTimeout = time.Second
+)
+
+// serveOrder answers POST /v1/builds with the events of the build, as lines of JSON.
+func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
+	if !equal(bearer(r), s.config.Keys.Token()) {
+		http.Error(w, "this token does not order builds", http.StatusUnauthorized)
+		return
+	}
+	admit(w, r, false)
+	o, err := readOrder(w, r)
+	if err != nil {
+		http.Error(w, "wrong order: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	key := s.key(o)
+	if o.Key != "" && o.Key != key {
+		http.Error(w, "this replica of the build service compiles the source to another binary: it is of another version", http.StatusConflict)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	answer := &events{w: w, control: http.NewResponseController(w), cancel: cancel}
+	var beating sync.WaitGroup
+	beating.Go(func() { answer.keepAlive(ctx) })
+	defer beating.Wait()
+	defer cancel()
+	if known, ok := s.store.find(key); ok {
+		answer.notify(remote.Event{Key: key})
+		answer.notify(remote.Event{Key: key, Report: known.Report})
+		return
+	}
+	if o.Key == "" && !s.builds.has(key) && s.passOn(ctx, key, o, answer.notify) {
+		return
+	}
+	switch err := s.buildHere(ctx, key, o, answer.notify); {
+	case err == nil || answer.begun: // a client that gets no report orders again
+	case errors.Is(err, errEnding):
+		retryLater(w, http.StatusServiceUnavailable, err.Error())
+	default:
+		retryLater(w, http.StatusTooManyRequests, err.Error())
+	}
+}
+
+// buildHere builds in this replica and gives each event to notify, until the build or ctx
+// ends. A build that is cancelled has no report. The error is errFull or errEnding.
+func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, notify func(remote.Event)) error {
+	id, started, err := s.start(key, o)
+	if err != nil {
+		return err
+	}
+	defer s.builds.leave(id, started)
+	notify(remote.Event{Key: key})
+	wait := time.NewTimer(turnTimeout)
+	defer wait.Stop()
+	begun, compiled := started.begun, started.compiled
+	for {
+		select {
+		case <-begun:
+			if begun = nil; !wait.Stop() { // the client was told that it waits
+				notify(remote.Event{Key: key})
+			}
+		case <-wait.C:
+			notify(remote.Event{Key: key, Waiting: true})
+		case <-compiled:
+			compiled = nil
+			notify(remote.Event{Key: key, Compiled: true})
+		case <-started.done:
+			if compiled != nil && started.isCompiled() {
+				notify(remote.Event{Key: key, Compiled: true})
+			}
+			if started.report != nil {
+				notify(remote.Event{Key: key, Report: started.report})
+			}
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// readOrder reads the body of a request, which must be one order and nothing else.
+func readOrder(w http.ResponseWriter, r *http.Request) (o remote.Order, err error) {
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(orderTimeout)); err != nil {
+		return o, fmt.Errorf("limiting its time: %w", err)
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, remote.MaxOrder))
+	if err := decoder.Decode(&o); err != nil {
+		return o, err
+	}
+	if err := decoder.Decode(new(json.RawMessage)); !errors.Is(err, io.EOF) {
+		return o, errors.New("unexpected data after the JSON order")
+	}
+	if err := control.SetReadDeadline(time.Time{}); err != nil {
+		return o, fmt.Errorf("limiting its time: %w", err)
+	}
+	return o, o.Validate()
+}
+
+// events writes events as lines of JSON, at once. When that fails, it cancels the
+// request.
+type events struct {
+	control *http.ResponseController
+	cancel  context.CancelFunc
+
+	mu    sync.Mutex
+	w     http.ResponseWriter
+	begun bool // something was written
+}
+
+func (e *events) notify(event remote.Event) {
+	line, err := json.Marshal(event)
+	if err != nil {
+		e.cancel()
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.w.Header().Set("Content-Type", "application/x-ndjson")
+	e.begun = true
+	e.write(append(line, '\n'))
+}
+
+// keepAlive writes an empty line every remote.Heartbeat after the first event, until ctx
+// ends, so that the client knows that the service still works.
+func (e *events) keepAlive(ctx context.Context) {
+	ticker := time.NewTicker(remote.Heartbeat)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		e.mu.Lock()
+		if e.begun {
+			e.write([]byte("\n"))
+		}
+		e.mu.Unlock()
+	}
+}
+
+// write must be called with the lock held.
+func (e *events) write(line []byte) {
+	_, err := (&deadlineWriter{e.w, e.control}).Write(line)
+	if err == nil {
+		err = e.control.Flush()
+	}
+	if err != nil {
+		e.cancel()
+	}
+}
+
+// retryLater tells a client to ask again a second later.
+func retryLater(w http.ResponseWriter, code int, message string) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, message, code)
+}
+
+// bearer returns the token of a request.
+func bearer(r *http.Request) string {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return token
+}

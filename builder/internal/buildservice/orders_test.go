@@ -1,0 +1,386 @@
+package buildservice
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder"
+	"goless.io/builder/internal/toolchain"
+	"goless.io/builder/remote"
+)
+
+// TestBuild orders a build, and gets what a container that builds makes.
+func TestBuild(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	var told []remote.Event
+	last, err := r.client.Build(t.Context(), o, func(e remote.Event) { told = append(told, e) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report builder.Report
+	if err := json.Unmarshal(last.Report, &report); err != nil || report.Reason != builder.Built {
+		t.Fatalf("the report: %s, %v", last.Report, err)
+	}
+	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Compiled: true}, {Key: last.Key, Report: last.Report}}
+	if diff := cmp.Diff(want, told); diff != "" || len(last.Key) != 64 {
+		t.Errorf("events: -want +got\n%s", diff)
+	}
+
+	tools, err := machineToolchain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output := filepath.Join(t.TempDir(), "server")
+	if _, err := (&builder.Builder{Toolchain: tools}).Build(t.Context(), []byte(o.Source), output); err != nil {
+		t.Fatal(err)
+	}
+	inPod, err := os.ReadFile(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(inPod, r.binary(t, last.Key)) {
+		t.Error("the binary is another one than a container builds")
+	}
+}
+
+func TestKey(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	same, other, theirs := o, o, o
+	same.Timeout, same.Memory, same.Environment = 1, 1, map[string]string{"GOPROXY": "off"}
+	other.Source += "\n"
+	theirs.Namespace = "team-b"
+	if r.key(o) != r.key(same) {
+		t.Error("limits are part of the key")
+	}
+	if r.key(o) == r.key(other) || r.key(o) == r.key(theirs) {
+		t.Error("another source, or another namespace, has the same key")
+	}
+}
+
+// TestEnvironmentIsSorted makes builders for equal orders. What they know of the network is
+// part of the key of dependencies.
+func TestEnvironmentIsSorted(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Environment: map[string]string{"GOPROXY": "https://a.example", "GOSUMDB": "off", "GOPRIVATE": "b.example", "NO_PROXY": ".svc", "HTTPS_PROXY": "https://c.example"}}
+	want := r.builder(&job{}, o).Toolchain.Network
+	for range 20 {
+		if diff := cmp.Diff(want, r.builder(&job{}, o).Toolchain.Network); diff != "" {
+			t.Fatalf("the network of an equal order: -want +got\n%s", diff)
+		}
+	}
+}
+
+func TestOrdersBuildOnce(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	var asking sync.WaitGroup
+	for range 20 {
+		asking.Go(func() {
+			event, err := r.client.Build(t.Context(), o, nil)
+			if err != nil || !strings.Contains(string(event.Report), `"Built"`) {
+				t.Errorf("Build: %s, %v", event.Report, err)
+			}
+		})
+	}
+	asking.Wait()
+	r.build(t, o)
+	if made := r.log.builds(t); !slices.Equal(made, []string{"Built"}) {
+		t.Errorf("builds: %q, want a single one", made)
+	}
+}
+
+func TestFailuresOfSources(t *testing.T) {
+	r := newReplica(t, Config{})
+	cases := map[string]struct {
+		source string
+		reason builder.Reason
+		says   string
+	}{
+		"CompileFailed": {source(t, "var x int = \"a\"\n"), builder.CompileFailed, "handler.go:8:13: cannot use"},
+		"InvalidSource": {"package main\n", builder.InvalidSource, "handler.go:1:9: "},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			o := remote.Order{Namespace: "team-a", Source: c.source}
+			before := len(r.log.builds(t))
+			for range 2 {
+				key, report := r.build(t, o)
+				if report.Reason != c.reason || len(report.Diagnostics) == 0 || !strings.HasPrefix(report.Diagnostics[0].String(), c.says) {
+					t.Errorf("the report: %+v, want %s and %q", report, c.reason, c.says)
+				}
+				r.missing(t, key, "does not compile")
+			}
+			if made := r.log.builds(t)[before:]; len(made) != 1 {
+				t.Errorf("builds: %q, want one that is remembered", made)
+			}
+		})
+	}
+}
+
+// TestModulesAreAskedForAgain is about a proxy that the administrator turns on, and
+// about a version that is published a moment later.
+func TestModulesAreAskedForAgain(t *testing.T) {
+	r := newReplica(t, Config{})
+	archive := "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n\nrequire example.com/none v1.0.0\n" +
+		"-- go.sum --\nexample.com/none v1.0.0 h1:MPQpqcFuBqEkfN8JhJ4LPgBpuqcAaWxSpEm0i1CqoRU=\n" +
+		"-- a.go --\n" + strings.Replace(header, "import", "import _ \"example.com/none\"\nimport", 1)
+	o := remote.Order{Namespace: "team-a", Source: archive, Environment: map[string]string{"GOPROXY": "off"}}
+	for range 2 {
+		if _, report := r.build(t, o); report.Reason != builder.CompileFailed {
+			t.Errorf("the report: %+v, want CompileFailed", report)
+		}
+	}
+	if made := r.log.builds(t); len(made) != 2 {
+		t.Errorf("builds: %q, want two", made)
+	}
+}
+
+// TestLimitsAreNotShared orders the same with different limits at the same time. How it
+// ends for who gives it little time is not how it ends for the other.
+func TestLimitsAreNotShared(t *testing.T) {
+	r := newReplica(t, Config{})
+	for name, hasty := range map[string]remote.Order{
+		"Time":   {Namespace: "team-a", Source: source(t, "// time\n"), Timeout: 1},
+		"Memory": {Namespace: "team-a", Source: source(t, "// memory\n"), Memory: 1 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			patient := remote.Order{Namespace: hasty.Namespace, Source: hasty.Source}
+			slots := hold(t, r.queue, r.config.Parallel) // until both have ordered
+			var asking sync.WaitGroup
+			orderBeside(t, r, &asking, hasty, "")
+			orderBeside(t, r, &asking, patient, `"Built"`)
+			for _, slot := range slots {
+				r.queue.leave(slot)
+			}
+			asking.Wait()
+			if _, report := r.build(t, patient); report.Reason != builder.Built {
+				t.Errorf("what is kept is %+v", report)
+			}
+		})
+	}
+}
+
+// orderBeside orders a build and returns when the order is accepted. In the end the
+// report has to contain want.
+func orderBeside(t *testing.T, r *replica, asking *sync.WaitGroup, o remote.Order, want string) {
+	t.Helper()
+	accepted := make(chan struct{})
+	accept := sync.OnceFunc(func() { close(accepted) })
+	asking.Go(func() {
+		event, err := r.client.Build(t.Context(), o, func(remote.Event) { accept() })
+		if err != nil || !strings.Contains(string(event.Report), want) {
+			t.Errorf("with %s and %d bytes: %s, %v", o.Timeout, o.Memory, event.Report, err)
+		}
+	})
+	<-accepted
+}
+
+// hold takes so many slots of a queue.
+func hold(t *testing.T, q *queue, slots int) (taken []*queuedBuild) {
+	t.Helper()
+	for i := range slots {
+		slot, err := q.enter(fmt.Sprintf("holder-%d", i), 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-slot.turn
+		taken = append(taken, slot)
+	}
+	return taken
+}
+
+// TestWaitingIsTold has a build wait for its turn.
+func TestWaitingIsTold(t *testing.T) {
+	r := newReplica(t, Config{})
+	slots := hold(t, r.queue, r.config.Parallel)
+	var told []remote.Event
+	last, err := r.client.Build(t.Context(), remote.Order{Namespace: "team-a", Source: source(t, "")}, func(e remote.Event) {
+		told = append(told, e)
+		if e.Waiting {
+			for _, slot := range slots {
+				r.queue.leave(slot)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Waiting: true}, {Key: last.Key}, {Key: last.Key, Compiled: true}, {Key: last.Key, Report: last.Report}}
+	if diff := cmp.Diff(want, told); diff != "" {
+		t.Errorf("events: -want +got\n%s", diff)
+	}
+	if message := `"message":"built in [0-9.]+m?s after waiting [0-9]+s for its turn"`; !regexp.MustCompile(message).Match(last.Report) {
+		t.Errorf("the report is %s, want %s", last.Report, message)
+	}
+}
+
+// TestLimits orders with more and with less than the service allows, and with nothing said.
+func TestLimits(t *testing.T) {
+	image, slow := &toolchain.Toolchain{Sealed: true}, &toolchain.Toolchain{Sealed: true, Slow: "there is no build cache"}
+	for name, c := range map[string]struct {
+		toolchain *toolchain.Toolchain
+		most      time.Duration
+		ordered   time.Duration
+		want      time.Duration
+	}{
+		"Default":     {image, 10 * time.Minute, 0, builder.DefaultTimeout},
+		"DefaultSlow": {slow, 10 * time.Minute, 0, builder.SlowTimeout},
+		"Slow":        {slow, 2 * time.Minute, 0, 2 * time.Minute},
+		"Short":       {image, time.Second, 0, time.Second},
+		"Less":        {image, time.Minute, time.Second, time.Second},
+		"More":        {image, time.Minute, time.Hour, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Service{config: Config{Toolchain: c.toolchain, MaxTimeout: c.most, MaxMemory: 1 << 30}}
+			if timeout, memory := s.limits(remote.Order{Timeout: c.ordered}); timeout != c.want || memory != defaultMemory {
+				t.Errorf("limits: %s and %d bytes, want %s and %d", timeout, memory, c.want, defaultMemory)
+			}
+		})
+	}
+}
+
+func TestTimeoutIsNotRemembered(t *testing.T) {
+	r := newReplica(t, Config{MaxTimeout: 1e9})
+	o := remote.Order{Namespace: "team-a", Source: endless, Timeout: 3600e9}
+	for range 2 {
+		if _, report := r.build(t, o); report.Reason != builder.BuildTimeout {
+			t.Errorf("the report: %+v, want BuildTimeout after the most that the service allows", report)
+		}
+	}
+	if made := r.log.builds(t); len(made) != 2 {
+		t.Errorf("builds: %q, want two", made)
+	}
+}
+
+// TestCancel stops to wait: one of two, then both.
+func TestCancel(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: endless}
+	var asking sync.WaitGroup
+	var cancels [2]context.CancelFunc
+	for i := range cancels {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancels[i] = cancel
+		accepted := make(chan struct{})
+		accept := sync.OnceFunc(func() { close(accepted) })
+		asking.Go(func() {
+			if _, err := r.client.Build(ctx, o, func(remote.Event) { accept() }); err == nil {
+				t.Error("what does not end has ended")
+			}
+		})
+		<-accepted
+	}
+	key := r.key(o)
+	cancels[0]()
+	await(t, "the first has left", func() bool { return r.waiting(key) == 1 })
+	if made := r.log.builds(t); len(made) != 0 {
+		t.Errorf("builds: %q, want one that goes on as somebody waits", made)
+	}
+	cancels[1]()
+	asking.Wait()
+	await(t, "the build has ended", func() bool { return slices.Equal(r.log.builds(t), []string{"Cancelled"}) })
+	r.missing(t, key, "not known")
+}
+
+func TestWrongRequests(t *testing.T) {
+	r := newReplica(t, Config{})
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	key, _ := r.build(t, o)
+	good := `{"namespace": "team-a", "source": "package p"}`
+	cases := map[string]struct {
+		method, path, token, body string
+		want                      int
+	}{
+		"NoToken":            {"POST", remote.BuildsPath, "", good, 401},
+		"WrongToken":         {"POST", remote.BuildsPath, r.keys.Token() + "x", good, 401},
+		"CapabilityAsToken":  {"POST", remote.BuildsPath, r.keys.Capability(key), good, 401},
+		"NoOrder":            {"POST", remote.BuildsPath, r.keys.Token(), "", 400},
+		"TwoOrders":          {"POST", remote.BuildsPath, r.keys.Token(), good + good, 400},
+		"TrailingBrace":      {"POST", remote.BuildsPath, r.keys.Token(), good + "}", 400},
+		"NoNamespace":        {"POST", remote.BuildsPath, r.keys.Token(), `{"source": "package p"}`, 400},
+		"NoSource":           {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "a"}`, 400},
+		"OtherKey":           {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "team-a", "source": "package p", "key": "0"}`, 409},
+		"Environment":        {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "a", "source": "package p", "environment": {"PATH": "/"}}`, 400},
+		"Timeout":            {"POST", remote.BuildsPath, r.keys.Token(), `{"namespace": "a", "source": "package p", "timeout": "soon"}`, 400},
+		"Large":              {"POST", remote.BuildsPath, r.keys.Token(), `{"source": "` + strings.Repeat("x", remote.MaxOrder) + `"}`, 400},
+		"GetBuilds":          {"GET", remote.BuildsPath, r.keys.Token(), "", 405},
+		"NoCapability":       {"GET", remote.BinariesPath + key, "", "", 403},
+		"OtherCapability":    {"GET", remote.BinariesPath + key, r.keys.Capability(strings.Repeat("0", 64)), "", 403},
+		"TokenAsCapability":  {"GET", remote.BinariesPath + key, r.keys.Token(), "", 403},
+		"Unknown":            {"GET", remote.BinariesPath + "0", r.keys.Capability("0"), "", 404},
+		"Escape":             {"GET", remote.BinariesPath + "..%2f..%2fetc%2fpasswd", r.keys.Capability("../../etc/passwd"), "", 404},
+		"List":               {"GET", remote.BinariesPath, r.keys.Token(), "", 404},
+		"SomethingElse":      {"GET", "/", r.keys.Token(), "", 404},
+		"Health":             {"GET", "/healthz", "", "", 404},
+		"PutIsNotOffered":    {"PUT", remote.BinariesPath + key, r.keys.Token(), "", 405},
+		"DeleteIsNotOffered": {"DELETE", remote.BinariesPath + key, r.keys.Capability(key), "", 405},
+	}
+	transport := &http.Transport{TLSClientConfig: r.keys.ClientTLS()}
+	defer transport.CloseIdleConnections()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			request, err := http.NewRequestWithContext(t.Context(), c.method, r.url+c.path, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+c.token)
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close() //nolint:errcheck // only the status matters
+			if response.StatusCode != c.want {
+				t.Errorf("%s, want %d", response.Status, c.want)
+			}
+		})
+	}
+	if made := r.log.builds(t); len(made) != 1 {
+		t.Errorf("builds: %q, want the one of the right order", made)
+	}
+}
+
+// TestStrangersMustNotWait sends the head of a request, and nothing after it.
+func TestStrangersMustNotWait(t *testing.T) {
+	r := newReplica(t, Config{})
+	for name, head := range map[string]string{
+		"Order":   "POST " + remote.BuildsPath,
+		"Binary":  "GET " + remote.BinariesPath + "0",
+		"Nothing": "POST /",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			connection, err := tls.Dial("tcp", strings.TrimPrefix(r.url, "https://"), r.keys.ClientTLS())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer connection.Close() //nolint:errcheck // the other side has closed it
+			if _, err := connection.Write([]byte(head + " HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")); err != nil {
+				t.Fatal(err)
+			}
+			if err := connection.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			answer, err := io.ReadAll(connection)
+			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 4") {
+				t.Errorf("the answer is %q, %v, want that it is refused, and that the connection ends", answer, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package buildservice
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// enter enters for each namespace, which is a letter.
+func enter(t *testing.T, q *queue, namespaces string) []*queuedBuild {
+	t.Helper()
+	var queued []*queuedBuild
+	for namespace := range strings.SplitSeq(namespaces, "") {
+		slot, err := q.enter(namespace, 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		queued = append(queued, slot)
+	}
+	return queued
+}
+
+func begun(slot *queuedBuild) bool {
+	select {
+	case <-slot.turn:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestQueueIsFair(t *testing.T) {
+	cases := map[string]struct {
+		slots       int
+		enter, want string
+	}{
+		"One":        {1, "aaaabbc", "abcabaa"},
+		"LateComer":  {1, "aaaaaaaab", "abaaaaaaa"},
+		"Alone":      {3, "aaaaa", "aaaaa"},
+		"Reserved":   {2, "aaab", "abaa"},
+		"TwoTenants": {3, "aaaabbbb", "aabababb"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(c.slots)
+				order := drain(t, q, c.slots, enter(t, q, c.enter))
+				if order != c.want {
+					t.Errorf("the order is %s, want %s", order, c.want)
+				}
+				if q.free != c.slots || q.sum != (load{}) || len(q.running)+len(q.waiting) != 0 {
+					t.Errorf("what is left: %+v", q)
+				}
+			})
+		})
+	}
+}
+
+// drain lets builds end one by one, each a second after the one before, and returns
+// the order in which they have begun.
+func drain(t *testing.T, q *queue, slots int, waiting []*queuedBuild) string {
+	t.Helper()
+	var running []*queuedBuild
+	var order strings.Builder
+	for len(waiting)+len(running) > 0 {
+		waiting = slices.DeleteFunc(waiting, func(slot *queuedBuild) bool {
+			if begun(slot) {
+				running = append(running, slot)
+				order.WriteString(slot.namespace)
+			}
+			return begun(slot)
+		})
+		if len(running) == 0 || len(running) > slots {
+			t.Fatalf("%d builds go on", len(running))
+		}
+		time.Sleep(time.Second)
+		q.leave(running[0])
+		running = running[1:]
+	}
+	return order.String()
+}
+
+// build has a namespace build for so long, or until ctx ends, and returns how
+// long that had to wait.
+func build(ctx context.Context, t *testing.T, q *queue, namespace string, takes time.Duration, long bool) (waited time.Duration) {
+	t.Helper()
+	entered := time.Now()
+	slot, err := q.enter(namespace, 1, long)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer q.leave(slot)
+	select {
+	case <-slot.turn:
+		waited = time.Since(entered)
+	case <-ctx.Done():
+		return 0
+	}
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+	}
+	return waited
+}
+
+// TestQueueWithLongBuilds has some namespaces order builds that take all of their time,
+// always eight at once, and one that builds something short every minute.
+func TestQueueWithLongBuilds(t *testing.T) {
+	for name, c := range map[string]struct {
+		others int
+		takes  time.Duration
+		long   bool
+		first  time.Duration // that the first build may wait
+	}{
+		"One":             {1, 10 * time.Minute, true, 0},
+		"Two":             {2, 10 * time.Minute, true, 0},
+		"Many":            {12, 10 * time.Minute, true, 0},
+		"TwoByDefault":    {2, time.Minute, false, time.Minute},
+		"ThreeByDefault":  {3, time.Minute, false, time.Minute},
+		"ManyWithShorter": {12, 20 * time.Second, false, 20 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(3)
+				ctx, stop := context.WithCancel(t.Context())
+				building := buildAlways(ctx, t, q, c.others, c.takes, c.long)
+				synctest.Wait()
+				for i := range 60 {
+					time.Sleep(time.Minute + 7*time.Second)
+					if waited := build(ctx, t, q, "z", time.Second, false); waited > c.first {
+						t.Errorf("build %d has waited for %s", i, waited)
+					}
+				}
+				stop()
+				building.Wait()
+			})
+		})
+	}
+}
+
+// buildAlways lets each of some namespaces order eight builds at once, all the time.
+func buildAlways(ctx context.Context, t *testing.T, q *queue, namespaces int, takes time.Duration, long bool) *sync.WaitGroup {
+	var building sync.WaitGroup
+	for n := range 8 * namespaces {
+		building.Go(func() {
+			for ctx.Err() == nil {
+				build(ctx, t, q, strconv.Itoa(n/8), takes, long)
+			}
+		})
+	}
+	return &building
+}
+
+// TestQueueSharesByTime has one namespace build things ten times as long as another.
+func TestQueueSharesByTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(1)
+		var mu sync.Mutex
+		built := map[string]time.Duration{}
+		ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+		defer stop()
+		var building sync.WaitGroup
+		for namespace, takes := range map[string]time.Duration{"a": 10 * time.Second, "b": time.Second} {
+			for range 4 {
+				building.Go(func() {
+					for ctx.Err() == nil {
+						build(ctx, t, q, namespace, takes, false)
+						mu.Lock()
+						built[namespace] += takes
+						mu.Unlock()
+					}
+				})
+			}
+		}
+		building.Wait()
+		if difference := (built["a"] - built["b"]).Abs(); difference > 2*time.Minute {
+			t.Errorf("they have built for %v, want about half an hour each", built)
+		}
+	})
+}
+
+func TestQueueLeaveBeforeTurn(t *testing.T) {
+	q := newQueue(1)
+	slots := enter(t, q, "aabc")
+	for _, gone := range []*queuedBuild{slots[1], slots[2]} {
+		q.leave(gone)
+	}
+	q.leave(slots[0])
+	if begun(slots[1]) || begun(slots[2]) || !begun(slots[3]) {
+		t.Error("whoever has left had a turn, or whoever is left has none")
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	cases := map[string]struct{ builds, bytes int }{
+		"Builds": {maxQueue / 4, 1},
+		"Bytes":  {64, maxBytes / 4 / 64},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(1)
+			enter(t, q, "z") // and it has its turn
+			var last *queuedBuild
+			for namespace := range strings.SplitSeq("abcd", "") {
+				last = fill(t, q, namespace, c.builds, c.bytes)
+			}
+			if _, err := q.enter("z", c.bytes, false); !errors.Is(err, errFull) {
+				t.Errorf("one more of all: %v, want errFull", err)
+			}
+			q.leave(last)
+			if _, err := q.enter("z", c.bytes, false); err != nil {
+				t.Errorf("one in the place of another: %v", err)
+			}
+		})
+	}
+}
+
+// fill enters as many builds as one namespace may have waiting.
+func fill(t *testing.T, q *queue, namespace string, builds, bytes int) (last *queuedBuild) {
+	t.Helper()
+	for range builds {
+		var err error
+		if last, err = q.enter(namespace, bytes, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := q.enter(namespace, bytes, false); !errors.Is(err, errFull) {
+		t.Errorf("one more of %s: %v, want errFull", namespace, err)
+	}
+	return last
+}

@@ -1,0 +1,310 @@
+package buildservice
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"goless.io/builder/internal/dependencies"
+	"goless.io/builder/internal/sandbox"
+	"goless.io/builder/remote"
+)
+
+// The replicas share the work by rendezvous hashing. Each pair of a key and a replica
+// has a hash, and the replica with the highest one builds the key. Replicas pass orders
+// for it on to that one, or to the next where that one does not answer, and build
+// themselves at last. As each knows the same addresses, a key is built once. Where they
+// know different ones for a moment it is built twice, with the same bytes.
+//
+// A copy of each binary goes to another replica, so that nothing is lost with one. Pods
+// ask any replica, and that one asks all others for what it does not have.
+
+const (
+	// lookupTimeout is how long looking up the replicas may take.
+	lookupTimeout = 2 * time.Second
+
+	// acceptTimeout is how long a replica may take to accept an order.
+	acceptTimeout = 3 * time.Second
+
+	// peerWait is how long a replica is asked to wait for a binary, and peerPause the
+	// time until it is asked again if it could not be reached.
+	peerWait  = 30 * time.Second
+	peerPause = time.Second
+
+	// copyTimeout is how long copying a binary to another replica may take.
+	copyTimeout = time.Minute
+)
+
+// Lookup returns a function for Config.Replicas that looks up the name of a headless
+// Service, and finds this replica among its addresses by those of this machine.
+func Lookup(hostport string) (func(context.Context) (own string, others []string, err error), error) {
+	host, port, err := net.SplitHostPort(hostport)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (own string, others []string, err error) {
+		addresses, err := net.DefaultResolver.LookupHost(ctx, host)
+		if err != nil {
+			return "", nil, err
+		}
+		interfaces, err := net.InterfaceAddrs()
+		if err != nil {
+			return "", nil, err
+		}
+		for _, address := range addresses {
+			mine := slices.ContainsFunc(interfaces, func(a net.Addr) bool {
+				network, ok := a.(*net.IPNet)
+				return ok && network.IP.String() == address
+			})
+			if mine {
+				own = net.JoinHostPort(address, port)
+			} else {
+				others = append(others, net.JoinHostPort(address, port))
+			}
+		}
+		return own, others, nil
+	}, nil
+}
+
+// rank returns the addresses of the other replicas in the order in which they are to
+// build key: those before this replica, and those after it. Nobody knows this replica
+// yet if it does not find itself, so it comes last then.
+func (s *Service) rank(ctx context.Context, key string) (before, after []string) {
+	if s.config.Replicas == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	own, others, err := s.config.Replicas(ctx)
+	if err != nil {
+		s.config.Log.Debug("looking up the replicas", "error", err)
+		return nil, nil
+	}
+	slices.SortFunc(others, func(a, b string) int { return strings.Compare(weight(key, b), weight(key, a)) })
+	n := slices.IndexFunc(others, func(address string) bool { return weight(key, address) < weight(key, own) })
+	if own == "" || n < 0 {
+		n = len(others)
+	}
+	return others[:n], others[n:]
+}
+
+// affinityKey returns the key by which replicas are ranked to build an order. Where it
+// requires modules, it is the same for all sources of a namespace that require the same, so
+// that they meet the replica which has them.
+func affinityKey(key string, o remote.Order) string {
+	var requirements []string
+	for _, file := range txtar.Parse([]byte(o.Source)).Files {
+		if file.Name == "go.mod" || file.Name == "go.sum" {
+			requirements = append(requirements, string(file.Data))
+		}
+	}
+	if requirements == nil {
+		return key
+	}
+	return dependencies.Key(o.Namespace, requirements...)
+}
+
+// weight returns the hash of a key and a replica.
+func weight(key, address string) string {
+	sum := sha256.Sum256([]byte(key + " " + address))
+	return string(sum[:])
+}
+
+// passOn has another replica build, if one that answers comes before this one. It gives
+// the events of that replica to notify, and reports whether there was one with a report,
+// or ctx has ended.
+func (s *Service) passOn(ctx context.Context, key string, o remote.Order, notify func(remote.Event)) bool {
+	o.Key = key
+	before, _ := s.rank(ctx, affinityKey(key, o))
+	for _, address := range before {
+		err := s.orderFrom(ctx, address, o, notify)
+		if err == nil || ctx.Err() != nil {
+			return true
+		}
+		s.config.Log.Info("a replica does not build, the next one does", "key", short(key), "replica", address, "error", err)
+	}
+	return false
+}
+
+func (s *Service) orderFrom(ctx context.Context, address string, o remote.Order, notify func(remote.Event)) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	late := time.AfterFunc(acceptTimeout, func() {
+		cancel(fmt.Errorf("it has not accepted the order within %s", acceptTimeout))
+	})
+	defer late.Stop()
+	_, err := s.orders.At("https://"+address).Build(ctx, o, func(event remote.Event) {
+		late.Stop()
+		notify(event)
+	})
+	return err
+}
+
+// newPeerClient returns a client that fetches binaries from other replicas.
+func newPeerClient(keys *remote.Keys) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig:       keys.ClientTLS(),
+		TLSHandshakeTimeout:   10 * time.Second,
+		DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		ResponseHeaderTimeout: maxWait + 10*time.Second,
+		MaxIdleConnsPerHost:   4,
+		IdleConnTimeout:       15 * time.Second, // less than that of the server
+	}}
+}
+
+// fetches are the binaries that this replica is fetching from others, by key. Their
+// channels are closed at the end.
+type fetches struct {
+	mu    sync.Mutex
+	byKey map[string]chan struct{}
+}
+
+// fetch begins to fetch a binary from the other replicas, unless that goes on already. The
+// channel is closed when it is stored here, or when it makes sense to try again.
+func (s *Service) fetch(key string) <-chan struct{} {
+	s.fetching.mu.Lock()
+	defer s.fetching.mu.Unlock()
+	if done := s.fetching.byKey[key]; done != nil {
+		return done
+	}
+	done := make(chan struct{})
+	s.fetching.byKey[key] = done
+	s.copying.Go(func() {
+		defer close(done)
+		defer s.fetching.end(key)
+		if err := s.fetchAny(s.life, key); err != nil {
+			s.config.Log.Debug("fetching from the other replicas", "key", short(key), "error", err)
+			select {
+			case <-time.After(peerPause):
+			case <-s.life.Done():
+			}
+		}
+	})
+	return done
+}
+
+func (f *fetches) end(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byKey, key)
+}
+
+// fetchAny asks all other replicas at once and stores what the first one has.
+func (s *Service) fetchAny(ctx context.Context, key string) error {
+	addresses := slices.Concat(s.rank(ctx, key))
+	ctx, cancel := context.WithCancel(ctx)
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	defer cancel()
+	results := make(chan error, len(addresses))
+	for _, address := range addresses {
+		asked.Go(func() { results <- s.fetchFrom(ctx, address, key) })
+	}
+	err := errors.New("no other replica has it")
+	for range addresses {
+		failed := <-results
+		if failed == nil {
+			return nil
+		}
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// fetchFrom stores the binary that the replica at address has for key.
+func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
+	response, err := s.ask(ctx, http.MethodGet, address, key, http.Header{peerHeader: {s.config.Keys.Token()}})
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	known, err := resultOf(response.Header.Get(resultHeader))
+	if err != nil {
+		return fmt.Errorf("%s may be of another version: %w", address, err)
+	}
+	return s.receive(key, known, response.Body)
+}
+
+// ask requests a binary of another replica, which may wait for it. The error is nil only
+// if that replica has it.
+func (s *Service) ask(ctx context.Context, method, address, key string, header http.Header) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "https://"+address+remote.BinariesPath+key, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = header
+	request.Header.Set("Authorization", "Bearer "+s.config.Keys.Capability(key))
+	request.Header.Set("Prefer", "wait="+strconv.Itoa(int(peerWait.Seconds())))
+	response, err := s.peers.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	if response.StatusCode != http.StatusOK {
+		_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection can be used again
+		_ = response.Body.Close()                         // it was only read
+		return nil, fmt.Errorf("%s answers %s", address, response.Status)
+	}
+	return response, nil
+}
+
+// receive stores what another replica has built, if its signature is right.
+func (s *Service) receive(key string, r result, body io.Reader) error {
+	dir, err := s.store.temporary()
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a restart does it otherwise
+	file, err := os.Create(filepath.Join(dir, "server"))
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // its content is checked below
+	if r.Size, err = io.Copy(file, io.LimitReader(body, sandbox.MaxFileSize+1)); err != nil {
+		return fmt.Errorf("fetching the binary: %w", err)
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	content, err := hash(file)
+	if err != nil {
+		return err
+	}
+	if err := s.config.Keys.Verify(key, content, r.Signature); err != nil {
+		return err
+	}
+	if err := s.store.put(key, file.Name(), r); err != nil {
+		return err
+	}
+	s.changed.notify()
+	return nil
+}
+
+// copyToNext has another replica fetch the binary that was built here: the one that is
+// to build the order next, or else one after that.
+func (s *Service) copyToNext(key string, o remote.Order) {
+	s.copying.Go(func() {
+		ctx, cancel := context.WithTimeout(s.life, copyTimeout)
+		defer cancel()
+		for _, address := range slices.Concat(s.rank(ctx, affinityKey(key, o))) {
+			response, err := s.ask(ctx, http.MethodHead, address, key, http.Header{})
+			if err == nil {
+				_ = response.Body.Close() // it is empty
+				return
+			}
+			s.config.Log.Debug("copying a binary", "key", short(key), "error", err)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package buildservice
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"goless.io/builder"
+	"goless.io/builder/remote"
+)
+
+// A cluster is replicas that know each other by their addresses.
+type cluster struct {
+	mu        sync.Mutex
+	addresses []string
+}
+
+// newReplica starts a replica that finds all others of the cluster.
+func (c *cluster) newReplica(t *testing.T) *replica {
+	t.Helper()
+	var own string
+	config := Config{Replicas: func(context.Context) (string, []string, error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !slices.Contains(c.addresses, own) {
+			return "", slices.Clone(c.addresses), nil
+		}
+		return own, slices.DeleteFunc(slices.Clone(c.addresses), func(address string) bool { return address == own }), nil
+	}}
+	c.mu.Lock() // until the own address is known
+	defer c.mu.Unlock()
+	r := newReplica(t, config)
+	own = r.address()
+	c.addresses = append(c.addresses, own)
+	return r
+}
+
+// newReplicas starts several. They are in the order in which they are to build an order
+// that is returned.
+func (c *cluster) newReplicas(t *testing.T, n int) ([]*replica, remote.Order) {
+	t.Helper()
+	replicas := make([]*replica, n)
+	for i := range replicas {
+		replicas[i] = c.newReplica(t)
+	}
+	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
+	key := replicas[0].key(o)
+	slices.SortFunc(replicas, func(a, b *replica) int { return strings.Compare(weight(key, b.address()), weight(key, a.address())) })
+	return replicas, o
+}
+
+func (r *replica) address() string { return strings.TrimPrefix(r.url, "https://") }
+
+// asked waits until somebody waits for something of a replica.
+func (r *replica) asked(t *testing.T) {
+	t.Helper()
+	await(t, "somebody waits for "+r.url, func() bool {
+		r.changed.mu.Lock()
+		defer r.changed.mu.Unlock()
+		return r.changed.next != nil
+	})
+}
+
+// building fails the test unless the replica that is to build has done so, and nobody
+// else.
+func building(t *testing.T, replicas []*replica, want int) {
+	t.Helper()
+	for i, r := range replicas {
+		made := r.log.builds(t)
+		if i != want && len(made) > 0 || i == want && !slices.Equal(made, []string{string(builder.Built)}) {
+			t.Errorf("builds of replica %d: %q, want one by replica %d alone", i, made, want)
+		}
+	}
+}
+
+// TestReplicasBuildOnce orders the same of all replicas at the same time. All of them
+// know it afterwards.
+func TestReplicasBuildOnce(t *testing.T) {
+	var c cluster
+	replicas, o := c.newReplicas(t, 3)
+	var asking sync.WaitGroup
+	for i := range 12 {
+		asking.Go(func() {
+			event, err := replicas[i%3].client.Build(t.Context(), o, nil)
+			if err != nil || !strings.Contains(string(event.Report), `"Built"`) {
+				t.Errorf("Build: %s, %v", event.Report, err)
+			}
+		})
+	}
+	asking.Wait()
+	for _, r := range replicas {
+		key, _ := r.build(t, o)
+		r.binary(t, key)
+	}
+	building(t, replicas, 0)
+}
+
+// TestReplicasShareTheWork has each replica build some of many keys.
+func TestReplicasShareTheWork(t *testing.T) {
+	var addresses []string
+	for i := range 5 {
+		addresses = append(addresses, fmt.Sprintf("10.0.0.%d:8443", i))
+	}
+	builds, moved := map[string]int{}, 0
+	best := func(key string, addresses []string) string {
+		return slices.MaxFunc(addresses, func(a, b string) int { return strings.Compare(weight(key, a), weight(key, b)) })
+	}
+	for i := range 1000 {
+		key := fmt.Sprint(i)
+		builds[best(key, addresses)]++
+		if was, is := best(key, addresses), best(key, addresses[1:]); was != is && was != addresses[0] {
+			moved++
+		}
+	}
+	for _, address := range addresses {
+		if n := builds[address]; n < 100 || n > 300 {
+			t.Errorf("%s builds %d of 1000 keys, want about 200", address, n)
+		}
+	}
+	if moved > 0 {
+		t.Errorf("%d keys of other replicas have moved when one was lost", moved)
+	}
+}
+
+// TestReplicasPassEventsOn orders of a replica that has another one build, which is busy
+// at first.
+func TestReplicasPassEventsOn(t *testing.T) {
+	var c cluster
+	replicas, o := c.newReplicas(t, 2)
+	slots := hold(t, replicas[0].queue, replicas[0].config.Parallel)
+	var told []remote.Event
+	_, err := replicas[1].client.Build(t.Context(), o, func(e remote.Event) {
+		told = append(told, e)
+		if e.Waiting {
+			for _, slot := range slots {
+				replicas[0].queue.leave(slot)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 5 || !told[1].Waiting || !told[3].Compiled {
+		t.Errorf("events: %+v, want those of a build that has waited for its turn", told)
+	}
+	building(t, replicas, 0)
+}
+
+// TestReplicaCancels ends an order that was passed on, and with it the build.
+func TestReplicaCancels(t *testing.T) {
+	var c cluster
+	replicas, o := c.newReplicas(t, 2)
+	hold(t, replicas[0].queue, replicas[0].config.Parallel)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := replicas[1].client.Build(ctx, o, func(remote.Event) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Build: %v, want that it was cancelled", err)
+	}
+	await(t, "the build has ended", func() bool { return !replicas[0].builds.has(replicas[0].key(o)) })
+	building(t, replicas, -1)
+}
+
+// TestReplicaDiesInBuild ends the replica that builds. The one that has passed the order
+// on builds then, and neither the operator nor a pod that waits there notices.
+func TestReplicaDiesInBuild(t *testing.T) {
+	var c cluster
+	replicas, o := c.newReplicas(t, 2)
+	hold(t, replicas[0].queue, replicas[0].config.Parallel)
+	accepted := make(chan struct{})
+	accept := sync.OnceFunc(func() { close(accepted) })
+	var clients sync.WaitGroup
+	clients.Go(func() {
+		event, err := replicas[1].client.Build(t.Context(), o, func(remote.Event) { accept() })
+		if err != nil || !strings.Contains(string(event.Report), `"Built"`) {
+			t.Errorf("Build: %s, %v", event.Report, err)
+		}
+	})
+	<-accepted
+	clients.Go(func() { replicas[1].binary(t, replicas[1].key(o)) })
+	replicas[1].asked(t)
+	replicas[0].end()
+	clients.Wait()
+	building(t, replicas, 1)
+}
+
+// TestReplicaDoesNotAccept has the replica that is to build an order be one that cannot.
+// The next one builds.
+func TestReplicaDoesNotAccept(t *testing.T) {
+	keys, err := remote.NewKeys(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := make(chan struct{})
+	cases := map[string]http.HandlerFunc{
+		"Dead":         nil,
+		"Silent":       func(http.ResponseWriter, *http.Request) { <-released },
+		"Busy":         func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"OtherVersion": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) },
+	}
+	for name, answer := range cases {
+		t.Run(name, func(t *testing.T) {
+			other := httptest.NewUnstartedServer(answer)
+			if other.TLS, err = keys.ServerTLS(); err != nil {
+				t.Fatal(err)
+			}
+			other.StartTLS()
+			defer other.Close()
+			if answer == nil {
+				other.Close()
+			}
+			first := strings.TrimPrefix(other.URL, "https://")
+			r := newReplica(t, Config{Replicas: func(context.Context) (string, []string, error) {
+				return "", []string{first}, nil // the others come first
+			}})
+			if _, report := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")}); report.Reason != builder.Built {
+				t.Errorf("the report: %+v, want Built", report)
+			}
+			building(t, []*replica{r}, 0)
+			if answer != nil && name == "Silent" {
+				close(released)
+			}
+		})
+	}
+}
+
+// TestReplicasDisagree has a replica that knows nobody else build. The others find what
+// it has built.
+func TestReplicasDisagree(t *testing.T) {
+	var c cluster
+	replicas, o := c.newReplicas(t, 3)
+	replicas[2].config.Replicas = func(context.Context) (string, []string, error) {
+		return "", nil, errors.New("no such host")
+	}
+	var pod sync.WaitGroup
+	pod.Go(func() { replicas[0].binary(t, replicas[0].key(o)) })
+	replicas[2].asked(t)
+	key, _ := replicas[2].build(t, o)
+	pod.Wait()
+	replicas[1].binary(t, key)
+	building(t, replicas, 2)
+}
+
+// TestReplicasKeepACopy ends the replica that has built. The next one has the binary, also
+// where the replica was chosen for the modules that it has.
+func TestReplicasKeepACopy(t *testing.T) {
+	for name, more := range map[string]string{"File": "", "Module": "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n"} {
+		t.Run(name, func(t *testing.T) {
+			var c cluster
+			replicas, o := c.newReplicas(t, 3)
+			if more != "" {
+				o.Source = more + "-- handler.go --\n" + o.Source
+			}
+			affinity := affinityKey(replicas[0].key(o), o)
+			slices.SortFunc(replicas, func(a, b *replica) int {
+				return strings.Compare(weight(affinity, b.address()), weight(affinity, a.address()))
+			})
+			key, _ := replicas[0].build(t, o)
+			replicas[0].copying.Wait()
+			replicas[0].end()
+			if _, ok := replicas[1].store.find(key); !ok {
+				t.Error("the next replica has no copy")
+			}
+			replicas[2].binary(t, key)
+			replicas[1].build(t, o)
+			building(t, replicas, 0)
+		})
+	}
+}
+
+// TestPeersAskNobodyElse asks as another replica does. The answer must not depend on
+// other replicas.
+func TestPeersAskNobodyElse(t *testing.T) {
+	r := newReplica(t, Config{Replicas: func(context.Context) (string, []string, error) {
+		t.Error("other replicas were looked up")
+		return "", nil, errors.New("no such host")
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		if err := r.fetchFrom(ctx, r.address(), strings.Repeat("0", 64)); err == nil {
+			t.Error("it has what nobody has")
+		}
+	})
+	r.asked(t)
+	cancel()
+	asking.Wait()
+}
+
+// TestManyWaitForOneFetch has many clients ask for a binary that nobody has, while another
+// replica does not answer: they share what asks it.
+func TestManyWaitForOneFetch(t *testing.T) {
+	r := newReplica(t, Config{Replicas: func(ctx context.Context) (string, []string, error) {
+		<-ctx.Done()
+		return "", nil, ctx.Err()
+	}})
+	before := runtime.NumGoroutine()
+	for range 100 {
+		r.Service.fetch(strings.Repeat("0", 64))
+	}
+	if more := runtime.NumGoroutine() - before; more > 20 {
+		t.Errorf("%d goroutines fetch what 100 clients wait for", more)
+	}
+}
+
+// TestPeerLies fetches a binary that has the signature of another one.
+func TestPeerLies(t *testing.T) {
+	a, b := newReplica(t, Config{}), newReplica(t, Config{})
+	key, _ := a.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
+	other, _ := a.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")})
+	a.store.mu.Lock()
+	a.store.stored[key].Signature = a.store.stored[other].Signature
+	a.store.mu.Unlock()
+	if err := b.fetchFrom(t.Context(), a.address(), key); !errors.Is(err, remote.ErrSignature) {
+		t.Errorf("fetchFrom: %v, want ErrSignature", err)
+	}
+	if _, ok := b.store.find(key); ok {
+		t.Error("it was stored")
+	}
+}
+
+func TestLookup(t *testing.T) {
+	if _, err := Lookup("no port"); err == nil {
+		t.Error("Lookup accepts an address without a port")
+	}
+	for hostport, want := range map[string]struct{ own, other string }{
+		"localhost:8443":                      {own: "127.0.0.1:8443"},
+		net.JoinHostPort("192.0.2.1", "8443"): {other: "192.0.2.1:8443"},
+	} {
+		lookup, err := Lookup(hostport)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, others, err := lookup(t.Context())
+		if err != nil || (own == "") != (want.own == "") || strings.Join(others, " ") != want.other {
+			t.Errorf("Lookup(%q) finds %q and %q, %v, want %+v", hostport, own, others, err, want)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package buildservice
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"goless.io/builder/remote"
+)
+
+const (
+	// shutdownTimeout is how long downloads may go on when the service is to end.
+	shutdownTimeout = 10 * time.Second
+
+	// readTimeout is how long a client without a token may take to send its request.
+	readTimeout = 5 * time.Second
+)
+
+// handler answers requests on the port for the operator and pods.
+func (s *Service) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+remote.BuildsPath, s.serveOrder)
+	mux.HandleFunc("GET "+remote.BinariesPath+"{key}", s.serveBinary)
+	return mux
+}
+
+// ServeProbes answers the kubelet at /healthz and /readyz, in plain HTTP, until ctx
+// ends. They have a port of their own, which clients cannot keep busy.
+func (s *Service) ServeProbes(ctx context.Context, listener net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if s.ended() {
+			http.Error(w, "about to end", http.StatusServiceUnavailable)
+		}
+	})
+	return servePlain(ctx, listener, mux)
+}
+
+// servePlain answers short requests of anybody, in plain HTTP, until ctx ends.
+func servePlain(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: readTimeout,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute, // longer than between two scrapes
+		MaxHeaderBytes:    16 << 10,
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // clients ask again
+	if err := server.Serve(limitConns(listener, maxPlain)); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Serve answers requests until ctx ends. Builds are cancelled then: clients order again,
+// and another replica answers.
+func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
+	config, err := s.config.Keys.ServerTLS()
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		Handler:           limited(s.handler()),
+		ConnContext:       withConn,
+		BaseContext:       func(net.Listener) context.Context { return s.life }, // who waits is let go
+		ReadHeaderTimeout: readTimeout,
+		IdleTimeout:       20 * time.Second, // more than that of clients
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug), // about clients
+	}
+	ended := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		defer close(ended)
+		s.end(server)
+	})()
+	config.NextProtos = []string{"http/1.1"} // whose connections are spread over the replicas
+	err = server.Serve(tls.NewListener(limitConns(listener, maxClients), config))
+	if errors.Is(err, http.ErrServerClosed) {
+		<-ended
+		return nil
+	}
+	return err
+}
+
+// limited gives bodies the same deadline as headers, because net/http reads a body to
+// its end that a handler leaves unread, and has connections closed. Handlers lift both
+// for clients with a token.
+func limited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// end answers everybody who waits, and lets downloads complete.
+func (s *Service) end(server *http.Server) {
+	s.stop()
+	s.builds.end()
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
+	defer cancel()
+	if server.Shutdown(ctx) != nil {
+		_ = server.Close() // of the downloads that are left
+	}
+	s.copying.Wait()
+}
+
+// ended reports whether the service is to end.
+func (s *Service) ended() bool { return s.life.Err() != nil }

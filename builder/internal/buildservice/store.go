@@ -1,0 +1,233 @@
+package buildservice
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// unfinished begins the names of directories for binaries that are not stored yet.
+	unfinished = "unfinished-"
+
+	// resultSize is what a result counts in the size of the store, in bytes: a report
+	// and a signature.
+	resultSize = 8 << 10
+
+	// minFree is the space that a build needs on the disk at least, in bytes.
+	minFree = 64 << 20
+)
+
+// errUnknown says that the store has no such binary, and errDamaged that it has none any
+// more, because the file is gone or was changed.
+var (
+	errUnknown = errors.New("not stored here")
+	errDamaged = fmt.Errorf("%w any more", errUnknown)
+)
+
+// A result says how a build has ended.
+type result struct {
+	// Namespace is that of the order.
+	Namespace string `json:"namespace"`
+
+	// Report is what the client was told about the build.
+	Report json.RawMessage `json:"report"`
+
+	// Signature is that of the binary, and Size its length in bytes. They are missing
+	// if there is no binary because the source is at fault.
+	Signature string `json:"signature,omitempty"`
+	Size      int64  `json:"size,omitempty"`
+}
+
+// header encodes r for a header of HTTP, and resultOf decodes it.
+func (r result) header() (string, error) {
+	data, err := json.Marshal(r)
+	return base64.StdEncoding.EncodeToString(data), err
+}
+
+func resultOf(header string) (r result, err error) {
+	data, err := base64.StdEncoding.DecodeString(header)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err == nil && (len(r.Report) == 0 || !r.built()) {
+		err = errors.New("it is not the result of a binary")
+	}
+	return r, err
+}
+
+// built reports whether there is a binary.
+func (r result) built() bool { return r.Signature != "" }
+
+// A store keeps the results of builds in a limited space: reports in memory, and binaries
+// on disk. It removes first what was not used for the longest time.
+type store struct {
+	dir  string
+	most int64 // bytes
+
+	mu     sync.Mutex
+	stored map[string]*stored // by key
+	size   int64              // bytes
+}
+
+// stored is a result.
+type stored struct {
+	result
+	used    time.Time // the last time
+	written time.Time // modification time of the binary
+}
+
+func (s *stored) size() int64 { return s.Size + resultSize }
+
+// openStore makes a directory an empty store of so many bytes. It removes what an earlier
+// process has left there.
+func openStore(dir string, most int64) (*store, error) {
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("cleaning the store: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the store: %w", err)
+	}
+	return &store{dir: dir, most: most, stored: map[string]*stored{}}, nil
+}
+
+// find returns the result of key, if there is one and its binary is intact.
+func (s *store) find(key string) (result, bool) {
+	file, known, err := s.open(key)
+	if err == nil {
+		_ = file.Close() // it was only read
+		return known, true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if failed := s.stored[key]; failed != nil && !failed.built() {
+		failed.used = time.Now()
+		return failed.result, true
+	}
+	return result{}, false
+}
+
+// open opens the binary of key, which the caller closes. If the file is gone or was
+// changed, open drops the binary and returns errDamaged, which wraps errUnknown.
+func (s *store) open(key string) (*os.File, result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.stored[key]
+	if known == nil || !known.built() {
+		return nil, result{}, errUnknown
+	}
+	file, err := os.Open(s.path(key))
+	if err != nil {
+		s.forget(key)
+		return nil, result{}, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if info, err := file.Stat(); err != nil || info.Size() != known.Size || !info.ModTime().Equal(known.written) {
+		_ = file.Close() // it was not even read
+		s.forget(key)
+		return nil, result{}, errors.Join(errDamaged, err)
+	}
+	known.used = time.Now()
+	return file, known.result, nil
+}
+
+// temporary makes a directory in the store for a binary that put is to take. If somebody
+// has removed the directory of the store, it makes that one, too.
+func (s *store) temporary() (string, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the store: %w", err)
+	}
+	s.mu.Lock()
+	s.evict(minFree)
+	s.mu.Unlock()
+	dir, err := os.MkdirTemp(s.dir, unfinished)
+	if err != nil {
+		return "", fmt.Errorf("making a directory in the store: %w", err)
+	}
+	return dir, nil
+}
+
+// put stores a result. It moves the binary, a file in a temporary directory, unless binary
+// is empty.
+func (s *store) put(key, binary string, r result) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(key)
+	added := &stored{result: r, used: time.Now()}
+	if binary != "" {
+		info, err := os.Stat(binary)
+		if err == nil {
+			err = os.Rename(binary, s.path(key))
+		}
+		if err != nil {
+			return fmt.Errorf("storing a binary: %w", err)
+		}
+		added.written = info.ModTime()
+	}
+	s.stored[key] = added
+	s.size += added.size()
+	s.evict(0)
+	return nil
+}
+
+// forget removes a result. The caller must hold the lock.
+func (s *store) forget(key string) {
+	if known := s.stored[key]; known != nil {
+		delete(s.stored, key)
+		s.size -= known.size()
+		_ = os.Remove(s.path(key)) // it may be gone
+	}
+}
+
+// evict removes results until the rest fits into the store and so many bytes of the disk
+// are free, or nothing is left. The caller must hold the lock.
+func (s *store) evict(needed uint64) {
+	fits := func() bool { return s.size <= s.most && freeSpace(s.dir) >= needed }
+	if fits() {
+		return
+	}
+	for _, key := range s.victims() {
+		if s.forget(key); fits() {
+			return
+		}
+	}
+}
+
+// victims returns all keys, those first that were not used for the longest time. The
+// keys of a namespace that takes more than half of the store come before all others, so
+// that it does not displace theirs. The caller must hold the lock.
+func (s *store) victims() []string {
+	sizes := map[string]int64{}
+	for _, known := range s.stored {
+		sizes[known.Namespace] += known.size()
+	}
+	overQuota := func(key string) int {
+		if sizes[s.stored[key].Namespace] > s.most/2 {
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedFunc(maps.Keys(s.stored), func(a, b string) int {
+		return cmp.Or(cmp.Compare(overQuota(b), overQuota(a)), s.stored[a].used.Compare(s.stored[b].used))
+	})
+}
+
+func (s *store) path(key string) string { return filepath.Join(s.dir, key) }
+
+// hash returns the SHA-256 of what a file holds from its current offset on.
+func hash(file io.Reader) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return sum, fmt.Errorf("reading a binary: %w", err)
+	}
+	return [sha256.Size]byte(h.Sum(nil)), nil
+}

@@ -1,0 +1,149 @@
+package buildservice
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newStore opens a store for so many bytes of binaries, n of them.
+func newStore(t *testing.T, dir string, n int) *store {
+	t.Helper()
+	s, err := openStore(dir, int64(n)*(resultSize+int64(len(content))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const content = "what was built"
+
+// put stores content.
+func put(t *testing.T, s *store, key string) {
+	t.Helper()
+	dir, err := s.temporary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // below the directory of the test
+	binary := filepath.Join(dir, "server")
+	if err := os.WriteFile(binary, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	namespace := strings.TrimRight(key, "0123456789")
+	r := result{Namespace: namespace, Report: json.RawMessage(`{}`), Signature: "by somebody", Size: int64(len(content))}
+	if err := s.put(key, binary, r); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// has tells whether the store has what was put there. Nothing else may come of it.
+func has(t *testing.T, s *store, key string) bool {
+	t.Helper()
+	file, _, err := s.open(key)
+	if errors.Is(err, errUnknown) {
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(file)
+	if err != nil || string(data) != content {
+		t.Errorf("the store has %q, %v", data, err)
+	}
+	return true
+}
+
+func TestStoreForgetsWhatIsNotUsed(t *testing.T) {
+	s := newStore(t, t.TempDir(), 3)
+	for _, key := range []string{"a", "b", "c"} {
+		put(t, s, key)
+	}
+	if !has(t, s, "a") {
+		t.Error("a was forgotten early")
+	}
+	put(t, s, "d")
+	for key, want := range map[string]bool{"a": true, "b": false, "c": true, "d": true} {
+		if has(t, s, key) != want {
+			t.Errorf("the store has %s: %t, want %t", key, !want, want)
+		}
+	}
+	if files, _ := os.ReadDir(s.dir); len(files) != 3 {
+		t.Errorf("%d files, want those of three", len(files))
+	}
+}
+
+// TestStoreIsFair has one namespace fill the store, and use all that it has.
+func TestStoreIsFair(t *testing.T) {
+	s := newStore(t, t.TempDir(), 4)
+	for _, key := range []string{"modest1", "greedy1", "greedy2", "greedy3", "greedy4", "greedy5"} {
+		put(t, s, key)
+	}
+	for key, want := range map[string]bool{"modest1": true, "greedy1": false, "greedy2": false, "greedy3": true, "greedy4": true, "greedy5": true} {
+		if has(t, s, key) != want {
+			t.Errorf("the store has %s: %t, want %t", key, !want, want)
+		}
+	}
+}
+
+func TestStoreReplaces(t *testing.T) {
+	s := newStore(t, t.TempDir(), 3)
+	put(t, s, "a")
+	put(t, s, "a")
+	if !has(t, s, "a") || s.size != resultSize+int64(len(content)) {
+		t.Errorf("the store has %d bytes", s.size)
+	}
+}
+
+// TestStoreBeginsEmpty has a process find what another one has left.
+func TestStoreBeginsEmpty(t *testing.T) {
+	dir := t.TempDir()
+	put(t, newStore(t, dir, 3), "a")
+	if err := os.MkdirAll(filepath.Join(dir, unfinished+"1", "server"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := newStore(t, dir, 3)
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 0 || has(t, s, "a") {
+		t.Errorf("files: %v, %v, want none", files, err)
+	}
+}
+
+// TestStoreDropsDamagedBinaries changes what is on disk.
+func TestStoreDropsDamagedBinaries(t *testing.T) {
+	for name, damage := range map[string]func(path string) error{
+		"Changed":   func(path string) error { return os.WriteFile(path, []byte("what was BUILT"), 0o600) },
+		"Truncated": func(path string) error { return os.Truncate(path, 3) },
+		"Removed":   os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) { testDamage(t, damage) })
+	}
+}
+
+func testDamage(t *testing.T, damage func(path string) error) {
+	s := newStore(t, t.TempDir(), 3)
+	put(t, s, "a")
+	before := time.Now().Add(-time.Hour) // the clock of a file system is coarse
+	if err := os.Chtimes(s.path("a"), before, before); err != nil {
+		t.Fatal(err)
+	}
+	s.stored["a"].written = before
+	if !has(t, s, "a") {
+		t.Fatal("a was dropped early")
+	}
+	if err := damage(s.path("a")); err != nil {
+		t.Fatal(err)
+	}
+	if has(t, s, "a") || s.size != 0 {
+		t.Errorf("the store has a, and %d bytes", s.size)
+	}
+	put(t, s, "a")
+	if !has(t, s, "a") {
+		t.Error("a cannot be stored again")
+	}
+}

@@ -1,0 +1,130 @@
+// Package buildtest has what the tests of several packages share: sources, the programs
+// around them, toolchains, and the modules that the sources require.
+package buildtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
+)
+
+// Timeout is long enough for machines that are busy and have to compile the
+// standard library.
+const Timeout = 5 * time.Minute
+
+// Hello is the smallest source.
+const Hello = "package handlers\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n"
+
+// Site is a source of several packages.
+const Site = `
+-- go.mod --
+module example.com/site
+
+go 1.26
+-- handler.go --
+package site
+
+import (
+	"net/http"
+
+	"example.com/site/pages"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) { w.Write([]byte(pages.Home())) }
+-- pages/pages.go --
+package pages
+
+import "example.com/site/internal/text"
+
+func Home() string { return text.Upper("home") }
+-- internal/text/text.go --
+package text
+
+import "strings"
+
+func Upper(s string) string { return strings.ToUpper(s) }
+`
+
+// Write writes the program around a valid source into a temporary directory.
+func Write(t *testing.T, source string) *program.Program {
+	t.Helper()
+	src, err := handler.Parse(handler.Filename, []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := program.Write(t.TempDir(), src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// Machine returns the toolchain of this machine, also where the tests run in the
+// image.
+func Machine(t *testing.T) *toolchain.Toolchain {
+	t.Helper()
+	tools, err := toolchain.Find(t.Context(), append(os.Environ(), "KO_DATA_PATH="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tools
+}
+
+// Image returns the directory of what the builder's image holds beside the builder. It
+// skips the test if that was not made.
+func Image(t *testing.T) string {
+	t.Helper()
+	dir, err := fromRoot("builder", "cmd", "builder", "kodata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(filepath.Join(dir, "KEY"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("there is nothing to put into an image yet, make it with: make kodata")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(key, []byte(program.Fingerprint())) {
+		t.Fatal("kodata is of another runtime than this builder, run: make kodata")
+	}
+	return dir
+}
+
+// Modules returns the directory of a module proxy that has what the sources of the tests
+// and the runtime require, and nothing else.
+func Modules() (string, error) {
+	dir, err := fromRoot("test", "modproxy", "kodata", "modules")
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return "", fmt.Errorf("the modules of the tests have not been fetched, run: make modules (%w)", err)
+	}
+	return dir, nil
+}
+
+// fromRoot returns the path of a file in the repository, which the working directory of
+// a test is in.
+func fromRoot(elements ...string) (string, error) {
+	root, err := os.Getwd()
+	for err == nil {
+		if _, missing := os.Stat(filepath.Join(root, "go.work")); missing == nil {
+			return filepath.Join(append([]string{root}, elements...)...), nil
+		}
+		if root == filepath.Dir(root) {
+			err = errors.New("the test does not run in the repository")
+		}
+		root = filepath.Dir(root)
+	}
+	return "", err
+}

@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"goless.io/builder/handler"
+)
+
+// kind names Functions for kubectl, also where somebody else has a kind of that name.
+const kind = "functions.goless.io"
+
+// A Function is what the API server tells of one.
+type Function struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name       string `json:"name"`
+		Namespace  string `json:"namespace"`
+		Generation int64  `json:"generation"`
+	} `json:"metadata"`
+	Spec struct {
+		ServerPort int `json:"serverPort"`
+	} `json:"spec"`
+	Status Status `json:"status"`
+}
+
+// Status is what the operator says of a Function.
+type Status struct {
+	ObservedGeneration int64       `json:"observedGeneration"`
+	Conditions         []Condition `json:"conditions"`
+	Service            string      `json:"service"`
+	URL                string      `json:"url"`
+	Build              struct {
+		Diagnostics []handler.Diagnostic `json:"diagnostics"`
+		Warnings    []handler.Diagnostic `json:"warnings"`
+		Omitted     int                  `json:"omitted"`
+	} `json:"build"`
+}
+
+// Condition is one of the conditions in a status.
+type Condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// The types of conditions, and the reasons of Ready, that decide what a caller does.
+const (
+	Ready     = "Ready"
+	Available = "Available"
+	Stalled   = "Stalled"
+
+	Serving = "Serving"
+	Asleep  = "Asleep"
+)
+
+// String returns the reason and the message.
+func (c Condition) String() string {
+	if c.Reason == "" {
+		return "the operator has not seen it, is it running in this cluster?"
+	}
+	return c.Reason + ": " + c.Message
+}
+
+// Condition returns a condition of the status; one without a reason if there is none.
+func (f *Function) Condition(kind string) Condition {
+	i := slices.IndexFunc(f.Status.Conditions, func(c Condition) bool { return c.Type == kind })
+	if i < 0 {
+		return Condition{Type: kind}
+	}
+	return f.Status.Conditions[i]
+}
+
+// Is reports whether a condition is true.
+func (f *Function) Is(kind string) bool { return f.Condition(kind).Status == "True" }
+
+// maxAnnotated is how large a manifest may be for an apply that keeps a copy of it in an
+// annotation, in bytes. All annotations of an object have 256 KiB.
+const maxAnnotated = 200_000
+
+// Apply applies a manifest, and returns the Functions in it.
+func (k *Kubectl) Apply(ctx context.Context, manifest []byte) ([]Function, error) {
+	args := []string{"apply", "--output=json", "--filename=-"}
+	if len(manifest) > maxAnnotated {
+		args = append(args, "--server-side")
+	}
+	out, err := k.Output(ctx, bytes.NewReader(manifest), args...)
+	if err != nil {
+		return nil, err
+	}
+	var applied struct {
+		Function
+		Items []Function `json:"items"`
+	}
+	if err := json.Unmarshal(out, &applied); err != nil {
+		return nil, fmt.Errorf("reading what kubectl apply prints: %w", err)
+	}
+	all := append(applied.Items, applied.Function)
+	return slices.DeleteFunc(all, func(f Function) bool { return f.Kind != "Function" || !strings.HasPrefix(f.APIVersion, "goless.io/") }), nil
+}
+
+// Get returns a Function.
+func (k *Kubectl) Get(ctx context.Context, name string) (*Function, error) {
+	var f Function
+	if err := k.decode(ctx, &f, "get", kind, name); err != nil {
+		return nil, err
+	}
+	return &f, nil
+}
+
+// Names returns the names of the Functions of the namespace.
+func (k *Kubectl) Names(ctx context.Context) ([]string, error) {
+	var list struct{ Items []Function }
+	err := k.decode(ctx, &list, "get", kind)
+	names := make([]string, len(list.Items))
+	for i, f := range list.Items {
+		names[i] = f.Metadata.Name
+	}
+	return names, err
+}
+
+// Watch yields a Function each time that it changes.
+func (k *Kubectl) Watch(ctx context.Context, f *Function) iter.Seq2[Event[Function], error] {
+	return watch[Function](ctx, k, kind, f.Metadata.Name, "--namespace="+f.Metadata.Namespace)
+}
+
+// Wake starts the first pod of a Function that sleeps, as its next request would.
+func (k *Kubectl) Wake(ctx context.Context, f *Function) error {
+	_, err := k.Output(ctx, nil, "scale", "deployment", f.Metadata.Name, "--replicas=1", "--current-replicas=0", "--namespace="+f.Metadata.Namespace)
+	return err
+}
+
+// AwaitEndpoint waits until the Service of a Function leads to a pod that is ready. It may do
+// so a little later than the status says that the Function is ready.
+func (k *Kubectl) AwaitEndpoint(ctx context.Context, f *Function) error {
+	type slice struct {
+		Endpoints []struct {
+			Conditions struct {
+				Ready bool `json:"ready"`
+			} `json:"conditions"`
+		} `json:"endpoints"`
+	}
+	slices := watch[slice](ctx, k, "endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name="+f.Status.Service, "--namespace="+f.Metadata.Namespace)
+	for event, err := range slices {
+		if err != nil {
+			return err
+		}
+		for _, endpoint := range event.Object.Endpoints {
+			if endpoint.Conditions.Ready && event.Type != "DELETED" {
+				return nil
+			}
+		}
+	}
+	return nil
+}
+
+// IsOwnFault reports whether Ready is false because of the Function itself, and not because of
+// what is around it.
+func (c Condition) IsOwnFault() bool {
+	switch c.Reason {
+	case "InvalidSource", "InvalidSpec", "CompileFailed", "BuildTimeout", "BuildOutOfMemory", "CrashLooping":
+		return true
+	}
+	return false
+}

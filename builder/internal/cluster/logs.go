@@ -1,0 +1,100 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+)
+
+// container is the one of a function's pod that serves.
+const container = "function"
+
+// A pod is what is known of a pod of a Function.
+type pod struct {
+	Metadata struct {
+		Name              string `json:"name"`
+		CreationTimestamp string `json:"creationTimestamp"`
+	} `json:"metadata"`
+	Status struct {
+		ContainerStatuses []struct {
+			Name         string `json:"name"`
+			ContainerID  string `json:"containerID"`
+			RestartCount int    `json:"restartCount"`
+		} `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+// started returns which container of the pod has a log, or nothing. A container that was
+// started again is another one.
+func (p *pod) started() string {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == container && c.ContainerID != "" {
+			return c.ContainerID
+		}
+	}
+	return ""
+}
+
+func selector(f *Function) []string {
+	return []string{"pods", "--selector=goless.io/function=" + f.Metadata.Name, "--namespace=" + f.Metadata.Namespace}
+}
+
+// Logs writes the logs of all pods of a Function to what open returns, one pod after the
+// other, the oldest first. It reports false if there are none.
+func (k *Kubectl) Logs(ctx context.Context, f *Function, open func() io.WriteCloser) (bool, error) {
+	var list struct{ Items []pod }
+	if err := k.decode(ctx, &list, append([]string{"get"}, selector(f)...)...); err != nil {
+		return false, err
+	}
+	pods := slices.DeleteFunc(list.Items, func(p pod) bool { return p.started() == "" })
+	slices.SortFunc(pods, func(a, b pod) int {
+		return cmp.Or(cmp.Compare(a.Metadata.CreationTimestamp, b.Metadata.CreationTimestamp), cmp.Compare(a.Metadata.Name, b.Metadata.Name))
+	})
+	for _, p := range pods {
+		if err := k.log(ctx, f, &p, open()); err != nil {
+			return true, err
+		}
+	}
+	return len(pods) > 0, nil
+}
+
+// FollowLogs writes what the pods of a Function log, those that come later too, until ctx
+// ends. A log that cannot be read is told, and the others go on.
+func (k *Kubectl) FollowLogs(ctx context.Context, f *Function, open func() io.WriteCloser) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	followed := map[string]bool{}
+	for event, err := range watch[pod](ctx, k, selector(f)...) {
+		if err != nil {
+			return err
+		}
+		id := event.Object.started()
+		if id == "" || followed[id] || event.Type == "DELETED" {
+			continue
+		}
+		followed[id] = true
+		group.Go(func() {
+			if err := k.log(ctx, f, &event.Object, open(), "--follow"); err != nil && ctx.Err() == nil {
+				_, _ = fmt.Fprintln(k.Warnings, err) // there is no place left to tell
+			}
+		})
+	}
+	return nil
+}
+
+func (k *Kubectl) log(ctx context.Context, f *Function, p *pod, out io.WriteCloser, flags ...string) error {
+	args := append([]string{"logs", p.Metadata.Name, "--container=" + container, "--namespace=" + f.Metadata.Namespace}, flags...)
+	err := k.Run(ctx, nil, out, args...)
+	if closed := out.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return fmt.Errorf("reading the log of pod %s: %w", p.Metadata.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+// Package compile turns programs into binaries, and also vets and tests them. A
+// program of the common kind, without modules of its own, is compiled and linked
+// directly by a Plan that was made beforehand, which takes half of the time. The go
+// command does all others, and whatever does not succeed directly. Both make the
+// same binary, byte by byte.
+//
+// What is compiled was written by strangers, so the compiler runs in a sandbox: it
+// sees the toolchain, the modules and the program, and has no network.
+package compile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/diagnose"
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/sandbox"
+	"goless.io/builder/internal/toolchain"
+)
+
+// flags are the arguments of every go build. Those that change the output of the
+// compiler are part of the key of every package in the build cache, so the cache of
+// an image only serves builds with the very same flags.
+var flags = []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=" + noDebug, "-ldflags=-s -w -buildid="}
+
+// noDebug leaves out what debuggers need, which the linker would drop anyway. It
+// makes the build cache smaller by a quarter.
+const noDebug = "-dwarf=false"
+
+// ErrTimeout says that a build was stopped because it took too long.
+var ErrTimeout = errors.New("the compiler took too long")
+
+// Fingerprint identifies how programs are compiled. As long as it and the version of the
+// toolchain are the same, equal programs become equal binaries.
+func Fingerprint() string {
+	return strings.Join(flags, " ")
+}
+
+// Options say what Build is to do.
+type Options struct {
+	// Program is what to compile. The modules that it needs have been fetched.
+	Program *program.Program
+
+	// Output is the path of the binary to write. Its directory must exist.
+	Output string
+
+	// Timeout is the longest time that the build may take. It is required.
+	Timeout time.Duration
+
+	// Memory limits what the processes of the build use together, in bytes. 0
+	// leaves that to the container. Go vet may take as much beside it, and at most
+	// 256 MiB.
+	Memory int64
+
+	// Compiled is called, unless it is nil, when only linking is left. It is never
+	// called for a program that the go command builds.
+	Compiled func()
+
+	// Trace receives the commands that are executed, unless it is nil.
+	Trace io.Writer
+
+	// Vet asks for Result.Warnings. These never fail a build and hardly delay it.
+	Vet bool
+
+	// KeepPackages has the build leave what it compiles in the toolchain.PackageCache of
+	// the toolchain.KeptDependencies of Program.
+	KeepPackages bool
+
+	vetTimeout time.Duration // 0 means the constant vetTimeout
+	space      int64         // on the disk, in bytes; 0 means sandbox.MaxDisk
+	files      int           // there; 0 means sandbox.MaxDiskFiles
+}
+
+// A Result describes a build that has succeeded.
+type Result struct {
+	// Duration is the time that compiling and linking took.
+	Duration time.Duration
+
+	// PeakMemory is the largest resident size of one process of the build, in
+	// bytes.
+	PeakMemory int64
+
+	// Warnings are what go vet finds: the first hundred, by file and place. Omitted
+	// counts those that were left out.
+	Warnings []handler.Diagnostic
+	Omitted  int
+
+	// Unvetted is why there are no Warnings although they were asked for, such as
+	// that go vet did not finish in time.
+	Unvetted error
+}
+
+// Build compiles a program into a static binary. The error is a *handler.Error
+// if the author of the program has to act, and ErrTimeout, sandbox.ErrOutOfMemory or
+// sandbox.ErrTooLarge if a limit has ended the build. Any other is not about the
+// program.
+func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, error) {
+	work, err := os.MkdirTemp("", "goless-work-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for the compiler: %w", err)
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
+
+	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("%w: it was stopped after %s", ErrTimeout, b.Timeout))
+	defer cancel()
+	policy := sandbox.Policy{
+		Read:  []string{t.Root, t.Cache, t.Modules, b.Program.Dir},
+		Write: []string{work, filepath.Dir(b.Output)},
+		Open:  !t.Sealed,
+
+		Memory: uint64(max(b.Memory, 0)),
+	}
+	if t.Slow != "" {
+		if err := os.MkdirAll(t.Cache, 0o755); err != nil {
+			return nil, fmt.Errorf("making a temporary cache: %w", err)
+		}
+		policy.Write = append(policy.Write, t.Cache)
+	}
+	command := sandbox.Command{
+		Policy: policy,
+		Dir:    b.Program.Dir,
+		Env:    t.Environ(work, t.ModuleCache(b.Program), !t.Sealed),
+
+		Quota: t.Quota(b.space, b.files, work, b.Program.Dir, b.Output),
+	}
+	if err := shareCaches(t, b, work, &command); err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	r, v, err := compile(ctx, t, b, work, command)
+	took := time.Since(started)
+	switch {
+	case err == nil:
+		warnings, unvetted := v.wait()
+		kept := min(len(warnings), maxWarnings)
+		return &Result{Duration: took, PeakMemory: r.PeakMemory(), Warnings: warnings[:kept], Omitted: len(warnings) - kept, Unvetted: unvetted}, nil
+	case r == nil || ctx.Err() != nil:
+		return nil, err
+	default:
+		return nil, diagnose.Explain(t, b.Program, r, err)
+	}
+}
+
+// compile calls the compiler and the linker directly if it can. Otherwise, or if
+// that fails, it calls the go command. The vetting is nil unless there is a binary
+// and b asks for it.
+func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work string, c sandbox.Command) (*sandbox.Result, *vetting, error) {
+	if d := newDirect(t, b, work); d != nil {
+		r, v, err := d.run(ctx, c)
+		if err == nil {
+			return r, v, nil
+		}
+		if ctx.Err() != nil || r != nil && diagnose.IsLimit(diagnose.Explain(t, b.Program, r, err)) {
+			return r, nil, err
+		}
+	}
+	c.Args = goBuildArgs(t, b)
+	r, err := sandbox.Run(ctx, c)
+	if b.Trace != nil && r != nil {
+		if err := diagnose.Trace(b.Trace, r); err != nil {
+			return nil, nil, fmt.Errorf("writing the commands: %w", err)
+		}
+	}
+	if err != nil || !b.Vet {
+		return r, nil, err
+	}
+	link, err := readLinkConfig(work)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r, startVet(ctx, t, b, work, link.packages), nil
+}
+
+func goBuildArgs(t *toolchain.Toolchain, b Options) []string {
+	args := append([]string{t.Command(), "build", "-json", "-o", b.Output}, flags...)
+	// With -e the compiler reports all errors, and not only the first ten. Only the
+	// author's packages have this flag, so no other has to be compiled for it.
+	args = append(args, "-gcflags="+b.Program.Path+"/...=-e "+noDebug)
+	if b.Trace != nil {
+		args = append(args, "-x")
+	}
+	if b.Vet {
+		args = append(args, "-work") // vet reads what was compiled
+	}
+	return append(args, ".")
+}

@@ -1,0 +1,209 @@
+package compile
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/buildtest"
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
+)
+
+// planned returns the toolchain of the machine, sealed like that of an image, with
+// a plan for programs that import what the sources of these tests do.
+func planned(t *testing.T) *toolchain.Toolchain {
+	t.Helper()
+	tools := buildtest.Machine(t)
+	p := buildtest.Write(t, "package p\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n\t\"text/template\"\n\n\t_ \"goless.io/runtime/otlp\"\n)\n\nvar _ = fmt.Sprint(template.New(\"\"))\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n")
+	var plan *Plan
+	for range 2 { // what the first compiles is in the cache for the second
+		var err error
+		if plan, err = MakePlan(t.Context(), tools, p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools.Plan = filepath.Join(t.TempDir(), "plan.json")
+	if err := os.WriteFile(tools.Plan, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tools.Sealed, tools.Network = true, nil
+	return tools
+}
+
+const templated = `package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"text/template"
+	"unsafe"
+)
+
+var page = template.Must(template.New("page").Parse("{{.}}"))
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	fmt.Errorf("nobody looks at %d", unsafe.Sizeof(w))
+	_ = page.Execute(w, r.URL.Path)
+}
+`
+
+const withModule = `-- go.mod --
+module example.com/m
+
+go 1.26
+-- a.go --
+package m
+
+import (
+	"net/http"
+
+	"example.com/m/b"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) { b.F(1) }
+-- b/b.go --
+package b
+
+func F(x int) { x = x }
+`
+
+// TestDirectBuild compares the two ways to a binary, byte by byte.
+func TestDirectBuild(t *testing.T) {
+	tools := planned(t)
+	for name, c := range map[string]struct {
+		source   string
+		direct   bool
+		warnings string
+	}{
+		"Smallest":  {buildtest.Hello, true, ""},
+		"Templated": {templated, true, "handler.go:13:2: result of fmt.Errorf call not used (unusedresult)"},
+		"Traced":    {strings.Replace(buildtest.Hello, "import ", "import _ \"goless.io/runtime/otlp\"\nimport ", 1), true, ""},
+		"Files":     {"-- a.go --\n" + buildtest.Hello + "-- b.go --\npackage handlers\n\nfunc f(x int) { x = x }\n-- b_test.go --\npackage handlers\n\nvar x int = nil\n", true, "b.go:3:17: self-assignment of x (assign)"},
+		"Module":    {withModule, false, "b/b.go:3:17: self-assignment of x (assign)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := buildtest.Write(t, c.source)
+			if got := newDirect(tools, Options{Program: p}, t.TempDir()) != nil; got != c.direct {
+				t.Fatalf("it can be built directly: %t, want %t", got, c.direct)
+			}
+			byGo := *tools
+			byGo.Plan = ""
+			if !bytes.Equal(buildAndVet(t, tools, p, c.warnings), buildAndVet(t, &byGo, p, c.warnings)) {
+				t.Error("the plan makes another binary than the go command")
+			}
+		})
+	}
+}
+
+// TestCompiled is told once, of what compiles and is built directly.
+func TestCompiled(t *testing.T) {
+	tools := planned(t)
+	for name, c := range map[string]struct {
+		source string
+		want   int
+	}{
+		"Smallest": {buildtest.Hello, 1},
+		"Wrong":    {buildtest.Hello + "\nvar x int = \"\"\n", 0},
+		"Module":   {withModule, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output, told := filepath.Join(t.TempDir(), "server"), 0
+			_, err := Build(t.Context(), tools, Options{Program: buildtest.Write(t, c.source), Output: output, Timeout: time.Minute, Compiled: func() { told++ }})
+			if told != c.want || (name == "Wrong") == (err == nil) {
+				t.Errorf("it was told %d times, want %d: %v", told, c.want, err)
+			}
+		})
+	}
+}
+
+// buildAndVet returns the binary, after a look at the warnings.
+func buildAndVet(t *testing.T, tools *toolchain.Toolchain, p *program.Program, warnings string) []byte {
+	t.Helper()
+	output := filepath.Join(t.TempDir(), "server")
+	result, err := Build(t.Context(), tools, Options{Program: p, Output: output, Timeout: time.Minute, Vet: true, vetTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(warnings, text(result.Warnings)); diff != "" || result.Unvetted != nil {
+		t.Errorf("warnings: %v, -want +got\n%s", result.Unvetted, diff)
+	}
+	binary, err := os.ReadFile(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+func text(diagnostics []handler.Diagnostic) string {
+	var lines []string
+	for _, d := range diagnostics {
+		lines = append(lines, d.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// TestDirectLeavesTheRest to the go command, which has something to say about it.
+func TestDirectLeavesTheRest(t *testing.T) {
+	tools := planned(t)
+	const rest = "\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"
+	for name, source := range map[string]string{
+		"Unknown": "package p\n\nimport _ \"net/smtp\"\nimport \"net/http\"" + rest, // not in this plan
+		"Embed":   "-- a.go --\npackage p\n\nimport (\n\t_ \"embed\"\n\t\"net/http\"\n)\n\n//go:embed a.txt\nvar s string" + rest + "-- a.txt --\na\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := Options{Program: buildtest.Write(t, source), Output: filepath.Join(t.TempDir(), "server"), Timeout: time.Minute}
+			if newDirect(tools, b, t.TempDir()) != nil {
+				t.Error("it is built directly")
+			}
+			if _, err := Build(t.Context(), tools, b); err != nil {
+				t.Errorf("Build: %v", err)
+			}
+		})
+	}
+}
+
+// TestDirectErrors are those of the go command: all of them, in the author's
+// lines.
+func TestDirectErrors(t *testing.T) {
+	tools := planned(t)
+	b := Options{
+		Program: buildtest.Write(t, buildtest.Hello+"\nvar x int = nil\n\nvar y string = 1\n"),
+		Output:  filepath.Join(t.TempDir(), "server"), Timeout: time.Minute, Vet: true,
+	}
+	_, err := Build(t.Context(), tools, b)
+	want := "handler.go:7:13: cannot use nil as int value in variable declaration\nhandler.go:9:16: cannot use 1 (untyped int constant) as string value in variable declaration"
+	if err == nil || err.Error() != want {
+		t.Errorf("Build: %v, want %s", err, want)
+	}
+	if _, _, err := Vet(t.Context(), tools, b); err == nil || err.Error() != want {
+		t.Errorf("Vet: %v, want %s", err, want)
+	}
+}
+
+func TestDirectImportable(t *testing.T) {
+	d := &direct{packages: map[string]string{}}
+	for _, path := range []string{"fmt", "internal/abi", "net/http/internal", "vendor/golang.org/x/net/idna", "go.uber.org/zap", "goless.io/runtime", "goless.io/runtime/internal/exchange", "goless.io/runtime/otlp"} {
+		d.packages[path] = path
+	}
+	var got []string
+	for _, path := range []string{"fmt", "internal/abi", "net/http/internal", "vendor/golang.org/x/net/idna", "go.uber.org/zap", "goless.io/runtime", "goless.io/runtime/internal/exchange", "goless.io/runtime/otlp", "unsafe", "net/smtp"} {
+		if d.importable(path) {
+			got = append(got, path)
+		}
+	}
+	if diff := cmp.Diff([]string{"fmt", "goless.io/runtime", "goless.io/runtime/otlp", "unsafe"}, got); diff != "" {
+		t.Errorf("importable: -want +got\n%s", diff)
+	}
+}

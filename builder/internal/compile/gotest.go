@@ -1,0 +1,110 @@
+package compile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"goless.io/builder/internal/linewriter"
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/sandbox"
+	"goless.io/builder/internal/toolchain"
+)
+
+// ErrTestFailed says that tests have failed, or do not compile. Their output says
+// which and why.
+var ErrTestFailed = errors.New("tests failed")
+
+// TestOptions say which tests to run, and how.
+type TestOptions struct {
+	// Program has the tests. The modules that it needs have been fetched.
+	Program *program.Program
+
+	// Args are for go test: -v, -run=REGEXP, -cover and the like.
+	Args []string
+
+	// Race asks for the race detector, which needs a C compiler in PATH.
+	Race bool
+
+	// Environ is the environment of the tests, in the form of os.Environ. What the
+	// go command needs is added to it.
+	Environ []string
+
+	// Stdout and Stderr receive the output of go test while it runs. It has the
+	// names by which the author knows the files, and is changed by Edit.
+	Stdout, Stderr io.Writer
+
+	// Edit returns what to write instead of lines of output. It may be nil.
+	Edit func(lines string) string
+}
+
+// Test runs the tests in the author's packages. Nothing confines them, because it is
+// the author who runs them.
+func Test(ctx context.Context, t *toolchain.Toolchain, c TestOptions) error {
+	work, err := os.MkdirTemp("", "goless-work-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the go command: %w", err)
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
+	args := append([]string{t.Command(), "test", "-mod=readonly"}, c.Args...)
+	if c.Race {
+		args = append(args, "-race")
+	}
+	names := sourceNames(t, c.Program)
+	edit := names
+	if c.Edit != nil {
+		edit = func(lines string) string { return c.Edit(names(lines)) }
+	}
+	stdout, stderr := &linewriter.Writer{To: c.Stdout, Edit: edit}, &linewriter.Writer{To: c.Stderr, Edit: edit}
+	if c.Stdout == c.Stderr {
+		stderr = stdout // as with os/exec, one writer for both is written to by one goroutine
+	}
+	r, err := sandbox.Run(ctx, sandbox.Command{
+		Policy: sandbox.Policy{Open: true},
+		Dir:    c.Program.Dir,
+		Env:    testEnviron(t, c, work),
+		Args:   append(args, c.Program.Path+"/..."),
+		Stdout: stdout,
+		Stderr: stderr,
+	})
+	err = errors.Join(err, stdout.Close(), stderr.Close())
+	if r != nil && r.State != nil && r.State.ExitCode() > 0 && ctx.Err() == nil {
+		return ErrTestFailed
+	}
+	return err
+}
+
+// testEnviron leaves the tests their own home, commands and temporary files.
+func testEnviron(t *toolchain.Toolchain, c TestOptions, work string) []string {
+	ours := slices.DeleteFunc(t.Environ(work, t.ModuleCache(c.Program), !t.Sealed), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return (name == "PATH" || name == "HOME" || name == "TMPDIR") && toolchain.Lookup(c.Environ, name) != ""
+	})
+	if c.Race {
+		ours = append(ours, "CGO_ENABLED=1")
+	}
+	return append(slices.Clone(c.Environ), ours...)
+}
+
+// sourceNames returns a function that replaces, in lines of text, the names that files
+// and packages have only in the program.
+func sourceNames(t *toolchain.Toolchain, p *program.Program) func(lines string) string {
+	var names []string
+	dir := filepath.ToSlash(p.Dir) + "/"
+	for _, before := range []string{dir, "\n", " ", "\t"} {
+		names = append(names, before+program.HandlerDir+"/", strings.TrimPrefix(before, dir))
+	}
+	if p.Source.GoMod == nil {
+		names = append(names, p.Path, p.Source.Package)
+	}
+	replacer := strings.NewReplacer(append(names, dir, "", filepath.ToSlash(t.Root), "$GOROOT", filepath.ToSlash(t.ModuleCache(p)), "$GOMODCACHE")...)
+	return func(lines string) string {
+		lines = toolchain.Slashes(lines, p.Dir, t.Root, t.ModuleCache(p))
+		return replacer.Replace(strings.TrimPrefix(lines, program.HandlerDir+"/"))
+	}
+}

@@ -1,0 +1,11 @@
+package compile
+
+import (
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	EnterSandbox()
+	os.Exit(m.Run())
+}

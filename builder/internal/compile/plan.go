@@ -1,0 +1,164 @@
+package compile
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"go/version"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/diagnose"
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/sandbox"
+	"goless.io/builder/internal/toolchain"
+)
+
+// A Plan is what the go command finds out before it compiles a program. That is the
+// same for all programs without modules of their own, and takes as long as compiling
+// and linking, so an image carries the answer.
+type Plan struct {
+	// Language is the version that the program is written in, such as "go1.26".
+	Language string `json:"language"`
+
+	// GODEBUG is the default of that variable in the program.
+	GODEBUG string `json:"godebug"`
+
+	// Modules is what the program can say about its modules, as the linker wants
+	// it: a quoted string. Programs that import goless.io/runtime/otlp have more
+	// modules than the others, TracingModules.
+	Modules        string `json:"modules"`
+	TracingModules string `json:"tracingModules"`
+
+	// Packages are the files of all compiled packages that a function can import,
+	// and of what those import, by import path. They are relative to GOCACHE.
+	Packages map[string]string `json:"packages"`
+}
+
+// MakePlan asks the go command how it builds p, which should import everything that
+// a function can import.
+func MakePlan(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (*Plan, error) {
+	out, err := t.List(ctx, p.Dir, "-json=DefaultGODEBUG,Module", ".")
+	if err != nil {
+		return nil, err
+	}
+	var main struct {
+		DefaultGODEBUG string
+		Module         struct{ GoVersion string }
+	}
+	if err := json.Unmarshal(out, &main); err != nil {
+		return nil, fmt.Errorf("reading what the go command lists: %w", err)
+	}
+	plan := &Plan{Language: version.Lang("go" + main.Module.GoVersion), GODEBUG: main.DefaultGODEBUG}
+	link, err := linkByGo(ctx, t, p)
+	if err != nil {
+		return nil, err
+	}
+	plan.TracingModules = link.modules
+	if plan.Modules, err = modulesOfPlain(ctx, t); err != nil {
+		return nil, err
+	}
+	plan.Packages = map[string]string{}
+	for path, file := range link.packages {
+		// What is not in the cache is the program's own.
+		if name, err := filepath.Rel(t.Cache, file); err == nil && filepath.IsLocal(name) && path != "main" && !strings.HasPrefix(path+"/", program.Module+"/") {
+			plan.Packages[path] = name
+		}
+	}
+	return plan, nil
+}
+
+// modulesOfPlain returns what a program can say about its modules whose function
+// imports nothing but the standard library.
+func modulesOfPlain(ctx context.Context, t *toolchain.Toolchain) (string, error) {
+	src, err := handler.Parse(handler.Filename, []byte("package plain\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"))
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "goless-plain-")
+	if err != nil {
+		return "", fmt.Errorf("making a directory for a program: %w", err)
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
+	p, err := program.Write(dir, src)
+	if err != nil {
+		return "", err
+	}
+	link, err := linkByGo(ctx, t, p)
+	if err != nil {
+		return "", err
+	}
+	return link.modules, nil
+}
+
+// linkByGo builds p by the go command and returns what the linker was told.
+func linkByGo(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (*linkConfig, error) {
+	work, err := os.MkdirTemp("", "goless-work-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for the linker: %w", err)
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
+	r, err := sandbox.Run(ctx, sandbox.Command{
+		Policy: sandbox.Policy{Open: true},
+		Dir:    p.Dir,
+		Env:    t.Environ(work, t.Modules, false),
+		Args:   goBuildArgs(t, Options{Program: p, Output: filepath.Join(work, "server"), Vet: true}),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("linking everything: %w: %w", err, diagnose.Explain(t, p, r, err))
+	}
+	return readLinkConfig(work)
+}
+
+// A linkConfig is what the go command tells the linker.
+type linkConfig struct {
+	packages map[string]string // files by import path
+	modules  string            // a quoted string
+}
+
+// readLinkConfig finds the configuration of the linker below the work directory
+// of a build that has kept it.
+func readLinkConfig(work string) (*linkConfig, error) {
+	found, err := filepath.Glob(filepath.Join(work, "go-build*", "b001", "importcfg.link"))
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("looking for what the linker was told: %d files", len(found))
+	}
+	data, err := os.ReadFile(found[0])
+	if err != nil {
+		return nil, err
+	}
+	config := &linkConfig{packages: map[string]string{}}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, len(data)+1)
+	for lines.Scan() {
+		verb, rest, _ := strings.Cut(lines.Text(), " ")
+		switch verb {
+		case "packagefile":
+			path, file, _ := strings.Cut(rest, "=")
+			config.packages[path] = file
+		case "modinfo":
+			config.modules = rest
+		}
+	}
+	return config, lines.Err()
+}
+
+// readPlan reads a Plan from a JSON file.
+func readPlan(file string) (*Plan, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	plan := new(Plan)
+	if err := json.Unmarshal(data, plan); err != nil {
+		return nil, fmt.Errorf("reading %s: %w", file, err)
+	}
+	return plan, nil
+}

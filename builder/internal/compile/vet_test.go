@@ -1,0 +1,169 @@
+package compile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/builder/internal/buildtest"
+)
+
+func TestVet(t *testing.T) {
+	tools := planned(t)
+	b := Options{Program: buildtest.Write(t, templated), Timeout: time.Minute}
+	findings, omitted, err := Vet(t.Context(), tools, b)
+	if err != nil || omitted > 0 {
+		t.Fatalf("%d findings are left out, error %v", omitted, err)
+	}
+	if diff := cmp.Diff("handler.go:13:2: result of fmt.Errorf call not used (unusedresult)", text(findings)); diff != "" {
+		t.Errorf("findings: -want +got\n%s", diff)
+	}
+}
+
+// TestVetPackages has findings in several packages. What is known of a function is
+// known where it is imported.
+func TestVetPackages(t *testing.T) {
+	const source = `-- go.mod --
+module example.com/m
+
+go 1.26
+-- a.go --
+package m
+
+import (
+	"fmt"
+	"net/http"
+
+	"example.com/m/internal/log"
+	"example.com/m/internal/text"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprintf(w, "%d", "x")
+	log.Logf("%d", text.Upper("x"))
+}
+-- internal/log/log.go --
+package log
+
+import "fmt"
+
+func Logf(format string, args ...any) { fmt.Printf(format, args...) }
+-- internal/text/text.go --
+package text
+
+func Upper(s string) string { s = s; return s }
+-- unused/unused.go --
+package unused
+
+func f(x int) { x = x }
+`
+	findings, _, err := Vet(t.Context(), buildtest.Machine(t), Options{Program: buildtest.Write(t, source), Timeout: buildtest.Timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `a.go:12:18: fmt.Fprintf format %d has arg "x" of wrong type string (printf)
+a.go:13:12: example.com/m/internal/log.Logf format %d has arg text.Upper("x") of wrong type string (printf)
+internal/text/text.go:3:31: self-assignment of s (assign)`
+	if diff := cmp.Diff(want, text(findings)); diff != "" {
+		t.Errorf("findings: -want +got\n%s", diff)
+	}
+}
+
+// TestVetIsBounded vets sources that never end or that take all memory: the one ends
+// when nobody waits any longer, the other at its limit.
+func TestVetIsBounded(t *testing.T) {
+	tools := planned(t)
+	link, err := readPlan(tools.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exports := map[string]string{}
+	for path, name := range link.Packages {
+		exports[path] = filepath.Join(tools.Cache, name)
+	}
+	for name, c := range map[string]struct {
+		source  string
+		memory  int64 // of the build
+		timeout time.Duration
+		want    string
+	}{
+		"Small":  {buildtest.Hello, 1 << 20, time.Minute, "running go vet"},
+		"Time":   {buildtest.Hello + "\ntype I[T any] interface{ M() interface{ I[*T] } }\n", 0, time.Second, errVetTimeout.Error()},
+		"Memory": {buildtest.Hello + "\ntype pair[A, B any] struct{ a A; b B }\n\ntype t = pair[int, int]\n" + doubled(28), 0, time.Minute, "memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := buildtest.Write(t, c.source)
+			exports[p.Path] = "compiled"
+			findings, err := startVet(t.Context(), tools, Options{Program: p, Memory: c.memory, vetTimeout: c.timeout}, t.TempDir(), exports).wait()
+			if err == nil || len(findings) > 0 || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("vet: %v, %v, want %s", findings, err, c.want)
+			}
+		})
+	}
+}
+
+// TestVetPanics finds a bug of the builder itself, which must not end other builds.
+func TestVetPanics(t *testing.T) {
+	const want = "the builder panics"
+	v := startVet(t.Context(), buildtest.Machine(t), Options{}, t.TempDir(), nil) // there is no program
+	if _, err := v.wait(); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("vet: %v, want %s", err, want)
+	}
+}
+
+// TestVetLeavesOut vets a source with more mistakes than anybody reads.
+func TestVetLeavesOut(t *testing.T) {
+	source := buildtest.Hello + "\nfunc f(x int) {\n" + strings.Repeat("\tx = x\n", maxWarnings+50) + "}\n"
+	findings, omitted, err := Vet(t.Context(), planned(t), Options{Program: buildtest.Write(t, source), Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(findings) != maxWarnings || omitted != 50 || findings[0].Line != 8 {
+		t.Errorf("%d findings, and %d are left out, want the first %d and 50:\n%s", len(findings), omitted, maxWarnings, text(findings))
+	}
+}
+
+// TestBuildTellsOfMissingWarnings has no time for them.
+func TestBuildTellsOfMissingWarnings(t *testing.T) {
+	result, err := Build(t.Context(), planned(t), Options{
+		Program: buildtest.Write(t, templated), Output: filepath.Join(t.TempDir(), "server"), Timeout: time.Minute, Vet: true, vetTimeout: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Unvetted == nil || len(result.Warnings) > 0 {
+		t.Errorf("the warnings are %v, and missing because of %v", result.Warnings, result.Unvetted)
+	}
+}
+
+// TestFindingsAreBounded reads the findings about a hostile source, and those of an
+// analyzer that has failed.
+func TestFindingsAreBounded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "findings")
+	for text, want := range map[string]int{
+		`{"m": {"assign": [{"posn": "/m/a.go:3:4", "message": "x"}], "printf": {"error": "it has failed"}}}`:  1,
+		`{"m": {"assign": [{"posn": "/m/a.go:3:4", "message": "` + strings.Repeat("x", maxFindings) + `"}]}}`: 0,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		findings, err := readFindings(file, "/m")
+		if len(findings) != want || (err == nil) != (want > 0) {
+			t.Errorf("%.80s: %v, %v, want %d findings", text, findings, err, want)
+		}
+	}
+}
+
+// doubled declares types whose names are twice as long each.
+func doubled(n int) string {
+	var b strings.Builder
+	for i := range n {
+		shorter := "t" + strings.Repeat("_", i)
+		b.WriteString("type " + shorter + "_ = pair[" + shorter + ", " + shorter + "]\n")
+	}
+	return b.String() + "\nvar x t" + strings.Repeat("_", n) + "\n"
+}

@@ -1,0 +1,202 @@
+// Package dependencies keeps what a build has fetched and compiled beside its author's own
+// packages, for the next build that depends on the same: usually that of the same function
+// after a change of its handler. What a build leaves is a set, which nobody changes any
+// more. A set is found only by who asks with the same key, and the namespace is part of
+// it: so nothing that a tenant could have influenced reaches another one.
+package dependencies
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"goless.io/builder/internal/sandbox"
+)
+
+// Key returns the key of the set for builds of a namespace which agree in all inputs.
+func Key(namespace string, inputs ...string) string {
+	h := sha256.New()
+	for _, part := range append([]string{namespace}, inputs...) {
+		fmt.Fprintf(h, "%d %s", len(part), part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// A Store keeps sets in a directory, in a limited space. It removes first what was not used
+// for the longest time, and that of the namespace which takes the most. A nil Store keeps nothing.
+type Store struct {
+	dir  string
+	most int64 // bytes
+
+	mu     sync.Mutex
+	sets   map[string]*Set // by key
+	kept   int             // sets, ever
+	unused []string        // directories that unlock removes
+}
+
+// A Set is what a build has left.
+type Set struct {
+	// Dir holds it. It is an absolute path.
+	Dir string
+
+	key       string
+	namespace string
+	size      int64
+	used      time.Time // the last time
+	users     int       // builds that use it now
+	dropped   bool      // it goes when the last of them has ended
+}
+
+// Open makes a directory an empty store of so many bytes. It removes what an earlier process
+// has left there.
+func Open(dir string, most int64) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		err = os.RemoveAll(dir)
+	}
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for dependencies: %w", err)
+	}
+	return &Store{dir: dir, most: most, sets: map[string]*Set{}}, nil
+}
+
+// Use returns the set with a key, or nil if there is none. The caller has to Release it.
+func (s *Store) Use(key string) *Set {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.unlock()
+	set := s.sets[key]
+	if set == nil {
+		return nil
+	}
+	if _, err := os.Stat(set.Dir); err != nil {
+		s.drop(key)
+		return nil
+	}
+	set.used = time.Now()
+	set.users++
+	return set
+}
+
+// Release says that a build does not use a set any more. It accepts nil.
+func (s *Store) Release(set *Set) {
+	if set == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.unlock()
+	set.users--
+	s.removeUnused(set)
+}
+
+// Remove forgets a set that turned out to be damaged. Who uses it has to Release it all
+// the same.
+func (s *Store) Remove(set *Set) {
+	s.mu.Lock()
+	defer s.unlock()
+	if s.sets[set.key] == set {
+		s.drop(set.key)
+	}
+}
+
+// Keep moves a directory into the store, as the set with a key. It has to be on the same
+// disk. What there is already, or what is larger than a quarter of the store, is not kept.
+func (s *Store) Keep(namespace, key, dir string) error {
+	if s == nil {
+		return nil
+	}
+	size, err := sizeOf(dir)
+	if err != nil {
+		return fmt.Errorf("measuring dependencies: %w", err)
+	}
+	s.mu.Lock()
+	defer s.unlock()
+	if s.sets[key] != nil || size > s.most/4 {
+		return nil
+	}
+	s.kept++
+	set := &Set{Dir: filepath.Join(s.dir, strconv.Itoa(s.kept)), key: key, namespace: namespace, size: size, used: time.Now()}
+	if err := os.Rename(dir, set.Dir); err != nil {
+		return fmt.Errorf("keeping dependencies: %w", err)
+	}
+	s.sets[key] = set
+	s.evict()
+	return nil
+}
+
+// evict removes sets until the others fit into the store. The caller must hold the lock.
+func (s *Store) evict() {
+	var total int64
+	of := map[string]int64{}
+	for _, set := range s.sets {
+		total += set.size
+		of[set.namespace] += set.size
+	}
+	for total > s.most {
+		key := slices.MinFunc(slices.Collect(maps.Keys(s.sets)), func(a, b string) int {
+			x, y := s.sets[a], s.sets[b]
+			return cmp.Or(cmp.Compare(of[y.namespace], of[x.namespace]), x.used.Compare(y.used))
+		})
+		total -= s.sets[key].size
+		of[s.sets[key].namespace] -= s.sets[key].size
+		s.drop(key)
+	}
+}
+
+// drop forgets a set, and removes it as soon as nobody uses it. The caller must hold the
+// lock.
+func (s *Store) drop(key string) {
+	set := s.sets[key]
+	delete(s.sets, key)
+	set.dropped = true
+	s.removeUnused(set)
+}
+
+// removeUnused has unlock remove the files of a set that was dropped and is not used. The
+// caller must hold the lock.
+func (s *Store) removeUnused(set *Set) {
+	if set.dropped && set.users == 0 {
+		s.unused = append(s.unused, set.Dir)
+	}
+}
+
+// unlock releases the lock, and then removes what nobody uses any more: that may be many
+// thousand files, for which other builds must not wait.
+func (s *Store) unlock() {
+	unused := s.unused
+	s.unused = nil
+	s.mu.Unlock()
+	for _, dir := range unused {
+		_ = os.RemoveAll(dir) // if it stays, the next process removes it
+	}
+}
+
+// sizeOf returns the space that a directory takes on the disk with all that is below it, in
+// bytes.
+func sizeOf(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			size += sandbox.DiskUse(info)
+		}
+		return err
+	})
+	return size, err
+}

@@ -1,0 +1,168 @@
+package dependencies
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// block is the least that a file takes on common disks, in bytes.
+const block = 4096
+
+// keep leaves a file of so many blocks as a set.
+func keep(t *testing.T, s *Store, namespace, key string, size int) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "left")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte(strings.Repeat("x", size*block)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Keep(namespace, key, dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func open(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(filepath.Join(t.TempDir(), "store"), 110*block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// has returns those of the keys for which there is a set.
+func has(s *Store, keys ...string) []string {
+	return slices.DeleteFunc(keys, func(key string) bool {
+		set := s.Use(key)
+		defer s.Release(set)
+		return set == nil
+	})
+}
+
+func TestKeep(t *testing.T) {
+	s := open(t)
+	keep(t, s, "a", "one", 20)
+	set := s.Use("one")
+	if set == nil {
+		t.Fatal("it is not kept")
+	}
+	data, err := os.ReadFile(filepath.Join(set.Dir, "file"))
+	if err != nil || len(data) != 20*block {
+		t.Errorf("it holds %d bytes (%v)", len(data), err)
+	}
+	if s.Use("two") != nil {
+		t.Error("there is a set that nobody has left")
+	}
+	keep(t, s, "a", "two", 28) // more than a quarter of the store
+	if s.Use("two") != nil {
+		t.Error("a set is kept that is too large")
+	}
+}
+
+// What was not used for the longest time goes first, of the namespace that takes the most.
+func TestEvict(t *testing.T) {
+	s := open(t)
+	keep(t, s, "modest", "old", 20)
+	for _, key := range []string{"a", "b", "c", "d"} {
+		keep(t, s, "greedy", key, 20)
+	}
+	has(s, "a") // uses it
+	keep(t, s, "greedy", "e", 20)
+	if got, want := has(s, "old", "a", "b", "c", "d", "e"), []string{"old", "a", "c", "d", "e"}; !slices.Equal(got, want) {
+		t.Errorf("these are left: %v, want %v", got, want)
+	}
+	left, err := os.ReadDir(s.dir)
+	if err != nil || len(left) != 5 {
+		t.Errorf("%d directories are left (%v)", len(left), err)
+	}
+}
+
+// A set that goes while a build uses it stays until the build has ended.
+func TestEvictUsed(t *testing.T) {
+	s := open(t)
+	keep(t, s, "a", "used", 20)
+	set := s.Use("used")
+	for _, key := range []string{"b", "c", "d", "e", "f"} {
+		keep(t, s, "a", key, 20)
+	}
+	if got := has(s, "used"); len(got) > 0 {
+		t.Error("it is still found")
+	}
+	keep(t, s, "a", "used", 20) // again, by another build
+	if _, err := os.Stat(set.Dir); err != nil {
+		t.Errorf("it is gone while it is used: %v", err)
+	}
+	s.Release(set)
+	if _, err := os.Stat(set.Dir); !os.IsNotExist(err) {
+		t.Errorf("it stays when nobody uses it (%v)", err)
+	}
+	if got := has(s, "used"); len(got) != 1 {
+		t.Error("the one that came after it is gone as well")
+	}
+}
+
+// What is removed does not keep the builds waiting that look for other sets.
+func TestRemovesUnlocked(t *testing.T) {
+	s := open(t)
+	keep(t, s, "a", "one", 20)
+	dir := s.sets["one"].Dir
+	s.mu.Lock()
+	s.drop("one")
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("it is removed while others wait: %v", err)
+	}
+	s.unlock()
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("it stays (%v)", err)
+	}
+}
+
+// A damaged set is not found again, and the one that takes its place is.
+func TestRemove(t *testing.T) {
+	s := open(t)
+	keep(t, s, "a", "one", 20)
+	set := s.Use("one")
+	s.Remove(set)
+	if got := has(s, "one"); len(got) > 0 {
+		t.Error("it is still found")
+	}
+	keep(t, s, "a", "one", 20)
+	s.Remove(set)
+	s.Release(set)
+	if got := has(s, "one"); len(got) != 1 {
+		t.Error("the one that came after it is gone as well")
+	}
+	if _, err := os.Stat(set.Dir); !os.IsNotExist(err) {
+		t.Errorf("it stays (%v)", err)
+	}
+}
+
+// Small files take more of the disk than they hold.
+func TestSizeOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 20 {
+		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if size, err := sizeOf(dir); err != nil || size < 20*block {
+		t.Errorf("20 files of a byte take %d bytes (%v), want at least a block each", size, err)
+	}
+}
+
+// Neither namespaces nor inputs can be joined to those of somebody else.
+func TestKey(t *testing.T) {
+	keys := map[string]bool{}
+	for _, parts := range [][]string{{"a", "b", "c"}, {"a", "bc"}, {"ab", "c"}, {"a", "b c"}, {"b", "a", "c"}, {"a", "b"}, {"a"}, {"a", ""}} {
+		keys[Key(parts[0], parts[1:]...)] = true
+	}
+	if len(keys) != 8 {
+		t.Errorf("there are %d keys of 8 inputs", len(keys))
+	}
+}

@@ -1,0 +1,229 @@
+package devserver_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"goless.io/builder/internal/devserver"
+)
+
+// patience is for how long a test waits for what must come.
+const patience = time.Minute
+
+// The test binary is the program that is served, when it was handed a listener.
+func TestMain(m *testing.M) {
+	if os.Getenv("SERVER_LISTENER") != "" {
+		program()
+	}
+	os.Exit(m.Run())
+}
+
+// program says which version it is, and does what the version is called.
+func program() {
+	version := os.Getenv("VERSION")
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, syscall.SIGINT)
+	if version == "broken" {
+		os.Exit(3)
+	}
+	serving := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/exit" {
+			os.Exit(4)
+		}
+		_, _ = io.WriteString(w, version)
+	})}
+	go serving.Serve(inherited("ADMIN_LISTENER"))  //nolint:errcheck // it ends with the process
+	go serving.Serve(inherited("SERVER_LISTENER")) //nolint:errcheck // as above
+	<-interrupted
+	if version == "stubborn" {
+		select {}
+	}
+	_ = serving.Shutdown(context.Background())
+	os.Exit(0)
+}
+
+func inherited(variable string) net.Listener {
+	fd, _ := strconv.Atoi(os.Getenv(variable))
+	l, err := net.FileListener(os.NewFile(uintptr(fd), variable))
+	if err != nil {
+		panic(err)
+	}
+	return l
+}
+
+func listen(t *testing.T) *devserver.Server {
+	t.Helper()
+	s, err := devserver.Listen(devserver.Config{Host: "localhost", Dir: t.TempDir(), Env: os.Environ()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// start starts a version of the program.
+func start(t *testing.T, s *devserver.Server, version string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(serving(t, self, version)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func serving(t *testing.T, program, version string) devserver.Program {
+	return devserver.Program{Path: program, Env: []string{"VERSION=" + version}, Out: output{t.Output()}, Err: output{t.Output()}}
+}
+
+// awaitEnd returns how the program has ended by itself.
+func awaitEnd(t *testing.T, s *devserver.Server) string {
+	t.Helper()
+	program := s.Lifetime()
+	select {
+	case <-program.Done():
+		return context.Cause(program).Error()
+	case <-time.After(patience):
+		t.Fatal("the program has not ended, or nobody has noticed")
+		return ""
+	}
+}
+
+type output struct{ io.Writer }
+
+func (output) Close() error { return nil }
+
+func get(url string) (string, error) {
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(response.Body)
+	return string(body), err
+}
+
+func expect(t *testing.T, address fmt.Stringer, want string) {
+	t.Helper()
+	if got, err := get("http://" + address.String()); err != nil || got != want {
+		t.Errorf("%s: %q, %v, want %q", address, got, err, want)
+	}
+}
+
+// The ports stay open between versions: who connects meanwhile is served by the next.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	s := listen(t)
+	first := make(chan string)
+	go func() {
+		body, err := get("http://" + s.Addr().String())
+		first <- fmt.Sprint(body, err)
+	}()
+	for version := range 5 {
+		start(t, s, strconv.Itoa(version))
+		expect(t, s.Addr(), strconv.Itoa(version))
+		expect(t, s.AdminAddr(), strconv.Itoa(version))
+	}
+	if got := <-first; got != "0<nil>" {
+		t.Errorf("who came before the first version gets %q", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := get("http://" + s.Addr().String()); err == nil {
+		t.Error("somebody answers after the end")
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	t.Parallel()
+	s := listen(t)
+	defer s.Close() //nolint:errcheck // seen elsewhere
+	if err := s.Start(serving(t, filepath.Join(t.TempDir(), "none"), "")); err == nil {
+		t.Error("a program was started that does not exist")
+	}
+	start(t, s, "good")
+	expect(t, s.Addr(), "good")
+}
+
+func TestLifetime(t *testing.T) {
+	t.Parallel()
+	s := listen(t)
+	defer s.Close() //nolint:errcheck // seen elsewhere
+	start(t, s, "broken")
+	if got := awaitEnd(t, s); got != "exit status 3" {
+		t.Errorf("ended: %s", got)
+	}
+	start(t, s, "short")
+	_, _ = get("http://" + s.Addr().String() + "/exit") // it is not answered
+	if got := awaitEnd(t, s); got != "exit status 4" {
+		t.Errorf("ended: %s", got)
+	}
+	start(t, s, "next")
+	expect(t, s.Addr(), "next")
+}
+
+// Clients that connect while no program runs wait for the next.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	s := listen(t)
+	defer s.Close() //nolint:errcheck // seen elsewhere
+	start(t, s, "first")
+	expect(t, s.Addr(), "first")
+	s.Stop()
+	answer := make(chan string)
+	go func() {
+		body, err := get("http://" + s.Addr().String())
+		answer <- fmt.Sprint(body, err)
+	}()
+	start(t, s, "next")
+	if got := <-answer; got != "next<nil>" {
+		t.Errorf("who came in between gets %q", got)
+	}
+}
+
+// A program that does not end when it is interrupted is killed.
+func TestCloseEndsTheStubborn(t *testing.T) {
+	t.Parallel()
+	s := listen(t)
+	start(t, s, "stubborn")
+	expect(t, s.Addr(), "stubborn")
+	program := s.Lifetime()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(context.Cause(program)); got != "signal: killed" {
+		t.Errorf("ended: %s", got)
+	}
+}
+
+func TestListenSaysWhichPortIsTaken(t *testing.T) {
+	t.Parallel()
+	s := listen(t)
+	defer s.Close() //nolint:errcheck // seen elsewhere
+	port := s.Addr().Port
+	for want, config := range map[string]devserver.Config{
+		"--port":       {Host: "localhost", Port: port},
+		"--admin-port": {Host: "localhost", AdminPort: port},
+	} {
+		_, err := devserver.Listen(config)
+		if want := fmt.Sprintf("port %d is in use, choose another with %s", port, want); err == nil || err.Error() != want {
+			t.Errorf("Listen: %v, want %s", err, want)
+		}
+	}
+	if !strings.HasPrefix(s.Addr().String(), "127.0.0.1:") {
+		t.Errorf("localhost is %s", s.Addr())
+	}
+}

@@ -1,0 +1,251 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
+)
+
+// A Fault is one reason why the packages of a program cannot be loaded.
+type Fault struct {
+	// Diagnostic says where and why.
+	Diagnostic handler.Diagnostic
+
+	// Remedy is what may help without the author.
+	Remedy Remedy
+
+	// Fetch means that the author cannot mend it, and that it may pass: the module
+	// proxy, or the way to it, is at fault.
+	Fetch bool
+}
+
+// A Remedy is what the go command can do about a Fault. The higher one does more.
+type Remedy int
+
+// The remedies, which complete the go.mod and the go.sum of the program.
+const (
+	NoRemedy         Remedy = iota
+	CompleteGraph           // by what all modules require
+	CompletePackages        // by what the packages of the program need
+)
+
+// The go command says in prose why it cannot load packages. These five classes of
+// messages decide what happens next. Authors read all others as they are.
+var (
+	// incomplete matches what it says about a go.mod or a go.sum that lacks lines. It
+	// can add them.
+	incomplete = regexp.MustCompile(`missing go\.sum entry( for go\.mod file)?|updates to go\.mod needed|implicitly required module`)
+
+	// unprovided matches what it says about an import that no module has.
+	unprovided = regexp.MustCompile(`(?m)^(?:\S+:\d+:\d+: )?(?:cannot find module providing|no required module provides|module \S+ found.*, but does not contain) package ([^\s:;]+)`)
+
+	// absent matches how a module proxy, or a directory that is used as one, says that it
+	// does not have a version.
+	absent = regexp.MustCompile(`404 Not Found|410 Gone|reading file:\S+: no such file or directory`)
+
+	// mismatched matches what it says about a module that is not the one of go.sum.
+	mismatched = regexp.MustCompile(`verifying (\S+): checksum mismatch\s+downloaded:\s+(\S+)\s+go\.sum:\s+(\S+)`)
+
+	// unreachable matches any other trouble with the module proxy, with the checksum
+	// database, or on the way to them.
+	unreachable = regexp.MustCompile(`(?:(?:reading|Get|Head) "?https?://|dial tcp)[^\n]*(?:\n\tserver response:[^\n]*)?`)
+)
+
+// WithoutFetching says what to do about modules that cannot be fetched.
+const WithoutFetching = "take the modules along with go mod vendor and builder pack, or let the administrator of the cluster set build.modules: goProxy, netrc or caBundle"
+
+// aboutProgram are messages about the go.mod or the go.sum of the program which name
+// no module.
+var aboutProgram = []string{"go.mod requires go ", "error loading go.mod:", "malformed go.sum:"}
+
+// ModuleFault returns what text, a message of the go command, means. The message is
+// about the package pkg, which the go command does not find and which is imported at
+// place, such as handler/a.go:3:1. Both are empty if the message is about the program
+// as a whole. ModuleFault reports false if the message is not about modules.
+func ModuleFault(p *program.Program, pkg, place, text string) (Fault, bool) {
+	subject, at, named := subjectModule(p, pkg, text)
+	isModule := subject != ""
+	subject = cmp.Or(subject, pkg, "go.mod")
+	var f Fault
+	var message string
+	switch {
+	case incomplete.MatchString(text):
+		if !named { // The author's go.sum has to name what the author's go.mod names.
+			f.Remedy = remedy(text)
+		}
+		message = fmt.Sprintf("go.sum has no checksum of %s, write it with: builder tidy FILE", subject)
+		if !strings.Contains(text, "missing go.sum entry") {
+			message = "go.mod does not list all that the source needs, write it anew with: builder tidy FILE"
+		}
+	case mismatched.MatchString(text):
+		at, message = mismatch(p, at, subject, mismatched.FindStringSubmatch(text))
+	case unprovided.MatchString(text):
+		at = cmp.Or(parsePlace(place), at)
+		message = missingPackage(p, text)
+	case absent.MatchString(text):
+		message = fmt.Sprintf("there is no %s at the module proxy (%s), check its path and version", subject, absent.FindString(text))
+	case unreachable.MatchString(text):
+		f.Fetch = true
+		message = fmt.Sprintf("%s cannot be fetched: %s; %s", subject, oneLine(unreachable.FindString(text)), WithoutFetching)
+	case pkg == "" && !isModule && !mentions([]string{text}, aboutProgram...):
+		return Fault{}, false
+	default:
+		at, message = verbatim(p, at, text)
+		if !isModule && pkg != "" {
+			at = cmp.Or(parsePlace(place), at)
+		}
+		if isModule && !strings.Contains(message, subject) {
+			message = subject + ": " + message
+		}
+	}
+	f.Diagnostic = handler.NewDiagnostic(at.File, at.Line, at.Column, message)
+	return f, true
+}
+
+// remedy returns the Remedy for a go.mod or a go.sum that lacks lines.
+func remedy(text string) Remedy {
+	if incomplete.FindString(text) == "missing go.sum entry" {
+		return CompletePackages
+	}
+	return CompleteGraph
+}
+
+// mismatch returns the line of the author's go.sum with a checksum that is not that of the
+// module, and what can be done about it. If there is no such line, because the checksum is the
+// runtime's, the place is the given one. found is a match of mismatched.
+func mismatch(p *program.Program, at handler.Import, subject string, found []string) (handler.Import, string) {
+	message := fmt.Sprintf("the checksum of %s is %s and not %s, so somebody may have changed the module", subject, found[2], found[3])
+	wrong := strings.Replace(found[1], "@", " ", 1) + " " + found[3]
+	for _, f := range p.Source.Files {
+		if f.Name != "go.sum" {
+			continue
+		}
+		line := 0
+		for text := range strings.Lines(string(f.Data)) {
+			if line++; strings.TrimSpace(text) == wrong {
+				at.File, at.Line, at.Column = f.Name, line, 1
+				return at, message + "; if the mistake is in this line, remove it and run: builder tidy FILE"
+			}
+		}
+	}
+	return at, message
+}
+
+// missingPackage returns what the author can do about an import that no module has.
+// It is empty if that is not what text is about.
+func missingPackage(p *program.Program, text string) string {
+	parts := unprovided.FindStringSubmatch(text)
+	switch {
+	case parts == nil:
+		return ""
+	case p.Source.Vendored():
+		return fmt.Sprintf("vendor has no package %s, put it there with: go mod vendor", parts[1])
+	}
+	return fmt.Sprintf("no module of go.mod has the package %s, add it with: builder tidy FILE", parts[1])
+}
+
+// ownLine matches a line of the go.mod or of the go.sum of the program. The go.sum
+// begins with the author's; the go.mod is not the author's.
+var ownLine = regexp.MustCompile(`go\.(mod|sum):(\d+): `)
+
+// verbatim returns a message of the go command as a line without places, and where to
+// place it if it has none that the author knows: at.
+func verbatim(p *program.Program, at handler.Import, text string) (handler.Import, string) {
+	if parts := ownLine.FindStringSubmatch(text); parts != nil && parts[1] == "sum" {
+		at.File = "go.sum"
+		at.Line, _ = strconv.Atoi(parts[2]) // digits
+	} else if strings.Contains(text, "go.mod requires go ") {
+		at = p.GoDirective()
+	}
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), isProgress)
+	text = strings.TrimPrefix(oneLine(strings.Join(lines, "\n")), "go: ")
+	return at, ownLine.ReplaceAllString(text, "")
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// mention matches a module and its version in a message.
+var mention = regexp.MustCompile(`(?:^|[\s(])(([^\s@":($/][^\s@":(]*)@v[0-9][^\s:@",)/]*)`)
+
+// subjectModule returns the module, with its version, that a message about a
+// package is about, the place of what requires it, and whether the author's
+// go.mod names this very version. The module is empty if the message names none and
+// the author requires none for the package.
+func subjectModule(p *program.Program, pkg, text string) (subject string, at handler.Import, named bool) {
+	at = p.Requirement("")
+	// A message names first what the author requires, and last what that needs.
+	// What it says of a remedy is about the program, which is not the author's.
+	text, _, _ = strings.Cut(text, "; to add")
+	for _, parts := range mention.FindAllStringSubmatch(text, -1) {
+		path := parts[2]
+		if path == p.Path {
+			continue
+		}
+		subject = parts[1]
+		if found := p.Requirement(path); found.Line > 1 && at.Line == 1 {
+			at = found
+		}
+		m, ok := p.Required(path)
+		named = ok && m.String() == subject
+	}
+	if m, ok := p.Required(pkg); ok && subject == "" {
+		at, named = p.Requirement(m.Path), true
+		if now := p.Selected(m.Path); now != m.Version { // something else needs a newer one
+			m.Version, named = now, false
+		}
+		return m.String(), at, named
+	}
+	return subject, at, named
+}
+
+// parsePlace reads a place in the author's files, such as handler/a.go:3:1. It returns
+// the zero Import for any other.
+func parsePlace(place string) (at handler.Import) {
+	parts := strings.Split(place, ":")
+	if len(parts) != 3 {
+		return handler.Import{}
+	}
+	file, ok := authorFile(parts[0])
+	if !ok {
+		return handler.Import{}
+	}
+	at.File = file
+	at.Line, _ = strconv.Atoi(parts[1]) // digits
+	at.Column, _ = strconv.Atoi(parts[2])
+	return at
+}
+
+// FaultsError returns the error of a program with these faults. It is a
+// *handler.Error of those that the author can mend, or ErrFetch if there are only
+// others, or nil if there are none.
+func FaultsError(faults []Fault) error {
+	var mend, wait []handler.Diagnostic
+	for _, f := range faults {
+		if f.Fetch {
+			wait = append(wait, f.Diagnostic)
+		} else {
+			mend = append(mend, f.Diagnostic)
+		}
+	}
+	switch {
+	case len(mend) > 0:
+		return NewError(mend)
+	case len(wait) > 1:
+		return fmt.Errorf("%w: %s (and %d more)", ErrFetch, wait[0].Message, len(sorted(wait))-1)
+	case len(wait) > 0:
+		return fmt.Errorf("%w: %s", ErrFetch, wait[0].Message)
+	}
+	return nil
+}
+
+// sorted returns the diagnostics by place, each of them once.
+func sorted(all []handler.Diagnostic) []handler.Diagnostic {
+	slices.SortFunc(all, handler.Diagnostic.Compare)
+	return slices.Compact(all)
+}

@@ -1,0 +1,192 @@
+// Package gocache is a build cache of the go command that is made of several: it finds what
+// they have, and writes only to one of them. So a build can use caches that are read-only,
+// or that others use at the same time. The go command starts it as the program that
+// GOCACHEPROG names, and asks it by the protocol of cmd/go/internal/cacheprog. The
+// directories have the form of a GOCACHE.
+package gocache
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// name is the argv[0] by which Enter recognizes a process that is to be a cache.
+const name = "builder-gocache"
+
+// Setting returns the value of GOCACHEPROG for a cache that writes to the directory write
+// and also finds what the directories read have. It makes a link to this program in the
+// directory dir, which the go command must be able to read and execute, as well as the
+// program itself. That program has to call Enter.
+func Setting(dir, write string, read ...string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	link := filepath.Join(dir, name)
+	if err := os.Symlink(self, link); err != nil {
+		return "", fmt.Errorf("making a build cache: %w", err)
+	}
+	quoted := []string{"'" + link + "'", "'" + write + "'"}
+	for _, other := range read {
+		quoted = append(quoted, "'"+other+"'")
+	}
+	return strings.Join(quoted, " "), nil
+}
+
+// Enter turns this process into a cache if the go command has started it to be one, and
+// never returns then. Otherwise it does nothing.
+func Enter() {
+	if filepath.Base(os.Args[0]) != name {
+		return
+	}
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "a build cache needs a directory to write to")
+		os.Exit(2)
+	}
+	c := cache{write: os.Args[1], read: os.Args[1:]}
+	if err := c.serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	os.Exit(0)
+}
+
+// A request is one of the go command. The body of a put follows as a JSON string.
+type request struct {
+	ID                 int64
+	Command            string
+	ActionID, OutputID []byte
+	BodySize           int64
+}
+
+// A response answers the request with the same ID.
+type response struct {
+	ID            int64
+	Err           string     `json:",omitempty"`
+	KnownCommands []string   `json:",omitempty"`
+	Miss          bool       `json:",omitempty"`
+	OutputID      []byte     `json:",omitempty"`
+	Size          int64      `json:",omitempty"`
+	Time          *time.Time `json:",omitempty"`
+	DiskPath      string     `json:",omitempty"`
+}
+
+// cache finds files in the directories read, the first of which has them wins, and writes
+// to the directory write.
+type cache struct {
+	write string
+	read  []string
+}
+
+// serve answers requests until there are no more.
+func (c *cache) serve(in io.Reader, out io.Writer) error {
+	decoder, encoder := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
+	if err := encoder.Encode(response{KnownCommands: []string{"get", "put", "close"}}); err != nil {
+		return err
+	}
+	for {
+		var r request
+		if err := decoder.Decode(&r); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("reading a request for the build cache: %w", err)
+		}
+		var body []byte
+		if r.Command == "put" && r.BodySize > 0 {
+			if err := decoder.Decode(&body); err != nil {
+				return fmt.Errorf("reading what to write to the build cache: %w", err)
+			}
+		}
+		if err := encoder.Encode(c.answer(r, body)); err != nil {
+			return err
+		}
+		if r.Command == "close" {
+			return nil
+		}
+	}
+}
+
+func (c *cache) answer(r request, body []byte) response {
+	answer := response{ID: r.ID}
+	switch r.Command {
+	case "get":
+		for _, dir := range c.read {
+			if found, ok := find(dir, r.ActionID); ok {
+				found.ID = r.ID
+				return found
+			}
+		}
+		answer.Miss = true
+	case "put":
+		path, err := c.put(r, body)
+		if err != nil {
+			answer.Err = err.Error()
+		}
+		answer.DiskPath = path
+	}
+	return answer
+}
+
+// find looks for an action in a directory. An entry that is damaged is none.
+func find(dir string, action []byte) (response, bool) {
+	entry, err := os.ReadFile(path(dir, action, "a"))
+	if err != nil {
+		return response{}, false
+	}
+	fields := strings.Fields(string(entry)) // v1, the action, the output, its size, the time in ns
+	if len(fields) != 5 || fields[0] != "v1" || fields[1] != hex.EncodeToString(action) {
+		return response{}, false
+	}
+	output, err := hex.DecodeString(fields[2])
+	if err != nil {
+		return response{}, false
+	}
+	size, err := strconv.ParseInt(fields[3], 10, 64)
+	if err != nil {
+		return response{}, false
+	}
+	data := path(dir, output, "d")
+	if info, err := os.Stat(data); err != nil || info.Size() != size {
+		return response{}, false
+	}
+	found := response{OutputID: output, Size: size, DiskPath: data}
+	if ns, err := strconv.ParseInt(fields[4], 10, 64); err == nil {
+		found.Time = new(time.Unix(0, ns))
+	}
+	return found, true
+}
+
+// put writes the output first, so that there is never an entry without it.
+func (c *cache) put(r request, body []byte) (string, error) {
+	data := path(c.write, r.OutputID, "d")
+	if err := write(data, body); err != nil {
+		return "", err
+	}
+	entry := fmt.Sprintf("v1 %x %x %20d %20d\n", r.ActionID, r.OutputID, len(body), time.Now().UnixNano())
+	return data, write(path(c.write, r.ActionID, "a"), []byte(entry))
+}
+
+func write(file string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return fmt.Errorf("writing to the build cache: %w", err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		return fmt.Errorf("writing to the build cache: %w", err)
+	}
+	return nil
+}
+
+// path returns the file of an ID, whose kind is "a" for actions and "d" for outputs.
+func path(dir string, id []byte, kind string) string {
+	digits := hex.EncodeToString(id)
+	return filepath.Join(dir, digits[:min(2, len(digits))], digits+"-"+kind)
+}

@@ -1,0 +1,185 @@
+package input
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"goless.io/builder/handler"
+)
+
+// dnsLabel matches the names that Functions and Services may have.
+var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// CheckFields returns a *handler.Error, with places in the input, if the YAML of the
+// Function has fields that the API server would refuse. It returns nil if the input is no
+// YAML. It does not check all rules that the API server does.
+func (f *Function) CheckFields() error {
+	if f.object == nil {
+		return nil
+	}
+	root, version := functionSchema()
+	c := &fieldChecker{file: f.file}
+	if written := field(f.object, "apiVersion"); written.Value != version {
+		c.report(written, fmt.Sprintf("apiVersion %s is not known, write %s", written.Value, version))
+	}
+	name := field(field(f.object, "metadata"), "name")
+	switch {
+	case kindOf(name) != "string":
+		c.report(name, fmt.Sprintf("metadata.name must be a string, write %q", name.Value))
+	case !dnsLabel.MatchString(name.Value):
+		c.report(name, "metadata.name must be at most 63 lower case letters, digits and -, and begin and end with a letter or a digit")
+	case name.Value[0] <= '9' && field(field(f.object, "spec"), "service").Kind == 0:
+		c.report(name, "metadata.name begins with a digit, which the name of a Service may not: set spec.service")
+	}
+	c.check(root, "", f.object)
+	if len(c.found) == 0 {
+		return nil
+	}
+	slices.SortFunc(c.found, handler.Diagnostic.Compare)
+	return &handler.Error{Diagnostics: c.found}
+}
+
+// A fieldChecker collects what is wrong with the fields of an object.
+type fieldChecker struct {
+	file  string
+	found []handler.Diagnostic
+}
+
+func (c *fieldChecker) report(at *yaml.Node, message string) {
+	c.found = append(c.found, handler.NewDiagnostic(c.file, at.Line, at.Column, message))
+}
+
+// check checks the value of the field at a path, which is empty for the whole object.
+func (c *fieldChecker) check(s *schema, path string, value *yaml.Node) {
+	value = resolved(value)
+	kind := kindOf(value)
+	switch {
+	case kind == "null": // as if the field were not there
+	case s.IntOrString && (kind == "integer" || kind == "string"), kind == s.Type, s.Type == "number" && kind == "integer":
+		c.checkValue(s, kind, path, value)
+	case s.Type != "":
+		c.report(value, fmt.Sprintf("%s must be of type %s, and is %s", path, s.Type, quotedValue(kind, value)))
+	}
+}
+
+// checkValue checks a value of the right type.
+func (c *fieldChecker) checkValue(s *schema, kind, path string, value *yaml.Node) {
+	switch kind {
+	case "object":
+		c.checkObject(s, path, value)
+	case "array":
+		if s.MaxItems != nil && len(value.Content) > *s.MaxItems {
+			c.report(value, fmt.Sprintf("%s must have at most %d items", path, *s.MaxItems))
+		}
+		for i, item := range value.Content {
+			c.check(s.Items, fmt.Sprintf("%s[%d]", path, i), item)
+		}
+	case "integer", "number":
+		number := numberOf(value)
+		switch {
+		case s.Minimum != nil && number < *s.Minimum:
+			c.report(value, fmt.Sprintf("%s must be at least %g", path, *s.Minimum))
+		case s.Maximum != nil && number > *s.Maximum:
+			c.report(value, fmt.Sprintf("%s must be at most %g", path, *s.Maximum))
+		}
+	case "string":
+		c.checkText(s, path, value)
+	}
+}
+
+// checkObject checks a mapping. All fields must be known if the schema knows any. What it
+// merges is not checked.
+func (c *fieldChecker) checkObject(s *schema, path string, object *yaml.Node) {
+	for _, name := range s.Required {
+		if value := field(object, name); value.Kind == 0 || kindOf(value) == "null" {
+			c.report(object, fmt.Sprintf("%s is missing", join(path, name)))
+		}
+	}
+	for i := 0; i+1 < len(object.Content); i += 2 {
+		key, value := object.Content[i], object.Content[i+1]
+		known := s.Properties[key.Value]
+		switch {
+		case known != nil:
+			c.check(known, join(path, key.Value), value)
+		case len(s.Properties) > 0 && key.Tag != "!!merge":
+			c.report(key, fmt.Sprintf("there is no field %s, there are: %s", join(path, key.Value), strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")))
+		}
+	}
+}
+
+// textRule matches a rule in CEL that compares a text with a regular expression.
+var textRule = regexp.MustCompile(`^self\.matches\('([^']*)'\)$`)
+
+func (c *fieldChecker) checkText(s *schema, path string, text *yaml.Node) {
+	length := utf8.RuneCountInString(text.Value)
+	switch {
+	case length < s.MinLength:
+		c.report(text, fmt.Sprintf("%s must have at least %d characters", path, s.MinLength))
+	case s.MaxLength != nil && length > *s.MaxLength:
+		c.report(text, fmt.Sprintf("%s must have at most %d characters", path, *s.MaxLength))
+	case len(s.Enum) > 0 && !slices.Contains(s.Enum, text.Value):
+		c.report(text, fmt.Sprintf("%s must be one of: %s", path, strings.Join(s.Enum, ", ")))
+	case s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(text.Value):
+		c.report(text, fmt.Sprintf("%s must match %s", path, s.Pattern))
+	}
+	for _, r := range s.Rules {
+		if parts := textRule.FindStringSubmatch(r.Rule); parts != nil && !regexp.MustCompile(parts[1]).MatchString(text.Value) {
+			c.report(text, r.Message)
+		}
+	}
+}
+
+// oldBools are the words without quotes that tools which apply YAML take for true and
+// false, as YAML 1.1 does.
+var oldBools = regexp.MustCompile(`^([yY]|[yY]es|YES|[oO]n|ON|[nN]|[nN]o|NO|[oO]ff|OFF)$`)
+
+// kindOf returns the type of a value in the words of a schema, or null.
+func kindOf(value *yaml.Node) string {
+	switch {
+	case value.Kind == yaml.MappingNode:
+		return "object"
+	case value.Kind == yaml.SequenceNode:
+		return "array"
+	case value.Tag == "!!null":
+		return "null"
+	case value.Tag == "!!bool", value.Style == 0 && oldBools.MatchString(value.Value):
+		return "boolean"
+	case value.Tag == "!!int", value.Tag == "!!float" && numberOf(value) == math.Trunc(numberOf(value)):
+		return "integer"
+	case value.Tag == "!!float":
+		return "number"
+	}
+	return "string"
+}
+
+func numberOf(value *yaml.Node) (number float64) {
+	_ = value.Decode(&number) // it has the tag of a number
+	return number
+}
+
+// quotedValue describes a value that has the wrong type.
+func quotedValue(kind string, value *yaml.Node) string {
+	switch {
+	case kind == "string":
+		return strconv.Quote(value.Value)
+	case value.Kind == yaml.ScalarNode:
+		return value.Value
+	}
+	return "an " + kind
+}
+
+// join returns the path of a field of the object at a path.
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}

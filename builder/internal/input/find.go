@@ -1,0 +1,88 @@
+package input
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// FindModule returns the directory of the go.mod that the Go files in dir belong to.
+// Like the go command, it takes that of dir or of the nearest directory above it. The
+// result is relative if dir is, and empty if there is no go.mod.
+func FindModule(dir string) string {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	found := nearestModule(abs)
+	if found == "" { // dir may be a link into a module
+		if abs, err = filepath.EvalSymlinks(abs); err != nil {
+			return ""
+		}
+		found = nearestModule(abs)
+	}
+	if found == "" || filepath.IsAbs(dir) {
+		return found
+	}
+	return fromWorkingDir(found)
+}
+
+// nearestModule returns dir or the nearest directory above it that has a go.mod.
+func nearestModule(dir string) string {
+	for {
+		info, err := os.Stat(filepath.Join(dir, "go.mod"))
+		if err == nil && !info.IsDir() && dir != filepath.Clean(os.TempDir()) { // the go command ignores that one, too
+			return dir
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return ""
+		}
+		dir = up
+	}
+}
+
+// fromWorkingDir returns name relative to the working directory.
+func fromWorkingDir(name string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return name
+	}
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return name
+	}
+	if rel, err := filepath.Rel(here, abs); err == nil {
+		return rel
+	}
+	return name
+}
+
+// relative returns dir relative to the module in root, with slashes.
+func relative(root, dir string) (string, error) {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return "", err
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(root, abs)
+	if err != nil || !filepath.IsLocal(rel) { // dir is a link, and the module is where it leads
+		if abs, err = filepath.EvalSymlinks(abs); err == nil {
+			rel, err = filepath.Rel(root, abs)
+		}
+	}
+	return filepath.ToSlash(rel), err
+}
+
+// inDir returns the path of a file of dir. If it is above the working directory, the
+// path starts there.
+func inDir(dir, name string) string {
+	joined := filepath.Join(dir, filepath.FromSlash(name))
+	if strings.HasPrefix(joined, "..") {
+		return fromWorkingDir(joined)
+	}
+	return joined
+}

@@ -1,0 +1,63 @@
+package modules
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"goless.io/builder/internal/buildtest"
+	"goless.io/builder/internal/toolchain"
+)
+
+// inImage returns the toolchain as it is in the image that is published.
+func inImage(t *testing.T, environ ...string) *toolchain.Toolchain {
+	t.Helper()
+	tools, err := toolchain.Find(t.Context(), append(environ, "KO_DATA_PATH="+buildtest.Image(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tools
+}
+
+// TestImageCompilesDependenciesAlone proves that neither the standard library nor
+// what the runtime needs is compiled anew when an author's modules come with it.
+func TestImageCompilesDependenciesAlone(t *testing.T) {
+	proxy := greeterProxy(t)
+	tools := inImage(t, "GOPROXY="+proxy, "GOSUMDB=off")
+	var trace bytes.Buffer
+	binary, err := fetchAndBuild(t, tools, buildtest.Write(t, greetingSource(t, proxy)), &trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := call(t, binary, "/"), "hello from a module"; got != want {
+		t.Errorf("the function answers %q, want %q", got, want)
+	}
+	const want = "example.com/greeter example.com/greeting main"
+	if got := strings.Join(compiledPackages(trace.String()), " "); got != want {
+		t.Errorf("compiled %s, want %s", got, want)
+	}
+}
+
+func compiledPackages(commands string) (packages []string) {
+	for line := range strings.Lines(commands) {
+		if _, args, ok := strings.Cut(line, "/compile -o "); ok {
+			_, args, _ = strings.Cut(args, " -p ")
+			name, _, _ := strings.Cut(args, " ")
+			packages = append(packages, name)
+		}
+	}
+	return packages
+}
+
+// TestImageHasTheRuntimesModules has an author who uses what the runtime uses, and
+// no network.
+func TestImageHasTheRuntimesModules(t *testing.T) {
+	source := strings.Replace(pinned(t, "current", metrics), "golang.org/x/sys v0.49.0", "golang.org/x/sys v0.48.0", 1)
+	binary, err := fetchAndBuild(t, inImage(t, "GOPROXY=off"), buildtest.Write(t, source), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := call(t, binary, "/"); got != "counted" {
+		t.Errorf("the function answers %q", got)
+	}
+}

@@ -1,0 +1,23 @@
+package modules
+
+import (
+	"os"
+	"testing"
+
+	"goless.io/builder/internal/compile"
+)
+
+// scratch is a directory for what several tests share.
+var scratch string
+
+func TestMain(m *testing.M) {
+	compile.EnterSandbox()
+	dir, err := os.MkdirTemp("", "goless-modules-")
+	if err != nil {
+		panic(err)
+	}
+	scratch = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir) // it is below the temporary directory
+	os.Exit(code)
+}

@@ -1,0 +1,66 @@
+package modules
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
+)
+
+// openModules makes p's own module cache, if it has one, so that modules can be added
+// to it. Everything in the cache of the toolchain is linked into it.
+func openModules(t *toolchain.Toolchain, p *program.Program) error {
+	own := t.ModuleCache(p)
+	if own == t.Modules {
+		return nil
+	}
+	if _, err := os.Stat(own); err == nil {
+		return nil // it has been made before
+	}
+	err := filepath.WalkDir(t.Modules, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(own, strings.TrimPrefix(path, t.Modules))
+		switch {
+		case strings.Contains(entry.Name(), "@v") && entry.Name() != "@v":
+			if err := os.Symlink(path, target); err != nil {
+				return err
+			}
+			return skipDir(entry)
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o755)
+		}
+		return os.Symlink(path, target)
+	})
+	if err != nil {
+		return fmt.Errorf("making a module cache: %w", err)
+	}
+	return nil
+}
+
+// RemoveArchives removes from a module cache the archives of modules that are unpacked there:
+// a build does not need them.
+func RemoveArchives(cache string) error {
+	err := filepath.WalkDir(filepath.Join(cache, "cache", "download"), func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".zip" && entry.Type().IsRegular() {
+			err = os.Remove(path)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("removing the archives of modules: %w", err)
+	}
+	return nil
+}
+
+func skipDir(entry fs.DirEntry) error {
+	if entry.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}

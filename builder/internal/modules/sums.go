@@ -1,0 +1,72 @@
+package modules
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/module"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/diagnose"
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
+)
+
+const (
+	goMod = "go.mod"
+	goSum = "go.sum"
+)
+
+// readSums returns the lines of the go.sum of a program.
+func readSums(p *program.Program) (map[string]bool, error) {
+	data, err := os.ReadFile(filepath.Join(p.Dir, goSum))
+	if err != nil {
+		return nil, fmt.Errorf("reading the checksums of the program: %w", err)
+	}
+	lines := make(map[string]bool)
+	for line := range strings.Lines(string(data)) {
+		lines[strings.TrimSpace(line)] = true
+	}
+	return lines, nil
+}
+
+// checkSums returns an error if the go command has added checksums to go.sum that
+// nobody vouches for. It may add those of versions that neither the author nor the
+// runtime names, as long as it asks the checksum database for them.
+func checkSums(t *toolchain.Toolchain, p *program.Program, before map[string]bool) error {
+	after, err := readSums(p)
+	if err != nil {
+		return err
+	}
+	var refused []handler.Diagnostic
+	for _, line := range slices.Sorted(maps.Keys(after)) {
+		fields := strings.Fields(line)
+		if before[line] || len(fields) != 3 {
+			continue
+		}
+		m := module.Version{Path: fields[0], Version: strings.TrimSuffix(fields[1], "/go.mod")}
+		named, _ := p.Required(m.Path)
+		if named == m || !asksDatabase(t, m.Path) {
+			at := p.Requirement(m.Path)
+			refused = append(refused, handler.NewDiagnostic(at.File, at.Line, at.Column, fmt.Sprintf("go.sum has no checksum of %s, write it with: builder tidy FILE", m)))
+		}
+	}
+	if len(refused) > 0 {
+		return diagnose.NewError(refused)
+	}
+	return nil
+}
+
+// asksDatabase reports whether the go command asks the checksum database for a
+// module.
+func asksDatabase(t *toolchain.Toolchain, path string) bool {
+	skipped := t.Setting("GONOSUMDB")
+	if skipped == "" {
+		skipped = t.Setting("GOPRIVATE")
+	}
+	return t.Setting("GOSUMDB") != "off" && !module.MatchPrefixPatterns(skipped, path)
+}

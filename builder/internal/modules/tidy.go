@@ -1,0 +1,208 @@
+package modules
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/sandbox"
+	"goless.io/builder/internal/toolchain"
+)
+
+// Tidy writes the go.mod and go.sum of the author's files in dir, by their imports, as
+// go mod tidy does. If there is no go.mod and the imports need one, it makes one for a
+// module with this path. Where the runtime requires a module too, Tidy takes its
+// version, unless go.mod has another one. The error is a *handler.Error if there is no
+// module for an import. After an error, go.mod is as it was before.
+func Tidy(ctx context.Context, t *toolchain.Toolchain, dir, path string) error {
+	return edit(dir, path, func(work string, data []byte) error { return tidy(ctx, t, dir, work, data) })
+}
+
+// Get adds a module to the go.mod and go.sum of the author's files in dir, or changes
+// its version, as go get does. query names the module, with a version as in
+// example.com/m@v1.2.3 or the latest one. If there is no go.mod, Get makes one for a
+// module with this path. After an error, go.mod is as it was before.
+func Get(ctx context.Context, t *toolchain.Toolchain, dir, path, query string) error {
+	return edit(dir, path, func(work string, data []byte) error { return get(ctx, t, dir, work, data, query) })
+}
+
+// edit has a function change the go.mod in dir, and undoes that after an error. If
+// there is none the function gets a new one, which stays if it requires anything.
+func edit(dir, path string, by func(work string, data []byte) error) error {
+	work, err := os.MkdirTemp("", "goless-work-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the go command: %w", err)
+	}
+	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
+	file := filepath.Join(dir, goMod)
+	before, err := os.ReadFile(file)
+	isNew := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !isNew {
+		return fmt.Errorf("reading go.mod: %w", err)
+	}
+	data := before
+	if isNew {
+		data = program.NewModule(path)
+	}
+	err = by(work, data)
+	switch {
+	case isNew && (err != nil || requiresNothing(file)):
+		return errors.Join(err, os.Remove(file))
+	case err == nil:
+		return nil
+	}
+	return errors.Join(err, os.WriteFile(file, before, 0o644))
+}
+
+func requiresNothing(file string) bool {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return false
+	}
+	mod, err := modfile.ParseLax(goMod, data, nil)
+	return err == nil && len(mod.Require) == 0
+}
+
+// tidy does what Tidy does, and leaves go.mod changed after an error.
+func tidy(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []byte) error {
+	author, err := readModule(dir)
+	if err != nil {
+		return err
+	}
+	// No proxy has the runtime, so go mod tidy finds its packages in a directory,
+	// without what they import.
+	file := filepath.Join(dir, goMod)
+	data, err = program.AddRuntime(data, filepath.Join(work, "runtime"))
+	if err == nil {
+		err = os.WriteFile(file, data, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("writing go.mod: %w", err)
+	}
+	if err := goModTidy(ctx, t, &program.Program{Dir: dir, Source: author}, work); err != nil {
+		return err
+	}
+	if err := change(file, program.DropRuntime); err != nil {
+		return fmt.Errorf("writing go.mod: %w", err)
+	}
+	return addSums(ctx, t, dir, work)
+}
+
+// goModTidy runs the go command in the directory of p, whose Source is what it was before.
+func goModTidy(ctx context.Context, t *toolchain.Toolchain, p *program.Program, work string) error {
+	lines, err := run(ctx, t, p.Dir, work, "mod", "tidy")
+	if lines == nil {
+		return err
+	}
+	return tidyError(p, lines)
+}
+
+// run runs the go command in dir. If that says what is wrong, its lines are returned
+// as well as the error.
+func run(ctx context.Context, t *toolchain.Toolchain, dir, work string, args ...string) ([]string, error) {
+	r, err := sandbox.Run(ctx, sandbox.Command{
+		Policy: sandbox.Policy{Open: true},
+		Dir:    dir,
+		Env:    t.Environ(work, t.Modules, true),
+		Args:   append([]string{t.Command()}, args...),
+	})
+	if r == nil || r.State == nil || ctx.Err() != nil || err == nil {
+		return nil, err
+	}
+	text := toolchain.Slashes(r.Stderr.String(), dir, work)
+	text = strings.NewReplacer(filepath.ToSlash(dir)+"/", "", filepath.ToSlash(work)+"/", "").Replace(text)
+	return slices.DeleteFunc(strings.Split(text, "\n"), isProgress), err
+}
+
+// isProgress reports whether a line of the go command says what it does, and not what
+// is wrong.
+func isProgress(line string) bool {
+	return slices.ContainsFunc([]string{"go: finding module ", "go: found ", "go: warning: ", "go: downloading ", "go: added ", "go: upgraded "}, func(start string) bool {
+		return strings.HasPrefix(line, start)
+	})
+}
+
+// addSums adds checksums to the go.sum in dir that a build needs and that go mod tidy
+// does not know of: those of versions that are chosen only because the runtime
+// requires the same modules.
+func addSums(ctx context.Context, t *toolchain.Toolchain, dir, work string) error {
+	src, err := readModule(dir)
+	if err != nil {
+		return err
+	}
+	around := filepath.Join(work, "program")
+	if err := os.Mkdir(around, 0o755); err != nil {
+		return err
+	}
+	p, err := program.Write(around, src)
+	if err != nil || !p.Fetches() {
+		return err
+	}
+	before, err := readSums(p)
+	if err != nil {
+		return err
+	}
+	if err := resolve(ctx, t, FetchOptions{Program: p}, work); err != nil {
+		return err
+	}
+	after, err := readSums(p)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(after, func(line string, _ bool) bool { return before[line] })
+	if len(after) == 0 {
+		return nil
+	}
+	return change(filepath.Join(dir, goSum), func(data []byte) ([]byte, error) {
+		lines := slices.AppendSeq(strings.Split(strings.TrimSpace(string(data)), "\n"), maps.Keys(after))
+		slices.Sort(lines)
+		return []byte(strings.Join(lines, "\n") + "\n"), nil
+	})
+}
+
+// readModule reads the module in dir without checking it.
+func readModule(dir string) (*handler.Source, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // it was only read
+	var files []handler.File
+	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := root.ReadFile(name)
+		files = append(files, handler.File{Name: name, Line: 1, Data: data})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the module: %w", err)
+	}
+	return handler.Inspect(files), nil
+}
+
+// change passes the content of a file to by and writes what it returns, unless that
+// is the same. A file that does not exist is empty.
+func change(file string, by func([]byte) ([]byte, error)) error {
+	before, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	after, err := by(before)
+	if err != nil || bytes.Equal(before, after) {
+		return err
+	}
+	return os.WriteFile(file, after, 0o644)
+}

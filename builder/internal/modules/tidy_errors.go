@@ -1,0 +1,71 @@
+package modules
+
+import (
+	"cmp"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/diagnose"
+	"goless.io/builder/internal/program"
+)
+
+// noModuleFor matches what go mod tidy says about an import that it finds no module
+// for. It does so below a line with the package that imports it.
+var noModuleFor = regexp.MustCompile(`^\t([^\s:]+): (.+)$`)
+
+// tidyError makes an error of the output of go mod tidy. What is about imports is
+// placed where they are, and what is about modules where go.mod requires them.
+func tidyError(p *program.Program, lines []string) error {
+	var faults []diagnose.Fault
+	for _, line := range lines {
+		if parts := noModuleFor.FindStringSubmatch(line); parts != nil {
+			faults = append(faults, importFaults(p, parts[1], parts[2])...)
+		}
+	}
+	if len(faults) == 0 {
+		if f, ok := diagnose.ModuleFault(p, "", "", strings.Join(lines, "\n")); ok {
+			faults = append(faults, f)
+		}
+	}
+	return cmp.Or(diagnose.FaultsError(faults), diagnose.Unexpected(lines))
+}
+
+// importFaults returns why the go command has no module for a package: the one that go.mod
+// requires cannot be had, or else the imports are wrong.
+func importFaults(p *program.Program, pkg, reason string) (faults []diagnose.Fault) {
+	if m, ok := p.Required(pkg); ok && strings.HasPrefix(reason, m.String()+": ") {
+		if f, ok := diagnose.ModuleFault(p, pkg, "", reason); ok {
+			return []diagnose.Fault{f}
+		}
+	}
+	for _, at := range importsOf(p.Source, pkg) {
+		message := fmt.Sprintf("there is no module for the package %s: %s", pkg, reason)
+		faults = append(faults, diagnose.Fault{Diagnostic: handler.NewDiagnostic(at.File, at.Line, at.Column, message)})
+	}
+	return faults
+}
+
+// importsOf returns where a package is imported. It skips files with syntax errors,
+// as go mod tidy does not get to imports then.
+func importsOf(src *handler.Source, path string) (places []handler.Import) {
+	for _, f := range src.Files {
+		tokens := token.NewFileSet()
+		file, err := parser.ParseFile(tokens, f.Name, f.Data, parser.ImportsOnly)
+		if filepath.Ext(f.Name) != ".go" || err != nil {
+			continue
+		}
+		for _, spec := range file.Imports {
+			if spec.Path.Value == strconv.Quote(path) {
+				at := tokens.PositionFor(spec.Path.Pos(), false)
+				places = append(places, handler.Import{File: f.Name, Path: path, Line: at.Line, Column: at.Column})
+			}
+		}
+	}
+	return places
+}

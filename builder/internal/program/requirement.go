@@ -1,0 +1,79 @@
+package program
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
+
+	"goless.io/builder/handler"
+)
+
+// Requirement returns the line of the author's go.mod that requires the module
+// with this path, or replaces another one by it. If there is none, because another
+// module requires it, that is the first line.
+func (p *Program) Requirement(path string) handler.Import {
+	at := handler.Import{File: "go.mod", Path: path, Line: 1, Column: 1}
+	mod := p.Source.GoMod
+	if mod == nil {
+		return at
+	}
+	for _, r := range mod.Replace {
+		if r.New.Path == path {
+			at.Line, at.Column = r.Syntax.Start.Line, r.Syntax.Start.LineRune
+		}
+	}
+	for _, r := range mod.Require {
+		if r.Mod.Path == path {
+			at.Line, at.Column = r.Syntax.Start.Line, r.Syntax.Start.LineRune
+		}
+	}
+	return at
+}
+
+// GoDirective returns the line of the author's go.mod with the version of Go, or
+// the first line if there is none.
+func (p *Program) GoDirective() handler.Import {
+	at := p.Requirement("")
+	if mod := p.Source.GoMod; mod != nil && mod.Go != nil {
+		at.Line, at.Column = mod.Go.Syntax.Start.Line, mod.Go.Syntax.Start.LineRune
+	}
+	return at
+}
+
+// Required returns the module that the author requires for a package: of several
+// whose path begins the package's, the one with the longest.
+func (p *Program) Required(pkg string) (found module.Version, ok bool) {
+	mod := p.Source.GoMod
+	if mod == nil {
+		return found, false
+	}
+	for _, r := range mod.Require {
+		if (pkg == r.Mod.Path || strings.HasPrefix(pkg, r.Mod.Path+"/")) && len(r.Mod.Path) > len(found.Path) {
+			found = r.Mod
+		}
+	}
+	return found, found.Path != ""
+}
+
+// Selected returns the version of a module that the go.mod of the whole program
+// requires, which the go command may have changed since Write. It is empty if there
+// is none.
+func (p *Program) Selected(path string) string {
+	data, err := os.ReadFile(filepath.Join(p.Dir, "go.mod"))
+	if err != nil {
+		return ""
+	}
+	mod, err := modfile.ParseLax("go.mod", data, nil)
+	if err != nil {
+		return ""
+	}
+	for _, r := range mod.Require {
+		if r.Mod.Path == path {
+			return r.Mod.Version
+		}
+	}
+	return ""
+}

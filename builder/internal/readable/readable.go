@@ -1,0 +1,148 @@
+// Package readable writes the logs of functions as people read them at a terminal. It knows
+// what the runtime logs, and leaves alone what is no line of JSON with a message.
+package readable
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Lines returns lines of a log with the time of day, the level, the message, and the fields
+// that are not the same in all lines. Stack traces are below their lines, without the frames
+// of the runtime and of net/http.
+func Lines(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(readable(line))
+	}
+	return b.String()
+}
+
+// readable returns one line as people read it.
+func readable(line string) string {
+	fields, ok := parse(line)
+	if !ok {
+		return line
+	}
+	e := entry{fields: fields}
+	message := e.take("msg")
+	if message == "" {
+		return line
+	}
+	level := strings.ToUpper(e.take("level"))
+	at, err := time.Parse(time.RFC3339Nano, e.take("time"))
+	if err != nil {
+		return line
+	}
+	e.take("faas.name") // there is one
+	var stack string
+	switch message {
+	case "request":
+		message = e.request()
+	case "panic in the handler":
+		message = "panic: " + e.take("exception.message")
+		stack = ownFrames(e.take("exception.stacktrace"))
+		e.take("exception.type")
+		e.take("request_id")
+		e.take("trace_id")
+	}
+	return fmt.Sprintf("%s %-5s %s%s\n%s", at.Local().Format(time.TimeOnly), level, message, e.rest(), stack)
+}
+
+// A field is a name and a value of JSON.
+type field struct {
+	name  string
+	value json.RawMessage
+}
+
+// parse returns the fields of an object in their order. It reports false if the line is no
+// object.
+func parse(line string) (fields []field, ok bool) {
+	decoder := json.NewDecoder(strings.NewReader(line))
+	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
+		return nil, false
+	}
+	for decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return nil, false
+		}
+		f := field{}
+		if f.name, ok = name.(string); !ok || decoder.Decode(&f.value) != nil {
+			return nil, false
+		}
+		fields = append(fields, f)
+	}
+	_, err := decoder.Token()
+	return fields, err == nil
+}
+
+// An entry is a line of a log.
+type entry struct{ fields []field }
+
+// take removes a field and returns its value; empty if there is none.
+func (e *entry) take(name string) string {
+	i := slices.IndexFunc(e.fields, func(f field) bool { return f.name == name })
+	if i < 0 {
+		return ""
+	}
+	value := plain(e.fields[i].value)
+	e.fields = slices.Delete(e.fields, i, i+1)
+	return value
+}
+
+// request returns what an access log says, and takes it.
+func (e *entry) request() string {
+	seconds, _ := strconv.ParseFloat(e.take("duration"), 64) // 0 if there is none
+	took := time.Duration(seconds * float64(time.Second))
+	if took > time.Millisecond {
+		took = took.Round(10 * time.Microsecond)
+	}
+	message := fmt.Sprintf("%s %s %s %s", e.take("http.request.method"), e.take("url.path"), e.take("http.response.status_code"), took)
+	for _, name := range []string{"http.response.body.size", "network.peer.address", "request_id", "trace_id"} {
+		e.take(name)
+	}
+	return message
+}
+
+// rest returns the other fields as name=value.
+func (e *entry) rest() string {
+	var b strings.Builder
+	for _, f := range e.fields {
+		value := plain(f.value)
+		if value == "" || strings.ContainsAny(value, " \t\n\"") {
+			value = string(f.value)
+		}
+		b.WriteString(" " + f.name + "=" + value)
+	}
+	return b.String()
+}
+
+// plain returns a string without its quotes, and any other value as it is.
+func plain(value json.RawMessage) string {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return text
+	}
+	return string(bytes.TrimSpace(value))
+}
+
+// foreign are the beginnings of the functions that call a handler, or that report its panic.
+var foreign = []string{"goless.io/runtime", "net/http.", "created by net/http.", "runtime/debug.", "panic("}
+
+// ownFrames returns the frames of a stack that are not foreign, which take two lines each.
+func ownFrames(stack string) string {
+	var b strings.Builder
+	lines := slices.Collect(strings.Lines(stack))
+	for i := 1; i+1 < len(lines); i += 2 { // the first line names the goroutine
+		if !slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(lines[i], prefix) }) {
+			b.WriteString("    " + lines[i] + "    " + lines[i+1])
+		}
+	}
+	return b.String()
+}

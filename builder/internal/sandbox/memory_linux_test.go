@@ -1,0 +1,77 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// prSetChildSubreaper is PR_SET_CHILD_SUBREAPER of the kernel.
+const prSetChildSubreaper = 36
+
+// TestMemoryOfAll runs processes that each keep to the limit, and together do not.
+func TestMemoryOfAll(t *testing.T) {
+	const eat = "head -c 64M /dev/zero | tail -c 64M | sleep 1000"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := Run(ctx, Command{
+		Policy: Policy{Open: true, Memory: 160 << 20},
+		Args:   []string{"/bin/sh", "-c", strings.Repeat(eat+" & ", 3) + "wait"},
+	})
+	if !errors.Is(err, ErrOutOfMemory) || !r.Killed() {
+		t.Errorf("it ended with %v, want that it was killed for its memory", err)
+	}
+}
+
+// TestMemoryOfEach runs one process that allocates more than the limit. The kernel refuses
+// that, before the process uses the memory.
+func TestMemoryOfEach(t *testing.T) {
+	r, err := Run(t.Context(), Command{
+		Policy: Policy{Open: true, Memory: 32 << 20},
+		Args:   []string{"/bin/sh", "-c", "dd if=/dev/zero of=/dev/null bs=256M count=1 2>&1; :"},
+	})
+	if err != nil || !strings.Contains(r.Stdout.String(), "memory exhausted") {
+		t.Errorf("it ended with %v and says %q, want that the memory is exhausted", err, &r.Stdout)
+	}
+}
+
+// TestNobodyIsLeft plays the first process of a container: what has lost its
+// parent becomes its child, and has to be awaited.
+func TestNobodyIsLeft(t *testing.T) {
+	subreaper := func(on uintptr) {
+		if _, _, err := syscall.Syscall(syscall.SYS_PRCTL, prSetChildSubreaper, on, 0); err != 0 {
+			t.Fatal(err)
+		}
+	}
+	subreaper(1)
+	defer subreaper(0)
+	started := &raised{closed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-started.closed
+		cancel()
+	}()
+	_, err := Run(ctx, Command{
+		Policy: Policy{Open: true},
+		Args:   []string{"/bin/sh", "-c", "sleep 1000 & sleep 1000 & echo started; wait"},
+		Stdout: started,
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v, want that it was cancelled", err)
+	}
+	if id, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
+		t.Errorf("the process %d is left, %v", id, err)
+	}
+}
+
+// raised is closed by the first that is written.
+type raised struct{ closed chan struct{} }
+
+// Write never fails.
+func (r *raised) Write(p []byte) (int, error) {
+	close(r.closed)
+	return len(p), nil
+}

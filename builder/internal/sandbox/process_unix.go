@@ -1,0 +1,85 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"syscall"
+)
+
+// NewGroup returns the attributes of a process that begins a group of its own.
+func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+// killGroup kills all processes of a group.
+func killGroup(group int) error { return syscall.Kill(-group, syscall.SIGKILL) }
+
+// reap kills and awaits what is left of a process group whose leader was killed.
+// If this process is the first one of a container, it has inherited them, and
+// without a wait they would stay zombies.
+func reap(group int) {
+	_ = killGroup(group) // usually nothing is left
+	for {
+		if _, err := syscall.Wait4(-group, nil, 0, nil); err != nil && !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}
+
+// limit sets the limits of this process and of all that it starts.
+func (p Policy) limit() error {
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: MaxFileSize, Max: MaxFileSize}); err != nil {
+		return fmt.Errorf("limiting the size of files: %w", err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
+		return fmt.Errorf("limiting core dumps: %w", err)
+	}
+	if p.Memory > 0 {
+		if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: p.Memory, Max: p.Memory}); err != nil {
+			return fmt.Errorf("limiting memory: %w", err)
+		}
+	}
+	return nil
+}
+
+// execute replaces this process with a command.
+func execute(command []string) error {
+	if err := stayTied(); err != nil {
+		return fmt.Errorf("tying %s to its parent: %w", command[0], err)
+	}
+	err := syscall.Exec(command[0], command, os.Environ())
+	return fmt.Errorf("executing %s: %w", command[0], err)
+}
+
+// PeakMemory returns the largest resident size, in bytes, that any one process of
+// the command had. It is 0 where the system does not tell.
+func (r *Result) PeakMemory() int64 {
+	usage, ok := r.State.SysUsage().(*syscall.Rusage)
+	switch {
+	case !ok:
+		return 0
+	case runtime.GOOS == "darwin": // which counts bytes, and Linux KiB
+		return usage.Maxrss
+	default:
+		return usage.Maxrss << 10
+	}
+}
+
+// Killed reports whether the command was ended by SIGKILL, as the kernel does when
+// memory runs out.
+func (r *Result) Killed() bool {
+	status, ok := r.State.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// DiskUse returns the bytes that a file takes on the disk. The holes of a sparse
+// file count too, because a program can fill them.
+func DiskUse(info fs.FileInfo) int64 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return max(info.Size(), stat.Blocks*512)
+	}
+	return info.Size()
+}

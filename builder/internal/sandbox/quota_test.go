@@ -1,0 +1,93 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+)
+
+// TestQuotaEnds has a command that never ends by itself.
+func TestQuotaEnds(t *testing.T) {
+	dir := t.TempDir()
+	r, err := Run(t.Context(), Command{
+		Policy: Policy{Open: true},
+		Dir:    dir,
+		Args:   []string{"/bin/sh", "-c", "i=0; while true; do i=$((i+1)); echo > $i; done"},
+		Quota:  &Quota{[]string{dir}, MaxDisk, 100},
+	})
+	if !errors.Is(err, ErrTooLarge) || !r.Killed() {
+		t.Errorf("it ended with %v, want that it was killed for its files", err)
+	}
+	if _, err := Run(t.Context(), Command{
+		Policy: Policy{Open: true},
+		Args:   []string{"/bin/sh", "-c", "echo > " + filepath.Join(dir, "next")},
+		Quota:  &Quota{[]string{dir}, MaxDisk, 100},
+	}); !errors.Is(err, ErrTooLarge) || exists(filepath.Join(dir, "next")) {
+		t.Errorf("the next command ended with %v, want that it is not even started", err)
+	}
+}
+
+// TestQuota counts files by what they take, and not by what can be read of them.
+func TestQuota(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 9 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Truncate(filepath.Join(dir, "0"), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		quota Quota
+		over  bool
+	}{
+		"Enough":  {Quota{[]string{dir}, 2 << 30, 10}, false},
+		"Hole":    {Quota{[]string{dir}, 1 << 20, 10}, true},
+		"Files":   {Quota{[]string{dir}, 2 << 30, 9}, true},
+		"Several": {Quota{[]string{dir, dir}, 2 << 30, 19}, true},
+		"Missing": {Quota{[]string{filepath.Join(dir, "none")}, 0, 0}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := c.quota.check(); errors.Is(err, ErrTooLarge) != c.over {
+				t.Errorf("check: %v, want an error: %t", err, c.over)
+			}
+		})
+	}
+}
+
+// TestDeployedVolume has all builds at once take all that they may, beside all
+// results and a binary of each that is being stored.
+func TestDeployedVolume(t *testing.T) {
+	manifest, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "50-build.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(pattern string) int64 {
+		found := regexp.MustCompile(pattern).FindSubmatch(manifest)
+		if found == nil {
+			t.Fatalf("deploy/50-build.yaml has no %s", pattern)
+		}
+		n, err := strconv.ParseInt(string(found[1]), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	builds, results, volume := number(`--parallel=(\d+)`), number(`--store-size=(\d+)`)<<20, number(`- name: store\n +emptyDir:\n +sizeLimit: (\d+)Gi`)<<30
+	if need := results + builds*(MaxDisk+MaxFileSize); need*5/4 > volume {
+		t.Errorf("%d builds and the results take %d MiB, and the volume has only %d", builds, need>>20, volume>>20)
+	}
+	if pod := number(`ephemeral-storage: (\d+)Gi`) << 30; pod < volume {
+		t.Errorf("the pod may have %d MiB, and its volume %d", pod>>20, volume>>20)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,16 @@
+// Package handlers answers HTTP requests.
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Handler is what Goless serves.
+func Handler(w http.ResponseWriter, r *http.Request) {
+	name := r.FormValue("name")
+	if name == "" {
+		name = "world"
+	}
+	fmt.Fprintf(w, "Hello, %s!\n", name)
+}

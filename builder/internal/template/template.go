@@ -1,0 +1,32 @@
+// Package template has the Functions that builder new begins with. Each is a package below
+// this one, so that it compiles and its tests run with those of the builder.
+package template
+
+import (
+	"embed"
+	"io/fs"
+
+	"goless.io/builder/handler"
+)
+
+//go:embed http json cloudevents html
+var all embed.FS
+
+// Default is the template of those who name none.
+const Default = "http"
+
+// Names are the names of all templates, the default first.
+var Names = []string{Default, "json", "cloudevents", "html"}
+
+// Files returns the files of a template, which is one of Names.
+func Files(name string) (files []handler.File, err error) {
+	err = fs.WalkDir(all, name, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := all.ReadFile(file)
+		files = append(files, handler.File{Name: file[len(name)+1:], Line: 1, Data: data})
+		return err
+	})
+	return files, err
+}

@@ -1,0 +1,20 @@
+package toolchain
+
+import (
+	"go/build"
+	"strconv"
+	"strings"
+)
+
+// BuildContext returns what decides which files of a directory are compiled. It
+// follows the rules of t, and not those of the Go that has compiled this program.
+func (t *Toolchain) BuildContext() *build.Context {
+	c := build.Default
+	c.GOROOT, c.GOPATH, c.GOARCH, c.CgoEnabled, c.ReleaseTags = t.Root, "", t.arch(), false, nil
+	minor, _, _ := strings.Cut(strings.TrimPrefix(t.Version, "go1."), ".")
+	last, _ := strconv.Atoi(minor) // 0 releases for a version that is not one
+	for release := range last {
+		c.ReleaseTags = append(c.ReleaseTags, "go1."+strconv.Itoa(release+1))
+	}
+	return &c
+}

@@ -1,0 +1,212 @@
+// Package toolchain finds the go command and says how to call it: where its files
+// and caches are, which environment it gets, and what it knows about packages. In
+// the builder's image that is the toolchain that the image carries, and on the
+// machine of a developer the one that is installed there.
+package toolchain
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/version"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/sandbox"
+)
+
+// Pinned is the toolchain that compiles functions in a cluster. The Go that
+// compiles Goless itself may be another.
+const Pinned = handler.GoVersion
+
+// oldest is the first Go version that compiles the runtime, as its go.mod says.
+const oldest = "go1.26"
+
+// ErrNoToolchain says that neither the image nor the machine has a go command.
+var ErrNoToolchain = errors.New("there is no Go toolchain")
+
+// A Toolchain is a go command with its directories.
+type Toolchain struct {
+	// Version is what the go command calls itself, such as "go1.27.4".
+	Version string
+
+	// Root is GOROOT, Cache is GOCACHE and Modules is GOMODCACHE, as absolute
+	// paths.
+	Root, Cache, Modules string
+
+	// Plan is the path of a file in which compile.MakePlan has written down how
+	// the go command compiles functions without modules. If it is empty, the go
+	// command is asked with every build.
+	Plan string
+
+	// Arch is the GOARCH of what is built, by default that of this process.
+	Arch string
+
+	// Dependencies is a directory that KeptDependencies of an earlier build was, of a
+	// program with the same dependencies. A build finds its modules there, and what was
+	// compiled of them. It is empty if there is none.
+	Dependencies string
+
+	// Network are the environment variables, as name=value, that the go command
+	// needs to fetch modules.
+	Network []string
+
+	// Sealed means that Root, Cache and Modules hold all that a build needs,
+	// except for the modules that a function requires. The compiler is then kept
+	// from all other files and from the network. It writes to Cache only if the
+	// toolchain is Slow.
+	Sealed bool
+
+	// Slow says in a sentence why builds take long. It is empty if they do not.
+	Slow string
+}
+
+// Find returns the toolchain of the builder's image, which is where KO_DATA_PATH in
+// environ says, or else the one whose go command is in PATH. environ has the form
+// of os.Environ. If there is neither, the error is ErrNoToolchain.
+func Find(ctx context.Context, environ []string) (*Toolchain, error) {
+	data := Lookup(environ, "KO_DATA_PATH")
+	if data != "" {
+		t, err := fromImage(data, environ)
+		if !errors.Is(err, os.ErrNotExist) {
+			return t, err
+		}
+	}
+	command, err := exec.LookPath("go")
+	switch {
+	case err == nil:
+		return fromMachine(ctx, command, environ)
+	case data != "":
+		return nil, fmt.Errorf("%w in this image, publish it with: make images", ErrNoToolchain)
+	default:
+		return nil, fmt.Errorf("%w on this machine, install Go 1.26 or newer and add it to PATH", ErrNoToolchain)
+	}
+}
+
+// fromImage returns the toolchain in what ko calls the data of an image.
+func fromImage(data string, environ []string) (*Toolchain, error) {
+	t := &Toolchain{
+		Network: append(connection(environ), pick(environ, moduleSettings...)...),
+		Root:    filepath.Join(data, "go"),
+		Cache:   filepath.Join(data, "cache"),
+		Modules: filepath.Join(data, "mod"),
+		Sealed:  true,
+	}
+	version, err := os.ReadFile(filepath.Join(t.Root, "VERSION"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for the toolchain of the image: %w", err)
+	}
+	t.Version, _, _ = strings.Cut(string(version), "\n")
+	if !isDir(filepath.Join(t.Root, "pkg", "tool", runtime.GOOS+"_"+runtime.GOARCH)) {
+		return nil, fmt.Errorf("%w for %s in this image, publish it on such a machine with: make images", ErrNoToolchain, runtime.GOARCH)
+	}
+	if !isDir(t.Cache) || !isDir(t.Modules) {
+		return nil, fmt.Errorf("%w with a build cache in this image, publish it with: make images", ErrNoToolchain)
+	}
+	if plan := filepath.Join(data, "plan.json"); isFile(plan) {
+		t.Plan = plan
+	}
+	return t, nil
+}
+
+// Quota returns what a build that writes to paths may leave on the disk, in bytes
+// and in files. 0 stands for sandbox.MaxDisk and sandbox.MaxDiskFiles. If both are
+// 0 and the toolchain is not Sealed, it returns nil, which is no limit: a developer
+// may build what the machine can hold.
+func (t *Toolchain) Quota(bytes int64, files int, paths ...string) *sandbox.Quota {
+	if !t.Sealed && bytes == 0 && files == 0 {
+		return nil
+	}
+	return &sandbox.Quota{Paths: paths, Bytes: cmp.Or(bytes, sandbox.MaxDisk), Files: cmp.Or(files, sandbox.MaxDiskFiles)}
+}
+
+// Command returns the path of the go command.
+func (t *Toolchain) Command() string { return filepath.Join(t.Root, "bin", Executable("go")) }
+
+// arch returns the GOARCH of what is built.
+func (t *Toolchain) arch() string { return cmp.Or(t.Arch, runtime.GOARCH) }
+
+// Notes returns sentences for the log of a build that say why it is slower, or less
+// confined, than it could be.
+func (t *Toolchain) Notes() []string {
+	var notes []string
+	if t.Slow != "" {
+		notes = append(notes, "this build takes long: "+t.Slow)
+	}
+	if note := confinement(sandbox.LandlockVersion()); t.Sealed && note != "" {
+		notes = append(notes, note)
+	}
+	return notes
+}
+
+// confinement says what a kernel with that version of Landlock cannot keep the
+// compiler from. It returns nothing if there is nothing to say. Version 0 stands
+// for a kernel without Landlock.
+func confinement(version int) string {
+	switch {
+	case version == 0:
+		return "the kernel has no Landlock, so nothing but the container confines the compiler"
+	case version < 4:
+		return "the kernel is older than Linux 6.7, and its Landlock confines the compiler to its files alone: nothing but network policies keep it, and the go command that fetches modules, from the network"
+	}
+	return ""
+}
+
+// fromMachine asks the go command for its directories, and for the settings by
+// which its user fetches modules.
+func fromMachine(ctx context.Context, command string, environ []string) (*Toolchain, error) {
+	names := append([]string{"GOVERSION", "GOROOT", "GOCACHE", "GOMODCACHE", "GOVCS"}, moduleSettings...)
+	if !isDir(os.TempDir()) {
+		return nil, fmt.Errorf("there is no directory %s for temporary files, set TMPDIR to one", os.TempDir())
+	}
+	cmd := exec.CommandContext(ctx, command, append([]string{"env", "-json"}, names...)...)
+	cmd.Env = append(environ, "GOTOOLCHAIN=local")
+	cmd.Dir = os.TempDir()
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("asking %s for its environment: %w", command, detailed(err))
+	}
+	var env map[string]string
+	if err := json.Unmarshal(out, &env); err != nil {
+		return nil, fmt.Errorf("asking %s for its environment: %w", command, err)
+	}
+	if v, _, _ := strings.Cut(env["GOVERSION"], " "); version.IsValid(v) && version.Compare(v, oldest) < 0 {
+		return nil, fmt.Errorf("%s is %s, which is too old: install Go 1.26 or newer and add it to PATH", command, v)
+	}
+	t := &Toolchain{Version: env["GOVERSION"], Root: env["GOROOT"], Cache: env["GOCACHE"], Modules: env["GOMODCACHE"]}
+	if !filepath.IsAbs(t.Cache) || !filepath.IsAbs(t.Modules) {
+		t.Cache, t.Modules = filepath.Join(os.TempDir(), "goless", "cache"), filepath.Join(os.TempDir(), "goless", "mod")
+		t.Slow = "the go command has no cache of its own here, so the standard library is compiled first; set HOME to a directory that can be written"
+	}
+	// On the machine of a developer, modules may come from version control, whose
+	// commands are in PATH.
+	t.Network = append(connection(environ), "PATH="+filepath.Join(t.Root, "bin")+string(filepath.ListSeparator)+Lookup(environ, "PATH"))
+	for _, name := range names[4:] {
+		t.Network = append(t.Network, name+"="+env[name])
+	}
+	return t, nil
+}
+
+// detailed adds to the error of a command what it wrote before it failed.
+func detailed(err error) error {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))
+	}
+	return err
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

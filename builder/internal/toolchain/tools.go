@@ -1,0 +1,55 @@
+package toolchain
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+)
+
+// Tools are the names of the commands that a build executes beside the go command.
+var Tools = []string{"asm", "compile", "link", "vet"}
+
+// Executable returns the name of a file so that this system executes it.
+func Executable(name string) string {
+	if runtime.GOOS == "windows" {
+		return name + ".exe"
+	}
+	return name
+}
+
+// Tool returns the path of one of the Tools.
+func (t *Toolchain) Tool(name string) string {
+	return filepath.Join(t.Root, "pkg", "tool", runtime.GOOS+"_"+runtime.GOARCH, Executable(name))
+}
+
+// CompileTools compiles the go command and the Tools for the architecture arch into
+// the GOROOT root. The source is that of t. Temporary files go below work.
+func (t *Toolchain) CompileTools(ctx context.Context, arch, root, work string) error {
+	compiler := *t
+	compiler.Arch, compiler.Cache = arch, filepath.Join(work, "cache")
+	for dir, tools := range map[string][]string{
+		filepath.Join(root, "bin"):                        {"cmd/go"},
+		filepath.Join(root, "pkg", "tool", "linux_"+arch): prefixed("cmd/", Tools),
+	} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		cmd := exec.CommandContext(ctx, t.Command(), append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", dir + "/"}, tools...)...)
+		cmd.Dir = filepath.Join(t.Root, "src")
+		cmd.Env = compiler.Environ(work, t.Modules, false)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("compiling %v for %s: %w: %s", tools, arch, err, out)
+		}
+	}
+	return nil
+}
+
+func prefixed(prefix string, names []string) (all []string) {
+	for _, name := range names {
+		all = append(all, prefix+name)
+	}
+	return all
+}

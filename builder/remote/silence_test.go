@@ -1,0 +1,40 @@
+package remote
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// A silentServer begins to answer, and never goes on.
+type silentServer struct{ status int }
+
+// RoundTrip returns an answer whose body ends with the request alone.
+func (s silentServer) RoundTrip(request *http.Request) (*http.Response, error) {
+	body, rest := io.Pipe()
+	ctx := request.Context()
+	go func() {
+		_, _ = io.WriteString(rest, "\n")
+		<-ctx.Done()
+		_ = rest.CloseWithError(ctx.Err())
+	}()
+	return &http.Response{StatusCode: s.status, Body: body}, nil
+}
+
+// TestClientDoesNotWaitForEver gives up a service that falls silent, in an error as well.
+func TestClientDoesNotWaitForEver(t *testing.T) {
+	for status, want := range map[int]string{http.StatusOK: "it has said nothing for 20s", http.StatusTooManyRequests: "the build service answers 429"} {
+		synctest.Test(t, func(t *testing.T) {
+			keys, err := NewKeys(make([]byte, SeedSize))
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := &Client{url: "https://build.example", keys: keys, http: &http.Client{Transport: silentServer{status}}}
+			if _, err := client.Build(t.Context(), Order{}, nil); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Build: %v, want %s", err, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+)
+
+const deploy = "../../../deploy"
+
+// helm runs the command that the variable HELM names.
+func helm(t *testing.T, args ...string) string {
+	t.Helper()
+	path := os.Getenv("HELM")
+	if path == "" {
+		t.Skip("HELM does not name the helm command: make verify sets it")
+	}
+	out, err := exec.CommandContext(t.Context(), path, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// made is the chart, in a directory.
+func made(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "goless")
+	if err := run([]string{"-deploy", deploy, "-version", "1.2.3", "-o", dir}); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// objects are those of YAML documents by kind and name. Hooks, which only helm test makes,
+// are left out.
+func objects(t *testing.T, text string) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	decoder := yaml.NewDecoder(strings.NewReader(text))
+	for {
+		var document yaml.Node
+		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		var object map[string]any
+		if err := document.Decode(&object); err != nil {
+			t.Fatal(err)
+		}
+		if object == nil { // comments alone
+			continue
+		}
+		name, err := nameOf(document.Content[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if annotations, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any); annotations["helm.sh/hook"] == nil {
+			all[name] = object
+		}
+	}
+}
+
+// Nobody has to read two installations: with the values that it comes with, and in the
+// namespace that deploy/ names, the chart is deploy/. The namespace itself is made by helm,
+// and CustomResourceDefinitions stay when the chart goes.
+func TestDefaultsAreDeploy(t *testing.T) {
+	got := objects(t, helm(t, "template", "goless", made(t), "--namespace", namespace))
+	want := map[string]any{}
+	files, err := filepath.Glob(filepath.Join(deploy, "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(want, objects(t, string(text)))
+	}
+	delete(want, "Namespace/"+namespace)
+	for name, object := range want {
+		if strings.HasPrefix(name, "CustomResourceDefinition/") {
+			object.(map[string]any)["metadata"].(map[string]any)["annotations"] = map[string]any{"helm.sh/resource-policy": "keep"}
+		}
+	}
+	if len(want) < 30 {
+		t.Errorf("deploy/ has %d objects", len(want))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("deploy/ and the chart (-deploy +chart):\n%s", diff)
+	}
+}
+
+// In another namespace, with everything turned on, nothing names the one of deploy/.
+func TestEverythingElsewhere(t *testing.T) {
+	text := helm(t, "template", "goless", made(t), "--namespace", "elsewhere",
+		"--set", "certManager.enabled=true,secrets.enabled=true,crds.keep=false",
+		"--set", "monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true,monitoring.prometheusRules.enabled=true,monitoring.dashboards.enabled=true",
+		"--set", "operator.replicas=3,build.storeSize=20000000,build.pod.priorityClassName=high,config.build.strategy=Shared",
+		"--set", "fence.parameters.fence\\.goless\\.io/labels=team")
+	if strings.Contains(text, namespace) {
+		t.Errorf("it names %s:\n%s", namespace, text)
+	}
+	all := objects(t, text)
+	for _, name := range []string{
+		"Certificate/goless-webhook", "ClusterRole/goless-operator-secrets", "PodMonitor/goless-functions", "ServiceMonitor/goless-operator",
+		"PrometheusRule/goless-operator", "PrometheusRule/goless-functions", "ConfigMap/goless-operator-dashboard", "ConfigMap/goless-functions-dashboard",
+	} {
+		if all[name] == nil {
+			t.Errorf("there is no %s", name)
+		}
+	}
+	for _, want := range []string{
+		"--store-size=20000000\n", "priorityClassName: high\n", "    build:\n      strategy: Shared\n", "    watchSecrets: true\n",
+		"fence.goless.io/labels: team\n", "checksum/config: ", "goless-webhook.elsewhere.svc",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "resource-policy") {
+		t.Error("a CustomResourceDefinition is kept")
+	}
+}
+
+// The images that ko has built take the place of what it builds them from.
+func TestImages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "goless")
+	args := []string{"-deploy", deploy, "-o", dir}
+	for _, path := range []string{"operator/cmd/goless-operator", "operator/cmd/goless-activator", "operator/cmd/goless-check", "builder/cmd/builder", "runtime/cmd/launch", "trigger/cmd/goless-triggers", "trigger/cmd/deliver", "trigger/cmd/consume"} {
+		args = append(args, "-image", "goless.io/"+path+"=registry.example.com/"+path+"@sha256:0123")
+	}
+	if err := run(args); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "ko://") || strings.Count(string(text), "@sha256:0123\n") != 8 {
+		t.Errorf("the values are\n%s", text)
+	}
+}
+
+// Without admission the operator is told so.
+func TestWithoutAdmission(t *testing.T) {
+	text := helm(t, "template", "goless", made(t), "--set", "admission.enabled=false")
+	if strings.Contains(text, "ValidatingWebhookConfiguration") || !strings.Contains(text, "\n    admission: Disabled\n") {
+		t.Errorf("admission is not off:\n%s", text)
+	}
+}
+
+func TestLint(t *testing.T) {
+	helm(t, "lint", "--strict", made(t))
+}
+
+// A package is the same bytes each time, also in another second: helm packs the times of
+// files.
+func TestPackageTwice(t *testing.T) {
+	var packages []string
+	for range 2 {
+		dir, out := made(t), t.TempDir()
+		for _, name := range []string{"Chart.yaml", "values.yaml", "templates/30-operator.yaml"} {
+			info, err := os.Stat(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !info.ModTime().Equal(epoch) {
+				t.Errorf("%s was changed at %s, want %s", name, info.ModTime(), epoch)
+			}
+		}
+		helm(t, "package", dir, "-d", out)
+		text, err := os.ReadFile(filepath.Join(out, "goless-1.2.3.tgz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, string(text))
+	}
+	if packages[0] != packages[1] {
+		t.Error("the second package is another one")
+	}
+}
+
+// Values are checked before anything is installed.
+func TestSchema(t *testing.T) {
+	dir := made(t)
+	text, err := os.ReadFile(filepath.Join(dir, "values.schema.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(text) {
+		t.Fatalf("it is no JSON: %s", text)
+	}
+	if os.Getenv("HELM") == "" {
+		t.Skip("HELM does not name the helm command: make verify sets it")
+	}
+	for _, wrong := range []string{"operator.replica=1", "operator.replicas=two", "config.rolout=Always", "config.build.timeout=60", "images.builder=", "crds.keep=maybe"} {
+		out, err := exec.CommandContext(t.Context(), os.Getenv("HELM"), "template", dir, "--set", wrong).CombinedOutput()
+		if name, _, _ := strings.Cut(wrong[strings.LastIndex(wrong, ".")+1:], "="); err == nil || !strings.Contains(string(out), name) {
+			t.Errorf("%s: %v, %s", wrong, err, out)
+		}
+	}
+}
+
+// A line of chart.yaml that fits nothing any more is told.
+func TestWrongTables(t *testing.T) {
+	table, err := os.ReadFile(filepath.Join(deploy, "chart", "chart.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ old, changed, want string }{
+		"Path":     {"name=build, image]", "name=built, image]", "images.builder: there is no Deployment/goless-build with spec, template, spec, containers, name=built, image"},
+		"Document": {"document: Deployment/goless-build, path: [spec, replicas]", "document: Deployment/build, path: [spec, replicas]", "build.replicas has no default"},
+		"File":     {"50-build.yaml", "50-built.yaml", "50-built.yaml: no such file"},
+		"Insert":   {"into: [data, config.yaml]", "into: [data, config]", "config: there is no ConfigMap/goless-operator with data, config"},
+		"Field":    {"about: All of them build.", "abuot: All of them build.", "field abuot not found"},
+		"Twice":    {"path: [spec, template, spec, containers, name=build, args, --max-memory=]", "path: [spec, template, spec, containers, name=build, args, --parallel=]", "two values are at the same place"},
+		"Differs":  {"containers, name=build, image]", "containers, name=build, name]", "at one place and"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if strings.Count(string(table), test.old) == 0 {
+				t.Fatalf("chart.yaml has no %q", test.old)
+			}
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(deploy)); err != nil {
+				t.Fatal(err)
+			}
+			changed := strings.Replace(string(table), test.old, test.changed, 1)
+			if err := os.WriteFile(filepath.Join(dir, "chart", "chart.yaml"), []byte(changed), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			err := run([]string{"-deploy", dir, "-o", filepath.Join(t.TempDir(), "goless")})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

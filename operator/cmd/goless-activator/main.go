@@ -1,0 +1,138 @@
+// Command goless-activator puts functions to sleep that nobody calls, and wakes them with the
+// next request. Several replicas share the work, see package activator.
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/uuid"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"goless.io/operator/internal/activator/proxy"
+)
+
+// The version and commit of a release. The linker sets them.
+var version, commit = "devel", "unknown"
+
+// config is what the flags say.
+type config struct {
+	admin        string
+	adminPort    int32
+	namespace    string
+	namespaces   map[string]cache.Config
+	limits       proxy.Limits
+	drainDelay   time.Duration
+	drainTimeout time.Duration
+}
+
+func main() {
+	cfg := config{}
+	namespaces := ""
+	flag.StringVar(&cfg.admin, "admin-bind-address", ":9090", "address of /metrics, /healthz, /readyz, and of what the replicas ask each other; the same port for all of them")
+	flag.StringVar(&cfg.namespace, "namespace", "", "the namespace of the activator's pods and of its lease; that of the pod when empty")
+	flag.StringVar(&namespaces, "namespaces", "", "the namespaces whose functions may sleep, with commas between them; all when empty")
+	flag.DurationVar(&cfg.limits.Timeout, "hold-timeout", time.Minute, "for how long a request waits for a pod; after that it is answered 503")
+	flag.Int64Var(&cfg.limits.Held, "max-held", 5000, "how many requests may wait at a time in this replica; more are answered 503")
+	flag.Int64Var(&cfg.limits.HeldPerFunction, "max-held-per-function", 1000, "how many of them for one function")
+	flag.DurationVar(&cfg.drainDelay, "drain-delay", 20*time.Second, "for how long to serve on after SIGTERM, until all nodes know that this replica ends")
+	flag.DurationVar(&cfg.drainTimeout, "drain-timeout", 30*time.Second, "for how long requests may take after that")
+	versions := flag.Bool("version", false, "print the version, and do nothing else")
+	var logOptions zap.Options
+	logOptions.BindFlags(flag.CommandLine)
+	flag.Parse()
+	if *versions {
+		fmt.Fprintf(os.Stdout, "goless-activator %s (commit %s, %s)\n", version, commit, runtime.Version())
+		return
+	}
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
+
+	err := cfg.complete(namespaces)
+	if err == nil {
+		err = run(ctrl.SetupSignalHandler(), cfg)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "goless-activator:", err)
+		os.Exit(1)
+	}
+}
+
+// complete finds out what the flags leave open.
+func (c *config) complete(namespaces string) error {
+	_, port, err := net.SplitHostPort(c.admin)
+	if err != nil {
+		return fmt.Errorf("--admin-bind-address: %w", err)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return fmt.Errorf("--admin-bind-address: %w", err)
+	}
+	c.adminPort = int32(n)
+	for _, name := range strings.FieldsFunc(namespaces, func(r rune) bool { return r == ',' }) {
+		if c.namespaces == nil {
+			c.namespaces = map[string]cache.Config{}
+		}
+		c.namespaces[name] = cache.Config{}
+	}
+	if c.namespace != "" {
+		return nil
+	}
+	own, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return fmt.Errorf("finding the activator's namespace, which --namespace sets outside of a pod: %w", err)
+	}
+	c.namespace = string(own)
+	return nil
+}
+
+// run is the activator. When ctx ends it gives up the lead and is no longer ready, serves on
+// until nobody sends requests, and ends.
+func run(ctx context.Context, cfg config) error {
+	a, err := assemble(cfg, cmp.Or(os.Getenv("POD_NAME"), "activator")+"_"+string(uuid.NewUUID()))
+	if err != nil {
+		return err
+	}
+	serving, stop := context.WithCancel(context.Background())
+	defer stop()
+	failed := make(chan error, 2)
+	go func() { failed <- a.manager.Start(serving) }()
+	var ready atomic.Bool
+	admin := &http.Server{Addr: cfg.admin, Handler: a.admin(&ready), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	go func() { failed <- admin.ListenAndServe() }()
+	go func() {
+		if a.manager.GetCache().WaitForCacheSync(serving) && a.peers.WaitForCacheSync(serving) {
+			ready.Store(true)
+			a.election.Run(ctx)
+		}
+	}()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ready.Store(false)
+	ctrl.Log.Info("ending", "delay", cfg.drainDelay.String(), "timeout", cfg.drainTimeout.String())
+	select {
+	case err := <-failed:
+		return err
+	case <-time.After(cfg.drainDelay):
+	}
+	drain, cancel := context.WithTimeout(context.Background(), cfg.drainTimeout)
+	defer cancel()
+	if err := a.proxy.Shutdown(drain); err != nil {
+		return fmt.Errorf("requests were cut off: %w", err)
+	}
+	return admin.Close()
+}

@@ -1,0 +1,170 @@
+// Command goless-check is what helm test runs: it tells whether an installed Goless works,
+// without leaving anything in the cluster. It looks whether an operator leads and the build
+// service is ready, and asks for a dry run of a good Function and of one that does not
+// parse, which admission has to refuse. What does not hold right after an installation, such
+// as that an operator leads, has two minutes.
+//
+// The exit code is 1 if anything of that does not hold, and the output says what.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	goruntime "runtime"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+const handler = `package check
+
+import "net/http"
+
+func Handler(w http.ResponseWriter, r *http.Request) {}
+`
+
+// The version and commit of a release. The linker sets them.
+var version, commit = "devel", "unknown"
+
+func main() {
+	namespace := flag.String("namespace", "goless-system", "where Goless is installed")
+	admission := flag.Bool("admission", true, "whether a wrong Function has to be refused")
+	versions := flag.Bool("version", false, "print the version, and do nothing else")
+	flag.Parse()
+	if *versions {
+		fmt.Fprintf(os.Stdout, "goless-check %s (commit %s, %s)\n", version, commit, goruntime.Version())
+		return
+	}
+	log.SetLogger(zap.New())
+	if err := run(os.Stdout, *namespace, *admission); err != nil {
+		fmt.Fprintln(os.Stderr, "goless-check:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out io.Writer, namespace string, admission bool) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		return err
+	}
+	cfg, err := config.GetConfig()
+	if err != nil {
+		return err
+	}
+	cluster, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	c := check{client.NewNamespacedClient(cluster, namespace)}
+	checks := []struct {
+		what string
+		try  func(context.Context) error
+	}{
+		{"the operator is ready", c.ready("goless-operator")},
+		{"the build service is ready", c.ready("goless-build")},
+		{"an operator leads", c.leads},
+		{"a good Function is accepted", c.accepts},
+	}
+	if admission {
+		checks = append(checks, struct {
+			what string
+			try  func(context.Context) error
+		}{"a wrong Function is refused", c.refuses})
+	}
+	var errs []error
+	for _, check := range checks {
+		if err := until(ctx, check.try); err != nil {
+			errs = append(errs, fmt.Errorf("not so: %s: %w", check.what, err))
+			continue
+		}
+		if _, err := fmt.Fprintln(out, "ok:", check.what); err != nil {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// until tries once a second until there is no error, or ctx ends, and returns the last error.
+func until(ctx context.Context, try func(context.Context) error) error {
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// A check asks a cluster about the namespace where Goless is installed.
+type check struct{ client.Client }
+
+func (c check) ready(name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var d appsv1.Deployment
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, &d); err != nil {
+			return err
+		}
+		if d.Status.ReadyReplicas == 0 {
+			return fmt.Errorf("the Deployment %s has no ready replica", name)
+		}
+		return nil
+	}
+}
+
+// leads looks at the lease: it is held if it was renewed within its duration.
+func (c check) leads(ctx context.Context) error {
+	var lease coordinationv1.Lease
+	if err := c.Get(ctx, client.ObjectKey{Name: "goless-operator"}, &lease); err != nil {
+		return err
+	}
+	s := lease.Spec
+	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return errors.New("nobody holds the lease goless-operator")
+	}
+	if old := time.Since(s.RenewTime.Time); old > time.Duration(*s.LeaseDurationSeconds)*time.Second {
+		return fmt.Errorf("%s holds the lease goless-operator, and renewed it %s ago", *s.HolderIdentity, old.Round(time.Second))
+	}
+	return nil
+}
+
+func (c check) accepts(ctx context.Context) error { return c.create(ctx, handler) }
+
+func (c check) refuses(ctx context.Context) error {
+	err := c.create(ctx, strings.TrimSuffix(handler, "}\n"))
+	if err == nil {
+		return errors.New("it was accepted: see whether the API server reaches the Service goless-webhook")
+	}
+	if !strings.Contains(err.Error(), "handler.go:5") {
+		return fmt.Errorf("it was refused for another reason: %w", err)
+	}
+	return nil
+}
+
+// create asks for a dry run: nothing is stored.
+func (c check) create(ctx context.Context, source string) error {
+	return c.Create(ctx, &v1beta1.Function{
+		ObjectMeta: metav1.ObjectMeta{Name: "goless-check"},
+		Spec:       v1beta1.FunctionSpec{Function: source},
+	}, client.DryRunAll)
+}

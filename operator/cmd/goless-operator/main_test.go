@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"goless.io/operator/internal/apiservertest"
+)
+
+// asOperator makes the test binary the operator: the tests end it by a signal.
+const asOperator = "GOLESS_TEST_AS_OPERATOR"
+
+var (
+	environment *envtest.Environment
+	cluster     client.Client
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asOperator) != "" {
+		main()
+		return
+	}
+	apiservertest.Main(m, func(m *testing.M, started *envtest.Environment) int {
+		environment = started
+		var err error
+		if cluster, err = client.New(started.Config, client.Options{}); err == nil {
+			err = install(context.Background(), "00-namespace.yaml")
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "preparing the cluster:", err)
+			return 1
+		}
+		return m.Run()
+	})
+}
+
+// install applies a file of deploy/.
+func install(ctx context.Context, name string) error {
+	text, err := os.ReadFile(filepath.Join(apiservertest.Root, "deploy", name))
+	if err != nil {
+		return err
+	}
+	for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(part, &object.Object); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := cluster.Create(ctx, object); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// A replica that may not watch what it has to is not ready. With its rights and a certificate
+// for its webhook it is ready, although another one leads, and a signal ends it.
+func TestNotReady(t *testing.T) {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "goless-system", Name: leaseName}}
+	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("another"), LeaseDurationSeconds: new(int32(3600)), RenewTime: new(metav1.NowMicro())}
+	if err := cluster.Create(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	candidate := startOperator(t)
+	candidate.await(t, "/healthz", http.StatusOK)
+	if body := candidate.await(t, "/readyz", http.StatusInternalServerError); !strings.Contains(body, "[-]caches failed") || !strings.Contains(body, "[-]certificate failed") {
+		t.Errorf("/readyz answers %s", body)
+	}
+	for _, name := range []string{"20-rbac.yaml", "45-admission.yaml"} {
+		if err := install(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	candidate.await(t, "/readyz", http.StatusOK)
+	if err := candidate.end(t); err != nil {
+		t.Errorf("a candidate ended with %v", err)
+	}
+}
+
+// operator is a process.
+type operator struct {
+	health string
+	cmd    *exec.Cmd
+}
+
+// startOperator starts an operator with the account that deploy/20-rbac.yaml gives its
+// rights to.
+func startOperator(t *testing.T) *operator {
+	t.Helper()
+	user, err := environment.AddUser(envtest.User{Name: "system:serviceaccount:goless-system:goless-operator"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig, err := user.KubeConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close() //nolint:errcheck // nothing was accepted
+	o := &operator{health: "http://" + address, cmd: exec.Command(os.Args[0],
+		"--kubeconfig="+file, "--metrics-bind-address=0", "--health-probe-bind-address="+address, "--webhook-bind-address=127.0.0.1:0",
+		"--leader-elect", "--leader-elect-namespace=goless-system")}
+	o.cmd.Env = append(os.Environ(), asOperator+"=yes", "BUILDER_IMAGE=example/builder", "FUNCTION_IMAGE=example/launch")
+	o.cmd.Stderr = t.Output()
+	if err := o.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if o.cmd.ProcessState == nil {
+			o.cmd.Process.Kill() //nolint:errcheck // the test has failed
+			o.cmd.Wait()         //nolint:errcheck // it was killed
+		}
+	})
+	return o
+}
+
+// await asks until the answer has a status, and returns its body.
+func (o *operator) await(t *testing.T, path string, status int) string {
+	t.Helper()
+	var last error
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		response, err := http.Get(o.health + path)
+		if err != nil {
+			last = err
+			continue
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close() //nolint:errcheck // it was read
+		if response.StatusCode == status && err == nil {
+			return string(body)
+		}
+		last = errors.Join(err, fmt.Errorf("%s: %s", response.Status, body))
+	}
+	t.Fatalf("%s does not answer %d: %v", path, status, last)
+	return ""
+}
+
+// end ends the operator as the kubelet does, and returns how it ended.
+func (o *operator) end(t *testing.T) error {
+	t.Helper()
+	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- o.cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(time.Minute):
+		o.cmd.Process.Kill() //nolint:errcheck // the test has failed
+		t.Fatal("the operator goes on after SIGTERM")
+		return nil
+	}
+}

@@ -1,0 +1,180 @@
+// Package activator puts functions to sleep and takes their requests while they sleep.
+//
+// Every replica listens for every function that may sleep, on a port that the EndpointSlice of
+// its Service tells. One replica leads: it chooses the ports, says in the slices whether nodes
+// shall send requests here, and ends the pods of functions that nobody calls.
+//
+//	activator.go  what is done for each Service
+//	slices.go     what the EndpointSlices say
+//	fall.go       how a function falls asleep
+//	peers.go      what the replicas tell each other
+//	register.go   what is watched
+//	leader.go     who leads
+//
+// What is decided is in package rule, and what requests meet in packages proxy and wake.
+package activator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"goless.io/operator/internal/activator/pods"
+	"goless.io/operator/internal/activator/proxy"
+	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/target"
+)
+
+// A Reconciler does for each Service what is to be done.
+type Reconciler struct {
+	Client client.Client // reads from the cache
+	Live   client.Reader // reads from the API server
+	Peers  Peers
+	Pods   pods.Lister
+	Proxy  *proxy.Server
+	Leads  func() bool
+	// Settle is that of [rule.Observation].
+	Settle time.Duration
+
+	mu      sync.Mutex
+	ports   *rule.Ports
+	falling map[types.NamespacedName]rule.ScaleDown // by Service
+}
+
+// Reconcile listens for the function of a Service, and leads it if this replica leads.
+func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	slices, err := r.slicesOf(ctx, request.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var service corev1.Service
+	if err := client.IgnoreNotFound(r.Client.Get(ctx, request.NamespacedName, &service)); err != nil {
+		return reconcile.Result{}, err
+	}
+	t, ok := target.Of(&service)
+	port, failed := r.listen(request.NamespacedName, t, ok, slices)
+	if !r.Leads() {
+		return reconcile.Result{}, failed
+	}
+	if !ok {
+		r.setFalling(request.NamespacedName, rule.ScaleDown{})
+		return reconcile.Result{}, r.deleteAll(ctx, slices)
+	}
+	again, err := r.lead(ctx, t, port, slices)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		again, err = retry, nil // what was seen is old
+	}
+	if err := errors.Join(failed, err); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
+}
+
+// listen returns the port of the slices, and 0 if there is none.
+func (r *Reconciler) listen(service types.NamespacedName, t target.Target, ok bool, slices []discoveryv1.EndpointSlice) (int32, error) {
+	var port int32
+	for i := range slices {
+		port = rule.PortOf(&slices[i])
+	}
+	if !ok || port == 0 {
+		r.Proxy.Close(service)
+		return port, nil
+	}
+	return port, r.Proxy.Listen(t, port)
+}
+
+// lead says in the slices who takes the requests, and lets the function fall asleep. It
+// returns after how long to look again.
+func (r *Reconciler) lead(ctx context.Context, t target.Target, port int32, slices []discoveryv1.EndpointSlice) (time.Duration, error) {
+	shared, err := r.shared(ctx, t, port)
+	if err != nil {
+		return 0, err
+	}
+	w := &sliceWriter{r: r, target: t, port: port, slices: slices}
+	if port == 0 || shared {
+		if w.port, err = r.choose(ctx); err != nil {
+			return 0, err
+		}
+		return retry, w.write(ctx, nil) // nobody listens there yet
+	}
+	found, err := r.Pods.Of(ctx, t.Function)
+	if err != nil {
+		return 0, err
+	}
+	s := r.observe(found, r.fallingOf(t.Service), slices)
+	if s.Over() {
+		s.Falling = rule.ScaleDown{}
+		r.setFalling(t.Service, s.Falling)
+	}
+	again := s.Again()
+	if s.Activators() {
+		if err := w.routeToActivators(ctx); err != nil {
+			return 0, err
+		}
+		if !w.all {
+			again = sooner(again, retry)
+		}
+	} else if err := w.write(ctx, nil); err != nil {
+		return 0, err
+	}
+	if len(s.Ready) == 0 {
+		return again, nil
+	}
+	next, err := r.fall(ctx, t, s, found, w)
+	return sooner(again, next), err
+}
+
+// observe returns what the cache has of a function.
+func (r *Reconciler) observe(found []pods.Pod, falling rule.ScaleDown, slices []discoveryv1.EndpointSlice) rule.Observation {
+	s := rule.Observation{Now: time.Now(), Settle: r.Settle, Falling: falling}
+	for _, p := range found {
+		if p.Ready {
+			s.Ready = append(s.Ready, p.Since)
+		}
+	}
+	for i := range slices {
+		s.Named = s.Named || len(slices[i].Endpoints) > 0
+	}
+	return s
+}
+
+// sooner returns the shorter of two times, of which 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func (r *Reconciler) fallingOf(service types.NamespacedName) rule.ScaleDown {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.falling[service]
+}
+
+func (r *Reconciler) setFalling(service types.NamespacedName, f rule.ScaleDown) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.falling == nil {
+		r.falling = map[types.NamespacedName]rule.ScaleDown{}
+	}
+	if r.falling[service] = f; f.Zero() {
+		delete(r.falling, service)
+	}
+}
+
+// Forget is called when this replica leads no longer: what another one does meanwhile is
+// unknown when it leads again.
+func (r *Reconciler) Forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.falling = nil
+}

@@ -1,0 +1,425 @@
+package activator_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apiservertest"
+)
+
+// lastIP numbers the addresses of pods.
+var lastIP atomic.Int32
+
+// function is a Function called hello with what the operator makes of it, in a namespace of its
+// own. Its Service is called greeting.
+type function struct {
+	t         *testing.T
+	namespace string
+	busy      atomic.Bool // what its pods say
+
+	// Where pods serve, until stop is called.
+	ip   string
+	port int
+	stop func()
+}
+
+func newFunction(t *testing.T, replicas int32, sleepAfter string) *function {
+	t.Helper()
+	f := &function{t: t, namespace: apiservertest.NewNamespace(t, cluster)}
+	f.serve()
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "hello"}, Spec: v1beta1.FunctionSpec{Function: "package p"}}
+	create(t, fn)
+	object := metav1.ObjectMeta{
+		Namespace: f.namespace, Name: "hello", Labels: f.labels(),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(fn, v1beta1.GroupVersion.WithKind("Function"))},
+	}
+	create(t, &appsv1.Deployment{ObjectMeta: object, Spec: appsv1.DeploymentSpec{
+		Replicas: &replicas,
+		Selector: &metav1.LabelSelector{MatchLabels: f.labels()},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: f.labels()},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		},
+	}})
+	f.settle(replicas)
+	object = *object.DeepCopy()
+	object.Name, object.Annotations = "greeting", map[string]string{v1beta1.SleepAfterAnnotation: sleepAfter}
+	create(t, &corev1.Service{ObjectMeta: object, Spec: corev1.ServiceSpec{
+		Selector: f.labels(), Ports: []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromString("http")}},
+	}})
+	return f
+}
+
+// serve is what pods do that are made from now on.
+func (f *function) serve() {
+	f.t.Helper()
+	f.ip = fmt.Sprintf("127.0.7.%d", lastIP.Add(1))
+	f.port, f.stop = serve(f.t, f.ip, 0, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+	serve(f.t, f.ip, v1beta1.AdminPort, func(w http.ResponseWriter, _ *http.Request) {
+		if f.busy.Load() {
+			_, _ = io.WriteString(w, `{"inFlight":1,"idleSeconds":0}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"inFlight":0,"idleSeconds":3600}`)
+	})
+}
+
+func create(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := cluster.Create(t.Context(), object); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *function) labels() map[string]string {
+	return map[string]string{v1beta1.FunctionLabel: "hello"}
+}
+
+func (f *function) deployment() *appsv1.Deployment {
+	f.t.Helper()
+	var d appsv1.Deployment
+	if err := cluster.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "hello"}, &d); err != nil {
+		f.t.Fatal(err)
+	}
+	return &d
+}
+
+func (f *function) replicas() int32 { return *f.deployment().Spec.Replicas }
+
+// settle is what the Deployment controller writes when so many pods are ready.
+func (f *function) settle(ready int32) {
+	f.t.Helper()
+	d := f.deployment()
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: ready, UpdatedReplicas: ready, ReadyReplicas: ready, AvailableReplicas: ready,
+	}
+	if err := cluster.Status().Update(f.t.Context(), d); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// run makes a pod, which is ready since then; not at all if that is zero.
+func (f *function) run(name string, ready time.Time) *corev1.Pod {
+	f.t.Helper()
+	pod := podOf(f.namespace, name, f.labels(), f.port)
+	create(f.t, pod)
+	if err := setStatus(f.t.Context(), pod, ready, f.ip); err != nil {
+		f.t.Fatal(err)
+	}
+	return pod
+}
+
+// slice is that of the activator; nil if there is none.
+func (f *function) slice() *discoveryv1.EndpointSlice {
+	f.t.Helper()
+	return f.sliceOf("greeting-activator")
+}
+
+func (f *function) sliceOf(name string) *discoveryv1.EndpointSlice {
+	f.t.Helper()
+	var s discoveryv1.EndpointSlice
+	err := cluster.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: name}, &s)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return &s
+}
+
+// named tells whether the slice names the activator.
+func (f *function) named() bool {
+	s := f.slice()
+	return s != nil && len(s.Endpoints) == 1 && s.Endpoints[0].Addresses[0] == own()
+}
+
+func (f *function) unnamed() bool {
+	s := f.slice()
+	return s != nil && len(s.Endpoints) == 0
+}
+
+// call sends a request to the activator.
+func (f *function) call() (status int, body string) {
+	s := f.slice()
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(fmt.Sprintf("http://%s:%d/", own(), *s.Ports[0].Port))
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close() //nolint:errcheck // it is read below
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(text)
+}
+
+// A function that nobody calls sleeps, wakes with the next requests, of which none is lost,
+// and is left alone as soon as its pod is ready.
+func TestSleepAndWake(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 1, "1s")
+	f.busy.Store(true)
+	pod := f.run("first", time.Now().Add(-time.Minute))
+	eventually(t, "a slice that names nobody", f.unnamed)
+	f.busy.Store(false)
+	eventually(t, "the activator takes the requests", f.named)
+	if f.replicas() != 1 {
+		t.Error("the pod ends before every node knows that the activator takes the requests")
+	}
+	eventually(t, "no replicas", func() bool { return f.replicas() == 0 })
+	if err := cluster.Delete(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	f.settle(0)
+	if !f.named() {
+		t.Error("nobody takes the requests of the function that sleeps")
+	}
+
+	var clients sync.WaitGroup
+	for range 500 {
+		clients.Go(func() {
+			if status, body := f.call(); status != http.StatusOK || body != "hello" {
+				t.Errorf("a request gets %d %s", status, body)
+			}
+		})
+	}
+	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+	pod = f.run("second", time.Time{})
+	clients.Wait()
+	if !f.named() {
+		t.Error("nobody takes the requests before the pod is ready")
+	}
+	f.busy.Store(true)
+	if err := setStatus(t.Context(), pod, time.Now().Add(-time.Minute), f.ip); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the activator leaves the pod alone", f.unnamed)
+}
+
+// A request is answered whatever step on the way to sleep it meets.
+func TestCalledOnTheWayToSleep(t *testing.T) {
+	t.Parallel()
+	steps := []struct {
+		name string
+		take func(f *function, pod *corev1.Pod)
+	}{
+		{"Named", func(f *function, _ *corev1.Pod) { eventually(f.t, "the activator takes the requests", f.named) }},
+		{"Scaled", func(f *function, _ *corev1.Pod) {
+			eventually(f.t, "no replicas", func() bool { return f.replicas() == 0 })
+		}},
+		{"Ending", func(f *function, pod *corev1.Pod) { f.end(pod, 30); f.stop() }},
+		{"Gone", func(f *function, pod *corev1.Pod) { f.end(pod, 0) }},
+	}
+	for last, step := range steps {
+		t.Run(step.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFunction(t, 1, "1s")
+			pod := f.run("first", time.Now().Add(-time.Minute))
+			for _, s := range steps[:last+1] {
+				s.take(f, pod)
+			}
+			answered := make(chan string)
+			go func() {
+				status, body := f.call()
+				answered <- fmt.Sprint(status, " ", body)
+			}()
+			if last >= 2 { // nobody is there who could answer
+				eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+				f.serve()
+				f.run("second", time.Time{})
+			}
+			if got := <-answered; got != "200 hello" {
+				t.Errorf("the request gets %s", got)
+			}
+		})
+	}
+}
+
+// end deletes a pod, which is there until its grace period is over.
+func (f *function) end(pod *corev1.Pod, seconds int64) {
+	f.t.Helper()
+	if err := cluster.Delete(f.t.Context(), pod, client.GracePeriodSeconds(seconds)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A function stays awake while it is called, in a rollout, and when its pod does not answer.
+func TestStaysAwake(t *testing.T) {
+	t.Parallel()
+	long := time.Now().Add(-time.Minute)
+	for name, make := range map[string]func(*function){
+		"Busy":     func(f *function) { f.busy.Store(true); f.run("a", long) },
+		"Unready":  func(f *function) { f.run("a", long); f.run("b", time.Time{}) },
+		"Rollout":  func(f *function) { f.settle(2); f.run("a", long) },
+		"Unseen":   func(f *function) { f.outdate(); f.run("a", long) },
+		"NoAnswer": func(f *function) { f.ip = "127.0.8.1"; f.run("a", long) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFunction(t, 1, "1s")
+			make(f)
+			eventually(t, "a slice", func() bool { return f.slice() != nil })
+			other := newFunction(t, 1, "1s") // it comes later, and nothing speaks against its sleep
+			other.run("a", long)
+			eventually(t, "another function sleeps", func() bool { return other.replicas() == 0 })
+			if f.replicas() != 1 {
+				t.Error("it sleeps")
+			}
+		})
+	}
+}
+
+// outdate changes the template, and no controller sees it.
+func (f *function) outdate() {
+	f.t.Helper()
+	d := f.deployment()
+	d.Spec.Template.Spec.Containers[0].Image = "another"
+	if err := cluster.Update(f.t.Context(), d); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// A request scales from 0 to 1, and never from another number.
+func TestWakesFromZeroAlone(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 3, "1h")
+	eventually(t, "the activator takes the requests", f.named)
+	answered := make(chan int)
+	go func() {
+		status, _ := f.call()
+		answered <- status
+	}()
+	f.run("late", time.Time{})
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("the request gets %d", status)
+	}
+	if n := f.replicas(); n != 3 {
+		t.Errorf("there are %d replicas, want 3", n)
+	}
+}
+
+// Where no pod can come, requests get 503, and it is told.
+func TestWakeFails(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0, "1h")
+	eventually(t, "the activator takes the requests", f.named)
+	answered := make(chan string)
+	go func() {
+		status, body := f.call()
+		answered <- fmt.Sprint(status, " ", body)
+	}()
+	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+	d := f.deployment()
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Conditions: []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate"},
+	}}
+	if err := cluster.Status().Update(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answered; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "quota") {
+		t.Errorf("the request gets %s", got)
+	}
+	for told := range failed { // of other tests, too
+		if told.Function.Namespace == f.namespace {
+			return
+		}
+	}
+}
+
+// When the function may no longer sleep its slice goes, and what is held gets 503.
+func TestMayNoLongerSleep(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0, "1h")
+	eventually(t, "the activator takes the requests", f.named)
+	answered := make(chan int)
+	go func() {
+		status, _ := f.call()
+		answered <- status
+	}()
+	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
+	if status := <-answered; status != http.StatusServiceUnavailable {
+		t.Errorf("the request gets %d", status)
+	}
+	eventually(t, "no slice", func() bool { return f.slice() == nil })
+}
+
+// Two functions that have one port, after two leaders, get two.
+func TestSharedPort(t *testing.T) {
+	t.Parallel()
+	a, b := newFunction(t, 0, "1h"), newFunction(t, 0, "1h")
+	eventually(t, "two slices", func() bool { return a.named() && b.named() })
+	s := b.slice()
+	s.Ports = a.slice().Ports
+	if err := cluster.Update(context.Background(), s); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "two ports", func() bool {
+		return a.named() && b.named() && *a.slice().Ports[0].Port != *b.slice().Ports[0].Port
+	})
+}
+
+// A slice that somebody has changed is made again.
+func TestSliceIsKept(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0, "1h")
+	eventually(t, "the activator takes the requests", f.named)
+	s := f.slice()
+	s.Endpoints[0].Addresses = []string{"192.0.2.99"}
+	if err := cluster.Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the activator is named again", f.named)
+	if err := cluster.Delete(t.Context(), f.slice()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the slice is back", f.named)
+}
+
+// There is a slice for each family of addresses that the Service has.
+func TestFamilies(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0, "1h")
+	eventually(t, "the activator takes the requests", f.named)
+	ipv6 := func() *discoveryv1.EndpointSlice { return f.sliceOf("greeting-activator-ipv6") }
+	if ipv6() != nil {
+		t.Error("there is a slice of IPv6, and the Service has no such address")
+	}
+	f.patchService(`{"spec":{"ipFamilyPolicy":"RequireDualStack"}}`)
+	eventually(t, "a slice of IPv6", func() bool {
+		s := ipv6()
+		return s != nil && s.AddressType == discoveryv1.AddressTypeIPv6 && len(s.Endpoints) == 1 && s.Endpoints[0].Addresses[0] == own6 &&
+			*s.Ports[0].Port == *f.slice().Ports[0].Port
+	})
+	if !f.named() {
+		t.Error("the slice of IPv4 does not name the activator")
+	}
+	f.patchService(`{"spec":{"ipFamilyPolicy":"SingleStack"}}`)
+	eventually(t, "no slice of IPv6", func() bool { return ipv6() == nil })
+}
+
+func (f *function) patchService(patch string) {
+	f.t.Helper()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "greeting"}}
+	if err := cluster.Patch(f.t.Context(), service, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		f.t.Fatal(err)
+	}
+}

@@ -1,0 +1,93 @@
+package activator
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/internal/activator/pods"
+	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/target"
+)
+
+const (
+	// retry is after how long to ask again activators that do not listen yet.
+	retry = time.Second
+
+	// recheck is after how long to look again at a function that cannot fall asleep, because
+	// it is in a rollout, say, or one cannot tell whether it is idle.
+	recheck = 10 * time.Second
+)
+
+// fall takes the next step of a function with ready pods towards sleep, and returns after how
+// long to look again. Whatever speaks against sleep leaves the function awake.
+func (r *Reconciler) fall(ctx context.Context, t target.Target, s rule.Observation, found []pods.Pod, w *sliceWriter) (time.Duration, error) {
+	if !s.Falling.Scaled.IsZero() {
+		return s.Again(), nil
+	}
+	if !s.Falling.Zero() && !w.withoutTraffic() {
+		r.setFalling(t.Service, rule.ScaleDown{})
+		return retry, nil
+	}
+	idle, err := pods.Idle(ctx, found)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("the function stays awake", "reason", err.Error())
+		r.setFalling(t.Service, rule.ScaleDown{})
+		return recheck, nil
+	}
+	step, after := rule.Next(s, t.SleepAfter, idle)
+	switch step {
+	case rule.Name:
+		if err := w.routeToActivators(ctx); err != nil || !w.withoutTraffic() {
+			return recheck, err
+		}
+		r.setFalling(t.Service, rule.ScaleDown{Named: time.Now()})
+		return r.Settle, nil
+	case rule.Stay:
+		r.setFalling(t.Service, rule.ScaleDown{})
+		return retry, nil
+	case rule.End:
+		return r.end(ctx, t, s.Falling)
+	case rule.Wait:
+	}
+	return after, nil
+}
+
+// end ends the pods of a function, unless it is in a rollout.
+func (r *Reconciler) end(ctx context.Context, t target.Target, f rule.ScaleDown) (time.Duration, error) {
+	var d appsv1.Deployment
+	if err := r.Live.Get(ctx, t.Function, &d); err != nil {
+		return 0, err
+	}
+	if owner := metav1.GetControllerOf(&d); owner == nil || owner.UID != t.FunctionUID || !settled(&d) {
+		r.setFalling(t.Service, rule.ScaleDown{})
+		return recheck, nil
+	}
+	f.Scaled = time.Now()
+	r.setFalling(t.Service, f) // before it is seen in the cache
+	patch := fmt.Sprintf(`[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"replace","path":"/spec/replicas","value":0}]`, d.ResourceVersion)
+	err := r.Client.SubResource("scale").Patch(ctx, &d, client.RawPatch(types.JSONPatchType, []byte(patch)))
+	if err != nil {
+		r.setFalling(t.Service, rule.ScaleDown{})
+		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
+			return retry, nil // the Deployment has changed meanwhile
+		}
+		return 0, fmt.Errorf("scaling the Deployment to 0: %w", err)
+	}
+	ctrl.LoggerFrom(ctx).Info("the function sleeps", "function", t.Function.String())
+	return r.Settle, nil
+}
+
+// settled tells that all pods of a Deployment are ready and of its latest template.
+func settled(d *appsv1.Deployment) bool {
+	s := d.Status
+	return d.DeletionTimestamp == nil && d.Spec.Replicas != nil && *d.Spec.Replicas > 0 && s.ObservedGeneration >= d.Generation &&
+		s.Replicas == *d.Spec.Replicas && s.UpdatedReplicas == s.Replicas && s.ReadyReplicas == s.Replicas
+}

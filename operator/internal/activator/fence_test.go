@@ -1,0 +1,198 @@
+package activator_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/rule"
+	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/apiservertest"
+)
+
+func fenced(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "deploy/55-activator.yaml")
+}
+
+// slice is one that the activator may create.
+func slice(namespace string) *discoveryv1.EndpointSlice {
+	t := target.Target{Service: types.NamespacedName{Namespace: namespace, Name: "greeting"}, UID: "1", Function: types.NamespacedName{Namespace: namespace, Name: "hello"}}
+	return rule.Slice(t, corev1.IPv4Protocol, 12345, []netip.Addr{netip.MustParseAddr("192.0.2.1")})
+}
+
+func TestFenceOfSlices(t *testing.T) {
+	t.Parallel()
+	namespace := apiservertest.NewNamespace(t, cluster)
+	eventually(t, "the fence is in force", func() bool {
+		s := slice(namespace)
+		s.Labels = nil
+		return fenced(account.Create(t.Context(), s, client.DryRunAll))
+	})
+	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
+		"NobodysName":    func(s *discoveryv1.EndpointSlice) { s.Name = "greeting-abcde" },
+		"AnothersName":   func(s *discoveryv1.EndpointSlice) { s.Name = "bank-activator" },
+		"AnotherService": func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "bank" },
+		"NoService":      func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
+		"AnotherManager": func(s *discoveryv1.EndpointSlice) {
+			s.Labels[discoveryv1.LabelManagedBy] = "endpointslice-controller.k8s.io"
+		},
+		"NoFunction":   func(s *discoveryv1.EndpointSlice) { delete(s.Labels, v1beta1.FunctionLabel) },
+		"NoOwner":      func(s *discoveryv1.EndpointSlice) { s.OwnerReferences = nil },
+		"AnotherOwner": func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].Name = "bank" },
+		"AnotherKind":  func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].Kind = "Pod" },
+		"TwoOwners": func(s *discoveryv1.EndpointSlice) {
+			s.OwnerReferences = append(s.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "2"})
+		},
+		"Finalizer":       func(s *discoveryv1.EndpointSlice) { s.Finalizers = []string{"example.com/stay"} },
+		"LowPort":         func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = new(int32(443)) },
+		"HighPort":        func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = new(int32(30000)) },
+		"AllPorts":        func(s *discoveryv1.EndpointSlice) { s.Ports[0].Port = nil },
+		"NoPorts":         func(s *discoveryv1.EndpointSlice) { s.Ports = nil },
+		"AnotherPort":     func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = new("metrics") },
+		"AnotherProtocol": func(s *discoveryv1.EndpointSlice) { s.Ports[0].Protocol = new(corev1.ProtocolUDP) },
+		"TwoPorts": func(s *discoveryv1.EndpointSlice) {
+			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new("https"), Port: new(int32(12346))})
+		},
+		"Target": func(s *discoveryv1.EndpointSlice) {
+			s.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "p"}
+		},
+		"Node": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].NodeName = new("node") },
+		"TooMany": func(s *discoveryv1.EndpointSlice) {
+			for range 100 {
+				s.Endpoints = append(s.Endpoints, s.Endpoints[0])
+			}
+		},
+		"Hosts": func(s *discoveryv1.EndpointSlice) {
+			s.AddressType, s.Endpoints[0].Addresses = discoveryv1.AddressTypeFQDN, []string{"bank.example"}
+		},
+	} {
+		s := slice(namespace)
+		change(s)
+		if err := account.Create(t.Context(), s, client.DryRunAll); !fenced(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// The activator of these tests may be faster to delete the slice of no function.
+	eventually(t, "it creates, changes and deletes its own slice", func() bool {
+		good := slice(namespace)
+		if err := account.Create(t.Context(), good); err != nil {
+			t.Fatal(err)
+		}
+		good.Endpoints = nil
+		err := account.Update(t.Context(), good)
+		if err == nil {
+			err = account.Delete(t.Context(), good)
+		}
+		if client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+
+	theirs := slice(namespace)
+	theirs.Name, theirs.Labels = "bank-abcde", map[string]string{discoveryv1.LabelServiceName: "bank", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io"}
+	create(t, theirs)
+	if err := account.Delete(t.Context(), theirs, client.DryRunAll); !fenced(err) {
+		t.Errorf("deleting somebody else's slice: %v", err)
+	}
+	adopted := slice(namespace)
+	adopted.Name, adopted.ResourceVersion = theirs.Name, theirs.ResourceVersion
+	if err := account.Update(t.Context(), adopted, client.DryRunAll); !fenced(err) {
+		t.Errorf("adopting somebody else's slice: %v", err)
+	}
+}
+
+func TestFenceOfScale(t *testing.T) {
+	t.Parallel()
+	namespace := apiservertest.NewNamespace(t, cluster)
+	for _, name := range []string{"hello", "bank"} {
+		labels := map[string]string{v1beta1.FunctionLabel: name}
+		if name == "bank" { // it looks like a Function's
+			labels["app"] = "bank"
+		}
+		create(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}},
+		}})
+	}
+	scale := func(c client.Client, name, to string, o ...client.SubResourcePatchOption) error {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		return c.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":`+to+`}}`)), o...)
+	}
+	eventually(t, "the fence is in force", func() bool { return fenced(scale(account, "bank", "0", client.DryRunAll)) })
+	for _, test := range []struct {
+		from, to string
+		good     bool
+	}{{"0", "1", true}, {"1", "0", true}, {"7", "0", true}, {"0", "2", false}, {"1", "2", false}, {"3", "1", false}, {"3", "2", false}} {
+		if err := scale(cluster, "hello", test.from); err != nil {
+			t.Fatal(err)
+		}
+		if err := scale(account, "hello", test.to, client.DryRunAll); test.good != (err == nil) || !test.good && !fenced(err) {
+			t.Errorf("from %s to %s: %v", test.from, test.to, err)
+		}
+	}
+}
+
+// What RBAC alone would let it create is bounded to its own, too.
+func TestFenceOfOthers(t *testing.T) {
+	t.Parallel()
+	lease := func(namespace, name string) client.Object {
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	event := func(about corev1.ObjectReference) client.Object {
+		return &eventsv1.Event{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "e-"}, EventTime: metav1.NowMicro(), Type: "Normal", Reason: "R", Action: "A",
+			ReportingController: "c", ReportingInstance: "i", Regarding: about,
+		}
+	}
+	pod := event(corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "default", Name: "p"})
+	eventually(t, "the fence is in force", func() bool { return fenced(account.Create(t.Context(), pod, client.DryRunAll)) })
+	if err := account.Create(t.Context(), lease(system, "goless-operator"), client.DryRunAll); !fenced(err) {
+		t.Errorf("the lease of the operator: %v", err)
+	}
+	if err := account.Create(t.Context(), event(corev1.ObjectReference{APIVersion: "goless.io/v1beta1", Kind: "Function", Namespace: "default", Name: "f"}), client.DryRunAll); err != nil {
+		t.Errorf("an Event about a Function: %v", err)
+	}
+}
+
+// Its token scales Deployments, and nothing else.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	may := func(verb, group, resource, subresource string) bool {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "default", Verb: verb, Group: group, Resource: resource, Subresource: subresource},
+		}}
+		if err := account.Create(t.Context(), review); err != nil {
+			t.Fatal(err)
+		}
+		return review.Status.Allowed
+	}
+	if !may("patch", "apps", "deployments", "scale") {
+		t.Error("it may not scale Deployments")
+	}
+	for resource, group := range map[string]string{
+		"deployments": "apps", "statefulsets": "apps", "replicasets": "apps", "daemonsets": "apps", "replicationcontrollers": "", "pods": "",
+		"services": "", "functions": "goless.io", "horizontalpodautoscalers": "autoscaling", "jobs": "batch",
+	} {
+		for _, what := range []string{"create", "update", "patch", "delete", "deletecollection", "update/scale", "patch/scale", "update/status", "patch/status"} {
+			verb, subresource, _ := strings.Cut(what, "/")
+			if resource+" "+what != "deployments patch/scale" && may(verb, group, resource, subresource) {
+				t.Errorf("it may %s %s %s", verb, resource, subresource)
+			}
+		}
+	}
+	if may("create", "", "pods", "eviction") || may("create", "", "pods", "exec") || may("get", "", "secrets", "") {
+		t.Error("it may evict pods, execute something in them, or read secrets")
+	}
+}

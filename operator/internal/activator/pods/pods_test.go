@@ -1,0 +1,214 @@
+package pods
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+var noon = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
+
+// pod serves, and is what a cluster makes of it. change makes it another one.
+func pod(change func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: "hello-1", UID: "1", ResourceVersion: "7", Labels: map[string]string{v1beta1.FunctionLabel: "hello", "app": "x"},
+			Annotations: map[string]string{"a": "b"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+		},
+		Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "v"}}, Containers: []corev1.Container{
+			{Name: "sidecar", Ports: []corev1.ContainerPort{{Name: "other", ContainerPort: 1}}},
+			{Name: "function", Image: "i", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80}, {Name: "metrics", ContainerPort: 9090}}},
+		}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}},
+			Conditions: []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+				{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)},
+			},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "function", Ready: true}},
+		},
+	}
+	change(p)
+	return p
+}
+
+// waits makes a container of a pod wait for a reason.
+func waits(of func(*corev1.PodStatus) *[]corev1.ContainerStatus, reason string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions[1].Status = corev1.ConditionFalse
+		*of(&p.Status) = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: "m"}}}}
+	}
+}
+
+// What the cache keeps of a pod is enough to tell all that is read of it.
+func TestPodOf(t *testing.T) {
+	serving := Pod{Address: "10.0.0.1:80", Admin: "10.0.0.1:9090", Ready: true, Since: noon}
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   Pod
+	}{
+		"Serving":   {func(*corev1.Pod) {}, serving},
+		"NoAddress": {func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodPending} }, Pod{}},
+		"NoPort":    {func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[:1] }, Pod{Ready: true, Since: noon}},
+		"Starting": {
+			func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse },
+			Pod{Address: serving.Address, Admin: serving.Admin},
+		},
+		"Ending": {
+			func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} },
+			Pod{Address: serving.Address, Admin: serving.Admin, Ending: true},
+		},
+		"IPv6": {
+			func(p *corev1.Pod) { p.Status.PodIP = "fd00::1" },
+			Pod{Address: "[fd00::1]:80", Admin: "[fd00::1]:9090", Ready: true, Since: noon},
+		},
+		"Crashing": {
+			waits(func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.ContainerStatuses }, "CrashLoopBackOff"),
+			Pod{Address: serving.Address, Admin: serving.Admin, Broken: "its container ends again and again (CrashLoopBackOff)"},
+		},
+		"NoBuilder": {
+			waits(func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.InitContainerStatuses }, "ImagePullBackOff"),
+			Pod{Address: serving.Address, Admin: serving.Admin, Broken: "an image cannot be pulled (ImagePullBackOff)"},
+		},
+		"Creating": {
+			waits(func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.ContainerStatuses }, "ContainerCreating"),
+			Pod{Address: serving.Address, Admin: serving.Admin},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := pod(test.change)
+			small, err := Small(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for what, p := range map[string]*corev1.Pod{"a pod": p, "what is kept of it": small.(*corev1.Pod)} {
+				if diff := cmp.Diff(test.want, podOf(p)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+			}
+		})
+	}
+}
+
+// Little is kept, but what tells one pod, and one version of it, from another.
+func TestSmall(t *testing.T) {
+	small, err := Small(pod(func(*corev1.Pod) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hello-1", UID: "1", ResourceVersion: "7", Labels: map[string]string{v1beta1.FunctionLabel: "hello"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 80}}}}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "10.0.0.1", PodIPs: []corev1.PodIP{{IP: "10.0.0.1"}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}},
+		},
+	}
+	if diff := cmp.Diff(want, small); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if other, err := Small("no pod"); other != "no pod" || err != nil {
+		t.Errorf("what is no pod becomes %v, %v", other, err)
+	}
+}
+
+func TestReady(t *testing.T) {
+	for name, test := range map[string]struct {
+		pods []Pod
+		want string
+	}{
+		"None":      {},
+		"Starting":  {pods: []Pod{{Address: "a"}}},
+		"NoAddress": {pods: []Pod{{Ready: true}}},
+		"Second":    {[]Pod{{Address: "a"}, {Address: "b", Ready: true}}, "b"},
+	} {
+		if got, ok := Ready(test.pods); got != test.want || ok != (test.want != "") {
+			t.Errorf("%s: %q, %t", name, got, ok)
+		}
+	}
+}
+
+// admin is the admin port of a pod that answers so.
+func admin(t *testing.T, status int, body string) Pod {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/activity" {
+			status = http.StatusNotFound
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(server.Close)
+	return Pod{Address: "unused", Admin: server.Listener.Addr().String(), Ready: true}
+}
+
+func idleFor(t *testing.T, inFlight int, seconds float64) Pod {
+	t.Helper()
+	return admin(t, http.StatusOK, fmt.Sprintf(`{"inFlight":%d,"idleSeconds":%g}`, inFlight, seconds))
+}
+
+// A function is idle for as long as its last pod is, and nobody can tell of one that does not.
+func TestIdle(t *testing.T) {
+	starting := idleFor(t, 0, 60)
+	starting.Ready = false
+	nowhere := idleFor(t, 0, 60)
+	nowhere.Admin = ""
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close() // nobody listens there any more
+	for name, test := range map[string]struct {
+		pods []Pod
+		want time.Duration
+		fail bool
+	}{
+		"One":        {pods: []Pod{idleFor(t, 0, 12.5)}, want: 12500 * time.Millisecond},
+		"Least":      {pods: []Pod{idleFor(t, 0, 60), idleFor(t, 0, 3), idleFor(t, 0, 9)}, want: 3 * time.Second},
+		"Busy":       {pods: []Pod{idleFor(t, 1, 60), idleFor(t, 0, 60)}, want: 0},
+		"None":       {want: 0},
+		"Starting":   {pods: []Pod{idleFor(t, 0, 60), starting}, fail: true},
+		"NoAddress":  {pods: []Pod{nowhere}, fail: true},
+		"NoAnswer":   {pods: []Pod{{Ready: true, Admin: closed.Addr().String()}}, fail: true},
+		"OldRuntime": {pods: []Pod{admin(t, http.StatusNotFound, "404 page not found")}, fail: true},
+		"Nonsense":   {pods: []Pod{admin(t, http.StatusOK, "idle")}, fail: true},
+		"Endless":    {pods: []Pod{admin(t, http.StatusOK, `{"a":"`+strings.Repeat("x", maxAnswer)+`"}`)}, fail: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Idle(t.Context(), test.pods)
+			if got != test.want || test.fail != (err != nil) {
+				t.Errorf("%s, %v", got, err)
+			}
+		})
+	}
+}
+
+// Requests spread over the pods that are ready.
+func TestReadySpreads(t *testing.T) {
+	found := []Pod{{Address: "a", Ready: true}, {Address: "b"}, {Ready: true}, {Address: "c", Ready: true}}
+	chosen := map[string]bool{}
+	for range 1000 {
+		address, ok := Ready(found)
+		if !ok {
+			t.Fatal("none is ready")
+		}
+		chosen[address] = true
+	}
+	if len(chosen) != 2 || !chosen["a"] || !chosen["c"] {
+		t.Errorf("chosen are %v, want a and c", chosen)
+	}
+	if address, ok := Ready(found[1:3]); ok {
+		t.Errorf("%q is not ready", address)
+	}
+}

@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"goless.io/operator/internal/activator/target"
+)
+
+// However many requests wake several functions at once, each is answered by its own.
+func TestFunctionsApart(t *testing.T) {
+	other := hello
+	other.Service.Name, other.Function.Name, other.UID = "other", "other", "2"
+	targets := []target.Target{hello, other}
+	dials := map[string]func(context.Context) (net.Conn, error){}
+	for _, to := range targets {
+		dials[to.Service.Name] = function(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, to.Function.Name) })
+	}
+	server := New(Options{
+		Limits:  Limits{Held: 1000, HeldPerFunction: 1000, Timeout: time.Minute},
+		Dial:    func(ctx context.Context, to target.Target) (net.Conn, error) { return dials[to.Service.Name](ctx) },
+		Ready:   func(context.Context, target.Target) bool { return false },
+		Metrics: NewMetrics(prometheus.NewRegistry()),
+		Log:     logr.Discard(),
+	})
+	t.Cleanup(func() { _ = server.http.Close() })
+	urls := map[string]string{}
+	for _, to := range targets {
+		if err := server.Listen(to, 0); err != nil {
+			t.Fatal(err)
+		}
+		urls[to.Service.Name] = "http://localhost:" + portOf(t, server.listeners[to.Service].Addr())
+	}
+	for name, client := range clients(t) {
+		t.Run(name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			for range 300 {
+				for _, to := range targets {
+					wg.Go(func() { isAnsweredBy(t, client, urls[to.Service.Name], to.Function.Name) })
+				}
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func isAnsweredBy(t *testing.T, client *http.Client, url, name string) {
+	t.Helper()
+	response, err := client.Get(url)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer response.Body.Close() //nolint:errcheck // it is read below
+	if body, err := io.ReadAll(response.Body); response.StatusCode != http.StatusOK || string(body) != name {
+		t.Errorf("a request to %s is answered %d %q (%v)", name, response.StatusCode, body, err)
+	}
+}

@@ -1,0 +1,30 @@
+package proxy
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metrics are about requests.
+type Metrics struct {
+	registry prometheus.Registerer
+	refused  *prometheus.CounterVec
+}
+
+// NewMetrics makes metrics and registers them. It panics if they are registered already.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{registry: registry, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "goless_activator_refused_total",
+		Help: "Requests that were answered 503, because no pod was there in time, because none can start until the function is mended, because too many were held, or because the function may no longer sleep.",
+	}, []string{"reason"})}
+	for _, reason := range []string{"timeout", "broken", "busy", "closed"} {
+		m.refused.WithLabelValues(reason) // all of them are there from the start
+	}
+	registry.MustRegister(m.refused)
+	return m
+}
+
+// watch adds what a server can tell.
+func (m *Metrics) watch(s *Server) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "goless_activator_held_requests",
+		Help: "Requests that wait for a pod.",
+	}, func() float64 { return float64(s.held.Load()) }))
+}

@@ -1,0 +1,158 @@
+// Package proxy takes the requests of functions, holds each until there is a connection to a
+// pod, and sends it there. It refuses to know where the connection comes from, and why its
+// requests come here.
+//
+//	proxy.go      the server, and what bounds it
+//	listeners.go  a port for each function
+//	forward.go    how a request is passed on
+//	metrics.go    what is counted
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+
+	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/wake"
+)
+
+// Limits bound what is held.
+type Limits struct {
+	Held            int64         // requests that are held at a time
+	HeldPerFunction int64         // of them for one function
+	Timeout         time.Duration // how long a request is held
+}
+
+// Options are what a Server needs.
+type Options struct {
+	Limits
+	// Dial returns a connection to a pod of a function. It waits until there is one, unless
+	// its error is a [wake.BrokenError].
+	Dial func(context.Context, target.Target) (net.Conn, error)
+	// Ready tells whether a pod of the function is ready, so that its clients had better
+	// ask it themselves.
+	Ready   func(context.Context, target.Target) bool
+	Metrics *Metrics
+	Log     logr.Logger
+}
+
+// A Server takes requests for functions. It serves HTTP/1.1 and HTTP/2 without TLS.
+type Server struct {
+	options Options
+	http    *http.Server
+	forward *httputil.ReverseProxy
+	held    atomic.Int64
+	all     atomic.Int64 // requests in flight
+
+	mu        sync.Mutex
+	listeners map[types.NamespacedName]*listener // by Service
+}
+
+// New returns a server that listens on nothing yet.
+func New(o Options) *Server {
+	s := &Server{options: o, listeners: map[types.NamespacedName]*listener{}}
+	s.forward = s.reverseProxy()
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s.http = &http.Server{
+		Handler:           s,
+		Protocols:         protocols,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       120 * time.Second,
+		BaseContext: func(l net.Listener) context.Context {
+			return context.WithValue(context.Background(), listenerKey{}, l)
+		},
+		ErrorLog: quiet,
+		// Neither ReadTimeout nor WriteTimeout: the function has its own limits.
+	}
+	o.Metrics.watch(s)
+	return s
+}
+
+// Shutdown stops listening, and waits for the requests in flight, those that took over their
+// connection included, until ctx ends. Then it closes all connections.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	for s.all.Load() > 0 && err == nil {
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return errors.Join(err, s.http.Close())
+}
+
+var (
+	errBusy   = errors.New("too many requests wait for functions to wake")
+	errClosed = errors.New("the function may no longer sleep, or was stopped or deleted")
+)
+
+// ServeHTTP is part of [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l := r.Context().Value(listenerKey{}).(*listener) //nolint:forcetypeassert // as the server's BaseContext makes it
+	l.inFlight.Add(1)
+	s.all.Add(1)
+	defer s.all.Add(-1)
+	defer l.inFlight.Add(-1)
+	connection, err := s.hold(r.Context(), l)
+	if err != nil {
+		s.refuse(w, r, l, err)
+		return
+	}
+	defer connection.Close() //nolint:errcheck // nobody reads from it any more
+	// A handler may write while it reads. HTTP/2 always can.
+	_ = http.NewResponseController(w).EnableFullDuplex()
+	s.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), upstreamKey{}, &upstream{connection: connection, listener: l})))
+}
+
+// hold returns a connection to a pod, as soon as there is one.
+func (s *Server) hold(ctx context.Context, l *listener) (net.Conn, error) {
+	all, own := s.held.Add(1), l.held.Add(1)
+	defer s.held.Add(-1)
+	defer l.held.Add(-1)
+	if all > s.options.Held || own > s.options.HeldPerFunction {
+		return nil, errBusy
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(l.closed, func() { cancel(errClosed) })()
+	ctx, stop := context.WithTimeoutCause(ctx, s.options.Timeout, fmt.Errorf("no pod of the function accepted a connection within %s", s.options.Timeout))
+	defer stop()
+	return s.options.Dial(ctx, l.target())
+}
+
+// refuse answers a request that found no pod.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, l *listener, err error) {
+	reason, text := "timeout", "the function sleeps, and no pod of it was there in time"
+	var broken *wake.BrokenError
+	switch {
+	case r.Context().Err() != nil:
+		return // the client has gone
+	case errors.Is(err, errBusy):
+		reason, text = "busy", errBusy.Error()
+	case errors.Is(err, errClosed):
+		reason, text = "closed", errClosed.Error()
+	case errors.As(err, &broken):
+		reason, text = "broken", broken.Error()
+	}
+	if f := l.target().Function; reason == "timeout" || reason == "broken" {
+		text += fmt.Sprintf("; kubectl describe function %s -n %s tells more", f.Name, f.Namespace)
+	}
+	s.options.Metrics.refused.WithLabelValues(reason).Inc()
+	w.Header().Set("Retry-After", "1")
+	w.Header().Set("Goless-Rejected", reason) // who delivers events knows by this that the function has not seen them
+	w.Header().Set("Connection", "close")     // the next try may find a pod without us
+	http.Error(w, text, http.StatusServiceUnavailable)
+}

@@ -1,0 +1,145 @@
+package rule
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"goless.io/operator/internal/activator/target"
+)
+
+var now = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
+
+func ago(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
+
+func TestActivators(t *testing.T) {
+	for name, test := range map[string]struct {
+		observation Observation
+		want        bool
+		again       time.Duration
+	}{
+		"NoPod":            {Observation{}, true, 0},
+		"NoPodButNamed":    {Observation{Named: true}, true, 0},
+		"JustReady":        {Observation{Named: true, Ready: []time.Time{ago(1)}}, true, 14 * time.Second},
+		"JustReadyUnnamed": {Observation{Ready: []time.Time{ago(1)}}, false, 0},
+		"ReadyForLong":     {Observation{Named: true, Ready: []time.Time{ago(15)}}, false, 0},
+		"OneReadyForLong":  {Observation{Named: true, Ready: []time.Time{ago(2), ago(15), ago(1)}}, false, 0},
+		"Falling":          {Observation{Named: true, Ready: []time.Time{ago(99)}, Falling: ScaleDown{Named: ago(3)}}, true, 0},
+		"FallingUnnamed":   {Observation{Ready: []time.Time{ago(99)}, Falling: ScaleDown{Named: ago(3)}}, true, 0},
+		"Scaled":           {Observation{Named: true, Ready: []time.Time{ago(99)}, Falling: ScaleDown{Named: ago(20), Scaled: ago(5)}}, true, 10 * time.Second},
+		"Asleep":           {Observation{Named: true, Falling: ScaleDown{Named: ago(20), Scaled: ago(5)}}, true, 0},
+		"ScaledInVain":     {Observation{Named: true, Ready: []time.Time{ago(99)}, Falling: ScaleDown{Named: ago(40), Scaled: ago(15)}}, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.observation.Now, test.observation.Settle = now, Settle
+			if got, again := test.observation.Activators(), test.observation.Again(); got != test.want || again != test.again {
+				t.Errorf("activators %t, again after %s, want %t, %s", got, again, test.want, test.again)
+			}
+		})
+	}
+}
+
+func TestNext(t *testing.T) {
+	const sleepAfter = time.Minute
+	for name, test := range map[string]struct {
+		falling ScaleDown
+		idle    int // seconds
+		step    Step
+		after   time.Duration
+	}{
+		"Busy":               {ScaleDown{}, 0, Wait, time.Minute},
+		"IdleForALittle":     {ScaleDown{}, 40, Wait, 20 * time.Second},
+		"Idle":               {ScaleDown{}, 60, Name, 0},
+		"Named":              {ScaleDown{Named: ago(5)}, 65, Wait, 10 * time.Second},
+		"CalledAfterNaming":  {ScaleDown{Named: ago(5)}, 4, Stay, 0},
+		"Settled":            {ScaleDown{Named: ago(15)}, 75, End, 0},
+		"SettledButCalled":   {ScaleDown{Named: ago(15)}, 14, Stay, 0},
+		"SettledAndBusy":     {ScaleDown{Named: ago(15)}, 0, Stay, 0},
+		"EndedAMomentBefore": {ScaleDown{Named: ago(15), Scaled: ago(1)}, 0, Wait, 14 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step, after := Next(Observation{Now: now, Settle: Settle, Falling: test.falling}, sleepAfter, time.Duration(test.idle)*time.Second)
+			if step != test.step || after != test.after {
+				t.Errorf("%s after %s, want %s after %s", step, after, test.step, test.after)
+			}
+		})
+	}
+}
+
+// A port that was given back comes last.
+func TestPorts(t *testing.T) {
+	p := NewPorts()
+	used := map[int32]bool{}
+	first, _ := p.Next(func(int32) bool { return false })
+	for port, ok := first, true; ok; port, ok = p.Next(func(n int32) bool { return used[n] }) {
+		if used[port] || port < FirstPort || port > LastPort {
+			t.Fatalf("%d is handed out", port)
+		}
+		if used[port] = true; len(used) == 100 {
+			delete(used, first) // it goes back
+		}
+	}
+	if n := int(LastPort - FirstPort + 1); len(used) != n {
+		t.Errorf("%d ports were handed out, want %d", len(used), n)
+	}
+}
+
+func TestSlice(t *testing.T) {
+	hello := target.Target{
+		Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1",
+		Function: types.NamespacedName{Namespace: "default", Name: "hello"}, AppProtocol: new("kubernetes.io/h2c"),
+	}
+	addresses := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")}
+	for family, want := range map[corev1.IPFamily]struct {
+		name      string
+		kind      discoveryv1.AddressType
+		addresses []string
+	}{
+		corev1.IPv4Protocol: {"greeting-activator", discoveryv1.AddressTypeIPv4, []string{"10.0.0.1", "10.0.0.2"}},
+		corev1.IPv6Protocol: {"greeting-activator-ipv6", discoveryv1.AddressTypeIPv6, []string{"fd00::1"}},
+	} {
+		s := Slice(hello, family, 12345, addresses)
+		var got []string
+		for _, a := range Addresses(s) {
+			got = append(got, a.String())
+		}
+		if diff := cmp.Diff(want.addresses, got); diff != "" || s.Name != want.name || s.AddressType != want.kind || PortOf(s) != 12345 || *s.Ports[0].AppProtocol != "kubernetes.io/h2c" {
+			t.Errorf("%s: %s %s, port %d, addresses (-want +got):\n%s", family, s.Name, s.AddressType, PortOf(s), diff)
+		}
+		if !Same(s, Slice(hello, family, 12345, addresses)) {
+			t.Errorf("%s: it is not what it is", family)
+		}
+	}
+}
+
+// Whatever differs in a slice is noticed.
+func TestSame(t *testing.T) {
+	hello := target.Target{Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1"}
+	other := hello
+	other.UID = "2"
+	addresses := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1")}
+	is := Slice(hello, corev1.IPv4Protocol, 12345, addresses)
+	relabeled := is.DeepCopy()
+	relabeled.Labels[discoveryv1.LabelServiceName] = "another"
+	for name, test := range map[string]struct {
+		shall *discoveryv1.EndpointSlice
+		same  bool
+	}{
+		"Same":    {Slice(hello, corev1.IPv4Protocol, 12345, []netip.Addr{addresses[1], addresses[0]}), true},
+		"Port":    {Slice(hello, corev1.IPv4Protocol, 12346, addresses), false},
+		"Address": {Slice(hello, corev1.IPv4Protocol, 12345, addresses[:1]), false},
+		"Nobody":  {Slice(hello, corev1.IPv4Protocol, 12345, nil), false},
+		"Owner":   {Slice(other, corev1.IPv4Protocol, 12345, addresses), false},
+		"Family":  {Slice(hello, corev1.IPv6Protocol, 12345, addresses), false},
+		"Label":   {relabeled, false},
+	} {
+		if got := Same(is, test.shall); got != test.same {
+			t.Errorf("%s: the same: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package rule
+
+import (
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/target"
+)
+
+// Manager is the value of the label of EndpointSlices that tells whose they are.
+const Manager = "goless-activator"
+
+// Slice is the EndpointSlice of one address family of a function. It names those of the
+// addresses that are of the family, and none if there are none.
+func Slice(t target.Target, family corev1.IPFamily, port int32, addresses []netip.Addr) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: t.Service.Namespace, Name: t.Service.Name + "-activator",
+			Labels: map[string]string{
+				discoveryv1.LabelServiceName: t.Service.Name,
+				discoveryv1.LabelManagedBy:   Manager,
+				v1beta1.FunctionLabel:        t.Function.Name,
+			},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: t.Service.Name, UID: t.UID}},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Ports:       []discoveryv1.EndpointPort{{Name: new(target.Port), Port: new(port), Protocol: new(corev1.ProtocolTCP), AppProtocol: t.AppProtocol}},
+		Endpoints:   []discoveryv1.Endpoint{},
+	}
+	if family == corev1.IPv6Protocol {
+		s.Name, s.AddressType = s.Name+"-ipv6", discoveryv1.AddressTypeIPv6
+	}
+	for _, a := range slices.SortedFunc(slices.Values(addresses), netip.Addr.Compare) {
+		if a.Is6() == (family == corev1.IPv6Protocol) {
+			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
+				Addresses: []string{a.String()},
+				// Some gateways pass over endpoints whose readiness is left out.
+				Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
+			})
+		}
+	}
+	return s
+}
+
+// Same tells whether a slice is as it shall be.
+func Same(is, shall *discoveryv1.EndpointSlice) bool {
+	for name, value := range shall.Labels {
+		if is.Labels[name] != value {
+			return false
+		}
+	}
+	return is.AddressType == shall.AddressType && equality.Semantic.DeepEqual(is.OwnerReferences, shall.OwnerReferences) &&
+		equality.Semantic.DeepEqual(is.Ports, shall.Ports) && equality.Semantic.DeepEqual(is.Endpoints, shall.Endpoints)
+}
+
+// PortOf returns the port of a slice, and 0 if it has none.
+func PortOf(s *discoveryv1.EndpointSlice) int32 {
+	if len(s.Ports) != 1 || s.Ports[0].Port == nil {
+		return 0
+	}
+	return *s.Ports[0].Port
+}
+
+// Addresses returns those that a slice names.
+func Addresses(s *discoveryv1.EndpointSlice) []netip.Addr {
+	var addresses []netip.Addr
+	for _, e := range s.Endpoints {
+		for _, text := range e.Addresses {
+			if a, err := netip.ParseAddr(text); err == nil {
+				addresses = append(addresses, a)
+			}
+		}
+	}
+	return addresses
+}

@@ -1,0 +1,61 @@
+// Package target tells from a Service which function it belongs to and whether that may
+// sleep. The Service is all that the activator knows of a Function, and the operator writes
+// it. The package reads nothing from a cluster.
+package target
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// Port is the name of the port of the Service, and of the pods, that takes requests.
+const Port = "http"
+
+// A Target is a function that may sleep.
+type Target struct {
+	Service    types.NamespacedName
+	UID        types.UID // of the Service
+	SleepAfter time.Duration
+	Families   []corev1.IPFamily // of the addresses of the Service
+
+	// AppProtocol is what gateways are told that the function speaks; nil for nothing.
+	AppProtocol *string
+
+	// Function is the name of the Function, and of its Deployment.
+	Function types.NamespacedName
+	// FunctionUID is for Events about the Function.
+	FunctionUID types.UID
+}
+
+// Of returns the function of a Service. It returns false if the Service is not controlled by
+// the Function that its label names, if that may not sleep, or if the Service is being deleted.
+func Of(s *corev1.Service) (Target, bool) {
+	owner := metav1.GetControllerOf(s)
+	sleepAfter, err := time.ParseDuration(s.Annotations[v1beta1.SleepAfterAnnotation])
+	switch {
+	case err != nil, sleepAfter <= 0, s.DeletionTimestamp != nil, owner == nil, owner.Kind != "Function",
+		!strings.HasPrefix(owner.APIVersion, v1beta1.GroupVersion.Group+"/"), owner.Name != s.Labels[v1beta1.FunctionLabel]:
+		return Target{}, false
+	}
+	var protocol *string
+	for _, port := range s.Spec.Ports {
+		if port.Name == Port {
+			protocol = port.AppProtocol
+		}
+	}
+	return Target{
+		AppProtocol: protocol,
+		Service:     types.NamespacedName{Namespace: s.Namespace, Name: s.Name},
+		UID:         s.UID,
+		SleepAfter:  sleepAfter,
+		Families:    s.Spec.IPFamilies,
+		Function:    types.NamespacedName{Namespace: s.Namespace, Name: owner.Name},
+		FunctionUID: owner.UID,
+	}, true
+}

@@ -1,0 +1,70 @@
+package wake
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The phases of a wake, each from the first request on.
+const (
+	phaseScaled   = "scaled"   // the API server has taken the new number of replicas
+	phaseSeen     = "seen"     // there is a pod
+	phaseAnswered = "answered" // it accepts connections
+)
+
+// Metrics count wakes.
+type Metrics struct {
+	wakes    *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+// NewMetrics makes metrics and registers them. It panics if they are registered already.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		wakes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "goless_activator_wakes_total",
+			Help: "Functions that were given a pod because of a request, by whether it answered in time.",
+		}, []string{"result"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "goless_activator_wake_duration_seconds",
+			Help:    "Time from the request that wakes a function until it was scaled, a pod was seen, and the pod answered.",
+			Buckets: []float64{.01, .025, .05, .1, .2, .3, .5, .75, 1, 2, 4, 8, 16, 32, 64},
+		}, []string{"phase"}),
+	}
+	for _, result := range []string{"woken", "failed"} {
+		m.wakes.WithLabelValues(result) // both are there from the start
+	}
+	registry.MustRegister(m.wakes, m.duration)
+	return m
+}
+
+// ended counts a wake, if it was one.
+func (m *Metrics) ended(s stopwatch, err error) {
+	switch {
+	case s.started.IsZero():
+	case err != nil:
+		m.wakes.WithLabelValues("failed").Inc()
+	default:
+		m.wakes.WithLabelValues("woken").Inc()
+	}
+}
+
+// stopwatch takes the time of each phase once.
+type stopwatch struct {
+	started time.Time // zero if there is no wake
+	done    map[string]bool
+}
+
+func (s *stopwatch) start() {
+	if s.started.IsZero() {
+		s.started, s.done = time.Now(), map[string]bool{}
+	}
+}
+
+func (s *stopwatch) reached(m *Metrics, phase string) {
+	if !s.started.IsZero() && !s.done[phase] {
+		s.done[phase] = true
+		m.duration.WithLabelValues(phase).Observe(time.Since(s.started).Seconds())
+	}
+}

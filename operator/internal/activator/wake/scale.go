@@ -1,0 +1,40 @@
+package wake
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// fromZero makes one replica of none. A Scale with no replicas leaves the field out, which
+// JSON Patch tests as null. Where there are some already, the test fails.
+var fromZero = client.RawPatch(types.JSONPatchType, []byte(
+	`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":1}]`))
+
+// scale gives the function one replica if it has none. That somebody else was faster is no
+// error.
+func (w *Waker) scale(ctx context.Context, function types.NamespacedName) error {
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: function.Namespace, Name: function.Name}}
+	err := w.Client.SubResource("scale").Patch(ctx, deployment, fromZero)
+	if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("scaling the Deployment to 1: %w", err)
+	}
+	return nil
+}
+
+// refused tells whether Kubernetes cannot create a pod of the function. Pods that are about to
+// end may be what a quota has no room for, so this is not asked while there are some.
+func (w *Waker) refused(ctx context.Context, function types.NamespacedName) bool {
+	var d appsv1.Deployment
+	return w.Live.Get(ctx, function, &d) == nil && d.Status.ObservedGeneration >= d.Generation &&
+		slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+			return c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue
+		})
+}

@@ -1,0 +1,332 @@
+package wake
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/pods"
+	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/apiservertest"
+)
+
+// The tests of this package talk to a real API server, and play the Deployment controller and
+// the kubelet.
+var (
+	cluster client.Client
+	cached  cache.Cache
+)
+
+func TestMain(m *testing.M) {
+	apiservertest.Main(m, func(m *testing.M, environment *envtest.Environment) int {
+		environment.Config.QPS = -1
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		var err error
+		if cluster, err = client.New(environment.Config, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
+			panic(err)
+		}
+		if cached, err = cache.New(environment.Config, cache.Options{
+			Scheme: clientgoscheme.Scheme, ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: pods.Small}},
+		}); err != nil {
+			panic(err)
+		}
+		if err := pods.Index(ctx, cached); err != nil {
+			panic(err)
+		}
+		go func() { _ = cached.Start(ctx) }() // until the tests end
+		return m.Run()
+	})
+}
+
+// function is one called hello, in a namespace of its own.
+type function struct {
+	t         *testing.T
+	namespace string
+	waker     *Waker
+	failures  atomic.Int32
+}
+
+func newFunction(t *testing.T, replicas int32) *function {
+	t.Helper()
+	f := &function{t: t, namespace: apiservertest.NewNamespace(t, cluster)}
+	f.waker = &Waker{
+		Client: cluster, Live: cluster, Pods: pods.Lister{Reader: cached}, Metrics: NewMetrics(prometheus.NewRegistry()),
+		Timeout: time.Minute, Failed: func(target.Target, error) { f.failures.Add(1) },
+	}
+	if err := f.waker.Watch(t.Context(), cached); err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{v1beta1.FunctionLabel: "hello"}
+	err := cluster.Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "hello"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// dial asks for a connection, and says who answers.
+func (f *function) dial() (who string, err error) {
+	connection, err := f.waker.Dial(f.t.Context(), target.Target{Function: types.NamespacedName{Namespace: f.namespace, Name: "hello"}})
+	if err != nil {
+		return "", err
+	}
+	defer connection.Close() //nolint:errcheck // its end is known
+	return connection.RemoteAddr().String(), nil
+}
+
+// begin does so beside the test.
+func (f *function) begin() (who chan string) {
+	who = make(chan string, 1)
+	go func() {
+		address, err := f.dial()
+		if err != nil {
+			address = err.Error()
+		}
+		who <- address
+	}()
+	return who
+}
+
+func (f *function) replicas() int32 {
+	f.t.Helper()
+	var d appsv1.Deployment
+	if err := cluster.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "hello"}, &d); err != nil {
+		f.t.Fatal(err)
+	}
+	return *d.Spec.Replicas
+}
+
+// refused is what the Deployment controller writes when no pod may be created.
+func (f *function) refused() {
+	f.t.Helper()
+	var d appsv1.Deployment
+	if err := cluster.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "hello"}, &d); err != nil {
+		f.t.Fatal(err)
+	}
+	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Conditions: []appsv1.DeploymentCondition{
+		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: "exceeded quota"},
+	}}
+	if err := cluster.Status().Update(f.t.Context(), &d); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// run makes a pod that takes requests at an address; reason is why it waits instead.
+func (f *function) run(name, address, reason string) *corev1.Pod {
+	f.t.Helper()
+	ip, port, err := net.SplitHostPort(address)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	number, err := net.LookupPort("tcp", port)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: map[string]string{v1beta1.FunctionLabel: "hello"}},
+		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{
+			{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{Name: target.Port, ContainerPort: int32(number)}}},
+		}},
+	}
+	if err := cluster.Create(f.t.Context(), pod); err != nil {
+		f.t.Fatal(err)
+	}
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}}}
+	if reason != "" {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+	}
+	if err := cluster.Status().Update(f.t.Context(), pod); err != nil {
+		f.t.Fatal(err)
+	}
+	return pod
+}
+
+// accept accepts connections until the test ends.
+func accept(t *testing.T) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() }) // once
+	return l.Addr().String()
+}
+
+// nobody is an address where nobody listens.
+func nobody(t *testing.T) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close() // it is open
+	return l.Addr().String()
+}
+
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited for:", what)
+		}
+	}
+}
+
+// Many requests share one wake, which ends with the first pod that accepts a connection,
+// whether it is ready or not.
+func TestWake(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0)
+	var all sync.WaitGroup
+	address := accept(t)
+	for range 100 {
+		all.Go(func() {
+			if got, err := f.dial(); got != address {
+				t.Errorf("a request gets a connection to %q, %v", got, err)
+			}
+		})
+	}
+	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+	f.run("starting", nobody(t), "")
+	f.run("hello", address, "")
+	all.Wait()
+	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("woken")); n != 1 {
+		t.Errorf("%v wakes are counted", n)
+	}
+	if n := testutil.CollectAndCount(f.waker.Metrics.duration); n != 3 {
+		t.Errorf("%d phases are counted, want 3", n)
+	}
+}
+
+// A function that has pods is not scaled, and that is no wake.
+func TestAwake(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0)
+	f.run("hello", accept(t), "")
+	eventually(t, "the cache has the pod", func() bool {
+		found, err := f.waker.Pods.Of(t.Context(), types.NamespacedName{Namespace: f.namespace, Name: "hello"})
+		return err == nil && len(found) == 1
+	})
+	if _, err := f.dial(); err != nil {
+		t.Error(err)
+	}
+	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("woken")); n != 0 || f.replicas() != 0 {
+		t.Errorf("%v wakes are counted, and there are %d replicas", n, f.replicas())
+	}
+}
+
+// Requests do not wait for what cannot come. It is told once, however many there are.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		breaks func(*function)
+		says   string
+	}{
+		"Crash": {func(f *function) { f.run("a", nobody(f.t), "CrashLoopBackOff") }, "ends again and again"},
+		"Image": {func(f *function) { f.run("a", nobody(f.t), "ImagePullBackOff") }, "pulled"},
+		"Quota": {(*function).refused, "quota"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFunction(t, 0)
+			first := f.begin()
+			eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+			test.breaks(f)
+			if got := <-first; !strings.Contains(got, test.says) {
+				t.Errorf("a request is told %q, want %q in it", got, test.says)
+			}
+			for range 10 {
+				broken := (*BrokenError)(nil)
+				if _, err := f.dial(); !errors.As(err, &broken) {
+					t.Errorf("the next one is told %v", err)
+				}
+			}
+			if failed := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")); failed != 1 || f.failures.Load() > 2 {
+				t.Errorf("%v wakes have failed, which was told %d times", failed, f.failures.Load())
+			}
+		})
+	}
+}
+
+// One of two pods may serve yet, and so may one that a quota has no room for until another one
+// has ended.
+func TestNotBroken(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]func(f, other *function){
+		"OneOfTwo": func(f, other *function) {
+			f.run("starting", nobody(t), "")
+			f.run("broken", nobody(t), "CrashLoopBackOff")
+			other.run("broken", nobody(t), "CrashLoopBackOff")
+		},
+		"Ending": func(f, other *function) {
+			f.refused()
+			other.refused()
+			if err := cluster.Delete(f.t.Context(), f.run("ending", nobody(t), "")); err != nil {
+				f.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, other := newFunction(t, 1), newFunction(t, 1)
+			before(f, other)
+			who := f.begin()
+			if _, err := other.dial(); err == nil { // it comes later, and is broken
+				t.Error("another one is not broken")
+			}
+			select {
+			case got := <-who:
+				t.Fatalf("a request gets %q", got)
+			default:
+			}
+			address := accept(t)
+			f.run("hello", address, "")
+			if got := <-who; got != address {
+				t.Errorf("it gets %q, want a connection to %s", got, address)
+			}
+		})
+	}
+}
+
+// Where no pod comes, that is told in the end.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0)
+	f.waker.Timeout = 300 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { // nobody waits for it
+		_, _ = f.waker.Dial(ctx, target.Target{Function: types.NamespacedName{Namespace: f.namespace, Name: "hello"}})
+	}()
+	eventually(t, "it is told", func() bool { return f.failures.Load() == 1 })
+	cancel()
+	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")); n != 1 || f.replicas() != 1 {
+		t.Errorf("%v wakes have failed, and there are %d replicas", n, f.replicas())
+	}
+}

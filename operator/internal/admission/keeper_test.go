@@ -1,0 +1,80 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// certificates holds the Secret, and a configuration without webhooks.
+type certificates struct {
+	client.Client
+	data    map[string][]byte
+	refusal error // of updates
+}
+
+func (c *certificates) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if secret, ok := into.(*corev1.Secret); ok {
+		secret.UID, secret.Data = "a", c.data
+	}
+	return nil
+}
+
+func (c *certificates) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
+	if c.refusal == nil {
+		c.data = object.(*corev1.Secret).Data
+	}
+	return c.refusal
+}
+
+// While the certificate before is still valid, a renewal that fails is logged once and tried
+// again. What is served stays until the new one has been there for one look.
+func TestFailedRenewal(t *testing.T) {
+	const month = defaultLife / 12
+	data, err := issue(Name+".goless-system.svc", 3*month, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := open(data, Name+".goless-system.svc", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logs strings.Builder
+	stored := &certificates{data: data}
+	k := &keeper{
+		options: Options{Namespace: "goless-system", Life: defaultLife}, client: stored,
+		log: funcr.New(func(_, args string) { logs.WriteString(args) }, funcr.Options{}),
+	}
+	look := func(refusal error) *tls.Certificate {
+		stored.refusal = refusal
+		k.report(k.keep(t.Context(), time.Now()))
+		return k.serving.Load()
+	}
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, Name, errors.New("another replica has written it"))
+	for _, refusal := range []error{errors.New("etcd is full"), errors.New("etcd is full"), conflict} {
+		if !same(look(refusal), old.served) {
+			t.Errorf("after %v the certificate before is not served", refusal)
+		}
+	}
+	if n := strings.Count(logs.String(), "etcd is full"); n != 1 || strings.Contains(logs.String(), "another replica") {
+		t.Errorf("etcd is full was logged %d times: %s", n, logs.String())
+	}
+	if !same(look(nil), old.served) {
+		t.Error("the new one is served before all API servers can trust it")
+	}
+	if string(stored.data[corev1.TLSCertKey]) == string(data[corev1.TLSCertKey]) {
+		t.Error("it was not renewed")
+	}
+	if same(look(nil), old.served) {
+		t.Error("the new one is not served")
+	}
+}

@@ -1,0 +1,71 @@
+package admission
+
+import (
+	"context"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/account"
+	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/settings"
+)
+
+// panicking is a decoder with a defect, in the place of any.
+type panicking struct{ admission.Decoder }
+
+func (panicking) DecodeRaw(runtime.RawExtension, runtime.Object) error { panic("a defect") }
+
+// A defect of ours, or an API that is newer than we are, keeps nobody from applying
+// a Function.
+func TestDefectsLetPass(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	raw := runtime.RawExtension{Raw: []byte(`{"apiVersion":"goless.io/v1beta1","kind":"Function","spec":{"replicas":"many"}}`)}
+	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw}}
+	for name, decoder := range map[string]admission.Decoder{"panic": panicking{}, "unknown": admission.NewDecoder(scheme)} {
+		got := (&validator{decoder: decoder}).Handle(t.Context(), request)
+		if !got.Allowed || len(got.Warnings) != 1 {
+			t.Errorf("%s: %+v, want leave with a warning", name, got)
+		}
+	}
+}
+
+// Rights that were given together with the Function may be known a moment later.
+func TestNewRights(t *testing.T) {
+	asked := 0
+	c := interceptor.NewClient(nil, interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, review client.Object, _ ...client.CreateOption) error {
+		asked++
+		review.(*authorizationv1.SelfSubjectAccessReview).Status.Allowed = asked > 2
+		return nil
+	}})
+	fn, found := &v1beta1.Function{Spec: v1beta1.FunctionSpec{ServiceAccountName: "reader"}}, check.Result{}
+	v := &validator{accounts: account.Accounts{Client: c}}
+	if err := v.judgeAccount(t.Context(), fn, &found); err != nil || len(found.Spec) > 0 || asked != 3 {
+		t.Errorf("after %d questions: %v, %v", asked, found.Spec, err)
+	}
+}
+
+// What was above a ceiling before may become less without being within it at once.
+func TestOldMistakesMayStay(t *testing.T) {
+	limits := settings.Settings{Function: settings.Function{MaxReplicas: 5}}
+	old := &v1beta1.Function{}
+	old.Name, old.Spec.Replicas, old.Spec.Function = "a", new(int32(9)), "package p"
+	fn := old.DeepCopy()
+	fn.Spec.Replicas = new(int32(7))
+	if found := mistakes(fn, old, check.Spec(fn, limits), check.Spec(old, limits)); len(found) > 0 {
+		t.Errorf("from 9 replicas to 7 of 5: %q", found)
+	}
+	fn.Spec.DrainSeconds, fn.Spec.Env = new(int32(9)), []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", Value: "9s"}}
+	if found := mistakes(fn, old, check.Spec(fn, limits), check.Spec(old, limits)); len(found) != 1 {
+		t.Errorf("a new mistake beside an old one: %q, want one", found)
+	}
+}

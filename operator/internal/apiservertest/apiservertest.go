@@ -1,0 +1,86 @@
+// Package apiservertest starts a real etcd and kube-apiserver for the tests of this module,
+// with the CustomResourceDefinition of Functions. What else is installed there is up to
+// each test. It has a Function with every field too, for what an API server makes of them.
+package apiservertest
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// Root is the root of the repository, seen from the package whose tests run.
+var Root = root()
+
+func root() string {
+	dir := "."
+	for range 10 {
+		if _, err := os.Stat(filepath.Join(dir, "go.work")); err == nil {
+			break
+		}
+		dir = filepath.Join("..", dir)
+	}
+	return dir
+}
+
+// Main is what TestMain does: it starts an API server that knows Functions, and lets
+// run say with which code the tests end. The programs are those in KUBEBUILDER_ASSETS,
+// or else in .cache/assets. Where there are none the tests fail, and say which command
+// builds them.
+func Main(m *testing.M, run func(*testing.M, *envtest.Environment) int) {
+	assets, err := assets()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "there is no API server to test against, build one with: make assets:", err)
+		os.Exit(1)
+	}
+	os.Exit(start(m, assets, run))
+}
+
+// assets returns the directory of the programs, as an absolute path: some tests run
+// kubectl in another directory.
+func assets() (string, error) {
+	dir, err := filepath.Abs(cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(Root, ".cache", "assets")))
+	if err == nil {
+		_, err = os.Stat(filepath.Join(dir, "kube-apiserver"))
+	}
+	return dir, err
+}
+
+func start(m *testing.M, assets string, run func(*testing.M, *envtest.Environment) int) int {
+	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))
+	environment := &envtest.Environment{
+		BinaryAssetsDirectory:    assets,
+		CRDDirectoryPaths:        []string{filepath.Join(Root, "deploy", "10-crd.yaml")},
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: 2 * time.Minute,
+	}
+	// Services may have addresses of two families.
+	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/24,fd00::/108")
+	defer environment.Stop() //nolint:errcheck // what did not start cannot be stopped
+	if _, err := environment.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "starting etcd and kube-apiserver:", err)
+		return 1
+	}
+	return run(m, environment)
+}
+
+// NewNamespace makes a namespace for one test, and returns its name.
+func NewNamespace(t *testing.T, cluster client.Client) string {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}
+	if err := cluster.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	return namespace.Name
+}

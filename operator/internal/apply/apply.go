@@ -1,0 +1,144 @@
+// Package apply carries out plans. It decides nothing but whether an object belongs to the
+// Function, and so may be written.
+package apply
+
+import (
+	"context"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
+	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/builder/handler"
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/metrics"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/plan"
+)
+
+// Applier carries out plans.
+type Applier struct {
+	// Client writes, and waits for its own writes when it reads.
+	Client client.Client
+
+	// Live reads from the API server what the cache leaves out: objects that do
+	// not carry our label.
+	Live client.Reader
+
+	// Sources reads the sources that have to be written and ordered.
+	Sources *observe.Sources
+
+	// Orders are those of the build service.
+	Orders *build.Orders
+
+	// Metrics count rollouts.
+	Metrics *metrics.Metrics
+}
+
+// Apply carries out a plan that was made from a Snapshot. It goes on after an error, because
+// no object needs another one to exist. The order for the build service comes first, because
+// a build takes long, and then the source, before the pods that compile it.
+func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {
+	outcome := Outcome{Deployment: seen.OwnDeployment(fn), Service: seen.Service}
+	results := []error{
+		optional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr),
+		p.DeploymentErr,
+		a.orders(ctx, fn, seen, p),
+		a.source(ctx, fn, seen, p.Source),
+	}
+	// Where the replicas cannot be handed over, an apply without them would reset them.
+	scaled := a.scale(ctx, seen.Deployment, p.Scale)
+	results = append(results, scaled)
+	if p.Deployment != nil && p.DeploymentDelay == 0 && scaled == nil {
+		applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, appsv1ac.ExtractDeployment)
+		if err == nil && desired.TemplateIn(p.Deployment) != desired.TemplateOf(&seen.Deployment.Spec.Template) {
+			a.Metrics.RolledOut()
+		}
+		if outcome.Deployment == nil {
+			outcome.Deployment = own(fn, applied)
+		}
+		results = append(results, err)
+	}
+	if p.Service != nil {
+		applied, err := ensure(ctx, a, fn, p.Service, seen.Service, corev1ac.ExtractService)
+		outcome.Service, results = applied, append(results, err)
+	}
+	if p.Budget != nil {
+		_, err := ensure(ctx, a, fn, p.Budget, seen.Budget, policyv1ac.ExtractPodDisruptionBudget)
+		results = append(results, optional(v1beta1.ReasonDisruptionBudgetFailed, err))
+	}
+	if p.NetworkPolicy != nil {
+		_, err := ensure(ctx, a, fn, p.NetworkPolicy, seen.NetworkPolicy, networkingv1ac.ExtractNetworkPolicy)
+		results = append(results, optional(v1beta1.ReasonNetworkPolicyFailed, err))
+	}
+	if p.Autoscaler != nil {
+		_, err := ensure(ctx, a, fn, p.Autoscaler, seen.Autoscaler, autoscalingv2ac.ExtractHorizontalPodAutoscaler)
+		results = append(results, err)
+	}
+	var leftovers []error
+	for _, obj := range p.Delete {
+		leftovers = append(leftovers, a.remove(ctx, obj))
+	}
+	outcome.sort(append(results, optional(v1beta1.ReasonCleanupFailed, errors.Join(leftovers...)))...)
+	outcome.Service = service(fn, outcome.Service, seen.Services)
+	return outcome
+}
+
+// service returns the Service that the Function should have, or else one of a former spec;
+// nil when there is none.
+func service(fn *v1beta1.Function, named *corev1.Service, all []corev1.Service) *corev1.Service {
+	if named = own(fn, named); named != nil || len(all) == 0 {
+		return named
+	}
+	return &all[0]
+}
+
+// orders sends the orders of a plan to the build service and ends all others of the Function.
+// While the plan is undecided it ends none: its orders are not known.
+func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) error {
+	key := client.ObjectKeyFromObject(fn)
+	var wanted []string
+	var errs []error
+	for _, ordered := range p.Orders {
+		sha256 := desired.Summary(ordered).SHA256
+		wanted = append(wanted, sha256)
+		if a.Orders.Has(key, sha256, desired.Order(ordered, seen.Settings)) {
+			continue
+		}
+		err := a.Sources.Load(ctx, ordered)
+		if err == nil {
+			a.Orders.Add(key, sha256, desired.Order(ordered, seen.Settings))
+		}
+		errs = append(errs, err)
+	}
+	if p.DeploymentErr == nil {
+		a.Orders.Keep(key, wanted)
+	}
+	return errors.Join(errs...)
+}
+
+// source ensures the ConfigMap of a source. The source is read from the API server only
+// where the ConfigMap has another content, or does not exist.
+func (a *Applier) source(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, source *v1beta1.Function) error {
+	if source == nil {
+		return nil
+	}
+	live := seen.SourceOf(source)
+	want := desired.ConfigMap(source).WithData(map[string]string{handler.Filename: observe.CachedSource(desired.Summary(source))})
+	same, err := isApplied(fn, want, live, corev1ac.ExtractConfigMap)
+	if same || err != nil {
+		return err
+	}
+	if err := a.Sources.Load(ctx, source); err != nil {
+		return err
+	}
+	_, err = ensure(ctx, a, fn, desired.ConfigMap(source), live, corev1ac.ExtractConfigMap)
+	return err
+}

@@ -1,0 +1,52 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/builder/remote"
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apply"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/plan"
+)
+
+// unreachable is an API server that does not answer, so that no order reaches a build
+// service.
+type unreachable struct{ client.Client }
+
+func (unreachable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("the API server does not answer")
+}
+
+// A plan that could not be decided names no orders. Those that were sent stay: ending them
+// would throw away builds that are under way.
+func TestOrdersStayWhileUndecided(t *testing.T) {
+	orders := build.New(&build.Service{Live: unreachable{}, Client: unreachable{}})
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f"}}
+	key := client.ObjectKeyFromObject(fn)
+	t.Cleanup(func() { orders.Forget(key) })
+	sent := remote.Order{Namespace: "team", Source: "package handlers\n"}
+	orders.Add(key, "sha256", sent)
+
+	applier := &apply.Applier{Orders: orders}
+	seen := &observe.Snapshot{Deployment: &appsv1.Deployment{}, Service: &corev1.Service{}}
+	outcome := applier.Apply(t.Context(), fn, seen, &plan.Plan{DeploymentErr: errors.New("the environment cannot be read")})
+	if outcome.Err == nil {
+		t.Error("the reason why nothing could be decided is lost")
+	}
+	if !orders.Has(key, "sha256", sent) {
+		t.Error("the order has ended, although the plan was undecided")
+	}
+	applier.Apply(t.Context(), fn, seen, &plan.Plan{})
+	if orders.Has(key, "sha256", sent) {
+		t.Error("the order has not ended, although a plan was decided without it")
+	}
+}

@@ -1,0 +1,101 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/check"
+)
+
+// optionalError is about something that a function can do without. It makes a Function
+// Degraded, and not unready.
+type optionalError struct {
+	reason string // of the Degraded condition
+	err    error
+}
+
+func (e *optionalError) Error() string { return e.err.Error() }
+func (e *optionalError) Unwrap() error { return e.err }
+
+// optional marks an error as one about something that a function can do without. That an
+// object of the same name belongs to somebody else is no error then. Conflicts, which are
+// tried again at once, and errors because the namespace is being deleted stay as they are.
+func optional(reason string, err error) error {
+	_, taken := errors.AsType[*notOwnedError](err)
+	switch {
+	case err == nil, taken:
+		return nil
+	case apierrors.IsConflict(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return err
+	}
+	return &optionalError{reason: reason, err: err}
+}
+
+// An Outcome is the result of applying a plan.
+type Outcome struct {
+	// Problem are the names that belong to somebody else, with the reason of the first one;
+	// nil when there are none.
+	Problem *check.Problem
+
+	// Degraded is what the function has to do without for now.
+	Degraded []check.Problem
+
+	// Err is why something could not be brought about. It is tried again.
+	Err error
+
+	// Deployment is the Function's own; nil when there is none. One that existed before is as
+	// it was in the Snapshot, at the same time as its ReplicaSets and pods.
+	Deployment *appsv1.Deployment
+
+	// Service is the Function's own after the apply; nil when there is none.
+	Service *corev1.Service
+}
+
+// sort puts each error into the field that it belongs to.
+func (o *Outcome) sort(results ...error) {
+	for _, result := range results {
+		if taken, ok := errors.AsType[*notOwnedError](result); ok {
+			if o.Problem == nil {
+				o.Problem = &check.Problem{Reason: taken.reason(), Message: taken.Error()}
+			} else {
+				o.Problem.Message += "; " + taken.Error()
+			}
+		} else if without, ok := errors.AsType[*optionalError](result); ok {
+			o.Degraded = append(o.Degraded, check.Problem{Reason: without.reason, Message: without.Error()})
+		} else {
+			o.Err = errors.Join(o.Err, result)
+		}
+	}
+}
+
+// notOwnedError says that an object has the name that a Function needs and is
+// not the Function's.
+type notOwnedError struct {
+	kind, name string
+	controller *metav1.OwnerReference
+}
+
+func (e *notOwnedError) reason() string {
+	if e.kind == "Service" {
+		return v1beta1.ReasonServiceConflict
+	}
+	return v1beta1.ReasonNotOwned
+}
+
+func (e *notOwnedError) Error() string {
+	whose := "does not belong to this Function"
+	if e.controller != nil {
+		whose = fmt.Sprintf("belongs to %s %q", e.controller.Kind, e.controller.Name)
+	}
+	remedy := "rename the function, or remove the " + e.kind
+	if e.kind == "Service" {
+		remedy = "choose another spec.service, or remove the Service"
+	}
+	return fmt.Sprintf("%s %q %s and is left alone: %s", e.kind, e.name, whose, remedy)
+}

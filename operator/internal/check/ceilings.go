@@ -1,0 +1,75 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
+)
+
+// excessErrors compares the spec with the ceilings of the cluster.
+func excessErrors(fn *v1beta1.Function, s settings.Settings) (errs field.ErrorList) {
+	spec := field.NewPath("spec")
+	least, most := fn.Bounds()
+	switch ceiling := desired.MaxReplicas(s); {
+	case least > ceiling && fn.Spec.Scaling == nil:
+		errs = append(errs, field.Invalid(spec.Child("replicas"), least, atMost(ceiling)))
+	case least > ceiling:
+		errs = append(errs, field.Invalid(spec.Child("scaling", "min"), least, atMost(ceiling)))
+	case most > ceiling:
+		errs = append(errs, field.Invalid(spec.Child("scaling", "max"), most, atMost(ceiling)))
+	}
+	errs = append(errs, ceilingErrors(spec.Child("resources"), fn.Spec.Resources, desired.FunctionCeiling(s))...)
+	errs = append(errs, scratchExcess(spec.Child("scratch", "size"), fn, s)...)
+	if build := fn.Spec.Build; build != nil {
+		errs = append(errs, ceilingErrors(spec.Child("build", "resources"), build.Resources, desired.BuildCeiling(s))...)
+		if most := desired.MaxBuildTimeout(s); build.Timeout != nil && build.Timeout.Duration > most {
+			errs = append(errs, field.Invalid(spec.Child("build", "timeout"), build.Timeout.Duration.String(), atMost(most)))
+		}
+	}
+	return errs
+}
+
+func atMost(ceiling any) string { return fmt.Sprintf("this cluster allows at most %v", ceiling) }
+
+// ceilingErrors compares resources with the most that the cluster allows of each.
+func ceilingErrors(path *field.Path, asked *v1beta1.Resources, ceiling corev1.ResourceList) (errs field.ErrorList) {
+	if asked == nil {
+		return nil
+	}
+	compare := func(path *field.Path, amounts corev1.ResourceList) {
+		for _, name := range slices.Sorted(maps.Keys(amounts)) {
+			amount := amounts[name]
+			if most, limited := ceiling[name]; limited && amount.Cmp(most) > 0 {
+				errs = append(errs, field.Invalid(path.Child(string(name)), amount.String(), atMost(most.String())))
+			}
+		}
+	}
+	compare(path.Child("requests"), asked.Requests.List())
+	compare(path.Child("limits"), asked.Limits.List())
+	return errs
+}
+
+// scratchExcess compares the size of /tmp with the limit that its files count towards: nobody
+// could fill a larger one.
+func scratchExcess(path *field.Path, fn *v1beta1.Function, s settings.Settings) field.ErrorList {
+	if fn.Spec.Scratch == nil {
+		return nil
+	}
+	resource := corev1.ResourceEphemeralStorage
+	if fn.Spec.Scratch.Medium == v1beta1.ScratchInMemory {
+		resource = corev1.ResourceMemory
+	}
+	limit, limited := desired.FunctionLimits(fn, s)[resource]
+	if !limited || fn.Spec.Scratch.Size.Cmp(limit) < 0 {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, fn.Spec.Scratch.Size.String(),
+		fmt.Sprintf("must be less than spec.resources.limits.%s, which is %s: files in /tmp count towards it", resource, limit.String()))}
+}

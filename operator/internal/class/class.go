@@ -1,0 +1,148 @@
+// Package class knows the FunctionClasses of the cluster: which one a Function has, and, when a
+// class changes, which of its functions are rolled out now. It refuses to know what a class does
+// to pods.
+package class
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/settings"
+)
+
+// Classes are the FunctionClasses of the cluster. An operator of single namespaces has none,
+// because it may not read what belongs to the whole cluster.
+type Classes struct {
+	cached client.Client
+	live   client.Reader
+	none   bool
+
+	// admitted tells the controller of Functions which ones may be rolled out.
+	admitted chan event.GenericEvent
+
+	mu    sync.Mutex
+	waves map[string]wave // by the names of classes
+}
+
+// New returns the classes that a manager reads. Every replica has them in its cache, whether it
+// leads or not.
+func New(mgr manager.Manager, s settings.Settings) (*Classes, error) {
+	c := &Classes{cached: mgr.GetClient(), live: mgr.GetAPIReader(), none: len(s.Namespaces) > 0, admitted: make(chan event.GenericEvent), waves: map[string]wave{}}
+	if c.none {
+		return c, nil
+	}
+	for _, kind := range []client.Object{&v1beta1.FunctionClass{}, namespaces()} {
+		if _, err := mgr.GetCache().GetInformer(context.Background(), kind); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", kind, err)
+		}
+	}
+	return c, nil
+}
+
+func namespaces() *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return obj
+}
+
+// Of returns the class of a Function: the one that it names, or else the newest of the default
+// ones for its namespace; nil for none. What is wrong with spec.className is the second result.
+func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.FunctionClass, *field.Error, error) {
+	path, name := field.NewPath("spec", "className"), fn.Spec.ClassName
+	switch {
+	case c.none && name == "":
+		return nil, nil, nil
+	case c.none:
+		return nil, field.Forbidden(path, "the operator looks after single namespaces here and knows no classes: leave it out"), nil
+	case name == "":
+		class, err := c.usual(ctx, fn.Namespace)
+		return class, nil, err
+	}
+	class := &v1beta1.FunctionClass{}
+	err := c.get(ctx, client.ObjectKey{Name: name}, class)
+	if apierrors.IsNotFound(err) {
+		return nil, field.Invalid(path, name, "there is no such FunctionClass: kubectl get functionclasses shows those that there are"), nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	allowed, err := c.allows(ctx, class, fn.Namespace)
+	if err == nil && !allowed {
+		return nil, field.Forbidden(path, fmt.Sprintf("the FunctionClass %s is not for the namespace %s: its namespaceSelector says for which", name, fn.Namespace)), nil
+	}
+	return class, nil, err
+}
+
+// usual returns the class of the Functions of a namespace that name none.
+func (c *Classes) usual(ctx context.Context, namespace string) (*v1beta1.FunctionClass, error) {
+	var all v1beta1.FunctionClassList
+	if err := c.cached.List(ctx, &all, observe.WithoutReadYourWrites); err != nil {
+		return nil, err
+	}
+	var newest *v1beta1.FunctionClass
+	for _, class := range all.Items {
+		if !class.IsDefault() || newest != nil && !newest.CreationTimestamp.Before(&class.CreationTimestamp) {
+			continue
+		}
+		allowed, err := c.allows(ctx, &class, namespace)
+		if err != nil {
+			return nil, err
+		}
+		if allowed {
+			newest = &class
+		}
+	}
+	return newest, nil
+}
+
+// allows tells whether Functions of a namespace may have a class.
+func (c *Classes) allows(ctx context.Context, class *v1beta1.FunctionClass, namespace string) (bool, error) {
+	if class.Spec.NamespaceSelector == nil {
+		return true, nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector)
+	if err != nil {
+		return false, fmt.Errorf("namespaceSelector of FunctionClass %q: %w", class.Name, err)
+	}
+	found := namespaces()
+	if err := c.get(ctx, client.ObjectKey{Name: namespace}, found); err != nil {
+		return false, fmt.Errorf("reading the labels of namespace %q: %w", namespace, err)
+	}
+	return selector.Matches(labels.Set(found.Labels)), nil
+}
+
+// get reads an object from the cache, and from the API server if the cache does not have it:
+// people apply a class and Functions of it together.
+func (c *Classes) get(ctx context.Context, key client.ObjectKey, into client.Object) error {
+	err := c.cached.Get(ctx, key, into, observe.WithoutReadYourWrites)
+	if apierrors.IsNotFound(err) {
+		return c.live.Get(ctx, key, into)
+	}
+	return err
+}
+
+// Admits tells whether the pods of a function may be made anew now, by the class that it has. A
+// function that is not ready need not wait for others: the class may be what mends it.
+func (c *Classes) Admits(fn *v1beta1.Function, class *v1beta1.FunctionClass) bool {
+	if class == nil || !meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady) {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.waves[class.Name]
+	return w.hash == desired.ClassHash(&class.Spec) && w.admitted[client.ObjectKeyFromObject(fn)]
+}

@@ -1,0 +1,126 @@
+package class
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
+)
+
+// settling is how long the changes of functions are collected before a class is looked at.
+const settling = 200 * time.Millisecond
+
+// reconcile decides which functions of a class are rolled out next, and says how far it is.
+func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	class := &v1beta1.FunctionClass{}
+	if err := c.cached.Get(ctx, request.NamespacedName, class, observe.WithoutReadYourWrites); err != nil {
+		if apierrors.IsNotFound(err) {
+			c.mu.Lock()
+			delete(c.waves, request.Name)
+			c.mu.Unlock()
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	members, err := c.members(ctx, class)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	reached, admitted := next(members)
+	w := wave{hash: desired.ClassHash(&class.Spec), admitted: map[types.NamespacedName]bool{}}
+	for _, name := range admitted {
+		w.admitted[name] = true
+	}
+	c.mu.Lock()
+	c.waves[class.Name] = w
+	c.mu.Unlock()
+	for _, name := range admitted {
+		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		select {
+		case c.admitted <- event.GenericEvent{Object: fn}:
+		case <-ctx.Done():
+			return reconcile.Result{}, ctx.Err()
+		}
+	}
+	return reconcile.Result{}, c.report(ctx, class, reached)
+}
+
+// members returns the functions of a class that have Deployments.
+func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]member, error) {
+	var functions v1beta1.FunctionList
+	var deployments appsv1.DeploymentList
+	for _, list := range []client.ObjectList{&functions, &deployments} {
+		if err := c.cached.List(ctx, list, client.UnsafeDisableDeepCopy, observe.WithoutReadYourWrites); err != nil {
+			return nil, fmt.Errorf("listing %T: %w", list, err)
+		}
+	}
+	deployed := map[types.UID]*appsv1.Deployment{}
+	for i, d := range deployments.Items {
+		if owner := metav1.GetControllerOfNoCopy(&d); owner != nil {
+			deployed[owner.UID] = &deployments.Items[i]
+		}
+	}
+	var members []member
+	for _, fn := range functions.Items {
+		has, err := c.has(ctx, &fn, class)
+		if err != nil {
+			return nil, err
+		}
+		d := deployed[fn.UID]
+		if !has || d == nil {
+			continue
+		}
+		updated := d.Labels[desired.ClassLabel] == desired.ClassHash(&class.Spec)
+		members = append(members, member{
+			name:    client.ObjectKeyFromObject(&fn),
+			ready:   meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady),
+			updated: updated, rolling: updated && rolling(d),
+		})
+	}
+	return members, nil
+}
+
+// has tells whether a Function has a class.
+func (c *Classes) has(ctx context.Context, fn *v1beta1.Function, class *v1beta1.FunctionClass) (bool, error) {
+	if fn.Spec.ClassName != "" && fn.Spec.ClassName != class.Name {
+		return false, nil
+	}
+	its, _, err := c.Of(ctx, fn)
+	return its != nil && its.Name == class.Name, err
+}
+
+// report writes the status of a class if it has changed.
+func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, reached progress) error {
+	before := class.DeepCopy()
+	class.Status.ObservedGeneration = class.Generation
+	class.Status.Functions, class.Status.UpdatedFunctions = int32(reached.functions), int32(reached.updated)
+	ready := metav1.Condition{
+		Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRolledOut,
+		Message: "all functions of the class run as it says", ObservedGeneration: class.Generation,
+	}
+	if reached.updated < reached.functions || reached.rolling > 0 {
+		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
+		ready.Message = fmt.Sprintf("%d of %d functions run as the class says, %d are being rolled out", reached.updated-reached.rolling, reached.functions, reached.rolling)
+	}
+	meta.SetStatusCondition(&class.Status.Conditions, ready)
+	if equality.Semantic.DeepEqual(before.Status, class.Status) {
+		return nil
+	}
+	err := c.cached.Status().Patch(ctx, class, client.MergeFrom(before))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package desired
+
+import (
+	"cmp"
+
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// volumeToken is the volume of spec.serviceAccountToken. deploy/40-fence.yaml lets tokens be
+// mounted by it.
+const volumeToken = "token"
+
+// runAs gives a pod its account, in both of the fields that the API server keeps it in: the one that
+// is deprecated would bring back the account when only the other one is removed.
+func runAs(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function) {
+	if name := fn.Spec.ServiceAccountName; name != "" {
+		pod.WithServiceAccountName(name).WithDeprecatedServiceAccount(name)
+	}
+}
+
+// tokenVolumes hold what the kubelet mounts into pods that have a token by default, but for the
+// audience: so client libraries of Kubernetes find what they need.
+func tokenVolumes(fn *v1beta1.Function) []*corev1ac.VolumeApplyConfiguration {
+	token := fn.Spec.ServiceAccountToken
+	if token == nil {
+		return nil
+	}
+	return []*corev1ac.VolumeApplyConfiguration{corev1ac.Volume().WithName(volumeToken).WithProjected(corev1ac.ProjectedVolumeSource().WithSources(
+		corev1ac.VolumeProjection().WithServiceAccountToken(corev1ac.ServiceAccountTokenProjection().
+			WithAudience(token.Audience).
+			WithExpirationSeconds(cmp.Or(token.ExpirationSeconds, v1beta1.DefaultTokenExpirationSeconds)).
+			WithPath("token")),
+		corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().
+			WithName("kube-root-ca.crt").
+			WithItems(items([]string{"ca.crt"})...)),
+		corev1ac.VolumeProjection().WithDownwardAPI(corev1ac.DownwardAPIProjection().
+			WithItems(corev1ac.DownwardAPIVolumeFile().
+				WithPath("namespace").
+				// The API server would add the default of APIVersion.
+				WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.namespace")))),
+	))}
+}
+
+// tokenMounts are the mounts of tokenVolumes.
+func tokenMounts(fn *v1beta1.Function) []*corev1ac.VolumeMountApplyConfiguration {
+	if fn.Spec.ServiceAccountToken == nil {
+		return nil
+	}
+	return []*corev1ac.VolumeMountApplyConfiguration{mount(volumeToken, v1beta1.TokenDir).WithReadOnly(true)}
+}

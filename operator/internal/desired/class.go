@@ -1,0 +1,89 @@
+package desired
+
+import (
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
+)
+
+// ClassHash is the hash of what pods get of a class; empty for none. Which namespaces may have
+// the class changes no pods.
+func ClassHash(spec *v1beta1.FunctionClassSpec) string {
+	if spec == nil {
+		return ""
+	}
+	bare := *spec
+	bare.NamespaceSelector = nil
+	return Digest(bare)
+}
+
+// classify gives a pod what its class says.
+func classify(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function, class *v1beta1.FunctionClassSpec) {
+	if class == nil {
+		return
+	}
+	for _, secret := range class.ImagePullSecrets {
+		pod.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(secret.Name))
+	}
+	for _, toleration := range class.Tolerations {
+		pod.WithTolerations(converted(toleration, corev1ac.Toleration()))
+	}
+	if class.Affinity != nil {
+		pod.WithAffinity(converted(class.Affinity, corev1ac.Affinity()))
+	}
+	if len(class.TopologySpreadConstraints) > 0 {
+		pod.TopologySpreadConstraints = nil
+		for _, constraint := range class.TopologySpreadConstraints {
+			pod.WithTopologySpreadConstraints(spreadBy(fn, constraint))
+		}
+	}
+	pod.WithNodeSelector(class.NodeSelector)
+	if class.PriorityClassName != "" {
+		pod.WithPriorityClassName(class.PriorityClassName)
+	}
+	if class.RuntimeClassName != "" {
+		pod.WithRuntimeClassName(class.RuntimeClassName)
+	}
+}
+
+// spreadBy is a constraint of a class, about the pods of one template of the function where it
+// does not say which.
+func spreadBy(fn *v1beta1.Function, constraint corev1.TopologySpreadConstraint) *corev1ac.TopologySpreadConstraintApplyConfiguration {
+	all := converted(constraint, corev1ac.TopologySpreadConstraint())
+	if constraint.LabelSelector == nil {
+		all.WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name)))
+		if len(constraint.MatchLabelKeys) == 0 {
+			all.WithMatchLabelKeys("pod-template-hash")
+		}
+	}
+	return all
+}
+
+// assign sets the user and the groups of a pod: those of the class, or else of the settings.
+func assign(security *corev1ac.PodSecurityContextApplyConfiguration, s settings.Settings) {
+	if s.Class != nil && s.Class.PodUser != nil {
+		user := s.Class.PodUser
+		security.RunAsUser, security.RunAsGroup, security.FSGroup = user.RunAsUser, user.RunAsGroup, user.FSGroup
+		return
+	}
+	if s.PodUser != settings.PodUserCluster {
+		security.WithRunAsUser(nonroot).WithRunAsGroup(nonroot)
+	}
+}
+
+// converted is an object of the API as something to apply, which has the same JSON.
+func converted[T any](from any, into *T) *T {
+	text, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		panic(err) // types of one API
+	}
+	return into
+}

@@ -1,0 +1,263 @@
+package fence_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"goless.io/operator/internal/apiservertest"
+	"goless.io/operator/internal/fence"
+	"goless.io/operator/internal/settings"
+)
+
+var (
+	plane *envtest.Environment
+
+	// cluster is a client of somebody who may do everything.
+	cluster client.Client
+)
+
+func TestMain(m *testing.M) {
+	// A wrong installation is tried for as long as the fence may need to come into
+	// force, so that these tests wait, however few processors there are.
+	if err := flag.Set("test.parallel", "10"); err != nil {
+		panic(err)
+	}
+	apiservertest.Main(m, func(m *testing.M, environment *envtest.Environment) int {
+		plane = environment
+		var err error
+		if cluster, err = client.New(plane.Config, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
+			panic(err)
+		}
+		if err = apiservertest.OpenAccount(context.Background(), cluster); err != nil {
+			panic(err)
+		}
+		return m.Run()
+	})
+}
+
+var installed = settings.Settings{Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"}}
+
+// as is the configuration of an account.
+func as(account string) *rest.Config {
+	config := rest.CopyConfig(plane.Config)
+	config.Impersonate.UserName = "system:serviceaccount:" + account
+	return config
+}
+
+func kubectl(t *testing.T, input []byte, args ...string) []byte {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, plane.KubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), plane.ControlPlane.KubectlPath, append(args, "--kubeconfig="+file)...)
+	command.Stdin = bytes.NewReader(input)
+	var complaints strings.Builder
+	command.Stderr = &complaints
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("kubectl %v: %v\n%s", args, err, complaints.String())
+	}
+	return out
+}
+
+// deployed is a directory with the files of deploy/, as ko leaves them.
+func deployed(t *testing.T) (dir string, files []string) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(apiservertest.Root, "deploy", "*.yaml"))
+	if err != nil || len(all) == 0 {
+		t.Fatal("no files in deploy/", err)
+	}
+	dir = t.TempDir()
+	for _, from := range all {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.ReplaceAll(text, []byte("ko://goless.io/builder/cmd/builder"), []byte(installed.Images.Builder))
+		text = bytes.ReplaceAll(text, []byte("ko://goless.io/runtime/cmd/launch"), []byte(installed.Images.Function))
+		files = append(files, filepath.Base(from))
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(from)), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir, files
+}
+
+// byKustomize renders deploy/ for a namespace as kubectl kustomize does.
+func byKustomize(t *testing.T, namespace string) []byte {
+	t.Helper()
+	dir, files := deployed(t)
+	text := "namespace: " + namespace + "\nresources: [" + strings.Join(files, ", ") + "]\n"
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubectl(t, nil, "kustomize", dir)
+}
+
+// bySed does so as sed s/goless-system/NAMESPACE/ does.
+func bySed(t *testing.T, namespace string) []byte {
+	t.Helper()
+	dir, files := deployed(t)
+	var all []byte
+	for _, file := range files {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(append(all, "\n---\n"...), bytes.ReplaceAll(text, []byte("goless-system"), []byte(namespace))...)
+	}
+	return all
+}
+
+// installation is the namespace that Goless is installed in.
+var installation string
+
+// stolen is a client of somebody who has the operator's token, where Goless is installed
+// as deploy/ says. It returns when the fence is in force.
+func stolen(t *testing.T) client.Client {
+	t.Helper()
+	const usual = "goless-system"
+	if installation != usual {
+		kubectl(t, bySed(t, usual), "apply", "-f", "-")
+		installation = usual
+	}
+	thief, err := client.New(as(usual+":goless-operator"), client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobodys := forged(t, mayBeForged("default"), func(d *appsv1.Deployment) { d.OwnerReferences = nil })
+	eventually(t, "the fence is in force", func() bool { return refusedByFence(thief.Create(t.Context(), nobodys.DeepCopy(), client.DryRunAll)) })
+	return thief
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within three minutes: %s", what)
+		}
+	}
+}
+
+// In a namespace of another name the installation has its rights and its fence.
+func TestRelocated(t *testing.T) {
+	for _, test := range []struct { // the second takes the place of the first
+		namespace string
+		render    func(*testing.T, string) []byte
+	}{{"by-kustomize", byKustomize}, {"by-sed", bySed}} {
+		t.Run(test.namespace, func(t *testing.T) {
+			rendered := test.render(t, test.namespace)
+			for line := range strings.Lines(string(rendered)) {
+				if strings.Contains(line, "goless-system") && !strings.Contains(line, "#") {
+					t.Errorf("it goes by another namespace: %s", line)
+				}
+			}
+			kubectl(t, rendered, "apply", "-f", "-")
+			installation = test.namespace
+			works(t, test.namespace)
+		})
+	}
+	t.Run("wrong", wrong)
+}
+
+// works holds for an installation whose account is fenced, and has its rights.
+func works(t *testing.T, namespace string) {
+	t.Helper()
+	account := as(namespace + ":goless-operator")
+	assigned := installed
+	assigned.PodUser = settings.PodUserCluster
+	for _, s := range []settings.Settings{installed, assigned} {
+		if err := fence.Check(t.Context(), account, s, namespace, time.Minute); err != nil {
+			t.Error(err)
+		}
+	}
+	c, err := client.New(account, client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []authorizationv1.ResourceAttributes{
+		{Namespace: "default", Verb: "create", Group: "apps", Resource: "deployments"},
+		{Namespace: namespace, Verb: "update", Group: "coordination.k8s.io", Resource: "leases", Name: "goless-operator"},
+		{Namespace: namespace, Verb: "get", Resource: "secrets", Name: "goless-build"},
+	} {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &want}}
+		if err := c.Create(t.Context(), review); err != nil || !review.Status.Allowed {
+			t.Errorf("%v: %+v %v", want, review.Status, err)
+		}
+	}
+	seed := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "goless-build"}, Type: corev1.SecretTypeOpaque}
+	certificate := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "goless-webhook"}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}},
+	}
+	for _, secret := range []*corev1.Secret{seed, certificate} {
+		if err := c.Create(t.Context(), secret, client.DryRunAll); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// An account of another name, and settings that the fence does not know of, are told with
+// what to do.
+func wrong(t *testing.T) {
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "renamed"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "goless-operator"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "by-sed", Name: "renamed"}},
+	}
+	if err := cluster.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Delete(context.Background(), binding); err != nil {
+			t.Error(err)
+		}
+	})
+	netrc, prefixes, images, replicas, memory, build := installed, installed, installed, installed, installed, installed
+	netrc.Build.Modules.Netrc = settings.Key{Name: "modules", Key: "netrc"}
+	prefixes.PodMetadataPrefixes = []string{"linkerd.io/"}
+	images.Images.Builder = "elsewhere.example/builder:1"
+	replicas.Function.MaxReplicas = 1000
+	memory.Function.MaxResources.Memory = new(resource.MustParse("1P"))
+	build.Build.MaxResources.Memory = new(resource.MustParse("1P"))
+	for name, test := range map[string]struct {
+		account  string
+		settings settings.Settings
+		want     string
+	}{
+		"Account":  {"renamed", installed, "does not hold the operator's account, system:serviceaccount:by-sed:renamed: a Deployment that belongs to no Function is let through"},
+		"Netrc":    {"goless-operator", netrc, "fence.goless.io/netrc-secret"},
+		"Prefixes": {"goless-operator", prefixes, "linkerd.io/check is neither a label of functions nor one that was there before"},
+		"Images":   {"goless-operator", images, "fence.goless.io/images"},
+		"Replicas": {"goless-operator", replicas, "fence.goless.io/max-replicas"},
+		"Memory":   {"goless-operator", memory, "fence.goless.io/max-memory"},
+		"Build":    {"goless-operator", build, "fence.goless.io/max-memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := fence.Check(t.Context(), as("by-sed:"+test.account), test.settings, "by-sed", 2*time.Second)
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
+				t.Errorf("got %v, want %q and the file", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package fence_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/internal/apiservertest"
+)
+
+const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+// mutate has the API server change the Deployments of a namespace, as the policies of
+// clusters do, until the end of the test.
+func mutate(t *testing.T, namespace string, m admissionregistrationv1.Mutation) {
+	t.Helper()
+	policy := &admissionregistrationv1.MutatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "mutation-"},
+		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+			ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"*"}, Resources: []string{"deployments"}},
+				},
+			}}},
+			Mutations: []admissionregistrationv1.Mutation{m},
+		},
+	}
+	if err := cluster.Create(t.Context(), policy); err != nil {
+		t.Fatal(err)
+	}
+	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
+		Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name,
+			MatchResources: &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{corev1.LabelMetadataName: namespace},
+			}},
+		},
+	}
+	if err := cluster.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, object := range []client.Object{binding, policy} {
+			if err := cluster.Delete(context.Background(), object); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// merge merges fields of an object of CEL into the template of a Deployment.
+func merge(fields string) admissionregistrationv1.Mutation {
+	return admissionregistrationv1.Mutation{
+		PatchType:          admissionregistrationv1.PatchTypeApplyConfiguration,
+		ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{Expression: "Object{spec: Object.spec{template: Object.spec.template{" + fields + "}}}"},
+	}
+}
+
+// set gives a field of the pod a value, for what cannot be merged.
+func set(field, value string) admissionregistrationv1.Mutation {
+	return admissionregistrationv1.Mutation{
+		PatchType: admissionregistrationv1.PatchTypeJSONPatch,
+		JSONPatch: &admissionregistrationv1.JSONPatch{Expression: `[JSONPatch{op: "add", path: "/spec/template/spec/` + field + `", value: ` + value + `}]`},
+	}
+}
+
+// What policies of clusters add to Deployments, each with what the fence says: nothing,
+// or what has to be listed where.
+var policies = map[string]struct {
+	mutation   admissionregistrationv1.Mutation
+	shows      string // what the JSON of the template has then
+	refused    string
+	parameters map[string]string // with which it is let through
+}{
+	"ImagePullSecrets": {shows: `"pull"`, mutation: set("imagePullSecrets", `[{"name": "pull"}]`)},
+	"Tolerations":      {shows: `"spot"`, mutation: set("tolerations", `[{"key": "spot", "operator": "Exists"}]`)},
+	"NodeSelector":     {shows: `"pool"`, mutation: set("nodeSelector", `{"pool": "functions"}`)},
+	"Affinity":         {shows: `"disk"`, mutation: set("affinity", `{"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]}}}`)},
+	"Spread": {shows: `"rack"`, mutation: merge(`spec: Object.spec.template.spec{topologySpreadConstraints: [Object.spec.template.spec.topologySpreadConstraints{
+		topologyKey: "rack", maxSkew: 1, whenUnsatisfiable: "ScheduleAnyway"}]}`)},
+	"Priority":       {shows: `"batch"`, mutation: merge(`spec: Object.spec.template.spec{priorityClassName: "batch"}`)},
+	"Runtime":        {shows: `"gvisor"`, mutation: merge(`spec: Object.spec.template.spec{runtimeClassName: "gvisor"}`)},
+	"Scheduler":      {shows: `"volcano"`, mutation: merge(`spec: Object.spec.template.spec{schedulerName: "volcano"}`)},
+	"DNS":            {shows: `"ndots"`, mutation: set("dnsConfig", `{"options": [{"name": "ndots", "value": "2"}]}`)},
+	"HostAliases":    {shows: `"registry"`, mutation: set("hostAliases", `[{"ip": dyn("10.0.0.1"), "hostnames": dyn(["registry"])}]`)},
+	"UserNamespaces": {shows: `"hostUsers":false`, mutation: merge(`spec: Object.spec.template.spec{hostUsers: false}`)},
+	"Users":          {shows: `"fsGroup":2000`, mutation: merge(`spec: Object.spec.template.spec{securityContext: Object.spec.template.spec.securityContext{runAsUser: 1000, fsGroup: 2000}}`)},
+	"AppArmor": {shows: `"appArmorProfile"`, mutation: merge(`spec: Object.spec.template.spec{securityContext: Object.spec.template.spec.securityContext{
+		appArmorProfile: Object.spec.template.spec.securityContext.appArmorProfile{type: "RuntimeDefault"}}}`)},
+	"Certificates": {shows: `"/etc/ssl/certs"`, mutation: merge(`spec: Object.spec.template.spec{
+		volumes: [Object.spec.template.spec.volumes{name: "company", configMap: Object.spec.template.spec.volumes.configMap{name: "company-ca"}}],
+		containers: [Object.spec.template.spec.containers{name: "function", volumeMounts: [
+			Object.spec.template.spec.containers.volumeMounts{name: "company", mountPath: "/etc/ssl/certs"}]}]}`)},
+	"Variable": {
+		shows: `"HTTPS_PROXY"`, mutation: merge(`spec: Object.spec.template.spec{
+		containers: [Object.spec.template.spec.containers{name: "function", env: [Object.spec.template.spec.containers.env{name: "HTTPS_PROXY", value: "http://proxy.example"}]}],
+		initContainers: [Object.spec.template.spec.initContainers{name: "build", env: [Object.spec.template.spec.initContainers.env{name: "HTTPS_PROXY", value: "http://proxy.example"}]}]}`),
+		refused: "fence.goless.io/netrc-env", parameters: map[string]string{"netrc-env": "GOPROXY=https://modules.example HTTPS_PROXY=http://proxy.example"},
+	},
+	"Limits": {shows: `"cpu":"3"`, mutation: merge(`spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: "function",
+		resources: Object.spec.template.spec.containers.resources{limits: {"cpu": "3"}}}]}`)},
+	"Registry": {
+		shows: `mirror.example`, mutation: merge(`spec: Object.spec.template.spec{
+		containers: [Object.spec.template.spec.containers{name: "function", image: "mirror.example:5000/hub/example/launch:1"}],
+		initContainers: [Object.spec.template.spec.initContainers{name: "build", image: "mirror.example:5000/hub/example/builder:1"}]}`),
+		refused: "fence.goless.io/images", parameters: map[string]string{"images": "other.example/x mirror.example:5000/hub/"},
+	},
+	"Label": {
+		shows: `example.com/cost`, mutation: merge(`metadata: Object.spec.template.metadata{labels: {"team": "blue", "example.com/cost": "7"}}`),
+		refused: "fence.goless.io/labels", parameters: map[string]string{"labels": "team\nexample.com/"},
+	},
+	"Annotation": {
+		shows: `example.com/owner`, mutation: merge(`metadata: Object.spec.template.metadata{annotations: {"example.com/owner": "blue"}}`),
+		refused: "fence.goless.io/annotations", parameters: map[string]string{"annotations": "example.com/owner"},
+	},
+	"Agent": {
+		mutation: merge(`spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: "agent", image: "somebody/agent"}]}`),
+		refused:  "the container agent is not allowed: Deployments of Functions have",
+	},
+	"Token": {mutation: merge(`spec: Object.spec.template.spec{automountServiceAccountToken: true}`), refused: "automountServiceAccountToken"},
+}
+
+// The fence leaves alone what other policies add, or says where to list it.
+func TestFenceAndPolicies(t *testing.T) {
+	thief := stolen(t)
+	parameterize(t, withNetrc)
+	namespaces := map[string]string{}
+	for name, test := range policies { // they come into force at the same time
+		namespaces[name] = apiservertest.NewNamespace(t, cluster)
+		mutate(t, namespaces[name], test.mutation)
+	}
+	for name, test := range policies {
+		t.Run(name, func(t *testing.T) {
+			var last error
+			create := func() (string, error) {
+				d := forged(t, mayBeForged(namespaces[name]), func(*appsv1.Deployment) {})
+				last = thief.Create(t.Context(), d, client.DryRunAll)
+				text, _ := json.Marshal(d.Spec.Template) // it cannot fail
+				return string(text), last
+			}
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("at last: %v", last)
+				}
+			})
+			letThrough := func() bool {
+				text, err := create()
+				return err == nil && strings.Contains(text, test.shows)
+			}
+			if test.refused == "" {
+				eventually(t, "what the policy changes is let through", letThrough)
+				return
+			}
+			eventually(t, "what the policy changes is refused", func() bool {
+				_, err := create()
+				return refusedByFence(err) && strings.Contains(err.Error(), test.refused) && strings.Contains(err.Error(), "deploy/40-fence.yaml")
+			})
+			if test.parameters != nil {
+				parameterize(t, test.parameters)
+				eventually(t, "what is listed is let through", letThrough)
+			}
+		})
+	}
+}
+
+// The content decides and not the place: an image by its digest may come from any
+// registry, and while a registry is moved the operator that leads on writes the images of
+// the old one.
+func TestFenceOfMovedImages(t *testing.T) {
+	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
+	create := func(registry string) error {
+		return thief.Create(t.Context(), forged(t, mayBeForged(namespace), pod(func(p *corev1.PodSpec) {
+			p.InitContainers[0].Image, p.Containers[0].Image = registry+"builder"+digest, registry+"launch:1"
+		})), client.DryRunAll)
+	}
+	parameterize(t, withNetrc)
+	parameterize(t, map[string]string{"builder-image": "new.example/builder@sha256:" + strings.Repeat("1", 64), "function-image": "old.example/launch"})
+	eventually(t, "other images of the old registry are refused", func() bool { return refusedByFence(create("old.example/")) })
+	parameterize(t, map[string]string{"builder-image": "new.example/builder" + digest})
+	eventually(t, "the same image of the old registry is let through", func() bool { return create("old.example/") == nil })
+	if err := create("evil.example/"); !refusedByFence(err) {
+		t.Errorf("a version of it, and not the content, in any registry: %v", err)
+	}
+}

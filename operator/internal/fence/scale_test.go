@@ -1,0 +1,60 @@
+package fence_test
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/internal/apiservertest"
+	"goless.io/operator/internal/desired"
+)
+
+// The Deployment of a function is scaled within bounds, and no other one is.
+func TestFenceOfScale(t *testing.T) {
+	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
+	fn := mayBeForged(namespace)
+	fn.Spec.Function = "package p\n" // which requires no modules, and so no credentials
+	ours := convert(t, desired.Deployment(fn, installed, "", nil), &appsv1.Deployment{})
+	labels := map[string]string{desired.FunctionLabel: ours.Name} // somebody else's pods may carry them
+	theirs := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "bank", Namespace: namespace},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		},
+	}
+	for _, d := range []*appsv1.Deployment{ours, theirs} {
+		if err := cluster.Create(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		of          *appsv1.Deployment
+		patch, want string // of the refusal; empty for none
+	}{
+		"Up":       {ours, `{"spec":{"replicas":100}}`, ""},
+		"Down":     {ours, `{"spec":{"replicas":0}}`, ""},
+		"Beyond":   {ours, `{"spec":{"replicas":101}}`, "fence.goless.io/max-replicas"},
+		"Others":   {theirs, `{"spec":{"replicas":0}}`, "status.selector"},
+		"Disguise": {theirs, `{"spec":{"replicas":0},"status":{"selector":"goless.io/function=bank"}}`, "status.selector"},
+	} {
+		err := thief.SubResource("scale").Patch(t.Context(), test.of, client.RawPatch(types.MergePatchType, []byte(test.patch)),
+			client.WithSubResourceBody(&autoscalingv1.Scale{}), client.DryRunAll)
+		if test.want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		} else if !refusedByFence(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
+			t.Errorf("%s: got %v, want a refusal that says %q and the file", name, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package function
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apply"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/plan"
+	"goless.io/operator/internal/status"
+)
+
+// Reasons of events that are no reasons of conditions.
+const (
+	// eventRestarted is about a replica that has ended and is started again.
+	eventRestarted = "Restarted"
+
+	// eventReferenceChanged is about a rollout because a value of the environment has changed.
+	eventReferenceChanged = "ReferenceChanged"
+)
+
+// history is what the events of Functions have told, so that they do not tell it again. It
+// begins with what is there when the operator starts.
+type history struct {
+	mu  sync.Mutex
+	all map[types.NamespacedName]*told
+}
+
+// of returns what the events of a Function have told, given what is seen of it.
+func (h *history) of(fn *v1beta1.Function, seen status.Seen) *told {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := client.ObjectKeyFromObject(fn)
+	if t := h.all[key]; t != nil && t.uid == fn.UID {
+		return t
+	}
+	t := &told{uid: fn.UID}
+	for _, end := range status.Ends(seen.Pods) {
+		t.ended = end.At
+	}
+	if ready := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
+		t.ready = ready.ObservedGeneration
+	}
+	if h.all == nil {
+		h.all = map[types.NamespacedName]*told{}
+	}
+	h.all[key] = t
+	return t
+}
+
+// forget drops what is known of a deleted Function.
+func (h *history) forget(fn types.NamespacedName) {
+	h.mu.Lock()
+	delete(h.all, fn)
+	h.mu.Unlock()
+}
+
+// told is what the events of one Function have told.
+type told struct {
+	uid types.UID
+
+	// ended is when the last replica ended that is known of.
+	ended time.Time
+
+	// ready is the generation that has become ready; 0 after something went wrong.
+	ready int64
+}
+
+// announce records an event when the Function has become ready, stopped included, when it is
+// stalled for a new reason, and when it is degraded. That a function sleeps and wakes is
+// everyday life, and no event, and so is that it becomes ready again after its pods were moved
+// or restarted.
+func (r *Reconciler) announce(fn, before *v1beta1.Function, told *told) {
+	without, had := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionDegraded), meta.FindStatusCondition(before.Status.Conditions, v1beta1.ConditionDegraded)
+	if without != nil && (had == nil || had.Reason != without.Reason) {
+		r.warn(fn, without.Reason, without.Message)
+	}
+	is, was := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady), meta.FindStatusCondition(before.Status.Conditions, v1beta1.ConditionReady)
+	if was != nil && was.Status == is.Status && was.Message == is.Message {
+		return
+	}
+	switch {
+	case was != nil && was.Status == is.Status && (was.Reason == v1beta1.ReasonAsleep || is.Reason == v1beta1.ReasonAsleep):
+	case is.Status == metav1.ConditionTrue && told.ready != fn.Generation:
+		r.Events.Eventf(fn, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s", is.Message)
+		told.ready = fn.Generation
+	case meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionStalled), is.Reason == v1beta1.ReasonBuildFailed:
+		r.warn(fn, is.Reason, is.Message)
+		told.ready = 0
+	}
+}
+
+// announceRollout records an event when the pods are replaced because ConfigMaps or Secrets that
+// their environment comes from have changed.
+func (r *Reconciler) announceRollout(fn *v1beta1.Function, snapshot *observe.Snapshot, planned *plan.Plan, outcome apply.Outcome) {
+	before, known := desired.ValuesIn(snapshot.OwnedFields)
+	now, _ := desired.ValuesIn(planned.Deployment)
+	if !known || planned.Deployment == nil || planned.DeploymentDelay > 0 || outcome.Err != nil || now == before || len(snapshot.Changed) == 0 {
+		return
+	}
+	r.Events.Eventf(fn, nil, corev1.EventTypeNormal, eventReferenceChanged, "Reconcile",
+		"%s has changed: the function is rolled out anew", strings.Join(snapshot.Changed, " and "))
+}
+
+// announceEnds records an event when replicas have ended by themselves and are started again,
+// unless the status says that they do so all the time.
+func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionStatus, seen status.Seen, told *told) {
+	ends := status.Ends(seen.Pods)
+	if len(ends) == 0 || !ends[len(ends)-1].At.After(told.ended) {
+		return
+	}
+	last := ends[len(ends)-1]
+	told.ended = last.At
+	if ready := meta.FindStatusCondition(next.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonCrashLooping {
+		r.warn(fn, eventRestarted, last.Message)
+	}
+}
+
+// announceHindrance records an event about what keeps the pods from serving, when Ready says so
+// and did not before.
+func (r *Reconciler) announceHindrance(fn, before *v1beta1.Function, seen status.Seen) {
+	h := status.Hindrance(fn, seen)
+	is, was := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady), meta.FindStatusCondition(before.Status.Conditions, v1beta1.ConditionReady)
+	if h == nil || !strings.Contains(is.Message, h.Message) || was != nil && strings.Contains(was.Message, h.Message) {
+		return
+	}
+	r.warn(fn, h.Reason, h.Message)
+}
+
+// warn records a warning. The recorder counts those of the same reason that follow within some
+// minutes, and makes no events of their own of them.
+func (r *Reconciler) warn(fn *v1beta1.Function, reason, message string) {
+	r.Events.Eventf(fn, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", message)
+}

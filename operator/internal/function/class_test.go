@@ -1,0 +1,221 @@
+package function_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apiservertest"
+	"goless.io/operator/internal/desired"
+)
+
+// newClass makes a class for the namespaces that have its name as a label, until the end of the
+// test.
+func newClass(t *testing.T, name string, change func(*v1beta1.FunctionClass)) *v1beta1.FunctionClass {
+	t.Helper()
+	class := &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	class.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"class": name}}
+	change(class)
+	if err := cluster.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cluster.Delete(context.Background(), class) }) //nolint:errcheck // a test may have deleted it
+	return class
+}
+
+// relabel gives a namespace the label of a class.
+func relabel(t *testing.T, namespace, class string) {
+	t.Helper()
+	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	before := client.MergeFrom(object.DeepCopy())
+	object.Labels = map[string]string{"class": class}
+	if err := cluster.Patch(t.Context(), object, before); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A class that is not there, or not for the namespace, is told, and what served goes on. When
+// it is there, the pods are as it says.
+func TestClassByName(t *testing.T) {
+	fn := create(t, "classified", func(*v1beta1.Function) {})
+	serve(t, fn)
+	before := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.ClassName = "spot" })
+	told := func(want string) {
+		t.Helper()
+		eventually(t, want, func() bool {
+			c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady)
+			return c.Reason == v1beta1.ReasonInvalidSpec && strings.Contains(c.Message, want)
+		})
+		if now := await(t, fn, fn.Name, &appsv1.Deployment{}, nil); now.Generation != before.Generation {
+			t.Errorf("%s: the Deployment has changed", want)
+		}
+	}
+	told(`spec.className: Invalid value: "spot": there is no such FunctionClass`)
+	newClass(t, "spot", func(class *v1beta1.FunctionClass) {
+		class.Spec.Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
+	})
+	told("spec.className: Forbidden: the FunctionClass spot is not for the namespace " + fn.Namespace)
+	relabel(t, fn.Namespace, "spot")
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		return len(d.Spec.Template.Spec.Tolerations) == 1 && d.Labels[desired.ClassLabel] != ""
+	})
+	serve(t, fn)
+}
+
+// A class that becomes the default one, and every change of it, reaches its functions one after
+// another where they are few, and says how far it is. Functions of other namespaces stay as
+// they are, and so do all when the class goes.
+func TestClassInWaves(t *testing.T) {
+	namespace := apiservertest.NewNamespace(t, cluster)
+	relabel(t, namespace, "waves")
+	var all []*v1beta1.Function
+	for i := range 3 {
+		fn := create(t, fmt.Sprintf("wave-%d", i), func(fn *v1beta1.Function) {
+			fn.Namespace, fn.Spec.Service = namespace, fmt.Sprintf("wave-%d", i)
+		})
+		serve(t, fn)
+		all = append(all, fn)
+	}
+	other := create(t, "elsewhere", func(*v1beta1.Function) {})
+	serve(t, other)
+	stays := await(t, other, other.Name, &appsv1.Deployment{}, nil).Generation
+
+	class := newClass(t, "waves", func(class *v1beta1.FunctionClass) {
+		class.Annotations = map[string]string{v1beta1.DefaultClassAnnotation: "true"}
+		class.Spec.PriorityClassName = "first"
+	})
+	reaches(t, class, all)
+	before := client.MergeFrom(class.DeepCopy())
+	class.Spec.PriorityClassName = "second"
+	if err := cluster.Patch(t.Context(), class, before); err != nil {
+		t.Fatal(err)
+	}
+	reaches(t, class, all)
+
+	generation := await(t, all[0], all[0].Name, &appsv1.Deployment{}, nil).Generation
+	if err := cluster.Delete(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	looks := reconciles(t)
+	change(t, all[0], func(fn *v1beta1.Function) { fn.Labels = map[string]string{"look": "again"} })
+	eventually(t, "the operator has looked again", func() bool { return reconciles(t) > looks })
+	for fn, want := range map[*v1beta1.Function]int64{all[0]: generation, other: stays} {
+		if now := await(t, fn, fn.Name, &appsv1.Deployment{}, nil); now.Generation != want {
+			t.Errorf("%s: the Deployment has the generation %d, want %d", fn.Name, now.Generation, want)
+		}
+	}
+	// What its author changes is made without the class.
+	change(t, all[0], func(fn *v1beta1.Function) { fn.Spec.Concurrency = 1 })
+	await(t, all[0], all[0].Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Spec.PriorityClassName == "" && d.Labels[desired.ClassLabel] == ""
+	})
+}
+
+// reaches waits until a class has reached all of three functions, each of them only when the one
+// before is complete.
+func reaches(t *testing.T, class *v1beta1.FunctionClass, all []*v1beta1.Function) {
+	t.Helper()
+	var now v1beta1.FunctionClass
+	says := func(want metav1.ConditionStatus, updated int) bool {
+		if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(class), &now); err != nil {
+			t.Fatal(err)
+		}
+		c := meta.FindStatusCondition(now.Status.Conditions, v1beta1.ConditionReady)
+		return c != nil && c.Status == want && c.ObservedGeneration == now.Generation &&
+			now.Status.Functions == 3 && now.Status.UpdatedFunctions == int32(updated)
+	}
+	isOfClass := func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Spec.PriorityClassName == class.Spec.PriorityClassName
+	}
+	for i, fn := range all {
+		await(t, fn, fn.Name, &appsv1.Deployment{}, isOfClass)
+		eventually(t, fmt.Sprintf("the class says that it has reached %d", i+1), func() bool { return says(metav1.ConditionFalse, i+1) })
+		for _, next := range all[i+1:] {
+			if isOfClass(await(t, next, next.Name, &appsv1.Deployment{}, nil)) {
+				t.Errorf("%s is rolled out before %s is complete", next.Name, fn.Name)
+			}
+		}
+		serve(t, fn)
+	}
+	eventually(t, "the class has reached all", func() bool { return says(metav1.ConditionTrue, 3) })
+}
+
+// A class with all that it can have causes no writes once its functions are as it says.
+func TestClassCausesNoWrites(t *testing.T) {
+	disk := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}
+	newClass(t, "full", func(class *v1beta1.FunctionClass) {
+		class.Spec = everything(class.Spec.NamespaceSelector)
+		class.Spec.Affinity = &corev1.Affinity{
+			NodeAffinity:    &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{disk}}},
+			PodAntiAffinity: &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: "rack", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}}},
+		}
+	})
+	namespace := apiservertest.NewNamespace(t, cluster)
+	relabel(t, namespace, "full")
+	fn := create(t, "full", func(fn *v1beta1.Function) {
+		fn.Namespace, fn.Spec.ClassName, fn.Spec.Replicas = namespace, "full", new(int32(2))
+	})
+	eventually(t, "the fence says where to list the label of the class", func() bool {
+		c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady)
+		return c != nil && c.Reason == v1beta1.ReasonApplyFailed && strings.Contains(c.Message, "fence.goless.io/")
+	})
+	listed := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "goless-operator-deployments"}}
+	before := client.MergeFrom(listed.DeepCopy())
+	listed.Annotations = map[string]string{"fence.goless.io/labels": "team", "fence.goless.io/annotations": "example.com/owner"}
+	if err := cluster.Patch(t.Context(), listed, before); err != nil {
+		t.Fatal(err)
+	}
+	causesNoWrites(t, fn)
+}
+
+// everything is a spec with every field that changes pods, but for the affinity.
+func everything(namespaces *metav1.LabelSelector) v1beta1.FunctionClassSpec {
+	return v1beta1.FunctionClassSpec{
+		NamespaceSelector: namespaces,
+		ImagePullSecrets:  []corev1.LocalObjectReference{{Name: "registry"}, {Name: "another"}},
+		NodeSelector:      map[string]string{"pool": "functions", "arch": ""},
+		Tolerations:       []corev1.Toleration{{Key: "spot"}, {Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: new(int64(7))}},
+		TopologySpreadConstraints: []corev1.TopologySpreadConstraint{
+			{TopologyKey: "rack", MaxSkew: 1, WhenUnsatisfiable: corev1.DoNotSchedule},
+			{TopologyKey: "row", MaxSkew: 2, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
+		},
+		PriorityClassName: "batch", RuntimeClassName: "gvisor",
+		PodUser: &v1beta1.PodUser{RunAsUser: new(int64(1000)), FSGroup: new(int64(2000))},
+		Labels:  map[string]string{"team": "blue"}, Annotations: map[string]string{"example.com/owner": ""},
+		Resources: v1beta1.Resources{Limits: v1beta1.Amounts{CPU: new(resource.MustParse("1.0001"))}},
+		Build:     v1beta1.ClassBuild{Strategy: v1beta1.BuildInPod, Resources: v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("1024Mi"))}}},
+	}
+}
+
+// The API server refuses classes that the fence would not let through.
+func TestSchemaOfClasses(t *testing.T) {
+	for name, test := range map[string]struct {
+		spec v1beta1.FunctionClassSpec
+		want string
+	}{
+		"System":     {v1beta1.FunctionClassSpec{PriorityClassName: "system-node-critical"}, "not for functions"},
+		"Root":       {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{RunAsUser: new(int64(0))}}, "spec.podUser.runAsUser"},
+		"RootGroup":  {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{FSGroup: new(int64(0))}}, "spec.podUser.fsGroup"},
+		"Label":      {v1beta1.FunctionClassSpec{Labels: map[string]string{"goless.io/function": "other"}}, "set by Goless"},
+		"Annotation": {v1beta1.FunctionClassSpec{Annotations: map[string]string{"goless.io/values": "x"}}, "set by Goless"},
+		"FileProxy":  {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoProxy: "https://proxy.example.com|file:///x"}}}, "must not have a file: URL"},
+		"FileSums":   {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoSumDB: "sum.example+key file:///x"}}}, "must not have a file: URL"},
+	} {
+		err := cluster.Create(t.Context(), &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: "refused"}, Spec: test.spec})
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %q", name, err, test.want)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package function
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// Conflicts that follow one another are tried again after pauses that grow, so that they do
+// not burden an API server that is in trouble.
+func TestConflictPauses(t *testing.T) {
+	r := &Reconciler{conflicts: workqueue.NewTypedItemExponentialFailureRateLimiter[client.ObjectKey](minConflictPause, maxConflictPause)}
+	fn := &v1beta1.Function{}
+	conflict := errors.Join(apierrors.NewConflict(schema.GroupResource{}, "f", errors.New("changed")))
+	var last time.Duration
+	for range quietConflicts {
+		result, err := r.retry(fn, conflict)
+		if err != nil || result.RequeueAfter <= last {
+			t.Fatalf("after %s: %s, %v", last, result.RequeueAfter, err)
+		}
+		last = result.RequeueAfter
+	}
+	for range 10 {
+		_, _ = r.retry(fn, conflict)
+	}
+	if result, _ := r.retry(fn, conflict); result.RequeueAfter != maxConflictPause {
+		t.Errorf("the longest pause is %s, want %s", result.RequeueAfter, maxConflictPause)
+	}
+}

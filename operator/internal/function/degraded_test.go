@@ -1,0 +1,122 @@
+package function_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apiservertest"
+	"goless.io/operator/internal/desired"
+)
+
+// degraded waits until Degraded has a reason, or is gone where that is empty.
+func degraded(t *testing.T, fn *v1beta1.Function, reason string) (message string) {
+	t.Helper()
+	eventually(t, "Degraded is "+reason, func() bool {
+		c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionDegraded)
+		if c == nil || reason == "" {
+			return c == nil && reason == ""
+		}
+		message = c.Message
+		return c.Status == metav1.ConditionTrue && c.Reason == reason
+	})
+	return message
+}
+
+// Where a quota leaves no room for a PodDisruptionBudget the function is ready, and says
+// by a condition and one event what it lacks.
+func TestQuotaOfBudgets(t *testing.T) {
+	const budgets = corev1.ResourceName("count/poddisruptionbudgets.policy")
+	namespace := apiservertest.NewNamespace(t, cluster)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"}}
+	quota.Spec.Hard = corev1.ResourceList{budgets: resource.MustParse("0")}
+	if err := cluster.Create(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // as its controller would
+	if err := cluster.Status().Update(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	fn := create(t, "degraded", func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Replicas = namespace, new(int32(2)) })
+	serve(t, fn)
+	if message := degraded(t, fn, v1beta1.ReasonDisruptionBudgetFailed); !strings.Contains(message, "exceeded quota: none") {
+		t.Errorf("Degraded says %q", message)
+	}
+	for n := range int32(3) { // each is a try more
+		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(n + 3) })
+		serve(t, fn)
+	}
+	eventually(t, "there is an event", func() bool { return warnings(t, fn, v1beta1.ReasonDisruptionBudgetFailed) == 1 })
+	if err := cluster.Delete(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	degraded(t, fn, "")
+	if n := warnings(t, fn, v1beta1.ReasonDisruptionBudgetFailed); n != 1 {
+		t.Errorf("there are %d events of it", n)
+	}
+}
+
+// warnings is how often events of a reason have warned in the namespace of a Function.
+func warnings(t *testing.T, fn *v1beta1.Function, reason string) (n int32) {
+	t.Helper()
+	var all eventsv1.EventList
+	if err := cluster.List(t.Context(), &all, client.InNamespace(fn.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range all.Items {
+		switch {
+		case event.Reason != reason || event.Type != corev1.EventTypeWarning:
+		case event.Series != nil:
+			n += event.Series.Count
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// A ConfigMap that cannot be read changes nothing about the pods whose environment comes
+// from it, and the function stays ready. An update has what the pods before had.
+func TestUnreadableReference(t *testing.T) {
+	fn := create(t, "unreadable", func(fn *v1beta1.Function) {
+		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{ConfigMapRef: &v1beta1.ObjectRef{Name: "all"}}}
+	})
+	configMap(t, fn, "all", map[string]string{"A": "1"})
+	want := desired.Digest([]string{desired.Digest(map[string]string{"A": "1"})})
+	of := func(d *appsv1.Deployment) bool { return d.Spec.Template.Annotations[desired.ValuesAnnotation] == want }
+	before := await(t, fn, fn.Name, &appsv1.Deployment{}, of)
+	serve(t, fn)
+	var readable atomic.Bool
+	log := &writeLog{answer: func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/"+fn.Namespace+"/configmaps/all") && !readable.Load() {
+			return nil, errors.New("no route to host")
+		}
+		return nil, nil
+	}}
+	exchangeOperator(t, configured, log) // which has to read it anew
+	if message := degraded(t, fn, v1beta1.ReasonReferenceUnreadable); !strings.Contains(message, `ConfigMap "all"`) {
+		t.Errorf("Degraded says %q", message)
+	}
+	if !has(t, fn, v1beta1.ConditionReady) {
+		t.Errorf("the status is %+v", get(t, fn).Status)
+	}
+	if now := await(t, fn, fn.Name, &appsv1.Deployment{}, nil); now.Generation != before.Generation {
+		t.Errorf("the Deployment was changed: %+v", now.Spec.Template)
+	}
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function += "// changed" })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return d.Generation > before.Generation && of(d) })
+	serve(t, fn)
+	readable.Store(true)
+	degraded(t, fn, "")
+}

@@ -1,0 +1,225 @@
+package function_test
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// scaling is a change of spec.scaling.
+func scaling(least, most int32) func(*v1beta1.Function) {
+	return func(fn *v1beta1.Function) { fn.Spec.Scaling = &v1beta1.Scaling{Min: &least, Max: &most} }
+}
+
+// scale plays the autoscaler and the activator.
+func scale(t *testing.T, fn *v1beta1.Function, n int32) {
+	t.Helper()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: fn.Name}}
+	body := &autoscalingv1.Scale{ObjectMeta: d.ObjectMeta, Spec: autoscalingv1.ScaleSpec{Replicas: n}}
+	if err := cluster.SubResource("scale").Update(t.Context(), d, client.WithSubResourceBody(body), client.FieldOwner("somebody")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sizes collects every number of replicas that the Deployment of a Function has from now on,
+// until the function that is returned is called.
+func sizes(t *testing.T, fn *v1beta1.Function) (stop func() []int32) {
+	t.Helper()
+	watching, err := client.NewWithWatch(server, client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := watching.Watch(t.Context(), &appsv1.DeploymentList{}, client.InNamespace(fn.Namespace))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []int32
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for event := range watch.ResultChan() {
+			d, ok := event.Object.(*appsv1.Deployment)
+			if !ok || d.Annotations["test"] == "end" {
+				return
+			}
+			all = append(all, *d.Spec.Replicas)
+		}
+	}()
+	return func() []int32 {
+		d := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+		patch := client.MergeFrom(d.DeepCopy())
+		metav1.SetMetaDataAnnotation(&d.ObjectMeta, "test", "end")
+		if err := cluster.Patch(t.Context(), d, patch); err != nil {
+			t.Fatal(err)
+		}
+		<-read
+		watch.Stop()
+		return slices.Compact(all)
+	}
+}
+
+// ownsReplicas tells whether the operator applies the number of replicas.
+func ownsReplicas(t *testing.T, d *appsv1.Deployment) bool {
+	t.Helper()
+	applied, err := appsv1ac.ExtractDeployment(d, desired.FieldOwner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return desired.OwnsReplicas(applied)
+}
+
+// The number of replicas changes hands without a reset to 1 in between, and back.
+func TestReplicasAreHandedOver(t *testing.T) {
+	fn := create(t, "scaled", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(3)) })
+	serve(t, fn)
+	stop := sizes(t, fn)
+	change(t, fn, scaling(2, 10))
+	handed := func(d *appsv1.Deployment) bool { return !ownsReplicas(t, d) }
+	await(t, fn, fn.Name, &appsv1.Deployment{}, handed)
+	autoscaler := await(t, fn, fn.Name, &autoscalingv2.HorizontalPodAutoscaler{}, ownedByApply)
+	if s := autoscaler.Spec; *s.MinReplicas != 2 || s.MaxReplicas != 10 || s.ScaleTargetRef.Name != fn.Name || s.Metrics[0].Resource.Target.AverageValue.String() != "500m" {
+		t.Errorf("the autoscaler is %+v", s)
+	}
+	scale(t, fn, 5)
+	serve(t, fn)
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 }) // a rollout
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		return variable(d, "REQUEST_CONCURRENCY") == "9"
+	})
+	change(t, fn, scaling(2, 4))
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 4 })
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Scaling, fn.Spec.Replicas = nil, new(int32(6)) })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return ownsReplicas(t, d) && *d.Spec.Replicas == 6 })
+	eventually(t, "the autoscaler goes", func() bool { return !exists(t, fn, fn.Name, autoscaler) })
+	if got, want := stop(), []int32{3, 5, 4, 6}; !slices.Equal(got, want) {
+		t.Errorf("the numbers of replicas were %v, want %v", got, want)
+	}
+}
+
+// The status of an autoscaler, which changes all the time, wakes nobody. What somebody makes
+// of its spec is put right.
+func TestAutoscalerIsRepaired(t *testing.T) {
+	fn := create(t, "repaired", scaling(1, 7))
+	alone := configured
+	alone.Namespaces = []string{fn.Namespace}
+	exchangeOperator(t, alone, &writeLog{})
+	serve(t, fn)
+	autoscaler := await(t, fn, fn.Name, &autoscalingv2.HorizontalPodAutoscaler{}, ownedByApply)
+	before := reconciles(t)
+	for n := range int32(50) {
+		patch := client.MergeFrom(autoscaler.DeepCopy())
+		autoscaler.Status.CurrentReplicas = n + 1
+		if err := cluster.Status().Patch(t.Context(), autoscaler, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	patch := client.MergeFrom(autoscaler.DeepCopy())
+	autoscaler.Spec.MaxReplicas = 99
+	if err := cluster.Patch(t.Context(), autoscaler, patch); err != nil {
+		t.Fatal(err)
+	}
+	await(t, fn, fn.Name, autoscaler, func(a *autoscalingv2.HorizontalPodAutoscaler) bool { return a.Spec.MaxReplicas == 7 })
+	if got := reconciles(t) - before; got > 10 { // for the change, for its repair, and for what was before
+		t.Errorf("the operator looked %v times", got)
+	}
+}
+
+// A function that sleeps is left alone. It gets a new version when the one before is awake.
+func TestSleepingFunction(t *testing.T) {
+	fn := create(t, "sleeps", scaling(0, 1))
+	service := await(t, fn, "svc", &corev1.Service{}, ownedByApply)
+	if got := service.Annotations[v1beta1.SleepAfterAnnotation]; got != "5m0s" {
+		t.Errorf("the Service says that it sleeps after %q", got)
+	}
+	serve(t, fn)
+	d := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	if ownsReplicas(t, d) || *d.Spec.Replicas != 1 {
+		t.Errorf("there are %d replicas, and the operator applies them: %t", *d.Spec.Replicas, ownsReplicas(t, d))
+	}
+	scale(t, fn, 0)
+	follow(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonAsleep)
+	if available := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionAvailable); available.Reason != v1beta1.ReasonAsleep || has(t, fn, v1beta1.ConditionReconciling) {
+		t.Errorf("while it sleeps: %+v", get(t, fn).Status.Conditions)
+	}
+	stop := sizes(t, fn)
+	newer := hello + "// newer\n"
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function = newer })
+	awoken := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 1 })
+	awaitReady(t, fn, v1beta1.ReasonBuilding)
+	if got := desired.RevisionOf(&awoken.Spec.Template); got != desired.Revision(hello) {
+		t.Errorf("before it is awake it has revision %s", got)
+	}
+	readyPod(t, awoken)
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		return desired.RevisionOf(&d.Spec.Template) == desired.Revision(newer)
+	})
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(0)) })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 0 })
+	await(t, fn, "svc", service, func(s *corev1.Service) bool { return len(s.Annotations) == 0 })
+	follow(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonStopped)
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(1)) })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return !ownsReplicas(t, d) && *d.Spec.Replicas == 1 })
+	if got, want := stop(), []int32{0, 1, 0, 1}; !slices.Equal(got, want) {
+		t.Errorf("the numbers of replicas were %v, want %v", got, want)
+	}
+}
+
+// follow plays the Deployment controller when a rollout is over.
+func follow(t *testing.T, fn *v1beta1.Function) {
+	t.Helper()
+	d := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	before := client.MergeFrom(d.DeepCopy())
+	n := *d.Spec.Replicas
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: n, UpdatedReplicas: n, ReadyReplicas: n, AvailableReplicas: n,
+		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}},
+	}
+	if err := cluster.Status().Patch(t.Context(), d, before); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readyPod plays the ReplicaSet controller and the kubelet.
+func readyPod(t *testing.T, d *appsv1.Deployment) {
+	t.Helper()
+	pod := startPod(t, d)
+	before := client.MergeFrom(pod.DeepCopy())
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if err := cluster.Status().Patch(t.Context(), pod, before); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startPod plays the ReplicaSet controller.
+func startPod(t *testing.T, d *appsv1.Deployment) *corev1.Pod {
+	t.Helper()
+	owned := func(kind string, owner metav1.Object) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: d.Namespace, Name: d.Name + "-1", Labels: d.Spec.Template.Labels,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}},
+		}
+	}
+	set := &appsv1.ReplicaSet{ObjectMeta: owned("Deployment", d), Spec: appsv1.ReplicaSetSpec{Selector: d.Spec.Selector, Template: d.Spec.Template}}
+	if err := cluster.Create(t.Context(), set); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: owned("ReplicaSet", set), Spec: d.Spec.Template.Spec}
+	if err := cluster.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}

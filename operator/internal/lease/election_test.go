@@ -1,0 +1,94 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"goless.io/operator/internal/apiservertest"
+)
+
+var server *rest.Config
+
+func TestMain(m *testing.M) {
+	apiservertest.Main(m, func(m *testing.M, environment *envtest.Environment) int {
+		server = environment.Config
+		return m.Run()
+	})
+}
+
+// A leader of client-go writes while it has the lease, in either encoding, and no more
+// after it has given it back.
+func TestGuardOfElection(t *testing.T) {
+	for name, encoding := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
+		t.Run(name, func(t *testing.T) {
+			config := rest.CopyConfig(server)
+			config.ContentType = encoding
+			config.Wrap(NewGuard("guarded-"+name, 9*time.Second).Wrap)
+			cluster, err := kubernetes.NewForConfig(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			write := func() error {
+				object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "written-", Namespace: "default"}}
+				_, err := cluster.CoreV1().ConfigMaps("default").Create(context.Background(), object, metav1.CreateOptions{})
+				return err
+			}
+			if err := write(); !errors.Is(err, ErrExpired) {
+				t.Errorf("a candidate writes: %v", err)
+			}
+			release := lead(t, cluster, "guarded-"+name)
+			if err := write(); err != nil {
+				t.Errorf("the leader does not write: %v", err)
+			}
+			release()
+			if err := write(); !errors.Is(err, ErrExpired) {
+				t.Errorf("who has given the lease back writes: %v", err)
+			}
+		})
+	}
+}
+
+// lead takes a lease and returns when it is held. What it returns gives the lease back.
+func lead(t *testing.T, cluster kubernetes.Interface, name string) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	led := make(chan struct{})
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Client: cluster.CoordinationV1(),
+			LockConfig: resourcelock.ResourceLockConfig{Identity: "one"},
+		},
+		LeaseDuration: 12 * time.Second, RenewDeadline: 9 * time.Second, RetryPeriod: time.Second, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { close(led) }, OnStoppedLeading: func() {},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { defer close(ended); elector.Run(ctx) }()
+	<-led
+	release = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+		lease, err := cluster.CoordinationV1().Leases("default").Get(context.Background(), name, metav1.GetOptions{})
+		if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != "" {
+			t.Errorf("the lease was not given back: %v, %v", lease, err)
+		}
+	})
+	t.Cleanup(release)
+	return release
+}

@@ -1,0 +1,18 @@
+package metrics
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// BuildInfo is a metric of the given name that is always 1, and whose labels say what runs.
+func BuildInfo(name, version, commit string) prometheus.Collector {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        name,
+		Help:        "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
+	})
+	info.Set(1)
+	return info
+}

@@ -1,0 +1,130 @@
+package observe
+
+import (
+	"context"
+	"errors"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
+)
+
+// byFunction is the index of objects by the label of their Function. A label selector would
+// look at everything in the namespace. Indexing a kind also makes the manager fill its cache
+// before the operator is ready, in replicas that do not lead too.
+const byFunction = "metadata.labels.function"
+
+// Index adds the index that an Observer needs to the cache.
+func Index(indexer client.FieldIndexer) error {
+	function := func(obj client.Object) []string {
+		if name := obj.GetLabels()[desired.FunctionLabel]; name != "" {
+			return []string{name}
+		}
+		return nil
+	}
+	var errs []error
+	for _, kind := range []client.Object{
+		&corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
+		&autoscalingv2.HorizontalPodAutoscaler{}, &appsv1.ReplicaSet{}, &corev1.Pod{},
+	} {
+		errs = append(errs, indexer.IndexField(context.Background(), kind, byFunction, function))
+	}
+	return errors.Join(errs...)
+}
+
+// CacheOptions say what the cache holds: objects that belong to Functions, with the managed
+// fields where the operator compares them.
+func CacheOptions(s settings.Settings) (cache.Options, error) {
+	objects, err := byObject(s.NetworkPolicy)
+	return cache.Options{DefaultNamespaces: Namespaces(s), ByObject: objects, ReaderFailOnMissingInformer: true}, err
+}
+
+// Namespaces returns the namespaces that the cache holds; nil for all.
+func Namespaces(s settings.Settings) map[string]cache.Config {
+	var all map[string]cache.Config
+	for _, name := range s.Namespaces {
+		if all == nil {
+			all = map[string]cache.Config{}
+		}
+		all[name] = cache.Config{}
+	}
+	return all
+}
+
+// byObject says what the cache holds: the objects with our label, and all NetworkPolicies
+// where the settings give functions NetworkPolicies. What is large and is not read is left out.
+func byObject(networkPolicies bool) (map[client.Object]cache.ByObject, error) {
+	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	ours := labels.NewSelector().Add(*label)
+	policies := ours
+	if networkPolicies {
+		policies = labels.Everything()
+	}
+	return map[client.Object]cache.ByObject{
+		&v1beta1.Function{}:                      {Transform: withoutSource},
+		&corev1.ConfigMap{}:                      {Label: ours, Transform: withoutData},
+		&appsv1.Deployment{}:                     {Label: ours},
+		&corev1.Service{}:                        {Label: ours},
+		&policyv1.PodDisruptionBudget{}:          {Label: ours},
+		&networkingv1.NetworkPolicy{}:            {Label: policies},
+		&autoscalingv2.HorizontalPodAutoscaler{}: {Label: ours},
+		&appsv1.ReplicaSet{}:                     {Label: ours, Transform: withoutTemplate},
+		&corev1.Pod{}:                            {Label: ours, Transform: withoutSpec},
+	}, nil
+}
+
+// withoutSource replaces the source of a Function by its summary, and drops the copy of the
+// source that kubectl apply leaves in an annotation.
+func withoutSource(obj any) (any, error) {
+	fn, ok := obj.(*v1beta1.Function)
+	if !ok {
+		return obj, nil
+	}
+	fn.ManagedFields = nil
+	delete(fn.Annotations, corev1.LastAppliedConfigAnnotation)
+	if fn.Spec.Function != "" {
+		fn.Spec.Summary = new(desired.Summary(fn))
+		fn.Spec.Function = ""
+	}
+	return fn, nil
+}
+
+// withoutTemplate drops the parts of a ReplicaSet that do not tell whose it is or how many of
+// its pods are ready.
+func withoutTemplate(obj any) (any, error) {
+	if rs, ok := obj.(*appsv1.ReplicaSet); ok {
+		rs.ManagedFields = nil
+		rs.Spec.Selector, rs.Spec.Template = nil, corev1.PodTemplateSpec{}
+	}
+	return obj, nil
+}
+
+// withoutSpec drops the parts of a pod that do not tell whose it is or what its status is.
+func withoutSpec(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.Annotations, pod.ManagedFields = nil, nil
+		pod.Spec = corev1.PodSpec{}
+	}
+	return obj, nil
+}
+
+// withoutData replaces each value of a ConfigMap by its summary.
+func withoutData(obj any) (any, error) {
+	if c, ok := obj.(*corev1.ConfigMap); ok {
+		Summarize(c)
+	}
+	return obj, nil
+}

@@ -1,0 +1,51 @@
+package observe
+
+import (
+	"maps"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// of is the metadata of something that runs a revision.
+func of(revision string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Labels: map[string]string{desired.RevisionLabel: revision}}
+}
+
+// A revision runs as long as a ReplicaSet has or wants pods of it, or there is a pod,
+// whoever that belongs to.
+func TestRunning(t *testing.T) {
+	s := &Snapshot{RevisionsInUse: map[string]bool{}}
+	s.running([]appsv1.ReplicaSet{
+		{ObjectMeta: of("has"), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0))}, Status: appsv1.ReplicaSetStatus{Replicas: 1}},
+		{ObjectMeta: of("wants"), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(1))}},
+		{ObjectMeta: of("empty"), Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(0))}},
+	}, []corev1.Pod{{ObjectMeta: of("orphan")}})
+	if want := map[string]bool{"has": true, "wants": true, "orphan": true}; !maps.Equal(s.RevisionsInUse, want) {
+		t.Errorf("these run: %v, want %v", s.RevisionsInUse, want)
+	}
+}
+
+// The source of a former revision is the one whose content has that revision: anybody can
+// write another one under its name.
+func TestRevision(t *testing.T) {
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "f"}}
+	fn.Spec.Function = "latest"
+	former := desired.Revision("former")
+	for content, found := range map[string]bool{"former": true, "forged": false} {
+		source := corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: desired.ConfigMapName(fn, former)}}
+		source.Data = map[string]string{"handler.go": CachedSource(desired.SummaryOf(content))}
+		s := &Snapshot{Sources: []corev1.ConfigMap{source}}
+		if got := s.Revision(fn, former); (got != nil) != found || found && desired.LatestRevision(got) != former {
+			t.Errorf("with the content %s: %+v", content, got)
+		}
+	}
+	if got := (&Snapshot{}).Revision(fn, desired.LatestRevision(fn)); got != fn {
+		t.Errorf("the latest revision is %+v", got)
+	}
+}

@@ -1,0 +1,100 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/builder/handler"
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
+)
+
+// Sources reads the sources of Functions from the API server. The cache has only a summary
+// of each, because a thousand large sources take more memory than the operator has. A source
+// is read to validate it, once, to write its ConfigMap, and to order its build.
+type Sources struct {
+	// Live reads from the API server.
+	Live client.Reader
+
+	checked sync.Map // of verdict, by the names of Functions
+}
+
+// verdict is the result of validating a source.
+type verdict struct {
+	sha256  string
+	refused *handler.Error
+}
+
+// Load reads the source that the summary in a Function from the cache is of, into the
+// Function: from the Function in the API server, or from the ConfigMap of a former revision.
+// The error is a conflict if the source has changed meanwhile, or does not exist any more.
+func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
+	if fn.Spec.Summary == nil {
+		return nil
+	}
+	for _, read := range []func(context.Context, *v1beta1.Function) (string, error){s.latest, s.former} {
+		source, err := read(ctx, fn)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading the source: %w", err)
+		}
+		if err == nil && desired.SummaryOf(source) == *fn.Spec.Summary {
+			fn.Spec.Function, fn.Spec.Summary = source, nil
+			return nil
+		}
+	}
+	return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("its source has changed"))
+}
+
+func (s *Sources) latest(ctx context.Context, fn *v1beta1.Function) (string, error) {
+	var now v1beta1.Function
+	err := s.Live.Get(ctx, client.ObjectKeyFromObject(fn), &now)
+	if err != nil || now.UID != fn.UID {
+		return "", err
+	}
+	return now.Spec.Function, nil
+}
+
+func (s *Sources) former(ctx context.Context, fn *v1beta1.Function) (string, error) {
+	var source corev1.ConfigMap
+	key := client.ObjectKey{Namespace: fn.Namespace, Name: desired.ConfigMapName(fn, desired.LatestRevision(fn))}
+	err := s.Live.Get(ctx, key, &source)
+	if err != nil || !metav1.IsControlledBy(&source, fn) {
+		return "", err
+	}
+	return source.Data[handler.Filename], nil
+}
+
+// check validates a Function. Each source is parsed once.
+func (s *Sources) check(ctx context.Context, fn *v1beta1.Function, limits settings.Settings) (check.Result, error) {
+	key, sha256 := client.ObjectKeyFromObject(fn), desired.Summary(fn).SHA256
+	if before, ok := s.checked.Load(key); ok && before.(verdict).sha256 == sha256 {
+		found := check.Spec(fn, limits)
+		found.Source = before.(verdict).refused
+		return found, nil
+	}
+	if err := s.Load(ctx, fn); err != nil {
+		return check.Result{}, err
+	}
+	found := check.Function(fn, limits)
+	if found.Source != nil {
+		for i, d := range found.Source.Diagnostics { // they may be substrings of the source
+			found.Source.Diagnostics[i].File, found.Source.Diagnostics[i].Message = strings.Clone(d.File), strings.Clone(d.Message)
+		}
+	}
+	s.checked.Store(key, verdict{sha256, found.Source})
+	return found, nil
+}
+
+// Forget drops what is known of the source of a deleted Function.
+func (s *Sources) Forget(fn types.NamespacedName) { s.checked.Delete(fn) }

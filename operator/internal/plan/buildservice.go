@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/status"
+)
+
+// order plans an order for the source of a Function, and returns the answer to the order that
+// has been sent for it.
+func (p *planner) order(fn *v1beta1.Function) build.Answer {
+	sha256 := desired.Summary(fn).SHA256
+	ordered := slices.ContainsFunc(p.Orders, func(other *v1beta1.Function) bool { return desired.Summary(other).SHA256 == sha256 })
+	if !ordered {
+		p.Orders = append(p.Orders, fn)
+	}
+	return p.seen.Answers[sha256]
+}
+
+// binary returns the binary of a Function; nil while there is none. While all pods are ready it
+// is the one that they have, and nothing is ordered, unless the status does not say yet how it
+// was built. While pods are not ready it is ordered: the build service may have lost the
+// binary, or compile the source to another one by now.
+func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *status.BuildService) {
+	revision, live := desired.LatestRevision(fn), p.seen.Deployment
+	compiled := built(fn) && fn.Status.LatestRevision == revision
+	whole := has != nil && allPodsReady(live) && (compiled || live.Status.ReadyReplicas > 0)
+	if whole && buildInStatus(fn, revision) {
+		return has, &status.BuildService{Running: true}
+	}
+	answer := p.order(fn)
+	if whole {
+		return has, whileReady(answer)
+	}
+	ordered := &status.BuildService{Report: answer.Report, Trouble: answer.Trouble, Waiting: answer.Waiting, Running: has != nil && compiled}
+	ended := len(answer.Report) > 0
+	switch {
+	case answer.Binary != nil && ordered.Running:
+		if p.shouldReplaceBinary(has, answer) {
+			has = answer.Binary
+		}
+		return has, ordered
+	case answer.Binary != nil && (ended || !compiled): // a source that has compiled before waits for the linker
+		return answer.Binary, ordered
+	case ended && !ordered.Running:
+		return nil, ordered
+	}
+	return has, ordered
+}
+
+// buildInStatus tells whether the status has how a revision was built, or why a source after
+// it is refused.
+func buildInStatus(fn *v1beta1.Function, revision string) bool {
+	b := fn.Status.Build
+	return b != nil && (b.Revision == revision || b.Revision == "")
+}
+
+// whileReady returns the part of an answer that matters while all pods are ready: how the build of
+// their binary went, and not what is wrong with a newer build.
+func whileReady(answer build.Answer) *status.BuildService {
+	if answer.Binary == nil {
+		return &status.BuildService{Running: true}
+	}
+	return &status.BuildService{Running: true, Report: answer.Report}
+}
+
+// shouldReplaceBinary tells whether pods that run one binary of a source get another one. While some of
+// them serve, they get it only if the others cannot fetch theirs: replicas of the build
+// service may be of two versions, whose binaries differ.
+func (p *planner) shouldReplaceBinary(has *desired.Binary, answer build.Answer) bool {
+	live := p.seen.Deployment
+	switch {
+	case answer.Binary == nil || len(answer.Report) == 0:
+		return false
+	case live.Status.ReadyReplicas == 0 || answer.Binary.PublicKey != has.PublicKey:
+		return true
+	}
+	return slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool {
+		return desired.TemplateOf(&pod) == desired.TemplateOf(&live.Spec.Template) && status.CannotFetchBinary(&pod)
+	})
+}
+
+// allPodsReady tells whether all pods of a Deployment are of its latest template and ready.
+func allPodsReady(d *appsv1.Deployment) bool {
+	s := d.Status
+	return s.ObservedGeneration >= d.Generation && d.Spec.Replicas != nil &&
+		s.Replicas == *d.Spec.Replicas && s.UpdatedReplicas == s.Replicas && s.ReadyReplicas == s.Replicas
+}
+
+// keepTemplate returns the Deployment of a Function whose source has not compiled: with the pod
+// template that it has, and as many replicas as are wanted now. If that template is too new,
+// because the linker has failed after the compiler succeeded, or somebody has changed it, the
+// template is made of the revision that serves, if its source still exists.
+func (p *planner) keepTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration, tooNew bool) *appsv1ac.DeploymentApplyConfiguration {
+	if p.seen.OwnedFields == nil {
+		return nil
+	}
+	frozen, intact := desired.KeepTemplate(want, p.seen.OwnedFields)
+	if intact && !tooNew {
+		return p.withFetchable(fn, frozen)
+	}
+	if fn.Status.ReadyRevision == desired.LatestRevision(fn) {
+		return nil
+	}
+	if serving := p.seen.Revision(fn, fn.Status.ReadyRevision); serving != nil {
+		before, _ := p.deployment(serving)
+		return before
+	}
+	if intact && p.seen.Deployment.Status.ReadyReplicas == 0 { // its pods cannot start
+		if !fn.MaySleep() { // the activator would start one for each request
+			frozen.Spec.WithReplicas(0)
+		}
+		return frozen
+	}
+	return nil
+}
+
+// withFetchable replaces what the pods of a frozen Deployment cannot fetch any more: images by the
+// operator's own, or the binary by the one that the build service compiles their source to
+// now. It changes nothing if the source is lost.
+func (p *planner) withFetchable(fn *v1beta1.Function, frozen *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
+	has, lost := desired.BinaryIn(frozen), p.imageLost(frozen)
+	if !lost && (has == nil || allPodsReady(p.seen.Deployment)) {
+		return frozen
+	}
+	older := p.seen.Revision(fn, desired.RevisionOf(&p.seen.Deployment.Spec.Template))
+	switch {
+	case older == nil:
+		return frozen
+	case lost:
+		return desired.Deployment(older, p.settings, p.values, has)
+	}
+	if answer := p.order(older); p.shouldReplaceBinary(has, answer) {
+		return desired.WithBinary(frozen, answer.Binary)
+	}
+	return frozen
+}
+
+// orderForReplicaSets also orders the binaries of older revisions whose pods are not all
+// ready, because the build service may have lost them.
+func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
+	for _, set := range p.seen.ReplicaSets {
+		revision := desired.RevisionOf(&set)
+		shared := set.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
+		asked := p.BuildService != nil && revision == desired.LatestRevision(fn)
+		if !shared || asked || set.Status.ReadyReplicas == set.Status.Replicas {
+			continue
+		}
+		if older := p.seen.Revision(fn, revision); older != nil {
+			p.order(older)
+		}
+	}
+}

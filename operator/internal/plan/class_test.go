@@ -1,0 +1,60 @@
+package plan_test
+
+import (
+	"testing"
+
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
+)
+
+// A function gets its class, or a change of it, in its turn. What its author changes waits for
+// nobody, and a function that has lost its class keeps what that gave it.
+func TestClasses(t *testing.T) {
+	old, now := &v1beta1.FunctionClassSpec{PriorityClassName: "old"}, &v1beta1.FunctionClassSpec{PriorityClassName: "now"}
+	for name, test := range map[string]struct {
+		before, after *v1beta1.FunctionClassSpec
+		waits, edited bool
+		rollout       settings.Rollout
+		want          string // the priority
+	}{
+		"Same":           {before: now, after: now, want: "now"},
+		"Changed":        {before: old, after: now, want: "now"},
+		"Waiting":        {before: old, after: now, waits: true, want: "old"},
+		"WaitingAlways":  {before: old, after: now, waits: true, rollout: settings.Always, want: "old"},
+		"First":          {after: now, want: "now"},
+		"WaitingFirst":   {after: now, waits: true},
+		"Edited":         {before: old, after: now, waits: true, edited: true, want: "now"},
+		"Lost":           {before: old, want: "old"},
+		"LostAndAlways":  {before: old, rollout: settings.Always},
+		"LostAndEdited":  {before: old, edited: true},
+		"NeverHad":       {},
+		"OtherNamespace": {before: old, after: &v1beta1.FunctionClassSpec{PriorityClassName: "old"}, want: "old"},
+	} {
+		for strategy, binary := range map[string]*desired.Binary{"InPod": nil, "Shared": binary} {
+			t.Run(name+strategy, func(t *testing.T) {
+				s := map[string]settings.Settings{"InPod": inPod, "Shared": shared}[strategy]
+				s.Rollout, s.Class = test.rollout, test.before
+				scene := begin(t, s, first).serving(binary, 1)
+				scene.settings.Class, scene.seen.Waits = test.after, test.waits
+				if test.edited {
+					scene.with(func(fn *v1beta1.Function) { fn.Spec.Concurrency = 1 })
+				}
+				got, made := priority(scene.plan().Deployment)
+				if got != test.want || (made == "") != (test.want == "") {
+					t.Errorf("the priority is %q and the class %q, want %q", got, made, test.want)
+				}
+			})
+		}
+	}
+}
+
+// priority is that of a Deployment's pods, and the hash of their class.
+func priority(d *appsv1ac.DeploymentApplyConfiguration) (name, class string) {
+	if p := d.Spec.Template.Spec.PriorityClassName; p != nil {
+		name = *p
+	}
+	return name, d.Labels[desired.ClassLabel]
+}

@@ -1,0 +1,46 @@
+package plan
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
+)
+
+// Of the sources that nothing starts from the newest ones stay; of two that are as old,
+// the one whose name comes first.
+func TestUnneeded(t *testing.T) {
+	var fn v1beta1.Function
+	fn.Name = "f"
+	fn.Spec.Function, fn.Status.LatestRevision = "latest", "valid"
+	var deployed appsv1.Deployment
+	deployed.Spec.Template.Labels = map[string]string{desired.RevisionLabel: "deployed"}
+	var sources []corev1.ConfigMap
+	for revision, age := range map[string]time.Duration{
+		"old": 5, "b": 3, "a": 3, "new": 1,
+		desired.Revision("latest"): 0, "valid": 9, "deployed": 9, "running": 9,
+	} {
+		sources = append(sources, corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+			Name: desired.ConfigMapName(&fn, revision), Labels: map[string]string{desired.RevisionLabel: revision},
+			CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age * time.Second)),
+		}})
+	}
+	for limit, want := range [][]string{{"f-new", "f-a", "f-b", "f-old"}, {"f-a", "f-b", "f-old"}, {"f-b", "f-old"}, {"f-old"}, nil, nil} {
+		fn.Spec.RevisionHistoryLimit = new(int32(limit))
+		var got []string
+		p := planner{Plan: &Plan{}, seen: &observe.Snapshot{Deployment: &deployed, Sources: sources, RevisionsInUse: map[string]bool{"running": true}}}
+		for _, source := range p.unneeded(&fn) {
+			got = append(got, source.Name)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("with a limit of %d these go: %v, want %v", limit, got, want)
+		}
+	}
+}

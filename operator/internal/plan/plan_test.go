@@ -1,0 +1,467 @@
+package plan_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/plan"
+	"goless.io/operator/internal/settings"
+)
+
+const (
+	first   = "package p\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n"
+	second  = first + "// second\n"
+	refused = "package p\n"
+)
+
+var (
+	inPod  = settings.Settings{Images: settings.Images{Builder: "builder:1", Function: "launcher:1"}, NetworkPolicy: true, Build: settings.Build{Strategy: v1beta1.BuildInPod}}
+	shared = settings.Settings{Images: inPod.Images, NetworkPolicy: true}
+	binary = &desired.Binary{Service: "https://build", Key: "key", Capability: "capability", PublicKey: "public"}
+)
+
+// scene is what a case begins with: a Function, and what there is of it.
+type scene struct {
+	*testing.T
+
+	fn       *v1beta1.Function
+	settings settings.Settings
+	seen     *observe.Snapshot
+}
+
+// begin is a scene with a Function that has a source, and nothing else.
+func begin(t *testing.T, s settings.Settings, source string) *scene {
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f", UID: "uid", Generation: 1}}
+	fn.Spec.Function, fn.Spec.Replicas = source, new(int32(1))
+	return &scene{T: t, fn: fn, settings: s, seen: &observe.Snapshot{
+		Verdict: check.Function(fn, s), Source: &corev1.ConfigMap{}, Deployment: &appsv1.Deployment{}, Service: &corev1.Service{},
+		Budget: &policyv1.PodDisruptionBudget{}, NetworkPolicy: &networkingv1.NetworkPolicy{}, Autoscaler: &autoscalingv2.HorizontalPodAutoscaler{},
+		RevisionsInUse: map[string]bool{}, Answers: map[string]build.Answer{},
+	}}
+}
+
+// change gives the Function another source.
+func (s *scene) change(source string) *scene {
+	return s.with(func(fn *v1beta1.Function) { fn.Spec.Function = source })
+}
+
+// deployed lets there be a Deployment of the Function's source, with a binary or compiled
+// in the pod, of whose replicas some are ready.
+func (s *scene) deployed(with *desired.Binary, ready int32) *scene {
+	s.Helper()
+	s.seen.OwnedFields = desired.Deployment(s.fn, s.settings, s.seen.ValuesHash, with)
+	s.seen.Deployment = &appsv1.Deployment{}
+	text, err := json.Marshal(s.seen.OwnedFields)
+	if err == nil {
+		err = json.Unmarshal(text, s.seen.Deployment)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.own(s.seen.Deployment, "f")
+	replicas := *s.fn.Spec.Replicas
+	s.seen.Deployment.Status = appsv1.DeploymentStatus{Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: ready}
+	return s
+}
+
+// serving lets the Function's source run as well, and the status tell of it.
+func (s *scene) serving(with *desired.Binary, ready int32) *scene {
+	s.Helper()
+	s.deployed(with, ready)
+	revision := desired.LatestRevision(s.fn)
+	s.fn.Status.LatestRevision, s.fn.Status.ReadyRevision = revision, revision
+	s.fn.Status.Build = &v1beta1.BuildStatus{Revision: revision}
+	s.fn.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionBuilt, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonBuilt}}
+	source := corev1.ConfigMap{Data: map[string]string{"handler.go": s.fn.Spec.Function}}
+	s.own(&source, desired.ConfigMapName(s.fn, revision))
+	source.Labels = map[string]string{desired.RevisionLabel: revision}
+	observe.Summarize(&source)
+	s.seen.Sources = append(s.seen.Sources, source)
+	s.seen.RevisionsInUse[revision] = true
+	return s
+}
+
+// with changes the rest of the spec.
+func (s *scene) with(change func(*v1beta1.Function)) *scene {
+	change(s.fn)
+	s.fn.Generation++
+	s.seen.Verdict = check.Function(s.fn, s.settings)
+	return s
+}
+
+// under is the same scene with another configuration of the operator.
+func (s *scene) under(settings settings.Settings) *scene {
+	s.settings = settings
+	s.seen.Verdict = check.Function(s.fn, settings)
+	return s
+}
+
+// own makes an object one of the Function's.
+func (s *scene) own(obj metav1.Object, name string) {
+	obj.SetName(name)
+	obj.SetUID("object")
+	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "goless.io/v1beta1", Kind: "Function", Name: "f", UID: "uid", Controller: new(true)}})
+}
+
+// answer lets the build service say something of the Function's source.
+func (s *scene) answer(a build.Answer) *scene { return s.answerOf(s.fn.Spec.Function, a) }
+
+// answerOf lets it say something of another source.
+func (s *scene) answerOf(source string, a build.Answer) *scene {
+	s.seen.Answers[desired.SummaryOf(source).SHA256] = a
+	return s
+}
+
+// pod lets a pod of the Deployment be there.
+func (s *scene) pod(container corev1.ContainerStatus) *scene {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: s.seen.Deployment.Spec.Template.Labels}}
+	container.Name = desired.FunctionContainer
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{container}
+	s.seen.Pods = append(s.seen.Pods, pod)
+	return s
+}
+
+func (s *scene) plan() *plan.Plan {
+	s.seen.Settings = s.settings
+	return plan.Of(s.fn, s.seen)
+}
+
+// ordered are the revisions that a plan orders.
+func ordered(p *plan.Plan) (revisions []string) {
+	for _, fn := range p.Orders {
+		revisions = append(revisions, desired.LatestRevision(fn))
+	}
+	return revisions
+}
+
+func deleted(p *plan.Plan) (names []string) {
+	for _, obj := range p.Delete {
+		names = append(names, obj.GetName())
+	}
+	return names
+}
+
+// The Deployment that is planned, by its revision, its binary and its replicas, and what
+// is ordered for it.
+func TestDeployment(t *testing.T) {
+	report := []byte(`{"reason":"Built"}`)
+	broken := []byte(`{"reason":"CompileFailed"}`)
+	other := &desired.Binary{Service: "https://build", Key: "other", Capability: "capability", PublicKey: "public"}
+	rebuilt := build.Answer{Binary: other, Report: report}
+	scale := func(n int32) func(*v1beta1.Function) {
+		return func(fn *v1beta1.Function) { fn.Spec.Replicas = &n }
+	}
+	steady := func() *scene { // two of three replicas are ready, and the service compiles to something else by now
+		return begin(t, shared, first).with(scale(3)).serving(binary, 2).answer(rebuilt)
+	}
+	starved := corev1.ContainerStatus{LastTerminationState: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: 125, Message: "not known here"},
+	}}
+	for name, test := range map[string]struct {
+		scene    *scene
+		revision string // empty for no Deployment
+		binary   *desired.Binary
+		replicas int32
+		ordered  []string
+	}{
+		"InPod":            {begin(t, inPod, first), first, nil, 1, nil},
+		"Shared":           {begin(t, shared, first), "", nil, 0, []string{first}},
+		"SharedCompiled":   {begin(t, shared, first).answer(build.Answer{Binary: binary}), first, binary, 1, []string{first}},
+		"SharedBuilt":      {begin(t, shared, first).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
+		"SharedBroken":     {begin(t, shared, first).answer(build.Answer{Report: broken}), "", nil, 0, []string{first}},
+		"Serving":          {begin(t, shared, first).serving(binary, 1), first, binary, 1, nil},
+		"Changed":          {begin(t, shared, first).serving(binary, 1).change(second), first, binary, 1, []string{second}},
+		"ChangedBuilt":     {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Binary: other, Report: report}), second, other, 1, []string{second}},
+		"ChangedBroken":    {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Report: broken}), first, binary, 1, []string{second}},
+		"ChangedUnready":   {begin(t, shared, first).serving(binary, 0).change(second), first, binary, 1, []string{second, first}},
+		"Lost":             {begin(t, shared, first).serving(binary, 0), first, binary, 1, []string{first}},
+		"LostAndOther":     {begin(t, shared, first).serving(binary, 0).answer(build.Answer{Binary: other, Report: report}), first, other, 1, []string{first}},
+		"ChangedInPod":     {begin(t, inPod, first).serving(nil, 1).change(second), second, nil, 1, nil},
+		"Refused":          {begin(t, inPod, first).serving(nil, 1).change(refused), first, nil, 1, nil},
+		"RefusedAtFirst":   {begin(t, inPod, refused), "", nil, 0, nil},
+		"RefusedAndScaled": {begin(t, inPod, first).serving(nil, 1).change(refused).with(scale(3)), first, nil, 3, nil},
+		"BrokenAndScaled":  {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Report: broken}).with(scale(3)), first, binary, 3, []string{second}},
+		"ServiceIsLost":    {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Trouble: "refused"}), first, binary, 1, []string{second}},
+		"Mended":           {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Report: broken}).change(first), first, binary, 1, nil},
+		"Unreported":       {begin(t, shared, first).serving(binary, 1).with(unreported).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
+		"Steady":           {steady(), first, binary, 3, []string{first}},
+		"SteadyAndStarved": {steady().pod(starved), first, other, 3, []string{first}},
+		"BrokenAndLost":    {begin(t, shared, first).serving(binary, 0).change(second).answer(build.Answer{Report: broken}).answerOf(first, rebuilt), first, other, 1, []string{second, first}},
+		"LinkFails":        {begin(t, shared, first).serving(binary, 1).change(second).deployed(other, 0).answer(build.Answer{Report: broken}).answerOf(first, build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{second, first}},
+		"LinkFailsAtFirst": {begin(t, shared, first).deployed(binary, 0).answer(build.Answer{Report: broken}), first, binary, 0, []string{first}},
+		"ToShared":         {begin(t, inPod, first).serving(nil, 1).with(inService), first, nil, 1, []string{first}},
+		"ToSharedBuilt":    {begin(t, inPod, first).serving(nil, 1).with(inService).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
+		"StrategyOfOthers": {begin(t, inPod, first).serving(nil, 1).under(shared), first, nil, 1, nil},
+		"RefusedAndShared": {begin(t, shared, first).serving(binary, 1).change(refused), first, binary, 1, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := test.scene.plan()
+			var want []string
+			for _, source := range test.ordered {
+				want = append(want, desired.Revision(source))
+			}
+			if got := ordered(p); !slices.Equal(got, want) {
+				t.Errorf("ordered %v, want %v", got, want)
+			}
+			wantDeployment(t, p.Deployment, test.revision, test.binary, test.replicas)
+		})
+	}
+}
+
+// inService moves the build of a Function to the build service.
+func inService(fn *v1beta1.Function) {
+	fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildShared}
+}
+
+// unreported is a status of before the build service has said how the build went.
+func unreported(fn *v1beta1.Function) { fn.Status.Build = nil }
+
+// wantDeployment holds a Deployment against the source that it should run; none where
+// that is empty.
+func wantDeployment(t *testing.T, d *appsv1ac.DeploymentApplyConfiguration, source string, binary *desired.Binary, replicas int32) {
+	t.Helper()
+	if d == nil || source == "" {
+		if d != nil || source != "" {
+			t.Errorf("the Deployment is %+v", d)
+		}
+		return
+	}
+	if got, want := desired.RevisionIn(d), desired.Revision(source); got != want {
+		t.Errorf("it has revision %s, want %s", got, want)
+	}
+	if got := desired.BinaryIn(d); (got == nil) != (binary == nil) || got != nil && *got != *binary {
+		t.Errorf("it has the binary %v, want %v", got, binary)
+	}
+	if got := *d.Spec.Replicas; got != replicas {
+		t.Errorf("it has %d replicas, want %d", got, replicas)
+	}
+}
+
+// While the source is refused and the last valid one is lost, what runs is scaled and
+// keeps its Service, and nothing else is written.
+func TestLostSource(t *testing.T) {
+	s := begin(t, inPod, first).serving(nil, 1).change(refused)
+	s.seen.Sources, s.fn.Spec.Replicas = nil, new(int32(3))
+	p := s.plan()
+	if p.Deployment == nil || *p.Deployment.Spec.Replicas != 3 || desired.TemplateIn(p.Deployment) != desired.TemplateIn(s.seen.OwnedFields) {
+		t.Errorf("the Deployment should be %+v", p.Deployment)
+	}
+	if p.Service == nil || p.Source != nil || p.NetworkPolicy != nil {
+		t.Errorf("a Service alone should be beside it: %+v", p)
+	}
+	if *s.seen.OwnedFields.Spec.Replicas != 1 {
+		t.Error("the snapshot was changed")
+	}
+}
+
+// A spec that is refused changes nothing, and deletes nothing that it does not ask for.
+func TestRefusedSpec(t *testing.T) {
+	s := begin(t, inPod, first).serving(nil, 1)
+	s.own(s.seen.Budget, "f")
+	s.fn.Spec.DrainSeconds, s.fn.Spec.Env = new(int32(9)), []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", Value: "9s"}}
+	s.seen.Verdict = check.Function(s.fn, s.settings)
+	p := s.plan()
+	if p.Problem == nil || !p.Refused || p.Deployment != nil || p.Service != nil || len(p.Delete) > 0 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// Values that cannot be read are those that the pods have. Without any, nobody can say
+// what the pods should be, and all else goes on.
+func TestUnreadValues(t *testing.T) {
+	s := begin(t, inPod, first)
+	s.seen.ValuesHash = "before"
+	s.serving(nil, 1)
+	s.seen.ValuesHash, s.seen.ValuesErr = "", errors.New("unreadable")
+	p := s.plan()
+	if p.DeploymentErr != nil || p.ValuesErr == nil || desired.TemplateIn(p.Deployment) != desired.TemplateIn(s.seen.OwnedFields) {
+		t.Errorf("with former values: %+v", p)
+	}
+
+	s = begin(t, inPod, first)
+	s.seen.ValuesErr = errors.New("unreadable")
+	if p := s.plan(); p.DeploymentErr == nil || p.Deployment != nil || p.Service == nil || p.Source == nil {
+		t.Errorf("without: %+v", p)
+	}
+}
+
+// Where the source cannot be read nothing is done.
+func TestUnchecked(t *testing.T) {
+	s := begin(t, inPod, first).serving(nil, 1)
+	s.seen.CheckErr = errors.New("unreadable")
+	if p := s.plan(); p.DeploymentErr == nil || p.Deployment != nil || p.Service != nil || len(p.Delete) > 0 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// A former Service goes when the new one is there, and the NetworkPolicy where somebody
+// else's selects the pods.
+func TestDeletions(t *testing.T) {
+	s := begin(t, inPod, first).serving(nil, 1)
+	var former corev1.Service
+	s.own(&former, "former")
+	s.seen.Services = []corev1.Service{former}
+	if got := deleted(s.plan()); len(got) > 0 {
+		t.Errorf("deleted before there is a new Service: %v", got)
+	}
+	s.own(s.seen.Service, "f")
+	if got := deleted(s.plan()); !slices.Equal(got, []string{"former"}) {
+		t.Errorf("deleted %v, want the former Service", got)
+	}
+
+	s = begin(t, inPod, first).serving(nil, 1)
+	s.own(s.seen.NetworkPolicy, "policy")
+	if p := s.plan(); p.NetworkPolicy == nil || len(p.Delete) > 0 {
+		t.Errorf("without another policy: %+v", p)
+	}
+	s.seen.ForeignPolicies = []networkingv1.NetworkPolicy{{}} // selects all pods
+	if p := s.plan(); p.NetworkPolicy != nil || !slices.Equal(deleted(p), []string{"policy"}) {
+		t.Errorf("with another policy: %+v", p)
+	}
+}
+
+// What the operator brings by itself restarts no function that has been built, unless its
+// image cannot be pulled any more, or somebody asks for it. What restarts it anyway takes
+// the new images along.
+func TestNewImages(t *testing.T) {
+	next := inPod
+	next.Images, next.Build.Timeout = settings.Images{Builder: "builder:2", Function: "launcher:2"}, metav1.Duration{Duration: 7}
+	always := next
+	always.Rollout = settings.Always
+	waits := func(reason string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}
+	}
+	serving := func() *scene { return begin(t, inPod, first).serving(nil, 1).under(next) }
+	for name, test := range map[string]struct {
+		scene *scene
+		taken bool
+	}{
+		"Built":    {serving(), false},
+		"Scaled":   {serving().with(func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(4)) }), false},
+		"Refused":  {serving().change(refused), false},
+		"Starts":   {serving().pod(waits("PodInitializing")), false},
+		"Lost":     {serving().pod(waits("ImagePullBackOff")), true},
+		"Changed":  {serving().with(func(fn *v1beta1.Function) { fn.Spec.Concurrency = 2 }), true},
+		"Asked":    {serving().with(func(fn *v1beta1.Function) { fn.Annotations = map[string]string{"goless.io/upgrade": "now"} }), true},
+		"NotBuilt": {serving().with(func(fn *v1beta1.Function) { fn.Status.Conditions = nil }), true},
+		"Always":   {serving().under(always), true},
+		"Both":     {serving().under(always).change(refused), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := []string{"builder:1", "launcher:1"}
+			if test.taken {
+				want = []string{"builder:2", "launcher:2"}
+			}
+			if got := images(test.scene.plan().Deployment); !slices.Equal(got, want) {
+				t.Errorf("the images are %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func images(d *appsv1ac.DeploymentApplyConfiguration) (images []string) {
+	for _, c := range slices.Concat(d.Spec.Template.Spec.InitContainers, d.Spec.Template.Spec.Containers) {
+		images = append(images, *c.Image)
+	}
+	return images
+}
+
+// What exceeds the ceilings is applied as far as they allow, and told. A ceiling that comes
+// later takes replicas, and no memory from pods that run.
+func TestCeilings(t *testing.T) {
+	s := inPod
+	s.Function.MaxReplicas, s.Function.MaxResources.Memory = 5, new(resource.MustParse("2Gi"))
+	memory := func(fn *v1beta1.Function) {
+		fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("4Gi"))}}
+	}
+	large := func(fn *v1beta1.Function) { memory(fn); fn.Spec.Replicas = new(int32(20)) }
+	for name, test := range map[string]struct {
+		scene    *scene
+		told     string
+		replicas int32
+		memory   string
+	}{
+		"Replicas": {begin(t, s, first).with(func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(6)) }), "spec.replicas: Invalid value: 6: this cluster allows at most 5", 5, "256Mi"},
+		"Memory":   {begin(t, s, first).with(memory), `spec.resources.limits.memory: Invalid value: "4Gi": this cluster allows at most 2Gi`, 1, "2Gi"},
+		"Build": {begin(t, s, first).with(func(fn *v1beta1.Function) {
+			fn.Spec.Build = &v1beta1.BuildSpec{Resources: &v1beta1.Resources{Requests: v1beta1.Amounts{CPU: new(resource.MustParse("5"))}}}
+		}), `spec.build.resources.requests.cpu: Invalid value: "5": this cluster allows at most 4`, 1, "256Mi"},
+		"BuildTimeout": {begin(t, s, first).with(func(fn *v1beta1.Function) {
+			fn.Spec.Build = &v1beta1.BuildSpec{Timeout: &metav1.Duration{Duration: time.Hour}}
+		}), `spec.build.timeout: Invalid value: "1h0m0s": this cluster allows at most 10m0s`, 1, "256Mi"},
+		"Lowered": {begin(t, inPod, first).with(large).serving(nil, 20).under(s), "at most 5", 5, "4Gi"},
+		"Lost":    {begin(t, inPod, first).with(large).under(s), "at most 2Gi", 5, "2Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := test.scene.plan()
+			if p.Problem != nil || p.OverCeilings == nil || !strings.Contains(p.OverCeilings.Message, test.told) {
+				t.Errorf("told are %+v and %+v, want %q", p.Problem, p.OverCeilings, test.told)
+			}
+			c, builds := p.Deployment.Spec.Template.Spec.Containers[0], p.Deployment.Spec.Template.Spec.InitContainers[0]
+			if got := (*c.Resources.Limits)[corev1.ResourceMemory]; got.String() != test.memory || *p.Deployment.Spec.Replicas != test.replicas {
+				t.Errorf("got %s of memory for %d replicas", got.String(), *p.Deployment.Spec.Replicas)
+			}
+			if cpu := (*builds.Resources.Requests)[corev1.ResourceCPU]; cpu.Value() > 4 || slices.Contains(builds.Args, "1h0m0s") {
+				t.Errorf("the builder has %s of cpu, and is called with %v", cpu.String(), builds.Args)
+			}
+		})
+	}
+}
+
+// Several replicas have a budget for disruptions, unless the administrator wants none.
+func TestBudget(t *testing.T) {
+	without := inPod
+	without.NoDisruptionBudgets = true
+	for name, test := range map[string]struct {
+		replicas int32
+		settings settings.Settings
+		most     int32 // of scaling; 0 for none
+		want     bool
+	}{
+		"One": {1, inPod, 0, false}, "Several": {2, inPod, 0, true}, "Unwanted": {2, without, 0, false},
+		"UpToOne": {2, inPod, 1, false}, "UpToTwo": {1, inPod, 2, true}, "Stopped": {0, inPod, 2, false},
+	} {
+		s := begin(t, test.settings, first).with(func(fn *v1beta1.Function) { fn.Spec.Replicas = &test.replicas })
+		if test.most > 0 {
+			s.with(scaling(0, test.most))
+		}
+		s.own(s.seen.Budget, "budget")
+		if p := s.plan(); (p.Budget != nil) != test.want || slices.Contains(deleted(p), "budget") == test.want {
+			t.Errorf("%s: the budget is %v, and deleted is %v", name, p.Budget, deleted(p))
+		}
+	}
+}
+
+// What pods of an older revision wait for is ordered as well.
+func TestOrdersForReplicaSets(t *testing.T) {
+	s := begin(t, shared, first).serving(binary, 1)
+	older := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Labels: s.seen.Deployment.Spec.Template.Labels}}
+	older.Status = appsv1.ReplicaSetStatus{Replicas: 1, ReadyReplicas: 1}
+	s.seen.ReplicaSets = []appsv1.ReplicaSet{older}
+	s.change(second).serving(binary, 1)
+	if got := ordered(s.plan()); len(got) > 0 {
+		t.Errorf("while all are ready %v are ordered", got)
+	}
+	s.seen.ReplicaSets[0].Status.ReadyReplicas = 0
+	if got := ordered(s.plan()); !slices.Equal(got, []string{desired.Revision(first)}) {
+		t.Errorf("%v are ordered", got)
+	}
+}

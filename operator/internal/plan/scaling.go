@@ -1,0 +1,90 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/status"
+)
+
+// startTimeout is how long the pods of a version that has slept may take to become ready
+// before a new version takes their place all the same.
+const startTimeout = 2 * time.Minute
+
+// scaling plans the HorizontalPodAutoscaler of the function, and the number of replicas where
+// that is not a field of what is applied.
+func (p *planner) scaling(fn *v1beta1.Function) {
+	if !desired.NeedsAutoscaler(fn) {
+		p.deleteOwn(fn, p.seen.Autoscaler)
+	} else if p.Deployment != nil {
+		p.Autoscaler = desired.Autoscaler(fn, p.settings)
+	}
+	if p.Deployment != nil && p.seen.OwnedFields != nil && !desired.OwnsReplicas(p.Deployment) {
+		p.replicas(fn)
+	}
+}
+
+// replicas plans the number of replicas of a Deployment, which the HorizontalPodAutoscaler and
+// the activator change otherwise. The operator hands it over to them when they become
+// responsible, keeps it within bounds where nobody else would, and wakes a function that
+// sleeps: for a new pod template, and if nobody has seen it serve before it fell asleep.
+//
+// A sleeping function gets a new template only when its pods are ready again, or cannot
+// become so. From then on it is a rollout as any other, in which a version that is broken
+// leaves the one before it serving.
+func (p *planner) replicas(fn *v1beta1.Function) {
+	live := p.seen.Deployment
+	least, most := fn.Bounds()
+	now := int32(1)
+	if live.Spec.Replicas != nil {
+		now = *live.Spec.Replicas
+	}
+	owned := desired.OwnsReplicas(p.seen.OwnedFields)
+	changes := desired.TemplateIn(p.Deployment) != desired.TemplateOf(&live.Spec.Template)
+	asleep := now == 0 && least == 0 && !owned
+	if asleep && !changes && status.Served(fn, live) {
+		return
+	}
+	if within := min(max(now, least, 1), most); owned || within != now {
+		p.Scale = &within
+	}
+	if least == 0 && changes {
+		p.DeploymentDelay = p.starting()
+		// Whether it is awake may change in the meantime.
+		p.Deployment.WithResourceVersion(live.ResourceVersion)
+	}
+}
+
+// starting returns for how long to wait for the pods of a template that has been rolled out
+// before: 0 when one of them is ready or cannot become so.
+func (p *planner) starting() time.Duration {
+	left := startTimeout
+	for _, c := range p.seen.Deployment.Status.Conditions {
+		switch {
+		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue,
+			c.Type == appsv1.DeploymentProgressing && c.Reason != status.NewReplicaSetAvailable:
+			return 0
+		}
+	}
+	for _, pod := range p.seen.Pods {
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed {
+			continue // it goes, and another one starts
+		}
+		if ready(&pod) || status.CannotStart(&pod) {
+			return 0
+		}
+		left = min(left, startTimeout-p.seen.Time.Sub(pod.CreationTimestamp.Time))
+	}
+	return max(left, 0)
+}
+
+func ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

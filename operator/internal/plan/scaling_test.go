@@ -1,0 +1,187 @@
+package plan_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/desired"
+)
+
+// scaling is a change of spec.scaling; most is left out where it is 0.
+func scaling(least, most int32) func(*v1beta1.Function) {
+	return func(fn *v1beta1.Function) {
+		fn.Spec.Scaling = &v1beta1.Scaling{Min: &least}
+		if most > 0 {
+			fn.Spec.Scaling.Max = &most
+		}
+	}
+}
+
+func replicas(n int32) func(*v1beta1.Function) {
+	return func(fn *v1beta1.Function) { fn.Spec.Replicas = &n }
+}
+
+// rolledOut is a scene with a Function that serves, whose rollout is over, and whose number of
+// replicas somebody else has set.
+func rolledOut(t *testing.T, least, most, now int32) *scene {
+	t.Helper()
+	s := begin(t, inPod, first).with(scaling(least, most)).serving(nil, 1)
+	s.seen.Time = time.Unix(1e9, 0)
+	s.seen.Deployment.Spec.Replicas, s.seen.Deployment.ResourceVersion = &now, "7"
+	s.seen.Deployment.Status = appsv1.DeploymentStatus{
+		Replicas: now, UpdatedReplicas: now, ReadyReplicas: now,
+		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}},
+	}
+	meta.SetStatusCondition(&s.fn.Status.Conditions, metav1.Condition{Type: v1beta1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonServing})
+	s.own(s.seen.Autoscaler, "autoscaler")
+	return s
+}
+
+// woken is a scene with a Function that has slept, has got another source, and starts.
+func woken(t *testing.T, pods ...corev1.Pod) *scene {
+	t.Helper()
+	s := rolledOut(t, 0, 0, 1).change(second)
+	s.seen.Deployment.Status.ReadyReplicas = 0
+	s.seen.Pods = pods
+	return s
+}
+
+// starting is a pod that was made before the snapshot was taken.
+func starting(age time.Duration, change func(*corev1.Pod)) corev1.Pod {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))}}
+	change(&pod)
+	return pod
+}
+
+// The number of replicas is applied where it does not depend on the load, and otherwise set
+// where the operator has owned it, or nobody else would set it.
+func TestScaling(t *testing.T) {
+	ceiling := inPod
+	ceiling.Function.MaxReplicas = 5
+	unseen := func(fn *v1beta1.Function) {
+		meta.RemoveStatusCondition(&fn.Status.Conditions, v1beta1.ConditionAvailable)
+	}
+	unproven := rolledOut(t, 0, 0, 0).change(second)
+	unproven.seen.Deployment.Status.Conditions[0].Reason = "ReplicaSetUpdated"
+	full := rolledOut(t, 0, 0, 0).change(second)
+	full.seen.Deployment.Status.Conditions = append(full.seen.Deployment.Status.Conditions,
+		appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue})
+	stopped := rolledOut(t, 0, 0, 0).with(replicas(0)).deployed(nil, 0)
+	idle := func(*corev1.Pod) {}
+	ready := func(pod *corev1.Pod) {
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	}
+	ends := func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.Now()); ready(pod) }
+	crashed := func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+	}
+	none := int32(-1)
+	for name, test := range map[string]struct {
+		scene           *scene
+		applied, scaled int32 // none for not at all
+		most            int32 // of the HorizontalPodAutoscaler; 0 for none
+		hold            time.Duration
+	}{
+		"Without":          {begin(t, inPod, first).with(replicas(3)).serving(nil, 3), 3, none, 0, 0},
+		"Fixed":            {rolledOut(t, 3, 3, 3), 3, none, 0, 0},
+		"FixedByDefault":   {rolledOut(t, 3, 0, 3), 3, none, 0, 0},
+		"ToFixed":          {rolledOut(t, 1, 8, 6).with(scaling(2, 2)), 2, none, 0, 0},
+		"First":            {begin(t, inPod, first).with(scaling(2, 8)), none, none, 8, 0},
+		"HandedOver":       {begin(t, inPod, first).with(replicas(3)).serving(nil, 3).with(scaling(1, 8)), none, 3, 8, 0},
+		"HandedOverBelow":  {begin(t, inPod, first).serving(nil, 1).with(scaling(2, 8)), none, 2, 8, 0},
+		"HandedOverAbove":  {begin(t, inPod, first).with(replicas(3)).serving(nil, 3).with(scaling(0, 0)), none, 1, 0, 0},
+		"TakenBack":        {rolledOut(t, 1, 8, 6).with(replicas(4)).with(func(fn *v1beta1.Function) { fn.Spec.Scaling = nil }), 4, none, 0, 0},
+		"Within":           {rolledOut(t, 1, 8, 6), none, none, 8, 0},
+		"MaxLowered":       {rolledOut(t, 1, 8, 6).with(scaling(1, 4)), none, 4, 4, 0},
+		"MinRaised":        {rolledOut(t, 1, 8, 1).with(scaling(2, 8)), none, 2, 8, 0},
+		"OverTheCeiling":   {rolledOut(t, 1, 8, 6).under(ceiling), none, 5, 5, 0},
+		"Stopped":          {rolledOut(t, 0, 8, 6).with(replicas(0)), 0, none, 0, 0},
+		"StoppedAsleep":    {rolledOut(t, 0, 8, 0).with(replicas(0)), 0, none, 0, 0},
+		"Started":          {stopped.with(replicas(1)), none, 1, 0, 0},
+		"Refused":          {rolledOut(t, 0, 8, 6).change(refused), none, none, 8, 0},
+		"Asleep":           {rolledOut(t, 0, 0, 0), none, none, 0, 0},
+		"AsleepOfMany":     {rolledOut(t, 0, 8, 0), none, none, 8, 0},
+		"AsleepAndRefused": {rolledOut(t, 0, 0, 0).change(refused), none, none, 0, 0},
+		"AsleepUnseen":     {rolledOut(t, 0, 0, 0).with(unseen), none, 1, 0, 0},
+		"NoLongerSleeps":   {rolledOut(t, 0, 8, 0).with(scaling(2, 8)), none, 2, 8, 0},
+		"Asleep, changed":  {rolledOut(t, 0, 0, 0).change(second), none, 1, 0, 2 * time.Minute},
+		"Asleep, unproven": {unproven, none, 1, 0, 0},
+		"Asleep, no room":  {full, none, 1, 0, 0},
+		"Awake, changed":   {woken(t, starting(time.Hour, ready)), none, none, 0, 0},
+		"Woken":            {woken(t), none, none, 0, 2 * time.Minute},
+		"Woken, starts":    {woken(t, starting(90*time.Second, idle)), none, none, 0, 30 * time.Second},
+		"Woken, too slow":  {woken(t, starting(2*time.Minute, idle)), none, none, 0, 0},
+		"Woken, ready":     {woken(t, starting(time.Second, ready)), none, none, 0, 0},
+		"Woken, crashed":   {woken(t, starting(time.Second, crashed)), none, none, 0, 0},
+		"Woken, not yet":   {woken(t, starting(time.Hour, ends)), none, none, 0, 2 * time.Minute},
+		"Never sleeps":     {rolledOut(t, 1, 8, 1).change(second), none, none, 8, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := test.scene.plan()
+			most := int32(0)
+			if p.Autoscaler != nil {
+				most = *p.Autoscaler.Spec.MaxReplicas
+			}
+			got := [3]int32{or(p.Deployment.Spec.Replicas, none), or(p.Scale, none), most}
+			if want := [3]int32{test.applied, test.scaled, test.most}; got != want {
+				t.Errorf("replicas that are applied and set, and those of the autoscaler: %v, want %v", got, want)
+			}
+			if test.scene.seen.Autoscaler.UID != "" && slices.Contains(deleted(p), "autoscaler") != (test.most == 0) {
+				t.Errorf("deleted are %v", deleted(p))
+			}
+			if p.DeploymentDelay != test.hold {
+				t.Errorf("the Deployment waits for %v, want %v", p.DeploymentDelay, test.hold)
+			}
+		})
+	}
+}
+
+// or is the value at n, or another one where there is none.
+func or(n *int32, otherwise int32) int32 {
+	if n == nil {
+		return otherwise
+	}
+	return *n
+}
+
+// A function that may sleep gets a new template only if nobody has put it to sleep since it
+// was looked at.
+func TestChangeOfWhatMaySleep(t *testing.T) {
+	for name, test := range map[string]struct {
+		scene *scene
+		named bool
+	}{
+		"Changed":      {rolledOut(t, 0, 0, 1).change(second), true},
+		"Unchanged":    {rolledOut(t, 0, 0, 1), false},
+		"Never sleeps": {rolledOut(t, 1, 8, 1).change(second), false},
+	} {
+		d := test.scene.plan().Deployment
+		if got := d.ResourceVersion; (got != nil && *got == "7") != test.named {
+			t.Errorf("%s: it is applied to the resource version %v", name, got)
+		}
+	}
+}
+
+// What has never started because the linker failed is left to the activator where that would
+// start it again.
+func TestLinkFailsOfWhatScales(t *testing.T) {
+	for least, want := range map[int32]bool{0: false, 1: true} {
+		s := begin(t, shared, first).with(scaling(least, 8)).deployed(binary, 0)
+		s.answer(build.Answer{Report: []byte(`{"reason":"CompileFailed"}`)})
+		for range 2 { // a second look does not start it
+			p := s.plan()
+			if got := desired.OwnsReplicas(p.Deployment); got != want || p.Scale != nil {
+				t.Errorf("with min %d replicas are applied: %t, and set: %v", least, got, p.Scale)
+			}
+			s.seen.OwnedFields.Spec.Replicas = p.Deployment.Spec.Replicas
+		}
+	}
+}

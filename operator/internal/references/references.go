@@ -1,0 +1,288 @@
+// Package references watches the ConfigMaps and Secrets that the environment and the files of
+// Functions come from, because a changed value is a reason for a rollout. It also watches the Services
+// and Deployments of others whose names Functions need.
+//
+// It has a metadata cache of its own, beside the manager's: that one has one selector for
+// each kind, and keeps only objects with the label of a Function.
+package references
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/settings"
+)
+
+// Fields by which Functions are found.
+const (
+	byConfigMap = "spec.configMaps"
+	bySecret    = "spec.secrets"
+)
+
+var (
+	configMaps = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	secrets    = corev1.SchemeGroupVersion.WithKind("Secret")
+)
+
+// References computes, for each Function, a hash of the values that its environment and its
+// files take from ConfigMaps and, where the settings allow it, its environment from Secrets.
+// It keeps the hash, and the names and versions of all ConfigMaps and Secrets.
+type References struct {
+	versions cache.Cache
+	live     client.Reader
+	secrets  bool
+
+	// pause is the least time between two changes of a Function's hash, each of which is a
+	// rollout. A Function is added to queue for the time when its pause is over.
+	pause time.Duration
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]known
+}
+
+// known is what a Function referred to when Hash was last called for it.
+type known struct {
+	refs, versions, values string
+
+	// each is the hash of each value.
+	each []string
+
+	// changed is when the values last changed; zero if they never did. because are the
+	// ConfigMaps and Secrets whose values these were.
+	changed time.Time
+	because []string
+}
+
+// defaultPause is long enough that a function goes on serving while a value changes again
+// and again, and short enough for people to wait for it.
+const defaultPause = 10 * time.Second
+
+// Watch makes a controller reconcile a Function when something that it refers to changes.
+func Watch(mgr manager.Manager, s settings.Settings, b *builder.Builder) (*References, error) {
+	versions, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultNamespaces: observe.Namespaces(s), DefaultTransform: onlyVersion,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(versions); err != nil {
+		return nil, err
+	}
+	r := &References{
+		versions: versions, live: mgr.GetAPIReader(), secrets: s.WatchSecrets,
+		pause: cmp.Or(s.ReferencePause.Duration, defaultPause), known: map[types.NamespacedName]known{},
+	}
+	b.WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.queue = queue // before the first reconcile
+		return nil
+	}))
+	if err := r.watch(mgr, b, configMaps, byConfigMap, false); err != nil || !r.secrets {
+		return r, err
+	}
+	return r, r.watch(mgr, b, secrets, bySecret, true)
+}
+
+func (r *References) watch(mgr manager.Manager, b *builder.Builder, kind schema.GroupVersionKind, field string, secrets bool) error {
+	names := func(obj client.Object) []string { return desired.ReferencedNames(obj.(*v1beta1.Function), secrets) }
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta1.Function{}, field, names); err != nil {
+		return err
+	}
+	b.WatchesRawSource(source.Kind(r.versions, metadata(kind), handler.TypedEnqueueRequestsFromMapFunc(functionsBy(mgr, field))))
+	return nil
+}
+
+// functionsBy maps an object to the Functions that have its name in an indexed field.
+func functionsBy(mgr manager.Manager, field string) handler.TypedMapFunc[*metav1.PartialObjectMetadata, reconcile.Request] {
+	return func(ctx context.Context, obj *metav1.PartialObjectMetadata) []reconcile.Request {
+		var functions v1beta1.FunctionList
+		if err := mgr.GetClient().List(ctx, &functions, client.InNamespace(obj.Namespace), client.MatchingFields{field: obj.Name}, observe.WithoutReadYourWrites); err != nil {
+			return nil // the cache is not there any more
+		}
+		var requests []reconcile.Request
+		for _, fn := range functions.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&fn)})
+		}
+		return requests
+	}
+}
+
+func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(kind)
+	return obj
+}
+
+// onlyVersion drops all of an object but its name, UID and version.
+func onlyVersion(obj any) (any, error) {
+	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		m.ObjectMeta = metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
+	}
+	return obj, nil
+}
+
+// Forget drops what is known of a deleted Function.
+func (r *References) Forget(fn types.NamespacedName) {
+	r.mu.Lock()
+	delete(r.known, fn)
+	r.mu.Unlock()
+}
+
+// Hash returns the hash of all values that a Function refers to, those that do not exist
+// included; it is empty when the Function refers to nothing that is watched. The values are
+// read again only when the version of an object has changed. If they changed less than a
+// pause ago, the hash stays, and the Function is reconciled again after the pause.
+//
+// because are the objects whose values were others before the hash last changed, such as
+// ConfigMap "settings"; none where it has not changed since the operator began, or since the
+// Function refers to others.
+func (r *References) Hash(ctx context.Context, fn *v1beta1.Function) (hash string, because []string, err error) {
+	refs := slices.DeleteFunc(desired.References(fn), func(ref desired.Reference) bool { return ref.Secret && !r.secrets })
+	if len(refs) == 0 {
+		return "", nil, nil
+	}
+	versions, err := r.versionsOf(ctx, fn.Namespace, refs)
+	if err != nil {
+		return "", nil, err
+	}
+	key, now := client.ObjectKeyFromObject(fn), known{refs: desired.Digest(refs), versions: desired.Digest(versions)}
+	r.mu.Lock()
+	last := r.known[key]
+	r.mu.Unlock()
+	if last.refs == now.refs {
+		if last.versions == now.versions {
+			return last.values, last.because, nil
+		}
+		if wait := time.Until(last.changed.Add(r.pause)); wait > 0 {
+			r.queue.AddAfter(reconcile.Request{NamespacedName: key}, wait)
+			return last.values, last.because, nil
+		}
+		now.changed, now.because = last.changed, last.because
+	}
+	if now.each, err = r.valuesOf(ctx, fn.Namespace, refs, versions); err != nil {
+		return "", nil, err
+	}
+	now.values = desired.Digest(now.each)
+	if last.refs == now.refs && last.values != now.values {
+		now.changed, now.because = time.Now(), different(refs, last.each, now.each)
+	}
+	r.mu.Lock()
+	r.known[key] = now
+	r.mu.Unlock()
+	return now.values, now.because, nil
+}
+
+// different names the objects of which a value has changed, each once.
+func different(refs []desired.Reference, before, now []string) (names []string) {
+	for i, ref := range refs {
+		kind := "ConfigMap"
+		if ref.Secret {
+			kind = "Secret"
+		}
+		if name := fmt.Sprintf("%s %q", kind, ref.Name); before[i] != now[i] && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// versionsOf returns the version of each object that is referred to; empty where it does not
+// exist.
+func (r *References) versionsOf(ctx context.Context, namespace string, refs []desired.Reference) ([]string, error) {
+	versions := make([]string, len(refs))
+	for i, ref := range refs {
+		object := metadata(configMaps)
+		if ref.Secret {
+			object = metadata(secrets)
+		}
+		err := r.versions.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if err == nil {
+			versions[i] = string(object.UID) + object.ResourceVersion
+		}
+	}
+	return versions, nil
+}
+
+// valuesOf returns the hash of each value. It reads each object once, and holds one at a
+// time, because they may be large.
+func (r *References) valuesOf(ctx context.Context, namespace string, refs []desired.Reference, versions []string) ([]string, error) {
+	values, places := make([]string, len(refs)), map[desired.Reference][]int{}
+	for i, ref := range refs {
+		if versions[i] != "" {
+			object := desired.Reference{Name: ref.Name, Secret: ref.Secret}
+			places[object] = append(places[object], i)
+		}
+	}
+	for object, at := range places {
+		valueOf, err := r.read(ctx, types.NamespacedName{Namespace: namespace, Name: object.Name}, object.Secret)
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range at {
+			values[i] = valueOf(refs[i])
+		}
+	}
+	return values, nil
+}
+
+// read reads a ConfigMap or Secret. It returns a function from a Reference to the hash of its
+// value, or of all values where it names no key.
+func (r *References) read(ctx context.Context, key types.NamespacedName, secret bool) (func(desired.Reference) string, error) {
+	if secret {
+		var now corev1.Secret
+		if err := r.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("reading Secret %q, which the function refers to: %w", key.Name, err)
+		}
+		// The hash ends up on pods, where people see it who may not read Secrets. The UID
+		// keeps them from guessing the value by its hash.
+		salted := func(value any) string { return desired.Digest([]any{now.UID, value}) }
+		return func(ref desired.Reference) string { return valueOf(now.Data, ref.Key, salted) }, nil
+	}
+	var now corev1.ConfigMap
+	if err := r.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading ConfigMap %q, which the function refers to: %w", key.Name, err)
+	}
+	return func(ref desired.Reference) string {
+		text := valueOf(now.Data, ref.Key, desired.Digest)
+		if !ref.File || len(now.BinaryData) == 0 { // which no environment takes
+			return text
+		}
+		return text + valueOf(now.BinaryData, ref.Key, desired.Digest)
+	}, nil
+}
+
+// valueOf returns the hash of one value, or of all; empty when the key does not exist.
+func valueOf[T any](data map[string]T, key string, hash func(any) string) string {
+	if key == "" {
+		return hash(data)
+	}
+	value, ok := data[key]
+	if !ok {
+		return ""
+	}
+	return hash(value)
+}

@@ -1,0 +1,148 @@
+package status
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// crash returns how a container of the latest revision ended, if it keeps ending after it has
+// compiled; nil otherwise. A single end does not count.
+func (v *view) crash() *corev1.ContainerStateTerminated {
+	for _, pod := range v.latestPods() {
+		for _, c := range pod.Status.ContainerStatuses {
+			ended := c.LastTerminationState.Terminated
+			looping := c.RestartCount > 1 || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
+			if c.Name == desired.FunctionContainer && ended != nil && !c.Ready && looping && !withoutBinary(&pod, ended) {
+				return ended
+			}
+		}
+	}
+	return nil
+}
+
+// exitWithoutBinary is the exit code of a launcher that could not fetch its binary.
+const exitWithoutBinary = 125
+
+// withoutBinary tells whether a container ended because it could not fetch its binary.
+func withoutBinary(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
+	return ended != nil && ended.ExitCode == exitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
+}
+
+// CannotFetchBinary tells whether a pod could not fetch its binary the last time that it tried.
+func CannotFetchBinary(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == desired.FunctionContainer && !c.Ready && withoutBinary(pod, cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated))
+	})
+}
+
+// An End is how a replica ended that is started again.
+type End struct {
+	At      time.Time
+	Message string
+}
+
+// Ends returns how the functions in pods ended the last time, the latest one last. Pods that are
+// deleted or evicted are not started again, and a function that could not fetch its binary has
+// not begun.
+func Ends(pods []corev1.Pod) []End {
+	var all []End
+	for _, pod := range pods {
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		for _, c := range pod.Status.ContainerStatuses {
+			ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+			if c.Name == desired.FunctionContainer && ended != nil && !withoutBinary(&pod, ended) {
+				message := fmt.Sprintf("replica %s ended with exit code %d and is started again: %s", pod.Name, ended.ExitCode, lastWords(ended))
+				all = append(all, End{ended.FinishedAt.Time, message})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b End) int { return a.At.Compare(b.At) })
+	return all
+}
+
+// lastWords says why a container ended: the panic or fatal error of the Go runtime and its place
+// in the source, a signal, or else what the program logged last.
+func lastWords(ended *corev1.ContainerStateTerminated) string {
+	text := strings.TrimSpace(ended.Message)
+	if ended.Reason == "OOMKilled" {
+		return "it needs more memory than spec.resources.limits.memory"
+	}
+	for _, cause := range []string{"panic: ", "fatal error: "} {
+		if i := strings.Index(text, cause); i >= 0 {
+			line, _, _ := strings.Cut(text[i:], "\n")
+			return oneLine(line + at(text[i:]))
+		}
+	}
+	logged, isError := lastLogged(text)
+	switch {
+	case isError:
+		return oneLine(logged + at(text))
+	case ended.ExitCode == exitTerminated || ended.ExitCode == exitByRuntime && text == "":
+		return after("it was told to end because it did not answer its health check: an init or a package variable does not return", logged)
+	case ended.ExitCode == exitKilled:
+		return after("it was killed: it did not end when it was told to, or its node had no memory left", logged)
+	}
+	if ended.ExitCode == 0 { // of which the kubelet keeps no log
+		return "it ended by itself, as by os.Exit(0), or because it did not answer its health check"
+	}
+	return after(fmt.Sprintf("it ended by itself, as by os.Exit(%d) or log.Fatal", ended.ExitCode), logged)
+}
+
+// Exit codes of a program that got a signal. The Go runtime exits with 2 when it gets SIGTERM
+// as the first process of a container, and nobody handles signals yet.
+const (
+	exitByRuntime  = 2
+	exitKilled     = 137
+	exitTerminated = 143
+)
+
+func after(cause, logged string) string {
+	if logged == "" {
+		return cause + "; its log is empty"
+	}
+	return oneLine(cause + "; it logged last: " + logged)
+}
+
+// lastLogged is the last line of a log, without the fields that a line of JSON has beside its
+// message. It is an error if its level says so, or if the launcher has written it.
+func lastLogged(text string) (line string, isError bool) {
+	line = text[strings.LastIndexByte(text, '\n')+1:]
+	if strings.HasPrefix(line, "launch: ") {
+		return line, true
+	}
+	var entry struct{ Level, Msg, Error, Err string }
+	if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Msg == "" {
+		return line, false
+	}
+	isError = strings.EqualFold(entry.Level, "error") || strings.EqualFold(entry.Level, "fatal")
+	if why := cmp.Or(entry.Error, entry.Err); why != "" {
+		return entry.Msg + ": " + why, isError
+	}
+	return entry.Msg, isError
+}
+
+// frame matches a line of a stack trace in a module that the builder has given no version of
+// its own: the author's, and the runtime.
+var frame = regexp.MustCompile(`([^\s"\\]*?)(?:goless\.io/function/handler|@v\d+\.0\.0)/([^\s"\\:]+\.go:\d+)`)
+
+// at is the author's line in a stack trace; empty where there is none.
+func at(trace string) string {
+	for _, match := range frame.FindAllStringSubmatch(trace, -1) {
+		if !strings.HasSuffix(match[1], "goless.io/runtime") {
+			return " at " + match[2]
+		}
+	}
+	return ""
+}

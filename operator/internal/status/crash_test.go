@@ -1,0 +1,85 @@
+package status_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"goless.io/operator/internal/status"
+)
+
+// nilMap is what a program prints that panics in an init.
+const nilMap = `panic: assignment to entry in nil map
+
+goroutine 1 [running]:
+goless.io/function/handler.fill(...)
+	goless.io/function/handler/handler.go:7
+goless.io/function/handler.init.0()
+	goless.io/function/handler/handler.go:10 +0x2e
+`
+
+// inLibrary is the same of a module that calls another one, before a line of a request.
+const inLibrary = `{"level":"info","msg":"request","http.response.status_code":200}
+panic: regexp: Compile("("): error parsing regexp: missing closing )
+
+goroutine 7 [running]:
+regexp.MustCompile({0x940390, 0x1})
+	regexp/regexp.go:313 +0xb4
+github.com/some/library.Compile(...)
+	github.com/some/library@v1.4.2/compile.go:9
+example.com/shop/sub.Fill(...)
+	example.com/shop@v0.0.0/sub/sub.go:5
+`
+
+// inStart is the log of a Start that panics.
+const inStart = `{"level":"error","msg":"panic in Start","exception.stacktrace":"goroutine 9 [running]:\n\tgoless.io/runtime@v0.0.0/function.go:122 +0x1\npanic(0x1)\n\truntime/panic.go:1\nexample.com/shop/v2.Start(0x1)\n\texample.com/shop/v2@v2.0.0/shop.go:12 +0x1\n"}
+{"level":"error","msg":"Start failed","error":"it panicked: no database"}
+`
+
+// A function that ends says why: in the words of its author, or what the exit code means.
+func TestWhyItEnded(t *testing.T) {
+	for name, test := range map[string]struct {
+		code         int32
+		reason, said string
+		want         string
+	}{
+		"Panic":        {2, "Error", "{\"level\":\"info\"}\npanic: no database\n\ngoroutine 1 [running]:\n", "panic: no database"},
+		"NilMapInInit": {2, "Error", nilMap, "panic: assignment to entry in nil map at handler.go:7"},
+		"InLibrary":    {2, "Error", inLibrary, `panic: regexp: Compile("("): error parsing regexp: missing closing ) at sub/sub.go:5`},
+		"Deadlock":     {2, "Error", "fatal error: all goroutines are asleep - deadlock!\n", "fatal error: all goroutines are asleep - deadlock!"},
+		"PanicInStart": {1, "Error", inStart, "Start failed: it panicked: no database at shop.go:12"},
+		"StartFails": {
+			1, "Error", `{"level":"info","msg":"listening"}` + "\n" + `{"level":"error","ts":"2026","msg":"Start failed","error":"dial db: refused"}` + "\n",
+			"Start failed: dial db: refused",
+		},
+		"CannotListen":   {1, "Error", `{"level":"error","msg":"served no longer","error":"cannot listen"}`, "served no longer: cannot listen"},
+		"LogsAnError":    {1, "Error", `{"level":"ERROR","msg":"no database"}`, "no database"},
+		"Launcher":       {127, "Error", "launch: /function/server does not exist\n", "launch: /function/server does not exist"},
+		"LogFatal":       {1, "Error", `{"level":"info","msg":"no database"}`, "it ended by itself, as by os.Exit(1) or log.Fatal; it logged last: no database"},
+		"Exit":           {3, "Error", "", "it ended by itself, as by os.Exit(3) or log.Fatal; its log is empty"},
+		"ExitZero":       {0, "Completed", "", "it ended by itself, as by os.Exit(0), or because it did not answer its health check"},
+		"LoopsInInit":    {143, "Error", "", "it was told to end because it did not answer its health check: an init or a package variable does not return; its log is empty"},
+		"FirstProcess":   {2, "Error", "", "it was told to end because it did not answer its health check: an init or a package variable does not return; its log is empty"},
+		"Killed":         {137, "Error", "loading\n", "it was killed: it did not end when it was told to, or its node had no memory left; it logged last: loading"},
+		"OutOfMemory":    {137, "OOMKilled", "loading\n", "it needs more memory than spec.resources.limits.memory"},
+		"ControlSigns":   {4, "Error", "bye\x1b[31m", "it ended by itself, as by os.Exit(4) or log.Fatal; it logged last: bye?[31m"},
+		"PanicTellsMore": {2, "Error", "panic: a\n\tpanic: b\n", "panic: a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := crashing(pod(latest, ended(0, `{"reason":"Built"}`)))
+			*p.Status.ContainerStatuses[0].LastTerminationState.Terminated = corev1.ContainerStateTerminated{ExitCode: test.code, Reason: test.reason, Message: test.said}
+			fn := function(1)
+			got := status.Of(fn, seen(deployment(1, 0, latest), nil, p))
+			if truth := truth(got); truth != "SourceValid Built Stalled" {
+				t.Errorf("true are %q", truth)
+			}
+			ready := meta.FindStatusCondition(got.Conditions, "Ready")
+			if want := fmt.Sprintf("the function ended with exit code %d: %s", test.code, test.want); ready.Reason != "CrashLooping" || ready.Message != want {
+				t.Errorf("Ready is %s: %q, want CrashLooping: %q", ready.Reason, ready.Message, want)
+			}
+			invariants(t, fn, got)
+		})
+	}
+}

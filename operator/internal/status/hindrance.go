@@ -1,0 +1,223 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/desired"
+)
+
+// Reasons of the events about what keeps the pods of a Function from serving.
+const (
+	EventPodsRefused      = "PodsRefused"
+	EventNotScheduled     = "NotScheduled"
+	EventContainerWaiting = "ContainerWaiting"
+	EventNotServing       = "NotServing"
+)
+
+// SlowStart is for how long a replica may run without being ready before the status says
+// since when it does, and an event tells of it.
+const SlowStart = time.Minute
+
+// Hindrance is what keeps the pods of the latest spec from serving, with the reason of the event
+// that tells of it; nil when nothing is known to. Its message is a part of Ready's.
+func Hindrance(fn *v1beta1.Function, seen Seen) *check.Problem {
+	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
+	return v.hindrance()
+}
+
+func (v *view) hindrance() *check.Problem {
+	if why := v.obstacle(); why != "" {
+		return &check.Problem{Reason: EventPodsRefused, Message: why}
+	}
+	for _, pod := range v.latestPods() {
+		if why := unscheduled(&pod); why != "" {
+			return &check.Problem{Reason: EventNotScheduled, Message: why}
+		}
+		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if w := c.State.Waiting; w != nil && w.Message != "" && c.LastTerminationState.Terminated == nil {
+				// A Secret or an image that is not there, for example.
+				return &check.Problem{Reason: EventContainerWaiting, Message: waiting(w)}
+			}
+			if c.Name == desired.FunctionContainer && v.slow(&c) {
+				return &check.Problem{Reason: EventNotServing, Message: v.unready(&pod, &c)}
+			}
+		}
+	}
+	return nil
+}
+
+// slow tells whether a container has run for too long without being ready.
+func (v *view) slow(c *corev1.ContainerStatus) bool {
+	return !c.Ready && c.State.Running != nil && v.seen.Time.Sub(c.State.Running.StartedAt.Time) >= SlowStart
+}
+
+// UntilSlow is after what time Hindrance may know more of a replica that starts; 0 when none does.
+func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
+	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
+	for _, pod := range v.latestPods() {
+		for _, c := range pod.Status.ContainerStatuses {
+			if c.Name != desired.FunctionContainer || c.Ready || c.State.Running == nil {
+				continue
+			}
+			left := SlowStart - seen.Time.Sub(c.State.Running.StartedAt.Time)
+			if left > 0 && (wait == 0 || left < wait) {
+				wait = left
+			}
+		}
+	}
+	return wait
+}
+
+// unready says what is known of a container that runs and is not ready.
+func (v *view) unready(pod *corev1.Pod, c *corev1.ContainerStatus) string {
+	text := "a replica runs and does not serve yet, its log may say why" // a launcher that waits for the build service, for example
+	if v.slow(c) {
+		text = "a replica runs since " + c.State.Running.StartedAt.UTC().Format(time.RFC3339) + " and does not serve: " +
+			"Start, an init or a package variable does not return, or Ready fails; its log says more"
+	}
+	if ended := c.LastTerminationState.Terminated; ended != nil {
+		text += fmt.Sprintf(" (before that it ended with exit code %d: %s)", ended.ExitCode, lastWords(ended))
+	}
+	return text + ": kubectl logs " + pod.Name
+}
+
+// rollout says what the function is waiting for.
+func (v *view) rollout() string {
+	d, service := v.seen.Deployment, v.seen.Service
+	switch {
+	case d == nil:
+		return "creating the Deployment"
+	case d.DeletionTimestamp != nil:
+		return "the Deployment is being deleted and is created anew after that"
+	case service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName():
+		return "creating the Service"
+	}
+	if why := v.obstacle(); why != "" {
+		return why
+	}
+	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), wanted(d))
+	if o := v.seen.BuildService; o != nil && o.Trouble != "" {
+		text += "; " + oneLine(o.Trouble)
+	}
+	if h := v.hindrance(); h != nil {
+		return text + "; " + h.Message
+	}
+	for _, pod := range v.latestPods() {
+		if why := v.lacking(&pod); why != "" {
+			return text + "; " + why
+		}
+		for _, c := range pod.Status.ContainerStatuses {
+			ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+			switch {
+			case c.Name != desired.FunctionContainer || c.Ready:
+			case withoutBinary(&pod, ended):
+				return text + "; a replica cannot start: " + lastWords(ended)
+			case c.State.Running != nil:
+				return text + "; " + v.unready(&pod, &c)
+			}
+		}
+	}
+	return text
+}
+
+// overdue tells whether the rollout of the latest template has made no progress for as long as
+// the Deployment waits for some. While the build service compiles, it is not the rollout that
+// takes long.
+func (v *view) overdue() bool {
+	d := v.seen.Deployment
+	if d == nil || d.DeletionTimestamp != nil || d.Status.ObservedGeneration < d.Generation || desired.RevisionOf(&d.Spec.Template) != v.revision ||
+		v.seen.Template != "" && desired.TemplateOf(&d.Spec.Template) != v.seen.Template ||
+		v.seen.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
+		return false
+	}
+	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
+		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
+	})
+}
+
+// deadline is for how many seconds a Deployment waits for progress.
+func deadline(d *appsv1.Deployment) int32 {
+	if d.Spec.ProgressDeadlineSeconds == nil {
+		return 600
+	}
+	return *d.Spec.ProgressDeadlineSeconds
+}
+
+// obstacle says why the Deployment makes no pods of its template: a quota, for example. Of
+// several ReplicaSets only that of the template counts: the condition ReplicaFailure of the
+// Deployment may be about an older one, which makes no pods any more.
+func (v *view) obstacle() string {
+	d := v.seen.Deployment
+	if d == nil {
+		return ""
+	}
+	if d.Spec.Paused {
+		return fmt.Sprintf("somebody has paused the Deployment: kubectl rollout resume deployment/%s", d.Name)
+	}
+	for _, rs := range v.seen.ReplicaSets {
+		failed := slices.IndexFunc(rs.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
+			return c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
+		})
+		if failed >= 0 && isCurrent(d, &rs) {
+			return refused(rs.Status.Conditions[failed].Message, d)
+		}
+	}
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ReplicaSetCreateError" {
+			return oneLine("the ReplicaSet cannot be created: " + c.Message)
+		}
+	}
+	return ""
+}
+
+// isCurrent tells whether a ReplicaSet is that of the template of its Deployment.
+func isCurrent(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
+	return desired.TemplateOf(rs) == desired.TemplateOf(&d.Spec.Template) && rs.Annotations[desired.RolloutAnnotation] == d.Annotations[desired.RolloutAnnotation]
+}
+
+// forbidden is how the API server begins when it refuses a pod, whose name is another one each
+// time.
+var forbidden = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)
+
+// refused says why pods are refused. Where that is for an amount of something, it says which
+// containers have how much of it, and by which fields of the Function.
+func refused(message string, d *appsv1.Deployment) string {
+	message = forbidden.ReplaceAllString(message, "")
+	text := []string{oneLine("pods cannot be created: " + message)}
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
+		if !strings.Contains(message, string(name)) {
+			continue
+		}
+		var each []string
+		for _, c := range slices.Concat(d.Spec.Template.Spec.InitContainers, d.Spec.Template.Spec.Containers) {
+			each = append(each, fmt.Sprintf("container %s requests %s with limit %s (%s)", c.Name, amount(c.Resources.Requests, name), amount(c.Resources.Limits, name), fieldOf(c.Name)))
+		}
+		text = append(text, fmt.Sprintf("of %s %s", name, strings.Join(each, ", ")))
+	}
+	return strings.Join(text, "; ")
+}
+
+func amount(list corev1.ResourceList, name corev1.ResourceName) string {
+	if quantity, ok := list[name]; ok {
+		return quantity.String()
+	}
+	return "none"
+}
+
+// fieldOf is the field of a Function that has the resources of a container.
+func fieldOf(container string) string {
+	if container == desired.BuildContainer {
+		return "spec.build.resources"
+	}
+	return "spec.resources"
+}

@@ -1,0 +1,186 @@
+package status_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/status"
+)
+
+const (
+	overQuota = `pods "f-5c7b-x8kzl" is forbidden: exceeded quota: team, requested: limits.memory=768Mi, used: limits.memory=2Gi, limited: limits.memory=2Gi`
+	overLimit = `pods "f-5c7b-v2qqm" is forbidden: maximum cpu usage per Container is 1, but limit is 2`
+	overCount = `pods "f-5c7b-cqq2n" is forbidden: exceeded quota: team, requested: pods=1, used: pods=4, limited: pods=4`
+)
+
+// noon is when everything here is seen.
+var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+func TestHindrance(t *testing.T) {
+	for name, test := range map[string]struct {
+		seen   status.Seen
+		event  string // reason of the event; empty for none
+		ready  string // reason of Ready
+		says   string // part of Ready's message
+		silent string // what the message must not say
+		truth  string
+	}{
+		"Quota": {
+			seen:  seen(budgeted(deployment(1, 0, latest)), forbids(overQuota)),
+			event: "PodsRefused", ready: "Building", truth: "SourceValid Reconciling",
+			says: "pods cannot be created: exceeded quota: team, requested: limits.memory=768Mi, used: limits.memory=2Gi, limited: limits.memory=2Gi" +
+				"; of memory container build requests 128Mi with limit 768Mi (spec.build.resources), container function requests 32Mi with limit 256Mi (spec.resources)",
+			silent: "x8kzl",
+		},
+		"LimitRange": {
+			seen:  seen(budgeted(deployment(1, 0, latest)), forbids(overLimit)),
+			event: "PodsRefused", ready: "Building", truth: "SourceValid Reconciling",
+			says: "but limit is 2; of cpu container build requests none with limit 2 (spec.build.resources), container function requests none with limit none (spec.resources)",
+		},
+		"CountQuota": {
+			seen:  seen(budgeted(deployment(1, 0, latest)), forbids(overCount)),
+			event: "PodsRefused", ready: "Building", truth: "SourceValid Reconciling", says: "limited: pods=4", silent: "container",
+		},
+		"MendedQuota": { // the ReplicaSet of the former template still says that it has no pods
+			seen:  seen(failingBefore(deployment(1, 0, latest)), []appsv1.ReplicaSet{numberedSet(refusing(overQuota), "1"), numberedSet(set(latest, 0), "2")}, pod(latest, running())),
+			ready: "Building", truth: "SourceValid Reconciling", says: "compiling", silent: "quota",
+		},
+		"NoReplicaSet": {
+			seen:  seen(setless(deployment(1, 0, latest)), nil),
+			event: "PodsRefused", ready: "Building", truth: "SourceValid Reconciling", says: "the ReplicaSet cannot be created: exceeded quota",
+		},
+		"Unschedulable": {
+			seen:  seen(deployment(1, 0, latest), nil, homeless(pod(latest, corev1.ContainerState{}))),
+			event: "NotScheduled", ready: "Building", truth: "SourceValid Reconciling", says: "the pod is not scheduled: Insufficient cpu",
+		},
+		"NoImage": {
+			seen:  seen(deployment(1, 0, latest), nil, pod(latest, waiting("ImagePullBackOff", `Back-off pulling image "b": ErrImagePull: no such image`))),
+			event: "ContainerWaiting", ready: "Building", truth: "SourceValid Reconciling", says: "ErrImagePull: no such image",
+		},
+		"NoSecret": {
+			seen:  seen(deployment(1, 0, latest), nil, configless(pod(latest, ended(0, `{"reason":"Built"}`)))),
+			event: "ContainerWaiting", ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `secret "database" not found`,
+		},
+		"Starts": {
+			seen:  seen(deployment(1, 0, latest), nil, since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-time.Second))),
+			ready: "RollingOut", truth: "SourceValid Built Reconciling", says: "a replica runs and does not serve yet, its log may say why: kubectl logs f-1",
+		},
+		"Hangs": {
+			seen:  seen(deployment(1, 0, latest), nil, since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-status.SlowStart))),
+			event: "NotServing", ready: "RollingOut", truth: "SourceValid Built Reconciling",
+			says: "a replica runs since 2026-11-23T11:59:00Z and does not serve: Start, an init or a package variable does not return, or Ready fails; its log says more: kubectl logs f-1",
+		},
+		"HangsAgain": {
+			seen:  seen(deployment(1, 0, latest), nil, restarted(since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-time.Second)))),
+			ready: "RollingOut", truth: "SourceValid Built Reconciling", says: "(before that it ended with exit code 143: it was told to end because it did not answer its health check",
+		},
+		"Overdue": {
+			seen:  seen(overdue(deployment(1, 0, latest)), nil, since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-11*time.Minute))),
+			event: "NotServing", ready: "ProgressDeadlineExceeded", truth: "SourceValid Built Stalled",
+			says: "no replica has become ready for 600 seconds: 0 of 1 replicas are of the latest version and ready; a replica runs since 2026-11-23T11:49:00Z and does not serve",
+		},
+		"OverdueBefore": { // what is new is not overdue
+			seen:  templateOf(seen(overdue(deployment(1, 0, latest)), nil), "new"),
+			ready: "Building", truth: "SourceValid Reconciling",
+		},
+		"OverdueNotLooked": {
+			seen:  seen(stale(overdue(deployment(1, 0, latest))), nil),
+			ready: "Building", truth: "SourceValid Reconciling",
+		},
+		"OverdueAndCrashing": { // the cause comes first
+			seen:  seen(overdue(deployment(1, 0, latest)), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
+			ready: "CrashLooping", truth: "SourceValid Built Stalled",
+		},
+		"Serves": {
+			seen:  seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))),
+			ready: "Serving", truth: "SourceValid Built Available Ready",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fn := function(1)
+			test.seen.Time = noon
+			got := status.Of(fn, test.seen)
+			ready := meta.FindStatusCondition(got.Conditions, "Ready")
+			if ready.Reason != test.ready || !strings.Contains(ready.Message, test.says) || test.silent != "" && strings.Contains(ready.Message, test.silent) {
+				t.Errorf("Ready is %s: %q, want %s: %q, and not %q", ready.Reason, ready.Message, test.ready, test.says, test.silent)
+			}
+			if truth := truth(got); truth != test.truth {
+				t.Errorf("true are %q, want %q", truth, test.truth)
+			}
+			h := status.Hindrance(fn, test.seen)
+			if (h == nil) != (test.event == "") || h != nil && (h.Reason != test.event || !strings.Contains(ready.Message, h.Message)) {
+				t.Errorf("the event is %+v, want %q, and a part of %q", h, test.event, ready.Message)
+			}
+			invariants(t, fn, got)
+		})
+	}
+}
+
+// budgeted is a Deployment whose pods compile.
+func budgeted(d *appsv1.Deployment) *appsv1.Deployment {
+	amounts := func(memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(memory)}
+	}
+	limits := amounts("768Mi")
+	limits[corev1.ResourceCPU] = resource.MustParse("2")
+	d.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: desired.BuildContainer, Resources: corev1.ResourceRequirements{Requests: amounts("128Mi"), Limits: limits}}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: desired.FunctionContainer, Resources: corev1.ResourceRequirements{Requests: amounts("32Mi"), Limits: amounts("256Mi")}}}
+	return d
+}
+
+// refusing is a ReplicaSet of the latest revision whose pods are refused.
+func refusing(message string) appsv1.ReplicaSet {
+	rs := set(latest, 0)
+	rs.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Message: message}}
+	return rs
+}
+
+func forbids(message string) []appsv1.ReplicaSet { return []appsv1.ReplicaSet{refusing(message)} }
+
+func numberedSet(rs appsv1.ReplicaSet, number string) appsv1.ReplicaSet {
+	rs.Annotations = map[string]string{desired.RolloutAnnotation: number}
+	return rs
+}
+
+// failingBefore is the second rollout, and has the failure of the first one.
+func failingBefore(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Annotations = map[string]string{desired.RolloutAnnotation: "2"}
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: overQuota}}
+	return d
+}
+
+func setless(d *appsv1.Deployment) *appsv1.Deployment {
+	return progress(d, "ReplicaSetCreateError", "exceeded quota")
+}
+
+func overdue(d *appsv1.Deployment) *appsv1.Deployment {
+	return progress(d, "ProgressDeadlineExceeded", "it has timed out")
+}
+
+func progress(d *appsv1.Deployment, reason, message string) *appsv1.Deployment {
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: reason, Message: message}}
+	return d
+}
+
+// since has a function that runs and is not ready.
+func since(p corev1.Pod, began time.Time) corev1.Pod {
+	p.Name = "f-1"
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: desired.FunctionContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}},
+	}}
+	return p
+}
+
+func restarted(p corev1.Pod) corev1.Pod {
+	p.Status.ContainerStatuses[0].RestartCount = 1
+	p.Status.ContainerStatuses[0].LastTerminationState = ended(143, "")
+	return p
+}

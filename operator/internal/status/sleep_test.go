@@ -1,0 +1,153 @@
+package status_test
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/status"
+)
+
+// served is a Function that may sleep, and whose latest revision is ready.
+func served(t *testing.T) *v1beta1.Function {
+	t.Helper()
+	fn := scaled(function(1), 0, 3)
+	fn.Status = status.Of(fn, seen(rolledOut(deployment(1, 1, latest)), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))))
+	if got := truth(fn.Status); got != "SourceValid Built Available Ready" {
+		t.Fatalf("true are %s", got)
+	}
+	return fn
+}
+
+// fellAsleep is one that fell asleep after that.
+func fellAsleep(t *testing.T) *v1beta1.Function {
+	t.Helper()
+	fn := served(t)
+	fn.Status = status.Of(fn, seen(rolledOut(deployment(0, 0, latest)), nil))
+	return fn
+}
+
+// The life of a function that sleeps, as its status tells it.
+func TestSleep(t *testing.T) {
+	const whole = "SourceValid Built Available Ready"
+	changed := func(fn *v1beta1.Function) *v1beta1.Function {
+		fn.Spec.Function = "package newer\n"
+		return fn
+	}
+	stopped := func(fn *v1beta1.Function) *v1beta1.Function {
+		fn.Spec.Replicas = new(int32(0))
+		return fn
+	}
+	never := func(fn *v1beta1.Function) *v1beta1.Function { return scaled(fn, 1, 3) }
+	seenOnly := scaled(function(1), 0, 3) // whose status is empty
+	unready := func(change func(*corev1.Pod)) corev1.Pod {
+		p := pod(latest, ended(0, `{"reason":"Built"}`))
+		change(&p)
+		return p
+	}
+	unscheduled := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has room"}}
+	}
+	evicted := func(p *corev1.Pod) { unscheduled(p); p.Status.Phase = corev1.PodFailed }
+	ends := func(p *corev1.Pod) { unscheduled(p); p.DeletionTimestamp = new(metav1.Now()) }
+	waking := func(pods ...corev1.Pod) status.Seen {
+		return seen(rolledOut(deployment(1, 0, latest)), sets(), pods...)
+	}
+	unseen := stale(rolledOut(deployment(0, 0, latest))) // the Deployment controller has not looked
+	unseen.Spec.Replicas = new(int32(1))
+	for name, test := range map[string]struct {
+		fn         *v1beta1.Function
+		seen       status.Seen
+		ready, is  string // reasons of Ready and Available
+		truth, why string // what is true, and a part of the message of Ready or Reconciling
+		revision   string // readyRevision
+	}{
+		"Awake":            {served(t), seen(rolledOut(deployment(3, 3, latest)), sets(latest)), "Serving", "Serving", whole, "", latest},
+		"FallsAsleep":      {served(t), seen(rolledOut(deployment(0, 0, latest)), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"Asleep":           {fellAsleep(t), seen(rolledOut(deployment(0, 0, latest)), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"PodsGo":           {served(t), seen(withReplicas(rolledOut(deployment(1, 0, latest)), 0), nil), "Asleep", "Asleep", whole + " Reconciling", "0 of 0 replicas", latest},
+		"Wakes":            {fellAsleep(t), waking(), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
+		"WakesUnseen":      {fellAsleep(t), seen(numbered(unseen, "4"), []appsv1.ReplicaSet{rollout(latest, "4", 0)}), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
+		"Compiles":         {fellAsleep(t), waking(pod(latest, running())), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
+		"OldPodsGo":        {fellAsleep(t), waking(unready(ends), unready(evicted)), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
+		"NoRoom":           {fellAsleep(t), waking(unready(unscheduled)), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
+		"CannotPull":       {fellAsleep(t), waking(configless(pod(latest, ended(0, `{"reason":"Built"}`)))), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
+		"Crashes":          {fellAsleep(t), waking(crashing(pod(latest, ended(0, `{"reason":"Built"}`)))), "CrashLooping", "NoReadyReplica", "SourceValid Built Stalled", "no database", ""},
+		"UnreadyAwake":     {served(t), waking(unready(func(*corev1.Pod) {})), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
+		"NeverServed":      {seenOnly, seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Reconciling", "waiting for a pod", ""},
+		"UnseenRevision":   {of(fellAsleep(t), old), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Built Reconciling", "waiting for a pod", ""},
+		"Changed":          {changed(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "Asleep", "SourceValid Available Reconciling", "revision " + latest + " goes on serving", latest},
+		"ChangedAndWakes":  {changed(fellAsleep(t)), waking(), "Building", "Asleep", "SourceValid Available Reconciling", "revision " + latest + " goes on serving", latest},
+		"OtherTemplate":    {fellAsleep(t), templateOf(seen(rolledOut(deployment(0, 0, latest)), nil), "other"), "Building", "Asleep", "SourceValid Built Available Reconciling", "", latest},
+		"Refused":          {fellAsleep(t), refused(seen(rolledOut(deployment(0, 0, latest)), nil)), "InvalidSource", "Asleep", "Available Stalled", "handler.go:1:1: bad", latest},
+		"NoService":        {fellAsleep(t), conflict(seen(rolledOut(deployment(0, 0, latest)), nil)), "ServiceConflict", "NoReadyReplica", "SourceValid Built Stalled", "not ours", ""},
+		"Stopped":          {stopped(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Stopped", "Stopped", "SourceValid Built Ready", "spec.replicas is 0", ""},
+		"NoLongerSleeps":   {never(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Built Reconciling", "waiting for a pod", ""},
+		"WokenByALauncher": {fellAsleep(t), ordered(waking(), status.BuildService{Running: true}), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := status.Of(test.fn, test.seen)
+			ready, available := meta.FindStatusCondition(got.Conditions, "Ready"), meta.FindStatusCondition(got.Conditions, "Available")
+			is := [4]string{ready.Reason, available.Reason, truth(got), got.ReadyRevision}
+			if want := [4]string{test.ready, test.is, test.truth, test.revision}; is != want {
+				t.Errorf("the reasons of Ready and Available, what is true, and readyRevision: %q, want %q", is, want)
+			}
+			message := ready.Message
+			if c := meta.FindStatusCondition(got.Conditions, "Reconciling"); c != nil {
+				message = c.Message
+			}
+			if !strings.Contains(message, test.why) {
+				t.Errorf("it says %q, want %q", message, test.why)
+			}
+			invariants(t, test.fn, got)
+		})
+	}
+}
+
+// of is a Function of which another revision was the last one to serve.
+func of(fn *v1beta1.Function, revision string) *v1beta1.Function {
+	fn.Status.ReadyRevision = revision
+	return fn
+}
+
+// withReplicas is a Deployment whose pods have not followed yet.
+func withReplicas(d *appsv1.Deployment, n int32) *appsv1.Deployment {
+	d.Spec.Replicas = &n
+	return d
+}
+
+func ordered(s status.Seen, o status.BuildService) status.Seen {
+	s.BuildService = &o
+	return s
+}
+
+// What passes while a pod starts is no reason to give it up.
+func TestCannotStart(t *testing.T) {
+	container := func(state corev1.ContainerState) corev1.Pod {
+		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: desired.FunctionContainer, State: state}}}}
+	}
+	for name, test := range map[string]struct {
+		pod  corev1.Pod
+		want bool
+	}{
+		"New":          {corev1.Pod{}, false},
+		"Compiling":    {pod(latest, running()), false},
+		"Compiled":     {pod(latest, ended(0, "")), false},
+		"NotCompiled":  {pod(latest, ended(10, "")), true},
+		"Initializing": {container(waiting("PodInitializing", "")), false},
+		"Running":      {container(running()), false},
+		"Ended":        {container(ended(0, "")), true},
+		"NoImage":      {container(waiting("ErrImagePull", "no such image")), true},
+		"Crashing":     {crashing(corev1.Pod{}), true},
+	} {
+		if got := status.CannotStart(&test.pod); got != test.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package runtime_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"goless.io/runtime"
+)
+
+// writeForEver writes until that fails.
+func writeForEver(w http.ResponseWriter, _ *http.Request) {
+	for err := error(nil); err == nil; {
+		_, err = w.Write(make([]byte, 32<<10))
+	}
+}
+
+// brokenStream is a handler and how its client fails it.
+type brokenStream struct {
+	handler http.HandlerFunc
+	// stall is the stall timeout of a client that does not read. One without leaves.
+	stall time.Duration
+}
+
+// A stream has no length that could be wrong. That it broke off is in the log
+// nevertheless, however the handler learns of it.
+func TestBrokenStream(t *testing.T) {
+	endless := filepath.Join(t.TempDir(), "endless")
+	if err := errors.Join(os.WriteFile(endless, nil, 0o600), os.Truncate(endless, 1<<30)); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]brokenStream{
+		"Write": {handler: writeForEver},
+		"Flush": {handler: func(w http.ResponseWriter, _ *http.Request) {
+			for err := error(nil); err == nil; time.Sleep(time.Millisecond) {
+				_, _ = io.WriteString(w, "data: 1\n\n")
+				err = http.NewResponseController(w).Flush()
+			}
+		}},
+		"Context": {handler: func(w http.ResponseWriter, r *http.Request) {
+			flushHalf(w, r)
+			<-r.Context().Done()
+		}},
+		"StalledWrite": {handler: writeForEver, stall: 300 * time.Millisecond},
+		"StalledCopy": {handler: func(w http.ResponseWriter, _ *http.Request) {
+			file, err := os.Open(endless)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer shut(file)
+			_, _ = io.Copy(w, file)
+		}, stall: 300 * time.Millisecond},
+	}
+	for name, test := range tests {
+		for protocol, client := range protocols(t) {
+			t.Run(name+protocol, func(t *testing.T) {
+				t.Parallel()
+				test.check(t, client)
+			})
+		}
+	}
+}
+
+func (test brokenStream) check(t *testing.T, client *http.Client) {
+	f := start(t, func(c *runtime.Config) { c.StallTimeout = cmp.Or(test.stall, c.StallTimeout) }, test.handler)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.addr, nil)
+	resp, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	if test.stall == 0 {
+		leave()
+	}
+	line := f.requests(1)[0]
+	if line["http.response.status_code"] != 200.0 || line["level"] != "info" || line["error.type"] != nil || line["aborted"] != true {
+		t.Errorf("logged is %v, want status 200, aborted, at level info", line)
+	}
+}
+
+// A write that fails by the handler's own mistake leaves the answer whole.
+func TestRefusedWriteIsNotAborted(t *testing.T) {
+	f := start(t, nil, probe)
+	f.get("/nocontent")
+	if line := f.requests(1)[0]; line["aborted"] != nil {
+		t.Errorf("logged is %v", line)
+	}
+}

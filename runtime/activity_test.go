@@ -1,0 +1,123 @@
+package runtime_test
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	goruntime "runtime"
+	"testing"
+	"time"
+
+	"goless.io/runtime"
+)
+
+// activity is what /activity answers.
+type activity struct {
+	InFlight    *int     `json:"inFlight"`
+	IdleSeconds *float64 `json:"idleSeconds"`
+}
+
+func (f *function) activity() (inFlight int, idle time.Duration) {
+	f.t.Helper()
+	status, body := get(f.t, f.admin+"/activity")
+	var a activity
+	if err := json.Unmarshal([]byte(body), &a); err != nil || status != http.StatusOK || a.InFlight == nil || a.IdleSeconds == nil {
+		f.t.Fatalf("/activity answers %d %q (%v)", status, body, err)
+	}
+	return *a.InFlight, time.Duration(*a.IdleSeconds * float64(time.Second))
+}
+
+// A function is busy while a handler runs, and idle from then on, whatever is asked on
+// the admin port.
+func TestActivity(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	f := start(t, nil, func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-leave
+	})
+	_, beforeAny := f.activity()
+	waitFor(t, "the time without requests to grow", func() bool {
+		n, idle := f.activity()
+		return n == 0 && idle > beforeAny+50*time.Millisecond
+	})
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		f.get("/")
+	}()
+	<-entered
+	if n, idle := f.activity(); n != 1 || idle != 0 {
+		t.Errorf("while a handler runs: %d in flight, idle for %s, want 1 and 0", n, idle)
+	}
+	ended := time.Now()
+	close(leave)
+	<-asked
+	waitFor(t, "the request to end", func() bool { n, _ := f.activity(); return n == 0 })
+	if _, idle := f.activity(); idle > time.Since(ended) {
+		t.Errorf("idle for %s, but the request ended %s ago", idle, time.Since(ended))
+	}
+}
+
+// A connection that was taken over counts until it is closed, long after its handler has
+// returned; one that is forgotten is not there for ever.
+func TestActivityOfHijacked(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(net.Conn){
+		"Closed":    func(conn net.Conn) { _ = conn.Close() },
+		"Forgotten": func(net.Conn) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ending := make(chan struct{})
+			f := start(t, func(c *runtime.Config) { c.DrainDelay = 0 }, func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				go func() {
+					<-ending
+					end(conn)
+				}()
+			})
+			conn := dial(t, f.addr)
+			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
+			f.requests(1) // the handler has returned
+			if n, idle := f.activity(); n != 1 || idle != 0 {
+				t.Errorf("while the connection is open: %d in flight, idle for %s, want 1 and 0", n, idle)
+			}
+			ended := time.Now()
+			close(ending)
+			waitFor(t, "the connection to be gone", func() bool {
+				goruntime.GC()
+				n, idle := f.activity()
+				return n == 0 && idle <= time.Since(ended)
+			})
+		})
+	}
+}
+
+// Nor is a function idle before a handler has returned that goes on after its time.
+func TestActivityOfOverdue(t *testing.T) {
+	t.Parallel()
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			finish := make(chan struct{})
+			f := start(t, short, func(http.ResponseWriter, *http.Request) { <-finish })
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
+			if status, _ := do(t, client, req); status != http.StatusGatewayTimeout {
+				t.Errorf("got %d, want 504", status)
+			}
+			time.Sleep(100 * time.Millisecond) // goes on
+			ended := time.Now()
+			close(finish)
+			waitFor(t, "the handler to return", func() bool { n, _ := f.activity(); return n == 0 })
+			if _, idle := f.activity(); idle > time.Since(ended) {
+				t.Errorf("idle for %s, but the handler returned %s ago", idle, time.Since(ended))
+			}
+		})
+	}
+}

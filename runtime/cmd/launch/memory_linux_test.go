@@ -1,0 +1,42 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// What is sealed can be read, and never be written again.
+func TestMemory(t *testing.T) {
+	if err := checkMemory(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := inMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString("content"); err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := seal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sealed.Close() //nolint:errcheck // it was only read
+	if content, err := io.ReadAll(sealed); err != nil || string(content) != "content" {
+		t.Errorf("got %q, %v", content, err)
+	}
+	again, err := os.OpenFile(path(sealed), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close() //nolint:errcheck // nothing was written
+	if _, err := again.WriteString("other"); !errors.Is(err, syscall.EPERM) {
+		t.Errorf("a write to what is sealed gives %v", err)
+	}
+	if err := again.Truncate(0); !errors.Is(err, syscall.EPERM) {
+		t.Errorf("to truncate what is sealed gives %v", err)
+	}
+}

@@ -1,0 +1,125 @@
+package exchange
+
+import (
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+)
+
+// started stands for the end of a request before the first one.
+var started = time.Now()
+
+// activity is what a server remembers of its requests to tell whether it is idle.
+type activity struct {
+	running  atomic.Int64
+	overdue  atomic.Int64
+	lastEnd  atomic.Int64 // nanoseconds since started
+	hijacked hijackedConns
+
+	mu        sync.Mutex
+	unsettled map[*Exchange]struct{}
+}
+
+// begin remembers x until it is settled.
+func (a *activity) begin(x *Exchange) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.unsettled == nil {
+		a.unsettled = make(map[*Exchange]struct{})
+	}
+	a.unsettled[x] = struct{}{}
+}
+
+func (a *activity) settled(x *Exchange) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.unsettled, x)
+}
+
+// Unsettled returns the exchanges that no observer has seen yet, in no order.
+func (a *activity) Unsettled() []*Exchange {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Collect(maps.Keys(a.unsettled))
+}
+
+// Running returns how many handlers have begun and not returned, whether their
+// exchange is settled or not, and whether they took over their connection.
+func (a *activity) Running() int64 { return a.running.Load() }
+
+// Overdue returns how many of the running handlers have a request whose time is over, so that
+// their client hears nothing of them any more.
+func (a *activity) Overdue() int64 { return a.overdue.Load() }
+
+// Activity returns how many requests are in flight, and, if there is none, for how long
+// there has been none: since the last one ended, or since the start of the process. A
+// connection that a handler took over is in flight until it is closed, even if the handler
+// has returned.
+func (a *activity) Activity() (inFlight int64, idle time.Duration) {
+	open, closed := a.hijacked.count()
+	if closed {
+		a.recordLastEnd() // it is seen only now
+	}
+	if inFlight = a.Running() + int64(open); inFlight > 0 {
+		return inFlight, 0
+	}
+	return 0, time.Since(started) - time.Duration(a.lastEnd.Load())
+}
+
+func (a *activity) recordLastEnd() { a.lastEnd.Store(int64(time.Since(started))) }
+
+// hijackedConns are the connections that handlers took over and left to goroutines when
+// they returned. Handlers get the connection itself and not a wrapper, so the only way to
+// see that it was closed is to look. The pointers are weak: a connection that is forgotten
+// without being closed is closed by the garbage collector.
+type hijackedConns struct {
+	mu      sync.Mutex
+	conns   []weak.Pointer[net.TCPConn]
+	pruneAt int // so many connections make add forget the closed ones
+}
+
+// minPruneAt is the least pruneAt.
+const minPruneAt = 64
+
+func (t *hijackedConns) add(conn *net.TCPConn) {
+	if !isOpen(conn) {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.conns = append(t.conns, weak.Make(conn))
+	if len(t.conns) >= max(t.pruneAt, minPruneAt) {
+		t.prune()
+		t.pruneAt = 2 * len(t.conns) // so that looking costs little for each
+	}
+}
+
+// count returns how many are open, and whether there are some that were open before.
+func (t *hijackedConns) count() (open int, closed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := len(t.conns)
+	t.prune()
+	return len(t.conns), len(t.conns) < before
+}
+
+func (t *hijackedConns) prune() {
+	open := t.conns[:0]
+	for _, pointer := range t.conns {
+		if conn := pointer.Value(); conn != nil && isOpen(conn) {
+			open = append(open, pointer)
+		}
+	}
+	clear(t.conns[len(open):])
+	t.conns = open
+}
+
+// isOpen reports whether this side has not closed the connection.
+func isOpen(conn *net.TCPConn) bool {
+	raw, err := conn.SyscallConn()
+	return err == nil && raw.Control(func(uintptr) {}) == nil
+}

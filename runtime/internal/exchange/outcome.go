@@ -1,0 +1,174 @@
+package exchange
+
+import (
+	"maps"
+	"net/http"
+	"time"
+)
+
+// outcome is how an exchange ended.
+type outcome struct {
+	// Panic is what the handler panicked with, if it did.
+	Panic *Panic
+	// ErrorType says in one word what is wrong with the answer: [ErrorTimeout],
+	// [ErrorRejected], [ErrorContentLength], or nothing.
+	ErrorType string
+	// OnSettled, if not nil, is called once, after the observers of the server.
+	OnSettled func()
+
+	duration time.Duration
+}
+
+// The values of ErrorType.
+const (
+	// ErrorTimeout says that the handler took too long.
+	ErrorTimeout = "timeout"
+	// ErrorRejected says that the handler was not called.
+	ErrorRejected = "rejected"
+	// ErrorContentLength says that the handler wrote a body of another length than
+	// its header Content-Length says.
+	ErrorContentLength = "content_length_mismatch"
+)
+
+// A Panic is a panic of the handler as texts.
+type Panic struct{ Type, Message, Stack string }
+
+// Panicked notes a panic, unless the exchange is settled already.
+func (x *Exchange) Panicked(p *Panic) {
+	if x.lockIfActive() == nil {
+		x.Panic = p
+		x.mu.Unlock()
+	}
+}
+
+// Reject notes that the handler was not called.
+func (x *Exchange) Reject() {
+	if x.lockIfActive() == nil {
+		x.ErrorType = ErrorRejected
+		x.mu.Unlock()
+	}
+}
+
+// MarkAborted notes that the connection will be cut, since the handler ended its
+// goroutine.
+func (x *Exchange) MarkAborted() {
+	if x.lockIfActive() == nil {
+		x.aborted = true
+		x.mu.Unlock()
+	}
+}
+
+// AbortHandler ends the connection, so that the client cannot take what it got for an
+// answer. It does not return.
+func (x *Exchange) AbortHandler() {
+	x.MarkAborted()
+	panic(http.ErrAbortHandler)
+}
+
+// Begun reports whether it is too late for another answer: some of this one
+// may be on its way, or the connection is no longer ours.
+func (x *Exchange) Begun() bool {
+	if x.lockIfActive() != nil {
+		return true
+	}
+	defer x.mu.Unlock()
+	return x.begun()
+}
+
+// The methods from here to Duration are for observers: what they return is final
+// once the exchange is settled.
+
+// Status returns the final status that was sent: 200 if the handler wrote
+// nothing, 101 if it took over the connection, and 0 if the connection was
+// aborted without an answer.
+func (x *Exchange) Status() int {
+	switch {
+	case x.status != 0:
+		return x.status
+	case x.hijacked:
+		return http.StatusSwitchingProtocols
+	case x.aborted && !x.copying:
+		return 0
+	default:
+		return http.StatusOK
+	}
+}
+
+// Bytes returns the bytes of the body that the handler wrote. It is 0 once the
+// handler took over the connection.
+func (x *Exchange) Bytes() int64 { return x.bytes }
+
+// Aborted reports whether the answer is known to have broken off: the handler or the
+// server cut it, or the client left before its end. What the server still has to write
+// when the handler has returned may be lost without anybody knowing.
+func (x *Exchange) Aborted() bool { return x.aborted }
+
+// Duration returns the time from Start until the exchange was settled.
+func (x *Exchange) Duration() time.Duration { return x.duration }
+
+// end is called when the handlers have returned or panicked. It settles the
+// exchange, unless its time was over before.
+func (x *Exchange) end() {
+	x.ending.Store(true)
+	x.mu.Lock()
+	switch {
+	case x.state != active:
+		if x.overdue {
+			x.server.overdue.Add(-1)
+		}
+		x.mu.Unlock()
+	case x.timedOut.Load() && !x.hijacked:
+		x.expire()
+	default:
+		x.complete()
+		x.state = returned
+		x.mu.Unlock()
+		x.observe()
+	}
+	x.release()
+	if x.conn != nil {
+		x.server.hijacked.add(x.conn)
+	}
+	x.server.recordLastEnd()
+	x.server.running.Add(-1) // at last: a drain waits for the lines of its log
+}
+
+// complete brings to the server what it writes when the handler has returned.
+func (x *Exchange) complete() {
+	switch {
+	case x.hijacked || x.aborted:
+		return
+	case x.status == 0:
+		x.implicitHeader() // the server writes it now
+	case x.header != nil:
+		maps.Copy(x.inner.Header(), x.header) // what the handler announced as trailers
+	}
+	x.checkEnd()
+}
+
+// checkEnd notes an answer that cannot come to its end: the client has left, or the
+// body has another length than its header says. The server does not report either.
+// A wrong length, for which it or HTTP/2's client cuts the connection, is the
+// handler's mistake, unless the client did not want the rest.
+func (x *Exchange) checkEnd() {
+	switch {
+	case x.bytes == x.declared: // the server has all of it
+	case x.ctx.base.Err() != nil:
+		x.aborted = true
+	case x.declared >= 0:
+		x.aborted = true
+		x.ErrorType = ErrorContentLength
+	}
+}
+
+// observe calls all who want to know of the settled exchange.
+func (x *Exchange) observe() {
+	x.duration = time.Since(x.Start)
+	x.server.settled(x)
+	for _, observer := range x.server.Observers {
+		observer(x)
+	}
+	if x.OnSettled != nil {
+		x.OnSettled()
+	}
+}

@@ -1,0 +1,63 @@
+package otlp
+
+import (
+	"bytes"
+	"compress/gzip"
+	"net/http"
+	"strings"
+
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// header returns the header of a request to the collector.
+func (c *config) header() http.Header {
+	header := c.headers.Clone()
+	header.Set("Content-Type", "application/x-protobuf")
+	if c.gzip {
+		header.Set("Content-Encoding", "gzip")
+	}
+	if header.Get("User-Agent") == "" {
+		header.Set("User-Agent", "goless-otlp")
+	}
+	return header
+}
+
+// encode returns the body of a request to the collector.
+func (c *config) encode(batch []*tracepb.ResourceSpans) []byte {
+	// An ExportTraceServiceRequest looks the same, and its package links grpc.
+	request := &tracepb.TracesData{ResourceSpans: batch}
+	body, err := proto.Marshal(request)
+	if err != nil { // a string is not UTF-8
+		replaceInvalid(request.ProtoReflect())
+		body, _ = proto.Marshal(request) // nothing else can be wrong
+	}
+	if !c.gzip {
+		return body
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, _ = w.Write(body) // a buffer does not fail
+	_ = w.Close()
+	return packed.Bytes()
+}
+
+// replaceInvalid replaces what is not UTF-8 in the strings of a message. One such
+// byte, which any client can send, would make the whole batch impossible to write.
+func replaceInvalid(message protoreflect.Message) {
+	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.Kind() == protoreflect.StringKind && !field.IsList():
+			message.Set(field, protoreflect.ValueOfString(strings.ToValidUTF8(value.String(), "\uFFFD")))
+		case field.Message() == nil:
+		case field.IsList():
+			for i := range value.List().Len() {
+				replaceInvalid(value.List().Get(i).Message())
+			}
+		default:
+			replaceInvalid(value.Message())
+		}
+		return true
+	})
+}

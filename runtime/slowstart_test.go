@@ -1,0 +1,61 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap/zapcore"
+)
+
+// hang is what the log has to name.
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A Start that does not return says where it is, and since when.
+func TestStartThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		c := DefaultConfig()
+		c.Log = zapcore.AddSync(&log)
+		s := &server{config: c, logger: newProcessLog(c).Logger, hooks: Function{Start: hang}}
+		ctx, cancel := context.WithTimeout(t.Context(), 75*time.Second)
+		defer cancel()
+		if started, err := s.start(ctx, nil); started || err != nil {
+			t.Errorf("started: %t, %v", started, err)
+		}
+		if after := warnings(t, log.String()); !slices.Equal(after, []float64{10, 20, 40}) {
+			t.Errorf("within 75 s it has warned after %v seconds, want 10, 20 and 40", after)
+		}
+	})
+}
+
+// warnings returns after how many seconds each line of a log says that Start has not returned,
+// and fails the test if one does not say where it is.
+func warnings(t *testing.T, log string) (after []float64) {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		var entry struct {
+			Level, Msg, Stacktrace string
+			Duration               float64
+		}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatal(err)
+		}
+		if entry.Msg != "Start has not returned yet" {
+			continue
+		}
+		after = append(after, entry.Duration)
+		if entry.Level != "warn" || !strings.Contains(entry.Stacktrace, "runtime.hang(") || !strings.Contains(entry.Stacktrace, "slowstart_test.go:") {
+			t.Errorf("it does not warn of where Start is: %s", line)
+		}
+	}
+	return after
+}

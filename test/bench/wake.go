@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// measureWake measures functions that sleep: how long their first request takes, and how many
+// requests are lost. The baseline are plain Deployments that are scaled from 0 to 1 and asked
+// at the addresses of their pods. What is timed goes through the API server, which reaches
+// pods wherever the benchmark runs; what may be lost is sent from inside the cluster.
+func measureWake(ctx context.Context, s *session) error {
+	b, err := connect(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer b.cleanUp()
+	z := &sleepers{bench: b}
+	if err := z.deployCaller(ctx); err != nil {
+		return err
+	}
+	if err := z.grow(ctx, fewSleepers); err != nil {
+		return err
+	}
+	s.step(ctx, "wake: one by one", []string{"wake.zero_p50", "wake.zero_p99"}, z.oneByOne)
+	s.step(ctx, "wake: a burst of requests", []string{"wake.burst500_lost", "wake.alone"}, z.burst)
+	s.step(ctx, "wake: requests while functions fall asleep", []string{"wake.race_lost"}, z.race)
+	for _, n := range []int{fewSleepers, manySleepers} {
+		row := fmt.Sprintf("wake.storm%d_p99", n)
+		s.step(ctx, fmt.Sprintf("wake: %d at once", n), []string{row}, func(ctx context.Context) error { return z.storm(ctx, n, row) })
+	}
+	if s.full {
+		s.step(ctx, "wake: a web shop", []string{"wake.shop_lost", "wake.shop_night_pods"}, z.shop)
+	}
+	return nil
+}
+
+// How many functions sleep. A node has room for 110 pods.
+const (
+	fewSleepers  = 25
+	manySleepers = 100
+)
+
+// sleepers are functions that sleep when the benchmark wants them to, and as many Deployments
+// that they are compared with.
+type sleepers struct {
+	*bench
+
+	n         int // how many of each there are
+	activator corev1.Pod
+	ports     map[string]int32 // of the activator, by function
+}
+
+func sleeper(i int) string { return fmt.Sprintf("sleeper-%d", i) }
+func bare(i int) string    { return fmt.Sprintf("bare-%d", i) }
+
+// grow makes more of both, until there are n. By themselves the functions would not sleep for
+// a day: that is where the benchmark would wait the longest.
+func (z *sleepers) grow(ctx context.Context, n int) error {
+	first, missing := z.n, map[string]bool{}
+	for z.n = max(z.n, n); first+len(missing) < z.n; {
+		missing[sleeper(first+len(missing))] = true
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	err := each(first, z.n, func(i int) error {
+		fn := z.newFunction(sleeper(i), constant("first"))
+		fn.Spec.Scaling = &v1beta1.Scaling{Min: new(int32(0)), SleepAfter: &metav1.Duration{Duration: v1beta1.MaxSleepAfter}}
+		deployment, _ := z.plainObjects(bare(i))
+		deployment.Spec.Replicas = new(int32(0))
+		deployment.Spec.Template.Spec.AutomountServiceAccountToken = new(false)
+		return errors.Join(z.client.Create(ctx, fn), z.client.Create(ctx, deployment))
+	})
+	if err != nil {
+		return err
+	}
+	return awaitAll(ctx, z.client, z.newFunction("", ""), &v1beta1.FunctionList{}, isReady, missing)
+}
+
+// oneByOne wakes one after the other: 50 functions with the default of -n, 100 if all is
+// measured.
+func (z *sleepers) oneByOne(ctx context.Context) error {
+	rounds := (z.session.n + 4) / 5
+	if z.session.full {
+		rounds *= 2
+	}
+	var woken, scaled []float64
+	for round := range rounds + 1 {
+		if err := z.sleep(ctx); err != nil {
+			return err
+		}
+		for n, i := range rand.Perm(2 * fewSleepers) {
+			z.session.progress.say("round %d of %d, %d of %d", round, rounds, n, 2*fewSleepers)
+			time.Sleep(rand.N(500 * time.Millisecond)) // as in turns
+			took, err := z.one(ctx, i)
+			switch {
+			case err != nil:
+				return err
+			case round == 0: // images are pulled
+			case i < fewSleepers:
+				woken = append(woken, took.Seconds())
+			default:
+				scaled = append(scaled, took.Seconds())
+			}
+		}
+	}
+	z.results.addRatio("wake.zero_p50", median(woken), median(scaled), "s", len(woken))
+	z.results.addRatio("wake.zero_p99", percentile(woken, 0.99), percentile(scaled, 0.99), "s", len(woken))
+	return nil
+}
+
+// one wakes a function, or scales a Deployment if the number is larger.
+func (z *sleepers) one(ctx context.Context, i int) (took time.Duration, err error) {
+	began := time.Now()
+	if i < fewSleepers {
+		err = z.wake(ctx, i)
+	} else {
+		err = z.scaleUp(ctx, i-fewSleepers, i-fewSleepers+1, func() {})
+	}
+	return time.Since(began), err
+}
+
+// storm wakes n functions at once, and scales as many Deployments at once.
+// kube-controller-manager sends 20 requests a second by default, so many of both wait there.
+func (z *sleepers) storm(ctx context.Context, n int, row string) error {
+	if err := errors.Join(z.grow(ctx, n), z.sleep(ctx)); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var woken, scaled []float64
+	answered := func(samples *[]float64, since time.Time) {
+		mu.Lock()
+		defer mu.Unlock()
+		*samples = append(*samples, time.Since(since).Seconds())
+	}
+	began := time.Now()
+	err := atOnce(0, n, func(i int) error {
+		defer answered(&woken, began)
+		return z.wake(ctx, i)
+	})
+	if err == nil {
+		err = z.sleep(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	began = time.Now()
+	if err := z.scaleUp(ctx, 0, n, func() { answered(&scaled, began) }); err != nil {
+		return err
+	}
+	z.results.addRatio(row, percentile(woken, 0.99), percentile(scaled, 0.99), "s", n)
+	return nil
+}
+
+// wake sends a request to a function by way of an activator. Any replica may be asked.
+func (z *sleepers) wake(ctx context.Context, i int) error {
+	return z.askPod(ctx, z.activator.Namespace, z.activator.Name, z.ports[sleeper(i)])
+}
+
+// scaleUp gives Deployments a pod each, and calls answered when one has answered a request.
+func (z *sleepers) scaleUp(ctx context.Context, from, to int, answered func()) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not all of %d pods answered within %s", to-from, patience))
+	defer cancel()
+	var names []string
+	for i := from; i < to; i++ {
+		names = append(names, bare(i))
+	}
+	only, err := labels.NewRequirement("app", selection.In, names)
+	if err == nil {
+		err = atOnce(from, to, func(i int) error { return z.scaleTo(ctx, bare(i), 1) })
+	}
+	if err != nil {
+		return err
+	}
+	asked := map[string]bool{}
+	errs := make(chan error, len(names))
+	err = watchUntil(ctx, z.client, &corev1.Pod{}, &corev1.PodList{}, func(object client.Object) bool {
+		pod, ok := object.(*corev1.Pod)
+		if !ok || pod.Status.PodIP == "" || asked[pod.Name] {
+			return false
+		}
+		asked[pod.Name] = true
+		go func() {
+			err := z.askPod(ctx, pod.Namespace, pod.Name, v1beta1.DefaultServerPort)
+			if err == nil {
+				answered()
+			}
+			errs <- err
+		}()
+		return len(asked) == len(names)
+	}, client.InNamespace(z.namespace), client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*only)})
+	for range asked {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}
+
+// atOnce calls do for each number, all at the same time.
+func atOnce(from, to int, do func(i int) error) error {
+	errs := make(chan error, to-from)
+	for i := from; i < to; i++ {
+		go func() { errs <- do(i) }()
+	}
+	var all error
+	for range to - from {
+		all = errors.Join(all, <-errs)
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/kubelet"
+	"goless.io/test/faults/plane"
+)
+
+// measureZero measures what functions cost that sleep, 250 of them, or 1000 if all is measured:
+// the resident memory of the operator and of two activators, less what they have with none,
+// and what all of them write in a minute at rest. There are no nodes, as in measureOperator,
+// and one activator, which leads and counts twice: two cannot listen on the same ports of one
+// machine.
+func measureZero(ctx context.Context, s *session) error {
+	n := 250
+	if s.full {
+		n = someFunctions
+	}
+	f, err := newFleet(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	ctx, f.cancel = context.WithCancel(ctx)
+	limits, err := f.limits("55-activator.yaml")
+	if err != nil {
+		return err
+	}
+	activator, _, err := f.plane.StartActivator(ctx, limits...)
+	if err != nil {
+		return err
+	}
+	defer activator.Kill()
+	for _, process := range []*plane.Process{f.operator, f.plane.Manager} {
+		if err := process.Start(); err != nil {
+			return err
+		}
+	}
+	if err := kubelet.Start(ctx, f.plane.Config); err != nil {
+		return err
+	}
+	none, err := f.both(ctx, activator)
+	if err != nil {
+		return err
+	}
+	if err := f.fallAsleep(ctx, n); err != nil {
+		return err
+	}
+	all, err := f.both(ctx, activator)
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Minute) // what happens in a time is what is measured
+	_, writes, err := f.requests()
+	if err != nil {
+		return err
+	}
+	f.results.add(fmt.Sprintf("zero.rss_%d", n), all.operator+2*all.activator-none.operator-2*none.activator, "MiB", 1)
+	f.results.add("zero.activator_mib", none.activator, "MiB", 1)
+	f.results.add(fmt.Sprintf("zero.activator_%d_mib", n), all.activator, "MiB", 1)
+	f.results.add("zero.idle_writes", float64(writes), "writes in 1m0s", 1)
+	return nil
+}
+
+// resident memory, in MiB.
+type resident struct{ operator, activator float64 }
+
+// both is the memory of both programs when they are at rest.
+func (f *fleet) both(ctx context.Context, activator *plane.Process) (r resident, err error) {
+	if r.operator, err = f.resident(ctx); err != nil {
+		return r, err
+	}
+	r.activator, err = kernelSays(activator, "VmRSS:")
+	return r, err
+}
+
+// fallAsleep makes n Functions and, once they serve, ends their pods as the activator would:
+// nobody tells here how busy they are.
+func (f *fleet) fallAsleep(ctx context.Context, n int) error {
+	const ns = "asleep"
+	sleeps := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaling":{"min":0}}}`))
+	if err := f.functions(ctx, ns, 0, n, func(fn *v1beta1.Function) error { return f.client.Patch(ctx, fn, sleeps) }); err != nil {
+		return err
+	}
+	if err := f.await(ctx, func() (bool, error) { return f.serving(ctx, ns, n) }); err != nil {
+		return err
+	}
+	var deployments appsv1.DeploymentList
+	if err := f.client.List(ctx, &deployments, client.InNamespace(ns)); err != nil {
+		return err
+	}
+	none := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))
+	err := each(0, len(deployments.Items), func(i int) error {
+		return f.client.SubResource("scale").Patch(ctx, &deployments.Items[i], none)
+	})
+	if err != nil {
+		return err
+	}
+	return f.await(ctx, func() (bool, error) {
+		var all v1beta1.FunctionList
+		err := f.client.List(ctx, &all, client.InNamespace(ns))
+		asleep := 0
+		for _, fn := range all.Items {
+			for _, c := range fn.Status.Conditions {
+				if c.Type == v1beta1.ConditionReady && c.Status == metav1.ConditionTrue && c.Reason == v1beta1.ReasonAsleep && fn.Status.Replicas == 0 {
+					asleep++
+				}
+			}
+		}
+		f.progress.say("%d of %d are asleep", asleep, n)
+		return asleep == n, err
+	})
+}

@@ -1,0 +1,67 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+)
+
+// runbook is where docs/runbook.md is to be read by whoever gets an alert.
+const runbook = "https://goless.io/docs/runbook.md"
+
+type alert struct {
+	Alert       string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+// Every alert has a section in runbook.md, to which it leads, and every section there is about one.
+func TestAlerts(t *testing.T) {
+	all := append(alerts(t, "alerts.yaml"), alerts(t, "operator-alerts.yaml")...)
+	var links []string
+	for _, a := range all {
+		links = append(links, a.Annotations["runbook_url"])
+	}
+	var sections []string
+	for _, h := range readPage(t, "docs/runbook.md").Headings() {
+		if h.Level == 3 {
+			sections = append(sections, runbook+"#"+h.Anchor())
+		}
+	}
+	slices.Sort(links)
+	slices.Sort(sections)
+	if diff := cmp.Diff(links, sections); diff != "" {
+		t.Errorf("the runbook_url of the alerts of deploy/monitoring are not the sections of docs/runbook.md (-alerts +sections):\n%s", diff)
+	}
+}
+
+// An alert about Goless says in which namespace it runs, as one about a function does by what
+// it measures: by their namespace alerts are routed.
+func TestAlertsHaveNamespaces(t *testing.T) {
+	for _, a := range alerts(t, "operator-alerts.yaml") {
+		if a.Labels["namespace"] != "goless-system" {
+			t.Errorf("%s has the labels %v, must have namespace: goless-system", a.Alert, a.Labels)
+		}
+	}
+}
+
+// alerts are those of a file of deploy/monitoring.
+func alerts(t *testing.T, name string) (all []alert) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(repo, "deploy", "monitoring", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Groups []struct{ Rules []alert } }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range file.Groups {
+		all = append(all, group.Rules...)
+	}
+	return all
+}

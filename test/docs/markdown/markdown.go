@@ -1,0 +1,121 @@
+// Package markdown reads the pages of this repository: their headings, their prose and their
+// blocks of code. It knows the Markdown that they use, and no more.
+package markdown
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"unicode"
+)
+
+// A Page is a Markdown file.
+type Page struct {
+	Path string // from the root of the repository
+
+	// Prose are its lines, those of code blocks empty.
+	Prose []string
+
+	Blocks []Block
+}
+
+// A Block is a fenced block of code. What its first line says is its language and, where a
+// reader is to save it, the name of the file: ```yaml hello.yaml
+type Block struct {
+	Language, File, Text string
+	Line                 int // of what is in it, from 1
+}
+
+// A Heading is a heading with its level: 1 for #.
+type Heading struct {
+	Level int
+	Text  string
+}
+
+// Pages returns all pages below root, which is that of the repository.
+func Pages(root string) ([]Page, error) {
+	var all []Page
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (name == "kodata" || name == "dist" || len(name) > 1 && name[0] == '.'):
+			return fs.SkipDir
+		case !entry.IsDir() && filepath.Ext(name) == ".md":
+			page, err := Read(root, path)
+			all = append(all, page)
+			return err
+		}
+		return nil
+	})
+	return all, err
+}
+
+// Read reads the page at a path below root. A block that does not end is an error.
+func Read(root, path string) (Page, error) {
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		return Page{}, err
+	}
+	p, fenced := Page{Path: path}, false
+	for i, line := range strings.Split(string(text), "\n") {
+		info, fence := strings.CutPrefix(line, "```")
+		switch {
+		case fence && !fenced:
+			language, file, _ := strings.Cut(info, " ")
+			p.Blocks = append(p.Blocks, Block{Language: language, File: file, Line: i + 2})
+		case fenced && !fence:
+			p.Blocks[len(p.Blocks)-1].Text += line + "\n"
+		}
+		if fence {
+			fenced = !fenced
+		}
+		if fence || fenced || strings.HasPrefix(line, "    ") {
+			line = ""
+		}
+		p.Prose = append(p.Prose, line)
+	}
+	if fenced {
+		return Page{}, fmt.Errorf("%s: a code block does not end", path)
+	}
+	return p, nil
+}
+
+var headingLine = regexp.MustCompile(`^(#+) (.+)$`)
+
+// Headings are the headings of the page, in its order.
+func (p Page) Headings() (all []Heading) {
+	for _, line := range p.Prose {
+		if match := headingLine.FindStringSubmatch(line); match != nil {
+			all = append(all, Heading{len(match[1]), match[2]})
+		}
+	}
+	return all
+}
+
+// Sections are the texts of the headings of a level.
+func (p Page) Sections(level int) (all []string) {
+	for _, h := range p.Headings() {
+		if h.Level == level {
+			all = append(all, h.Text)
+		}
+	}
+	return all
+}
+
+// Anchor is the fragment of a link to the heading.
+func (h Heading) Anchor() string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, h.Text)
+}

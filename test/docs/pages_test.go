@@ -1,0 +1,67 @@
+package docs
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"goless.io/test/docs/markdown"
+)
+
+// repo is the root of the repository.
+var repo = filepath.Join("..", "..")
+
+func pages(t *testing.T) []markdown.Page {
+	t.Helper()
+	all, err := markdown.Pages(repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func readPage(t *testing.T, path string) markdown.Page {
+	t.Helper()
+	p, err := markdown.Read(repo, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// notRun are the pages with shell commands that the end-to-end tests do not run, and why.
+var notRun = map[string]string{
+	"README.md":                "a recording: test/demo.sh runs these commands",
+	"docs/figures.md":          "measuring takes too long for a test",
+	"docs/how-to/cli.md":       "test/cli runs the commands, which wait, serve and follow",
+	"docs/how-to/operate.md":   "kubectl port-forward runs until it is stopped",
+	"docs/how-to/uninstall.md": "other tests need Goless; test/chart uninstalls it",
+	"docs/troubleshooting.md":  "they are for functions that are broken in many ways",
+}
+
+// Shell commands are blocks of sh, which the end-to-end tests run, or of console, for which there
+// is a reason.
+func TestShellBlocks(t *testing.T) {
+	languages := []string{"", "console", "go", "sh", "text", "yaml"}
+	excused := map[string]bool{}
+	for _, p := range pages(t) {
+		for _, b := range p.Blocks {
+			if !slices.Contains(languages, b.Language) {
+				t.Errorf("%s:%d: a block of %s, must be one of %q", p.Path, b.Line, b.Language, languages)
+			}
+			if b.Language == "console" {
+				excused[p.Path] = true
+			}
+		}
+	}
+	for path := range excused {
+		if notRun[path] == "" {
+			t.Errorf("%s has a block of console, which no test runs: say in notRun why, or make it one of sh", path)
+		}
+	}
+	for path := range notRun {
+		if !excused[path] {
+			t.Errorf("%s has no block of console: take it out of notRun", path)
+		}
+	}
+}

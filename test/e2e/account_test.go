@@ -1,0 +1,153 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// asking passes a path on to the Kubernetes API, with the token that the function has.
+const asking = `package handlers
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"os"
+)
+
+const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	token, err := os.ReadFile(account + "token")
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusTeapot)
+		return
+	}
+	ca, _ := os.ReadFile(account + "ca.crt")
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	request, _ := http.NewRequestWithContext(r.Context(), http.MethodGet, "https://kubernetes.default.svc"+r.URL.Path, nil)
+	request.Header.Set("Authorization", "Bearer "+string(token))
+	response, err := client.Do(request)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer response.Body.Close()
+	w.WriteHeader(response.StatusCode)
+	io.Copy(w, response.Body)
+}
+`
+
+// audience is that of the API of the cluster of the tests, and of most others.
+const audience = "https://kubernetes.default.svc.cluster.local"
+
+// A function reads with its token just what the Roles of its account allow, in both shapes of pods,
+// and only once RBAC opens the account to functions. An account that is missing is told, and what
+// served goes on. So it does when the account is closed.
+func TestAccount(t *testing.T) {
+	for name, strategy := range map[string]v1beta1.BuildStrategy{"shared": v1beta1.BuildShared, "inpod": v1beta1.BuildInPod} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := newNamespace(t)
+			for _, name := range []string{"open", "closed"} {
+				ns.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"word": "read from " + name}})
+			}
+			ns.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}})
+			ns.allow("read", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"open"}, Verbs: []string{"get"}},
+				rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns.name, Name: "reader"})
+			fn := function("asking", asking, func(spec *v1beta1.FunctionSpec) {
+				spec.Build = &v1beta1.BuildSpec{Strategy: strategy}
+				spec.ServiceAccountName, spec.ServiceAccountToken = "reader", &v1beta1.ServiceAccountToken{Audience: audience}
+			})
+			ns.refusesAccount(fn)
+			binding := ns.open("reader")
+			fn = ns.ready(ns.apply(fn))
+			ns.reach(fn)
+			reads := ns.readsWhatItMay(fn)
+
+			ns.open("nobody")
+			waiting := ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.ServiceAccountName = "nobody" })
+			ns.becomes(waiting, "waiting for its account", func(fn *v1beta1.Function) bool {
+				message := condition(fn, v1beta1.ConditionReady).Message
+				return strings.Contains(message, "nobody") && strings.Contains(message, "not found")
+			})
+			ns.makes(fn, reads)
+			fn = ns.ready(ns.change(fn, func(spec *v1beta1.FunctionSpec) { spec.ServiceAccountName = "reader" }))
+
+			if err := ns.client.Delete(t.Context(), binding); err != nil {
+				t.Fatal(err)
+			}
+			ns.refusesAccount(function("late", asking, func(spec *v1beta1.FunctionSpec) { spec.ServiceAccountName = "reader" }))
+			fn = ns.stalled(ns.change(fn, replicas(2)), v1beta1.ReasonInvalidSpec)
+			ns.makes(fn, reads)
+		})
+	}
+}
+
+// refusesAccount waits until admission refuses the account of a Function.
+func (ns *namespace) refusesAccount(fn *v1beta1.Function) {
+	ns.t.Helper()
+	ns.eventually("the account of "+fn.Name+" is refused", func() error {
+		tried := fn.DeepCopy()
+		tried.Namespace = ns.name
+		err := ns.client.Create(ns.t.Context(), tried, client.DryRunAll)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.serviceAccountName: Forbidden") {
+			return fmt.Errorf("got %v", err) //nolint:errorlint // it may be nil
+		}
+		return nil
+	})
+}
+
+// readsWhatItMay checks what a function can read, and that no other container has its token. It
+// returns the call that reads what is allowed.
+func (ns *namespace) readsWhatItMay(fn *v1beta1.Function) call {
+	ns.t.Helper()
+	api := "/api/v1/namespaces/" + ns.name
+	allowed := call{method: http.MethodGet, path: api + "/configmaps/open", status: http.StatusOK, part: "read from open"}
+	ns.makes(fn, allowed)
+	for _, path := range []string{api + "/configmaps/closed", api + "/secrets", "/api/v1/namespaces/kube-system/configmaps/open"} {
+		ns.makes(fn, call{method: http.MethodGet, path: path, status: http.StatusForbidden})
+	}
+	for _, c := range ns.onlyPod(fn).Spec.InitContainers {
+		for _, m := range c.VolumeMounts {
+			if strings.HasPrefix(m.MountPath, "/var/run/secrets") {
+				ns.t.Errorf("the container %s has the token", c.Name)
+			}
+		}
+	}
+	return allowed
+}
+
+// open lets functions of the namespace run as an account.
+func (ns *namespace) open(account string) *rbacv1.RoleBinding {
+	ns.t.Helper()
+	return ns.allow("run-functions-as-"+account,
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, ResourceNames: []string{account}, Verbs: []string{"run-functions-as"}},
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: systemNamespace, Name: operatorName})
+}
+
+// allow makes a Role of one rule, and binds it.
+func (ns *namespace) allow(name string, rule rbacv1.PolicyRule, subject rbacv1.Subject) *rbacv1.RoleBinding {
+	ns.t.Helper()
+	ns.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}})
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects:   []rbacv1.Subject{subject},
+	}
+	ns.create(binding)
+	return binding
+}

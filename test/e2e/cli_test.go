@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The command line deploys a function and its next version, calls both, tells what does not
+// compile while the version before goes on serving, and reads the logs.
+func TestCommandLine(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	cli := &commandLine{ns: ns, builder: buildBuilder(t), file: filepath.Join(t.TempDir(), "hello.yaml")}
+	cli.write("one")
+	if out := cli.run(0, "deploy", cli.file); !strings.Contains(out, "hello: serving at http://hello."+ns.name+".svc:8080") {
+		t.Errorf("deploy says: %s", out)
+	}
+	cli.says("one")
+	cli.write("two")
+	cli.run(0, "deploy", cli.file)
+	cli.says("two")
+	cli.write(`" + nothing + "`)
+	out := cli.run(1, "deploy", cli.file)
+	for _, want := range []string{"hello.yaml:12:26: undefined: nothing", "hello: the version before goes on serving"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("deploy of what does not compile says %s, want %s", out, want)
+		}
+	}
+	cli.says("two")
+	ns.eventually("the log has the request", func() error {
+		if out := cli.run(0, "logs", "hello"); !strings.Contains(out, `"http.request.method":"GET"`) {
+			return fmt.Errorf("it is %s", out)
+		}
+		return nil
+	})
+}
+
+// A function that sleeps is deployed when it is ready, and invoke wakes it.
+func TestCommandLineWakes(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(function("hello", answering("awake"), sleeping)))
+	ns.asleep(fn)
+	cli := &commandLine{ns: ns, builder: buildBuilder(t)}
+	cli.says("awake")
+}
+
+// commandLine is the builder with the namespace of a test.
+type commandLine struct {
+	ns            *namespace
+	builder, file string
+}
+
+func buildBuilder(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "builder")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", path, "./cmd/builder")
+	cmd.Dir, cmd.Env = filepath.Join("..", "..", "builder"), append(os.Environ(), "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("compiling the builder: %v\n%s", err, out)
+	}
+	return path
+}
+
+// write writes the YAML of a Function that answers with a text.
+func (c *commandLine) write(text string) {
+	c.ns.t.Helper()
+	const head = "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: hello\nspec:\n  function: |\n    "
+	source := strings.ReplaceAll(strings.TrimSpace(fmt.Sprintf("package handlers\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {\n\tw.Write([]byte(\"%s\"))\n}", text)), "\n", "\n    ")
+	if err := os.WriteFile(c.file, []byte(head+source+"\n"), 0o644); err != nil {
+		c.ns.t.Fatal(err)
+	}
+}
+
+// run calls the builder, which must end with an exit code, and returns all that it prints.
+func (c *commandLine) run(code int, command string, args ...string) string {
+	c.ns.t.Helper()
+	ctx, cancel := context.WithTimeout(c.ns.t.Context(), patience)
+	defer cancel()
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, c.builder, append([]string{command, "--namespace", c.ns.name}, args...)...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == code || err == nil && code == 0 {
+		return out.String()
+	}
+	c.ns.t.Fatalf("builder %s %s: %v, want exit code %d: %s", command, strings.Join(args, " "), err, code, out.String())
+	return ""
+}
+
+// says calls the function until it answers with a text: for a moment the API server may take
+// the way to a pod that is about to end.
+func (c *commandLine) says(text string) {
+	c.ns.t.Helper()
+	c.ns.eventually("the function answers "+text, func() error {
+		if out := c.run(0, "invoke", "hello"); !strings.Contains(out, text) {
+			return fmt.Errorf("it answers %s", out)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// reading answers with two files, and says whether it could write beside them.
+const reading = `package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+)
+
+func Handler(w http.ResponseWriter, r *http.Request) {
+	level, _ := os.ReadFile("/files/config/level")
+	key, _ := os.ReadFile("/files/tls/tls.key")
+	_, hidden := os.Stat("/files/tls/tls.crt")
+	writable := os.WriteFile("/files/config/more", nil, 0o600)
+	fmt.Fprintf(w, "%s %s %t %t", level, key, hidden == nil, writable == nil)
+}
+`
+
+// Files reach the function in both shapes of pods. What is missing is told, and waited for. A
+// ConfigMap that changes is rolled out; a Secret that changes reaches the pods that there are.
+func TestFiles(t *testing.T) {
+	for name, strategy := range map[string]v1beta1.BuildStrategy{"shared": v1beta1.BuildShared, "inpod": v1beta1.BuildInPod} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := newNamespace(t)
+			fn := ns.apply(function("reading", reading, func(spec *v1beta1.FunctionSpec) {
+				spec.Build = &v1beta1.BuildSpec{Strategy: strategy}
+				spec.Files = []v1beta1.File{
+					{Name: "config", ConfigMap: &v1beta1.FileSource{Name: "config"}},
+					{Name: "tls", Secret: &v1beta1.FileSource{Name: "tls", Keys: []string{"tls.key"}}},
+				}
+			}))
+			config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "config"}, Data: map[string]string{"level": "low"}}
+			ns.create(config)
+			ns.becomes(fn, "waiting for the Secret", func(fn *v1beta1.Function) bool {
+				return strings.Contains(condition(fn, v1beta1.ConditionReady).Message, `Secret "tls"`)
+			})
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "tls"}, StringData: map[string]string{"tls.key": "old", "tls.crt": "c"}}
+			ns.create(secret)
+			fn = ns.ready(fn)
+			ns.answers(fn, "low old false false")
+
+			before := client.MergeFrom(config.DeepCopy())
+			config.Data["level"] = "high"
+			if err := ns.client.Patch(t.Context(), config, before); err != nil {
+				t.Fatal(err)
+			}
+			ns.answers(fn, "high old false false")
+			fn = ns.ready(fn)
+
+			pod := ns.onlyPod(fn)
+			was := client.MergeFrom(secret.DeepCopy())
+			secret.StringData = map[string]string{"tls.key": "new"}
+			if err := ns.client.Patch(t.Context(), secret, was); err != nil {
+				t.Fatal(err)
+			}
+			ns.answers(fn, "high new false false") // within the minute that the kubelet takes
+			if now := ns.onlyPod(fn); now.UID != pod.UID {
+				t.Error("the Secret has rolled the function out")
+			}
+		})
+	}
+}

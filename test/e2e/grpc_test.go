@@ -1,0 +1,43 @@
+package e2e
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"testing"
+)
+
+// A function that wants gRPC is asked by HTTP/2 without TLS, and tells the outcome in a trailer.
+func TestGRPC(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	file := filepath.Join("..", "..", "examples", "grpc.yaml")
+	ns.kubectl("apply", "-f", file)
+	fn := readFunction(t, file)
+	fn = ns.ready(get(ns, fn.Name, fn))
+	ns.reach(fn)
+
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	defer transport.CloseIdleConnections()
+	address := forward(t, ns.name, "service/"+fn.ServiceName(), "8080")
+	for path, want := range map[string]string{"/grpc.health.v1.Health/Check": "0", "/grpc.health.v1.Health/Watch": "12"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", "application/grpc")
+		request.Header.Set("Te", "trailers")
+		response, err := (&http.Client{Transport: transport}).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, response.Body)
+		err = errors.Join(err, response.Body.Close())
+		got := response.Trailer.Get("Grpc-Status") + response.Header.Get("Grpc-Status") // the latter without a message
+		if err != nil || response.ProtoMajor != 2 || got != want {
+			t.Errorf("%s: %s, status %q, %v; want %q by HTTP/2", path, response.Proto, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"goless.io/test/docs/markdown"
+)
+
+// A page of docs/ with blocks of sh is a script, and does what it says. Each block runs in a shell
+// of its own, from the top of the repository as it seems; blocks that name a file are saved there.
+// A block of text is what the block of sh before it prints, which runs until it does.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	repo, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := markdown.Pages(repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin, "./cmd/builder")
+	build.Dir, build.Env = filepath.Join(repo, "builder"), append(os.Environ(), "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("compiling the builder: %v\n%s", err, out)
+	}
+	for _, p := range pages {
+		if slices.ContainsFunc(p.Blocks, func(b markdown.Block) bool { return b.Language == "sh" }) {
+			t.Run(p.Path, func(t *testing.T) {
+				t.Parallel()
+				newReader(t, repo, bin).follow(p)
+			})
+		}
+	}
+}
+
+// A reader follows a page in a namespace and a directory of its own.
+type reader struct {
+	*namespace
+	dir string
+	env []string
+}
+
+func newReader(t *testing.T, repo, bin string) *reader {
+	t.Helper()
+	r := &reader{namespace: newNamespace(t), dir: t.TempDir()}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	r.env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	text, err := kubectl(t.Context(), "config", "view", "--raw", "--flatten")
+	if err == nil {
+		err = errors.Join(
+			os.WriteFile(kubeconfig, []byte(text), 0o600),
+			os.Symlink(filepath.Join(repo, "examples"), filepath.Join(r.dir, "examples")),
+			os.Symlink(filepath.Join(repo, "deploy"), filepath.Join(r.dir, "deploy")))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := r.run("kubectl config set-context --current --namespace " + r.name); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return r
+}
+
+func (r *reader) follow(p markdown.Page) {
+	r.t.Helper()
+	for i, b := range p.Blocks {
+		place := fmt.Sprintf("%s:%d", p.Path, b.Line)
+		switch {
+		case b.File != "":
+			if err := os.WriteFile(filepath.Join(r.dir, b.File), []byte(b.Text), 0o600); err != nil {
+				r.t.Fatalf("%s: %v", place, err)
+			}
+		case b.Language == "sh" && i+1 < len(p.Blocks) && p.Blocks[i+1].Language == "text":
+			r.eventually(place+" prints what the page says", func() error { return r.prints(b.Text, p.Blocks[i+1].Text) })
+		case b.Language == "sh":
+			if out, err := r.run(b.Text); err != nil {
+				r.t.Fatalf("%s: %v\n%s", place, err, out)
+			}
+		}
+	}
+}
+
+// prints is an error unless each line of want is in what the commands print.
+func (r *reader) prints(commands, want string) error {
+	out, err := r.run(commands)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	for line := range strings.Lines(want) {
+		if line = strings.TrimSpace(line); !strings.Contains(out, line) {
+			return fmt.Errorf("%q is not in %s", line, out)
+		}
+	}
+	return nil
+}
+
+func (r *reader) run(commands string) (string, error) {
+	cmd := exec.CommandContext(r.t.Context(), "bash", "-euxo", "pipefail", "-c", commands)
+	cmd.Dir, cmd.Env = r.dir, r.env
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	_ "embed" // the source of the test of protocols
+	"fmt"
+	"net/http"
+	neturl "net/url"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// A request may come at any moment while a function falls asleep: when it has just been idle
+// for long enough, when nodes come to know that the activators take its requests, when its
+// pod drains, and when that has gone. It is answered.
+func TestSleepCalledMeanwhile(t *testing.T) {
+	t.Parallel()
+	const functions = 12
+	// From a request on it takes v1beta1.MinSleepAfter, 15 s for the nodes, and the end of the pod.
+	const earliest, latest = v1beta1.MinSleepAfter - time.Second, v1beta1.MinSleepAfter + 30*time.Second
+	ns := newNamespace(t)
+	var all []*v1beta1.Function
+	for i := range functions {
+		all = append(all, ns.apply(function(fmt.Sprintf("falling-%d", i), answering("awake"), sleeping, little)))
+	}
+	var group sync.WaitGroup
+	defer group.Wait()
+	for i, fn := range all {
+		fn = ns.ready(fn)
+		ns.answers(fn, "awake")
+		group.Go(func() {
+			for round := range 2 { // at one instant, and at another one after that
+				share := (i + round*functions/2) % functions
+				time.Sleep(earliest + time.Duration(share)*(latest-earliest)/functions)
+				r, err := caller.call(t.Context(), http.MethodGet, url(fn), "")
+				if err != nil || r.Status != http.StatusOK || r.Body != "awake" {
+					t.Errorf("%s, share %d: a request gets %d %q %s (%v)", fn.Name, share, r.Status, r.Body, r.Error, err)
+				}
+			}
+		})
+	}
+}
+
+// little asks for so little that many fit on a small node.
+func little(spec *v1beta1.FunctionSpec) {
+	spec.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{CPU: new(resource.MustParse("10m"))}}
+}
+
+//go:embed testdata/protocols/handler.go
+var protocols string
+
+// Whatever goes over HTTP wakes a function, goes on while the activators leave the way of its
+// requests, and keeps it awake for longer than it would be without.
+func TestSleepProtocols(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	client := ns.apply(function("client", protocols))
+	servers := map[string]*v1beta1.Function{}
+	for _, protocol := range []string{"keep-alive", "h2c", "events", "stream", "upload", "upgrade"} {
+		servers[protocol] = ns.apply(function(protocol, protocols, sleeping, little))
+	}
+	client = ns.ready(client)
+	ns.reach(client)
+	for protocol, fn := range servers {
+		servers[protocol] = ns.asleep(ns.ready(fn))
+	}
+	// speak returns an error unless all went well. Clients keep their connections.
+	speak := func(protocol string, messages int) error {
+		query := neturl.Values{"protocol": {protocol}, "server": {url(servers[protocol])}, "n": {strconv.Itoa(messages)}}
+		r, err := caller.call(t.Context(), http.MethodGet, url(client)+"/speak?"+query.Encode(), "")
+		if err == nil && r.Status != http.StatusOK {
+			err = fmt.Errorf("%d %s %s", r.Status, r.Body, r.Error)
+		}
+		return err
+	}
+	// One message a second: it ends well after the activators have left, and later than a
+	// function without requests would sleep.
+	const messages = 40
+	var group sync.WaitGroup
+	for protocol := range servers {
+		group.Go(func() {
+			if err := speak(protocol, messages); err != nil {
+				t.Errorf("%s: %v", protocol, err)
+			}
+		})
+	}
+	group.Wait()
+	for _, protocol := range []string{"keep-alive", "h2c"} {
+		servers[protocol] = ns.asleep(servers[protocol])
+		if err := speak(protocol, 1); err != nil {
+			t.Errorf("%s, after another sleep: %v", protocol, err)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package e2e
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/coder/websocket"
+)
+
+// A connection of a websocket goes through to the function of the example.
+func TestWebsocket(t *testing.T) {
+	t.Parallel()
+	ns := newNamespace(t)
+	fn := ns.ready(ns.apply(readFunction(t, filepath.Join("..", "..", "examples", "websocket.yaml"))))
+	ns.reach(fn)
+
+	c, _, err := websocket.Dial(t.Context(), "ws://"+forward(t, ns.name, "service/"+fn.ServiceName(), "http"), nil) //nolint:bodyclose // it need not be
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseNow() //nolint:errcheck // the test is over
+	for said, want := range map[string]string{"hello": "HELLO", "again": "AGAIN"} {
+		if err := c.Write(t.Context(), websocket.MessageText, []byte(said)); err != nil {
+			t.Fatal(err)
+		}
+		if _, got, err := c.Read(t.Context()); err != nil || string(got) != want {
+			t.Errorf("the answer to %q is %q (%v), want %q", said, got, err, want)
+		}
+	}
+}

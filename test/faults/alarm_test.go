@@ -1,0 +1,207 @@
+package faults
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// lasting is how long something must have been true before an operator that looks
+// has to know of it. A reconcile takes seconds where two cores have all of this to do.
+const lasting = 10 * time.Second
+
+// alarm is a time in which a Function says that it is not ready although nothing is
+// missing: its Deployment does what the spec says, and the Service and the sources
+// are there. The status may have been computed before the last of these was written, so
+// an alarm is a fault only if the operator leaves it at that: see noFalseAlarm.
+type alarm struct {
+	said     *v1beta1.Function
+	from, to time.Time // to is zero while it says so
+}
+
+func (a alarm) String() string {
+	ready := meta.FindStatusCondition(a.said.Status.Conditions, v1beta1.ConditionReady)
+	return fmt.Sprintf("version %s of the Function says %s (%s) while nothing is missing", a.said.ResourceVersion, ready.Reason, ready.Message)
+}
+
+// noFalseAlarm fails the test if the operator looked at the Function during an alarm,
+// when all had long been true, and left it at that. Which versions were true at the
+// same time is told by the order of etcd; the clock only tells when the operator had
+// to know.
+func (tr *trial) noFalseAlarm() {
+	tr.t.Helper()
+	var all []version
+	for _, kind := range []string{"Function", "Deployment", "Service", "ConfigMap"} {
+		all = append(all, world(tr.t).witness.ofKind(kind, tr.ns)...)
+	}
+	found, err := alarms(all)
+	tr.must(err)
+	margin := stretched(lasting)
+	for _, a := range found {
+		if a.to.IsZero() {
+			a.to = time.Now()
+		}
+		for _, request := range world(tr.t).wire.Requests(tr.from) {
+			if request.Namespace == tr.ns && request.Time.After(a.from.Add(margin)) && request.Time.Add(margin).Before(a.to) {
+				tr.t.Errorf("%s: %s, for %s, and the operator had %s in between", tr.ns, a, a.to.Sub(a.from), request)
+				break
+			}
+		}
+	}
+}
+
+// alarms returns the alarms of a Function by the versions of all objects of its
+// namespace.
+func alarms(all []version) (found []alarm, err error) {
+	slices.SortStableFunc(all, func(a, b version) int { return cmp.Compare(number(a), number(b)) })
+	var now scene
+	for _, v := range all {
+		if err := now.add(v); err != nil {
+			return nil, err
+		}
+		open := len(found) > 0 && found[len(found)-1].to.IsZero()
+		switch alarming := now.alarming(); {
+		case alarming && !open:
+			found = append(found, alarm{said: now.fn, from: v.seen})
+		case !alarming && open:
+			found[len(found)-1].to = v.seen
+		}
+	}
+	return found, nil
+}
+
+// scene is what there is in a namespace at one time.
+type scene struct {
+	fn         *v1beta1.Function
+	deployment *appsv1.Deployment
+	owned      map[string]metav1.OwnerReference // the controllers of Services and ConfigMaps, by kind and name
+}
+
+// add makes a version of an object the latest one.
+func (s *scene) add(v version) error {
+	key := v.GetKind() + "/" + v.GetName()
+	if s.owned == nil {
+		s.owned = map[string]metav1.OwnerReference{}
+	}
+	delete(s.owned, key)
+	if ref := metav1.GetControllerOf(v); ref != nil && !v.deleted {
+		s.owned[key] = *ref
+	}
+	if v.GetName() != subject {
+		return nil
+	}
+	convert := runtime.DefaultUnstructuredConverter.FromUnstructured
+	switch v.GetKind() {
+	case "Function":
+		s.fn = nil
+		if !v.deleted {
+			s.fn = &v1beta1.Function{}
+			return convert(v.Object, s.fn)
+		}
+	case "Deployment":
+		s.deployment = nil
+		if !v.deleted {
+			s.deployment = &appsv1.Deployment{}
+			return convert(v.Object, s.deployment)
+		}
+	}
+	return nil
+}
+
+// alarming tells whether the Function says of its latest spec that it is not ready,
+// and nothing is missing. That a spec is invalid cannot be seen by its Deployment.
+func (s *scene) alarming() bool {
+	if s.fn == nil || s.fn.DeletionTimestamp != nil || s.deployment == nil || !complete(s.fn, s.deployment) {
+		return false
+	}
+	if want := *s.fn.Spec.Replicas; s.deployment.Status.Replicas != want || s.deployment.Status.AvailableReplicas != want {
+		return false // some replica is not ready, and what that means is the operator's to say
+	}
+	ready := meta.FindStatusCondition(s.fn.Status.Conditions, v1beta1.ConditionReady)
+	if ready == nil || ready.Status == metav1.ConditionTrue || ready.ObservedGeneration != s.fn.Generation || ready.Reason == v1beta1.ReasonInvalidSpec {
+		return false
+	}
+	needed := []string{"Service/" + s.fn.ServiceName()}
+	for _, volume := range s.deployment.Spec.Template.Spec.Volumes {
+		if volume.ConfigMap != nil {
+			needed = append(needed, "ConfigMap/"+volume.ConfigMap.Name)
+		}
+	}
+	return !slices.ContainsFunc(needed, func(key string) bool { return s.owned[key].UID != s.fn.UID })
+}
+
+// inOrder are objects as the versions that they are in the order of etcd, from 1 on.
+func inOrder(t *testing.T, objects []runtime.Object) (all []version) {
+	t.Helper()
+	for i, object := range objects {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := version{Unstructured: &unstructured.Unstructured{Object: content}, seen: time.Unix(int64(i+1), 0)}
+		v.SetKind(reflect.TypeOf(object).Elem().Name())
+		v.SetResourceVersion(strconv.Itoa(i + 1))
+		all = append(all, v)
+	}
+	return all
+}
+
+func TestAlarms(t *testing.T) {
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: subject, UID: "f", Generation: 1}}
+	fn.Spec.Function, fn.Spec.Replicas = first, new(int32(1))
+	says := func(status metav1.ConditionStatus, reason string) *v1beta1.Function {
+		said := fn.DeepCopy()
+		said.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionReady, Status: status, Reason: reason, ObservedGeneration: 1}}
+		return said
+	}
+	owned := metav1.ObjectMeta{Name: subject, OwnerReferences: []metav1.OwnerReference{{UID: "f", Controller: new(true)}}}
+	deployment := func(available int32) *appsv1.Deployment {
+		d := &appsv1.Deployment{ObjectMeta: *owned.DeepCopy()}
+		d.Spec.Replicas = new(int32(1))
+		d.Spec.Template.Labels = map[string]string{"goless.io/revision": sourceRevision(first)}
+		d.Status = appsv1.DeploymentStatus{Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: available, AvailableReplicas: available}
+		return d
+	}
+	service := &corev1.Service{ObjectMeta: owned}
+	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: subject}}
+	waits, fails, isReady := says("False", v1beta1.ReasonRollingOut), says("False", v1beta1.ReasonApplyFailed), says("True", v1beta1.ReasonServing)
+	for name, c := range map[string]struct {
+		objects []runtime.Object // in the order of etcd, from 1 on
+		want    string           // the versions from and to which there are alarms
+	}{
+		"Usual":     {[]runtime.Object{fn, service, deployment(0), waits, deployment(1), isReady}, "5-6 "},
+		"Lasting":   {[]runtime.Object{service, deployment(1), fails}, "3-0 "},
+		"Ready":     {[]runtime.Object{service, deployment(1), isReady}, ""},
+		"Crash":     {[]runtime.Object{service, deployment(1), isReady, deployment(0), waits}, ""},
+		"Invalid":   {[]runtime.Object{service, deployment(1), says("False", v1beta1.ReasonInvalidSpec)}, ""},
+		"NoService": {[]runtime.Object{deployment(1), fails, service, fails}, "3-0 "},
+		"Foreign":   {[]runtime.Object{foreign, deployment(1), fails}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, err := alarms(inOrder(t, c.objects))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			for _, a := range found {
+				got += fmt.Sprintf("%d-%d ", a.from.Unix(), max(0, a.to.Unix()))
+			}
+			if got != c.want {
+				t.Errorf("alarms %q, want %q", got, c.want)
+			}
+		})
+	}
+}

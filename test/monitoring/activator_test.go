@@ -1,0 +1,133 @@
+package monitoring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/test/faults/plane"
+)
+
+// wakeful puts a function to sleep and wakes it by a request, again and again until the test
+// ends.
+func wakeful(t *testing.T, p *plane.Plane) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(p.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	function := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(function.Close)
+	s := sleeper{Client: c}
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "wakeful", Name: "sleeper"}}
+	fn.Spec.Function = fmt.Sprintf(good, 1)
+	fn.Spec.ServerPort = int32(function.Listener.Addr().(*net.TCPAddr).Port)
+	fn.Spec.Scaling = &v1beta1.Scaling{Min: new(int32(0))}
+	if err := errors.Join(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fn.Namespace}}), c.Create(t.Context(), fn)); err != nil {
+		t.Fatal(err)
+	}
+	// The operator lets no function sleep that has not served.
+	eventually(t, "the function that is to sleep serves", func() error {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(fn), fn); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady) {
+			return fmt.Errorf("its conditions are %v", fn.Status.Conditions)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	var cycle sync.WaitGroup
+	cycle.Go(func() {
+		for ctx.Err() == nil {
+			if err := s.wake(ctx); err != nil && ctx.Err() == nil {
+				t.Logf("waking a function: %v", err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		cycle.Wait()
+	})
+}
+
+// sleeper is the function, in the namespace wakeful.
+type sleeper struct{ client.Client }
+
+// wake ends the pods of the function, and sends a request to the activator. It gives up after
+// a minute.
+func (s sleeper) wake(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	zero := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0}}`))
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "wakeful", Name: "sleeper"}}
+	if err := s.SubResource("scale").Patch(ctx, d, zero); err != nil {
+		return err
+	}
+	for n := -1; n != 0; time.Sleep(100 * time.Millisecond) {
+		pods, err := s.pods(ctx)
+		if n = len(pods); err != nil {
+			return err
+		}
+	}
+	var slice discoveryv1.EndpointSlice
+	if err := s.Get(ctx, client.ObjectKey{Namespace: "wakeful", Name: "sleeper-activator"}, &slice); err != nil {
+		return err
+	}
+	go s.address(ctx)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d/", *slice.Ports[0].Port), nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read
+	if response.StatusCode != http.StatusNotFound {
+		return fmt.Errorf("it answers %s", response.Status)
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return err
+}
+
+func (s sleeper) pods(ctx context.Context) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	err := s.List(ctx, &list, client.InNamespace("wakeful"))
+	return list.Items, err
+}
+
+// address gives the pods of the function an address, which those have that run on a node.
+func (s sleeper) address(ctx context.Context) {
+	here := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"podIP":"127.0.0.1","podIPs":[{"ip":"127.0.0.1"}]}}`))
+	for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+		pods, _ := s.pods(ctx) // none, or the next time
+		for i := range pods {
+			if pods[i].Status.PodIP == "" {
+				_ = s.Status().Patch(ctx, &pods[i], here) // or the next time
+			}
+		}
+	}
+}

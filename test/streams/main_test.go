@@ -1,0 +1,228 @@
+package streams
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+)
+
+// programs are what the tests start, by their names.
+var programs = map[string]string{}
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "goless-streams-")
+	if err == nil {
+		err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "building what the tests start:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+func build(dir string) error {
+	for name, source := range map[string]string{"consume": "../../trigger", "natsserver": ".."} {
+		pattern := map[string]string{"consume": "./cmd/consume", "natsserver": "./natsserver"}[name]
+		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), pattern)
+		cmd.Dir, cmd.Env = source, append(os.Environ(), "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", name, err, out)
+		}
+		programs[name] = filepath.Join(dir, name)
+	}
+	return nil
+}
+
+// process is one that can be killed, and comes back with the same arguments.
+type process struct {
+	t    *testing.T
+	name string
+	args []string
+	cmd  *exec.Cmd
+}
+
+func start(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, name: name, args: args}
+	p.begin()
+	t.Cleanup(func() { p.end(syscall.SIGKILL) })
+	return p
+}
+
+func (p *process) begin() {
+	p.t.Helper()
+	p.cmd = exec.Command(programs[p.name], p.args...)
+	p.cmd.Stdout, p.cmd.Stderr = p.t.Output(), p.t.Output()
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// end sends a signal, and waits for the end.
+func (p *process) end(signal os.Signal) {
+	_ = p.cmd.Process.Signal(signal) // it may have ended
+	_ = p.cmd.Wait()
+}
+
+func (p *process) restart(signal os.Signal) {
+	p.end(signal)
+	p.begin()
+}
+
+// port is one that nobody listens at.
+func port(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // it was never used
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// function takes events, which each must be CloudEvents, and notes them in the order in which
+// it has taken them.
+type function struct {
+	t       *testing.T
+	address string
+	server  *http.Server
+
+	mu     sync.Mutex
+	answer func(cloudevents.Event, int) int // the status for the n-th try of an event, counted from 1
+	tries  map[string]int
+	taken  []cloudevents.Event
+}
+
+func newFunction(t *testing.T, answer func(cloudevents.Event, int) int) *function {
+	t.Helper()
+	f := &function{t: t, answer: answer, tries: map[string]int{}, address: net.JoinHostPort("127.0.0.1", strconv.Itoa(port(t)))}
+	f.begin()
+	t.Cleanup(f.kill)
+	return f
+}
+
+func ok(cloudevents.Event, int) int { return http.StatusOK }
+
+func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e, err := cehttp.NewEventFromHTTPRequest(r)
+	if err == nil {
+		err = e.Validate()
+	}
+	if err != nil {
+		f.t.Errorf("it is no CloudEvent: %v", err)
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tries[e.ID()]++
+	code := f.answer(*e, f.tries[e.ID()])
+	if code == http.StatusOK {
+		f.taken = append(f.taken, *e)
+	}
+	w.WriteHeader(code)
+}
+
+func (f *function) begin() {
+	var l net.Listener
+	eventually(f.t, "the function listens", func() bool {
+		var err error
+		l, err = net.Listen("tcp", f.address)
+		return err == nil
+	})
+	f.server = &http.Server{Handler: f, ReadHeaderTimeout: time.Minute}
+	go f.server.Serve(l) //nolint:errcheck // it ends with an error
+}
+
+// kill cuts all connections.
+func (f *function) kill() { _ = f.server.Close() }
+
+// events are those that were taken, in their order.
+func (f *function) events() []cloudevents.Event {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]cloudevents.Event(nil), f.taken...)
+}
+
+// tried is how often the first message of the stream was tried.
+func (f *function) tried() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tries["ORDERS/1"]
+}
+
+// consumer is the process that delivers to a function.
+type consumer struct {
+	*process
+	admin string
+}
+
+const source = "/apis/goless.io/v1alpha1/namespaces/shop/natstriggers/orders"
+
+func consume(t *testing.T, f *function, args ...string) *consumer {
+	t.Helper()
+	c := &consumer{admin: net.JoinHostPort("127.0.0.1", strconv.Itoa(port(t)))}
+	c.process = start(t, "consume", append([]string{"nats", "--admin=" + c.admin, "--url=http://" + f.address + "/in", "--source=" + source}, args...)...)
+	return c
+}
+
+// status is what the process says of itself; nil while it does not answer.
+func (c *consumer) status(t *testing.T) *status {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.admin+"/status", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was only read
+	body, err := io.ReadAll(answer.Body)
+	s := &status{}
+	if err != nil || json.Unmarshal(body, s) != nil {
+		return nil
+	}
+	return s
+}
+
+// says tells whether it has a problem of that reason, whose message has a text.
+func (c *consumer) says(t *testing.T, reason, text string) bool {
+	t.Helper()
+	s := c.status(t)
+	return s != nil && s.has(reason, text)
+}
+
+// healthy tells whether it has no problem.
+func (c *consumer) healthy(t *testing.T) bool {
+	t.Helper()
+	s := c.status(t)
+	return s != nil && len(s.Problems) == 0
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited for:", what)
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package streams
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// natsServer is a NATS server with JetStream, which keeps what it has where it is killed.
+type natsServer struct {
+	*process
+	url string
+}
+
+// newNATS starts a server, with more configuration.
+func newNATS(t *testing.T, configuration string) *natsServer {
+	t.Helper()
+	dir, at := t.TempDir(), port(t)
+	file := filepath.Join(dir, "server.conf")
+	text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream: {store_dir: %q, sync_interval: always}\n%s", at, dir, configuration)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &natsServer{start(t, "natsserver", "-c", file), fmt.Sprintf("nats://127.0.0.1:%d", at)}
+}
+
+// connect waits until the server takes somebody's connection, which comes back when it is lost.
+func (s *natsServer) connect(t *testing.T, options ...nats.Option) jetstream.JetStream {
+	t.Helper()
+	var js jetstream.JetStream
+	eventually(t, "the server takes connections", func() bool {
+		nc, err := nats.Connect(s.url, append(options, nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond))...)
+		if err != nil {
+			return false
+		}
+		t.Cleanup(nc.Close)
+		js, err = jetstream.New(nc)
+		if err == nil {
+			_, err = js.AccountInfo(t.Context())
+		}
+		return err == nil
+	})
+	return js
+}
+
+// orders is a stream of the subjects below orders, and a consumer that gives again soon what was
+// lost with a process.
+func orders(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
+	if err == nil {
+		_, err = js.CreateConsumer(t.Context(), "ORDERS", jetstream.ConsumerConfig{
+			Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxAckPending: 64,
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func publish(t *testing.T, js jetstream.JetStream, subject, data string) {
+	t.Helper()
+	msg := nats.NewMsg(subject)
+	msg.Data = []byte(data)
+	msg.Header.Set("Content-Type", "application/json")
+	msg.Header.Set("X-Own", "kept")
+	if _, err := js.PublishMsg(t.Context(), msg, jetstream.WithMsgID(subject+data)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stock are the arguments for the stream orders.
+func (s *natsServer) stock(more ...string) []string {
+	return append([]string{"--servers=" + s.url, "--stream=ORDERS", "--subject=orders.>", "--consumer=shop", "--concurrency=16"}, more...)
+}
+
+// Each message is taken, in the order of its subject, while the deliverer, the function and the
+// server are killed, and no more than what was under way is taken twice.
+func TestNATSKills(t *testing.T) {
+	const messages, subjects, kills = 3000, 25, 9
+	server := newNATS(t, "")
+	js := server.connect(t)
+	orders(t, js)
+	for i := range messages {
+		publish(t, js, fmt.Sprintf("orders.%d", i%subjects), strconv.Itoa(i))
+	}
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock()...)
+	for i := range kills {
+		// Not before it goes on, so that each kill is in the midst of deliveries.
+		before := len(f.events())
+		eventually(t, "it delivers", func() bool { return len(f.events()) > before+rand.IntN(messages/kills/2) || distinct(f) == messages })
+		switch i % 3 {
+		case 0:
+			c.restart(syscall.SIGKILL)
+		case 1:
+			f.kill()
+			f.begin()
+		case 2:
+			server.restart(syscall.SIGKILL)
+		}
+	}
+	eventually(t, "all messages are taken", func() bool { return distinct(f) == messages })
+	events := f.events()
+	t.Logf("%d of %d messages were taken twice after %d kills", len(events)-messages, messages, kills)
+	if twice := len(events) - messages; twice > kills*64 {
+		t.Errorf("%d messages were taken twice, want no more than were under way", twice)
+	}
+	inOrder(t, events)
+}
+
+// distinct is how many different events a function has taken.
+func distinct(f *function) int {
+	ids := map[string]bool{}
+	for _, e := range f.events() {
+		ids[e.ID()] = true
+	}
+	return len(ids)
+}
+
+// inOrder checks that the first time that each event was taken is after those before it of the
+// same subject.
+func inOrder(t *testing.T, events []cloudevents.Event) {
+	t.Helper()
+	seen, last := map[string]bool{}, map[string]int{}
+	for _, e := range events {
+		n, err := strconv.Atoi(string(e.Data()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !seen[e.ID()] && n < last[e.Subject()] {
+			t.Errorf("%s of %s was taken after %d", e.ID(), e.Subject(), last[e.Subject()])
+		}
+		seen[e.ID()] = true
+		last[e.Subject()] = max(last[e.Subject()], n)
+	}
+}
+
+// A process that is told to end lets go of what it has: nothing is taken twice, and the next one
+// does not wait. The order is not looked at: the server may give the next process a later message
+// before one that was let go.
+func TestNATSEnd(t *testing.T) {
+	const messages = 300
+	server := newNATS(t, "")
+	js := server.connect(t)
+	orders(t, js)
+	for i := range messages {
+		publish(t, js, fmt.Sprintf("orders.%d", i%5), strconv.Itoa(i))
+	}
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock()...)
+	for n := 50; n < messages; n += 50 {
+		eventually(t, "it delivers", func() bool { return len(f.events()) >= n })
+		c.restart(syscall.SIGTERM)
+	}
+	eventually(t, "all messages are taken", func() bool { return distinct(f) == messages })
+	if twice := len(f.events()) - messages; twice > 0 {
+		t.Errorf("%d messages were taken twice", twice)
+	}
+}
+
+// What the function gets is the message: an event with its subject, its headers, and an id that
+// is the same for each try.
+func TestNATSEvent(t *testing.T) {
+	server := newNATS(t, "")
+	js := server.connect(t)
+	orders(t, js)
+	f := newFunction(t, func(_ cloudevents.Event, try int) int {
+		return []int{http.StatusServiceUnavailable, http.StatusNotFound, http.StatusOK}[min(try, 3)-1]
+	})
+	consume(t, f, server.stock()...)
+	publish(t, js, "orders.7", `{"n":7}`)
+	eventually(t, "it is taken", func() bool { return distinct(f) == 1 })
+	e := f.events()[0]
+	got := []string{e.ID(), e.Source(), e.Type(), e.Subject(), e.DataContentType(), string(e.Data())}
+	if diff := cmp.Diff([]string{"ORDERS/1", source, "io.goless.nats.message", "orders.7", "application/json", `{"n":7}`}, got); diff != "" {
+		t.Errorf("the event (-want +got):\n%s", diff)
+	}
+	if f.tried() != 3 || e.Time().IsZero() {
+		t.Errorf("%d tries, at %s", f.tried(), e.Time())
+	}
+}
+
+// A poisonous message reaches the dead letter once, with the reason, and those after it go on.
+// Without its dead letter they wait, which is told.
+func TestNATSDeadLetter(t *testing.T) {
+	server := newNATS(t, "")
+	js := server.connect(t)
+	orders(t, js)
+	f := newFunction(t, func(e cloudevents.Event, _ int) int {
+		if string(e.Data()) == "poison" {
+			return http.StatusUnprocessableEntity
+		}
+		return http.StatusOK
+	})
+	c := consume(t, f, server.stock("--dead-letter=dead.orders")...)
+	publish(t, js, "orders.7", "poison")
+	publish(t, js, "orders.7", "after")
+	publish(t, js, "orders.8", "beside")
+	eventually(t, "it says that the dead letter is missing", func() bool { return c.says(t, "DeadLetterFailed", "dead.orders") })
+	eventually(t, "another subject goes on", func() bool { return distinct(f) == 1 })
+	if got := string(f.events()[0].Data()); got != "beside" {
+		t.Errorf("%q was taken, and what is before it was not", got)
+	}
+	dead, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "DEAD", Subjects: []string{"dead.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what is after it is taken", func() bool { return distinct(f) == 2 && c.healthy(t) })
+	c.restart(syscall.SIGTERM)
+	publish(t, js, "orders.7", "last")
+	eventually(t, "it goes on after a restart", func() bool { return distinct(f) == 3 })
+	info, err := dead.Info(t.Context())
+	if err != nil || info.State.Msgs != 1 {
+		t.Fatalf("the dead letter has %d messages, %v", info.State.Msgs, err)
+	}
+	msg, err := dead.GetMsg(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{string(msg.Data), msg.Header.Get("X-Own"), msg.Header.Get("Goless-Subject"), msg.Header.Get("Goless-Id"), msg.Header.Get("Goless-Source"), msg.Header.Get("Goless-Reason")}
+	if diff := cmp.Diff([]string{"poison", "kept", "orders.7", "ORDERS/1", source, "the answer was 422 Unprocessable Entity"}, got); diff != "" {
+		t.Errorf("the dead letter (-want +got):\n%s", diff)
+	}
+	if n := f.tried(); n != 1 {
+		t.Errorf("what is refused was tried %d times", n)
+	}
+}
+
+// While the function takes nothing, it is not asked in a hot loop, and the events wait: their
+// number is told, and that they are held up.
+func TestNATSBlocked(t *testing.T) {
+	server := newNATS(t, "")
+	js := server.connect(t)
+	orders(t, js)
+	f := newFunction(t, func(cloudevents.Event, int) int { return http.StatusForbidden })
+	c := consume(t, f, server.stock()...)
+	for i := range 100 {
+		publish(t, js, "orders.7", strconv.Itoa(i))
+	}
+	eventually(t, "it says that it is blocked", func() bool {
+		s := c.status(t)
+		return s != nil && s.has("Blocked", "ORDERS/1") && s.Lag != nil && *s.Lag == 100
+	})
+	// The consumer gives again after a second what shows no sign of life.
+	info, err := js.Consumer(t.Context(), "ORDERS", "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := time.Now()
+	eventually(t, "some signs of life have passed", func() bool { return time.Since(held) > 3*time.Second })
+	state, err := info.Info(t.Context())
+	if err != nil || state.NumRedelivered > 0 {
+		t.Errorf("%d messages were given again, %v", state.NumRedelivered, err)
+	}
+	if n := f.tried(); n > 3 {
+		t.Errorf("it was tried %d times", n)
+	}
+}
+
+// Without a stream messages are delivered while the process is there.
+func TestNATSCore(t *testing.T) {
+	server := newNATS(t, "")
+	js := server.connect(t)
+	f := newFunction(t, ok)
+	c := consume(t, f, "--servers="+server.url, "--subject=orders.*", "--consumer=shop")
+	eventually(t, "it is connected", func() bool { return c.healthy(t) })
+	for i := range 50 {
+		if err := js.Conn().Publish("orders.7", []byte(strconv.Itoa(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all are taken", func() bool { return distinct(f) == 50 })
+	inOrder(t, f.events())
+	server.restart(syscall.SIGKILL)
+	eventually(t, "it says that the connection is lost, or has it again", func() bool {
+		_ = js.Conn().Publish("orders.7", []byte("50"))
+		return distinct(f) > 50
+	})
+}
+
+// A Secret that is missing is told, and so is one that is wrong; and both can be mended while
+// the process runs.
+func TestNATSLogin(t *testing.T) {
+	dir := t.TempDir()
+	const userSeed, userKey = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY", "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
+	for name, test := range map[string]struct {
+		configuration, flag, wrong, right string
+		option                            nats.Option
+		field                             string
+		more                              []string
+	}{
+		"Password": {
+			configuration: "authorization {user: shop, password: secret}", flag: "--password-file", wrong: "guess", right: "secret\n",
+			option: nats.UserInfo("shop", "secret"), field: "spec.authentication.password", more: []string{"--user=shop"},
+		},
+		"Token": {
+			configuration: "authorization {token: secret}", flag: "--token-file", wrong: "guess", right: "secret",
+			option: nats.Token("secret"), field: "spec.authentication.token",
+		},
+		"NKey": {
+			configuration: "authorization {users: [{nkey: " + userKey + "}]}", flag: "--nkey-file", wrong: "SUAOTHER", right: userSeed,
+			field: "spec.authentication.nkey",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(dir, name)
+			option := test.option
+			if option == nil {
+				seed := filepath.Join(dir, "seed")
+				write(t, seed, userSeed)
+				var err error
+				if option, err = nats.NkeyOptionFromSeed(seed); err != nil {
+					t.Fatal(err)
+				}
+			}
+			server := newNATS(t, test.configuration)
+			js := server.connect(t, option)
+			orders(t, js)
+			publish(t, js, "orders.7", "0")
+			f := newFunction(t, ok)
+			c := consume(t, f, server.stock(append(test.more, test.flag+"="+file)...)...)
+			eventually(t, "it says which Secret is missing", func() bool { return c.says(t, "NotConnected", test.field) })
+			write(t, file, test.wrong)
+			eventually(t, "it says that it is wrong", func() bool {
+				s := c.status(t)
+				return s != nil && s.has("NotConnected", "") && !strings.Contains(s.Problems[0].Message, "does not exist")
+			})
+			write(t, file, test.right)
+			eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+		})
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

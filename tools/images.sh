@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Builds all images for the platforms in PLATFORMS, such as linux/amd64,linux/arm64, and
+# pushes them to the registry in KO_DOCKER_REPO. For each it prints IMPORTPATH=REFERENCE.
+# The arguments are further flags of ko build. make images and make release run it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if [ -z "${KO_DOCKER_REPO-}" ]; then
+  echo "set KO_DOCKER_REPO to a registry that you may push to, for example KO_DOCKER_REPO=localhost:5000" >&2
+  exit 1
+fi
+
+build() { ko build --base-import-paths "$@"; }
+
+for path in operator/cmd/goless-operator operator/cmd/goless-activator operator/cmd/goless-check runtime/cmd/launch trigger/cmd/goless-triggers trigger/cmd/deliver trigger/cmd/consume; do
+  reference=$(build --platform="$PLATFORMS" "$@" "./$path")
+  echo "goless.io/$path=$reference"
+done
+
+# The data of the builder's image is for one platform, so that image is made for one after
+# the other.
+for platform in ${PLATFORMS//,/ }; do
+  make kodata ARCH="${platform#linux/}" >&2
+  manifests+=(--manifest "$(build --platform="$platform" "$@" ./builder/cmd/builder)")
+done
+reference=$(crane index append "${manifests[@]}" --tag "$KO_DOCKER_REPO/builder:latest")
+echo "goless.io/builder/cmd/builder=$reference"
+make kodata >&2

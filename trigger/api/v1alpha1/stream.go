@@ -1,0 +1,153 @@
+package v1alpha1
+
+// Reasons of the condition Ready of a trigger that consumes a stream.
+const (
+	// ReasonConsumerNotReady means that the pod which consumes has not started, or ends again
+	// and again.
+	ReasonConsumerNotReady = "ConsumerNotReady"
+
+	// ReasonNotConnected means that the pod which consumes gets no events: it does not reach
+	// the servers, they refuse it, or a Secret is missing.
+	ReasonNotConnected = "NotConnected"
+)
+
+// Reasons of the condition Delivered of a trigger that consumes a stream. It is true while no
+// event is held up.
+const (
+	// ReasonBlocked means that all tries of an event are used up, and that it is tried once
+	// a minute until the function takes it. What comes after it waits.
+	ReasonBlocked = "Blocked"
+
+	// ReasonDeadLetterFailed means that the dead letter does not take an event. What comes
+	// after it waits.
+	ReasonDeadLetterFailed = "DeadLetterFailed"
+)
+
+// StreamTrigger is what triggers that consume a stream have in common.
+//
+// +kubebuilder:object:generate=false
+type StreamTrigger interface {
+	Trigger
+
+	// CommonSpec is the part of the spec that all such kinds have.
+	CommonSpec() *StreamSpec
+}
+
+// StreamSpec is the part of the spec that all triggers have which consume a stream.
+type StreamSpec struct {
+	// functionRef names the Function that gets the events.
+	// +required
+	FunctionRef FunctionReference `json:"functionRef"`
+
+	// path of the requests, with their query; / by default.
+	// +optional
+	// +kubebuilder:default="/"
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$') && !self.contains('#')",message="path must begin with '/', and what is not printable ASCII must be percent-encoded"
+	Path string `json:"path,omitempty"`
+
+	// maxAttempts is how often an event is tried; 10 by default, which with the pauses
+	// between them takes some four minutes. A request that does not reach the function,
+	// because it is stopped or as busy as it may be, is not counted. An event that the
+	// function refuses, with any status but 2xx, 404, 408, 409, 429 and 5xx, is tried once.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MaxAttempts int32 `json:"maxAttempts,omitempty"`
+
+	// onExhausted is what becomes of an event whose tries are used up, or that the function
+	// refuses, where there is no deadLetter: Block, the default, tries it once a minute
+	// until the function takes it, and those after it wait; Drop gives it up.
+	// +optional
+	// +kubebuilder:default=Block
+	// +kubebuilder:validation:Enum=Block;Drop
+	OnExhausted OnExhausted `json:"onExhausted,omitempty"`
+
+	// concurrency is how many events are delivered at the same time; 16 by default. Those
+	// whose order counts are delivered one after the other all the same.
+	// +optional
+	// +kubebuilder:default=16
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=256
+	Concurrency int32 `json:"concurrency,omitempty"`
+
+	// scale makes a ScaledObject of KEDA, which sets the replicas of the Function by how many
+	// events wait. It needs KEDA, and a Function without spec.scaling.
+	// +optional
+	Scale *StreamScale `json:"scale,omitempty"`
+}
+
+// OnExhausted is what becomes of an event that cannot be delivered.
+type OnExhausted string
+
+const (
+	// Block holds up what comes after it.
+	Block OnExhausted = "Block"
+
+	// Drop gives it up.
+	Drop OnExhausted = "Drop"
+)
+
+// StreamScale is how a Function is scaled by how many events wait.
+//
+// +kubebuilder:validation:XValidation:rule="self.max >= self.min",message="max must not be less than min"
+type StreamScale struct {
+	// min is the least number of replicas; 1 by default. With 0 the Function has none while
+	// no event waits.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	Min *int32 `json:"min,omitempty"`
+
+	// max is the largest number of replicas.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Max int32 `json:"max"`
+
+	// lagPerReplica is how many waiting events one replica is for; 100 by default.
+	// +optional
+	// +kubebuilder:default=100
+	// +kubebuilder:validation:Minimum=1
+	LagPerReplica int32 `json:"lagPerReplica,omitempty"`
+}
+
+// StreamTLS is how servers are verified, and whether they verify the trigger.
+type StreamTLS struct {
+	// ca has the certificates, in PEM, that those of the servers must descend from; the
+	// public ones when left out.
+	// +optional
+	CA *SecretKey `json:"ca,omitempty"`
+
+	// secretName is the name of a Secret of the namespace, of the type kubernetes.io/tls,
+	// with the certificate and key of the trigger; none when left out.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	SecretName string `json:"secretName,omitempty"`
+}
+
+// SecretKey names a value in a Secret of the namespace of the trigger. It may be created later
+// than the trigger, and changed.
+type SecretKey struct {
+	// name of the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// key in the Secret.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key"`
+}
+
+// RequestPath is the path of the requests.
+func (s *StreamSpec) RequestPath() string {
+	if s.Path == "" {
+		return "/"
+	}
+	return s.Path
+}

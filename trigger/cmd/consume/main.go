@@ -1,0 +1,79 @@
+// Command consume is what runs in the pods of triggers that consume a stream: it takes events of
+// a broker, which is the first argument, and posts them to a Function. It has no account in the
+// cluster.
+//
+// At the address of --admin it serves /healthz, /readyz, /status and /metrics. It ends with the
+// exit code 0 after a signal, 2 when the arguments are wrong, and 1 when it cannot go on.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"goless.io/trigger/internal/natsstream"
+	"goless.io/trigger/internal/stream"
+)
+
+// The version and commit of a release. The linker sets them.
+var version, commit = "devel", "unknown"
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// A broker is where events come from.
+type broker interface {
+	// Flags adds its settings.
+	Flags(*flag.FlagSet)
+
+	// Run takes events until ctx ends, and then lets go of those that are not delivered.
+	Run(context.Context, *stream.Deliverer) error
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the command. It returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	brokers := map[string]broker{"nats": &natsstream.Consumer{}}
+	if len(args) > 0 && args[0] == "--version" {
+		fmt.Fprintf(stdout, "consume %s (commit %s, %s)\n", version, commit, runtime.Version())
+		return 0
+	}
+	if len(args) == 0 || brokers[args[0]] == nil {
+		fmt.Fprintln(stderr, "consume: the first argument must be a broker: nats")
+		return exitUsage
+	}
+	from := brokers[args[0]]
+	flags := flag.NewFlagSet("consume "+args[0], flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	var o options
+	o.flags(flags)
+	from.Flags(flags)
+	if err := flags.Parse(args[1:]); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return exitUsage
+	}
+	if err := o.check(); err != nil {
+		fmt.Fprintln(stderr, "consume:", err)
+		return exitUsage
+	}
+	if err := o.run(ctx, from, slog.New(slog.NewJSONHandler(stderr, nil))); err != nil {
+		fmt.Fprintln(stderr, "consume:", err)
+		return exitFailed
+	}
+	return 0
+}

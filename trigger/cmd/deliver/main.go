@@ -1,0 +1,80 @@
+// Command deliver is what runs in the pods of triggers: it takes events and posts them to a
+// Function. It has no account in the cluster.
+//
+// With --once it makes the one call of a CronTrigger, and ends. The exit code is 0 when the
+// function has taken it, 1 when it has not, 2 when the flags are wrong, and 3 when a signal has
+// ended it before that was clear. What went wrong is in the file of --termination-log too,
+// where the kubelet takes it from.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+)
+
+// The version and commit of a release. The linker sets them.
+var version, commit = "devel", "unknown"
+
+const (
+	exitUndelivered = 1
+	exitUsage       = 2
+	exitInterrupted = 3
+)
+
+// errUsage is what a wrong flag makes.
+var errUsage = errors.New("wrong usage")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the command. It returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("deliver", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	var o once
+	var termination string
+	isOnce := flags.Bool("once", false, "make one call, and end")
+	flags.StringVar(&termination, "termination-log", "", "file for the reason of a failure; none when empty")
+	versions := flags.Bool("version", false, "print the version, and do nothing else")
+	o.flags(flags)
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return exitUsage
+	}
+	if *versions {
+		fmt.Fprintf(stdout, "deliver %s (commit %s, %s)\n", version, commit, runtime.Version())
+		return 0
+	}
+	err := fmt.Errorf("%w: --once is missing", errUsage)
+	if *isOnce {
+		err = o.run(ctx, slog.New(slog.NewJSONHandler(stderr, nil)))
+	}
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "deliver:", err)
+	if termination != "" {
+		if err := os.WriteFile(termination, []byte(err.Error()), 0o600); err != nil {
+			fmt.Fprintln(stderr, "deliver: telling the kubelet:", err)
+		}
+	}
+	switch {
+	case errors.Is(err, errUsage):
+		return exitUsage
+	case ctx.Err() != nil:
+		return exitInterrupted
+	}
+	return exitUndelivered
+}

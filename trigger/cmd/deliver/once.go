@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"goless.io/trigger/internal/delivery"
+	"goless.io/trigger/internal/event"
+	"goless.io/trigger/internal/send"
+)
+
+// once is the call of a CronTrigger.
+type once struct {
+	url, method, body string
+	source, job       string
+	headers           headerFlag
+	timeout, deadline time.Duration
+}
+
+func (o *once) flags(flags *flag.FlagSet) {
+	o.headers = headerFlag{}
+	flags.StringVar(&o.url, "url", "", "where the function answers, with the path")
+	flags.StringVar(&o.method, "method", http.MethodPost, "the method of the request")
+	flags.StringVar(&o.body, "body", "", "the body of the request")
+	flags.Var(o.headers, "header", "a header of the request, as NAME: VALUE; may be given several times")
+	flags.StringVar(&o.source, "source", "", "the source of the event: the path of the trigger")
+	flags.StringVar(&o.job, "job", "", "the name of the Job, which is the id of the event")
+	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "the longest time of one request; 0 for any")
+	flags.DurationVar(&o.deadline, "deadline", 10*time.Minute, "for how long to try")
+}
+
+// run makes the call, and tries it again until the deadline.
+func (o *once) run(ctx context.Context, log *slog.Logger) error {
+	if u, err := url.Parse(o.url); err != nil || u.Host == "" {
+		return fmt.Errorf("%w: --url must be that of a function", errUsage)
+	}
+	if o.source == "" || o.job == "" {
+		return fmt.Errorf("%w: --source and --job must not be empty", errUsage)
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.deadline)
+	defer cancel()
+	e := event.Event{ID: o.job, Source: o.source, Type: "io.goless.cron.tick", Time: scheduled(o.job, time.Now()), Data: []byte(o.body)}
+	sender := send.Sender{Client: send.NewClient(o.timeout, 1), Backoff: delivery.DefaultBackoff, Log: log}
+	err := sender.Deliver(ctx, func(ctx context.Context) (*http.Request, error) {
+		r, err := e.Request(ctx, o.method, o.url)
+		if err == nil {
+			maps.Copy(r.Header, http.Header(o.headers))
+		}
+		return r, err
+	})
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", o.method, o.url, err)
+	}
+	log.Info("delivered", "id", o.job, "url", o.url)
+	return nil
+}
+
+// scheduled is the time for which a CronJob has made a Job: its name ends with the minutes
+// since 1970. For a Job that somebody has made by hand it is now.
+func scheduled(job string, now time.Time) time.Time {
+	minutes, err := strconv.ParseInt(job[strings.LastIndex(job, "-")+1:], 10, 32)
+	at := time.Unix(minutes*60, 0)
+	if err != nil || at.After(now) || now.Sub(at) > 365*24*time.Hour {
+		return now
+	}
+	return at
+}
+
+// headerFlag collects headers.
+type headerFlag http.Header
+
+func (h headerFlag) String() string { return "" }
+
+func (h headerFlag) Set(line string) error {
+	name, value, ok := strings.Cut(line, ":")
+	if !ok {
+		return fmt.Errorf("%q must have the form NAME: VALUE", line)
+	}
+	http.Header(h).Add(name, strings.TrimSpace(value))
+	return nil
+}

@@ -1,0 +1,180 @@
+// Package consumer makes Deployments of triggers that consume a stream, and tells what their
+// pods say. What is special about a broker is the Program of its kind.
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/apply"
+	"goless.io/trigger/internal/keda"
+	"goless.io/trigger/internal/stream"
+	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/trigger"
+)
+
+// recheck is after how long pods that are not ready are asked again why.
+const recheck = 30 * time.Second
+
+// Kind is a kind of triggers that consume a stream.
+type Kind[T v1alpha1.StreamTrigger] struct {
+	// Client reads from the cache.
+	Client client.Client
+
+	// Image is that of cmd/consume.
+	Image string
+
+	// KEDA tells whether the cluster has ScaledObjects.
+	KEDA bool
+
+	// Empty returns an empty trigger.
+	Empty func() T
+
+	// Program is what runs in the pods of a trigger. The error says which field has a mistake.
+	Program func(T) (Program, error)
+
+	// Ask asks a pod for its status.
+	Ask func(context.Context, *corev1.Pod) (stream.Status, error)
+}
+
+// Seen is what there is of a trigger.
+type Seen struct {
+	Function     v1beta1.Function
+	Deployment   *appsv1.Deployment
+	Service      *corev1.Service
+	ScaledObject *unstructured.Unstructured // nil without KEDA
+
+	// Problems are what keeps the pods from being ready, one of each reason. They are
+	// asked for only where one is not ready.
+	Problems []stream.Problem
+}
+
+// New returns an empty trigger.
+func (k Kind[T]) New() T { return k.Empty() }
+
+// Observe reads the Function and what belongs to the trigger, and asks its pods.
+func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
+	seen := Seen{Deployment: &appsv1.Deployment{}, Service: &corev1.Service{}}
+	var pods corev1.PodList
+	read := func(name string, object client.Object) error {
+		return client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKey{Namespace: t.GetNamespace(), Name: name}, object))
+	}
+	errs := []error{
+		read(t.CommonSpec().FunctionRef.Name, &seen.Function),
+		read(t.GetName(), seen.Deployment),
+		read(serviceName(t), seen.Service),
+		k.Client.List(ctx, &pods, client.InNamespace(t.GetNamespace()), client.MatchingLabels(apply.Labels(t))),
+	}
+	if k.KEDA {
+		seen.ScaledObject = keda.New()
+		errs = append(errs, read(t.GetName(), seen.ScaledObject))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return Seen{}, fmt.Errorf("reading what belongs to %s %q: %w", t.TriggerKind(), t.GetName(), err)
+	}
+	if metav1.IsControlledBy(seen.Deployment, t) {
+		seen.Problems = k.problems(ctx, pods.Items)
+	}
+	return seen, nil
+}
+
+// Plan decides what the Deployment is, which stays as it was while the spec has a mistake, and whether there are a ScaledObject and the Service that
+// this asks. While there is no Function, there is no pod that could take events.
+func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
+	program, err := k.Program(t)
+	if err != nil {
+		return trigger.Plan{Problem: mistake(err.Error())}
+	}
+	to := target.Of(&seen.Function, t.CommonSpec().FunctionRef.Name)
+	p := trigger.Plan{Problem: to.Problem}
+	want := Deployment(t, program, to, seen.Function.Status.URL, k.Image)
+	change := apply.To(want, seen.Deployment, appsv1ac.ExtractDeployment)
+	p.Changes = append(p.Changes, change)
+	if p.Problem == nil {
+		p.Problem = notReady(seen, change.Same())
+	}
+	scaled, problem := k.scale(t, seen)
+	if problem != nil {
+		p.Problem = problem
+	}
+	p.Changes = append(p.Changes, scaled...)
+	return p
+}
+
+// scale returns what scales the Function, or removes it.
+func (k Kind[T]) scale(t T, seen Seen) ([]apply.Change, *target.Problem) {
+	var gone []apply.Change
+	if k.KEDA {
+		gone = append(gone, apply.Gone(seen.ScaledObject))
+	}
+	gone = append(gone, apply.Gone(seen.Service))
+	switch {
+	case t.CommonSpec().Scale == nil:
+		return gone, nil
+	case !k.KEDA:
+		return gone, mistake("spec.scale: the cluster has no ScaledObjects of KEDA; after it was installed, restart goless-triggers")
+	case seen.Function.Spec.Scaling != nil:
+		return gone, mistake(fmt.Sprintf("spec.scale: Function %q has spec.scaling, and only one of them can set its replicas: remove one", seen.Function.Name))
+	}
+	return []apply.Change{
+		apply.To(service(t), seen.Service, corev1ac.ExtractService),
+		apply.To(scaledObject(t), seen.ScaledObject, func(live *unstructured.Unstructured, _ string) (*keda.ScaledObject, error) {
+			return keda.Extract(live, v1alpha1.TriggerLabel, v1alpha1.KindLabel)
+		}),
+	}, nil
+}
+
+// mistake is one that only a change of the trigger, or of the cluster, can mend.
+func mistake(message string) *target.Problem {
+	return &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
+}
+
+// notReady is why no events come; nil when they do. same tells whether the Deployment is as it
+// shall be.
+func notReady(seen Seen, same bool) *target.Problem {
+	for _, p := range seen.Problems {
+		if p.Reason == v1alpha1.ReasonNotConnected || p.Reason == v1alpha1.ReasonConsumerNotReady {
+			return &target.Problem{Reason: p.Reason, Message: p.Message}
+		}
+	}
+	d := seen.Deployment
+	if same && d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas > 0 && (d.Status.ReadyReplicas > 0 || len(seen.Problems) > 0) {
+		return nil
+	}
+	return &target.Problem{Reason: v1alpha1.ReasonConsumerNotReady, Message: "the pod that consumes has not started yet"}
+}
+
+// Report tells whether an event is held up.
+func (k Kind[T]) Report(t T, seen Seen) time.Duration {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionDelivered, Status: metav1.ConditionTrue, ObservedGeneration: t.GetGeneration(),
+		Reason: v1alpha1.ReasonDelivered, Message: "no event is held up",
+	}
+	known := seen.Deployment.Status.ReadyReplicas > 0
+	for _, p := range seen.Problems {
+		if p.Reason == v1alpha1.ReasonBlocked || p.Reason == v1alpha1.ReasonDeadLetterFailed {
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.Reason, p.Message
+			known = true
+		}
+	}
+	if known {
+		meta.SetStatusCondition(&t.CommonStatus().Conditions, c)
+	}
+	if len(seen.Problems) > 0 {
+		return recheck
+	}
+	return 0
+}

@@ -1,0 +1,82 @@
+package consumer_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/consumer"
+	"goless.io/trigger/internal/target"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func orders() *v1alpha1.NATSTrigger {
+	return &v1alpha1.NATSTrigger{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "orders", UID: "7"},
+		Spec: v1alpha1.NATSTriggerSpec{
+			StreamSpec: v1alpha1.StreamSpec{
+				FunctionRef: v1alpha1.FunctionReference{Name: "checkout"}, Path: "/in?for=$(HOME)", MaxAttempts: 5, OnExhausted: v1alpha1.Drop, Concurrency: 8,
+			},
+			Servers: []v1alpha1.NATSServer{"nats://a.example.com:4222", "nats://b.example.com:4222"}, Stream: "ORDERS", Subject: "orders.>", DeadLetter: "dead.orders",
+			Authentication: &v1alpha1.NATSAuthentication{User: "shop", Password: &v1alpha1.SecretKey{Name: "nats", Key: "secret"}},
+			TLS:            &v1alpha1.StreamTLS{CA: &v1alpha1.SecretKey{Name: "nats", Key: "root.pem"}, SecretName: "certificate"},
+		},
+	}
+}
+
+// Each field of a NATSTrigger is somewhere in the Deployment. The kubelet replaces variables in
+// arguments, but none of the user's.
+func TestDeployment(t *testing.T) {
+	program, err := consumer.NATS(orders())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := yaml.Marshal(consumer.Deployment(orders(), program, target.Target{Timeout: 130 * time.Second}, "http://checkout.shop.svc:8080", "registry.example/consume@sha256:0123"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/orders.yaml"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("the Deployment (-want +got):\n%s", diff)
+	}
+}
+
+// What goes to the dead letter must not come back.
+func TestDeadLetter(t *testing.T) {
+	for _, test := range []struct {
+		subject, deadLetter string
+		back                bool
+	}{
+		{"orders", "orders", true},
+		{"orders.>", "orders.dead", true},
+		{"orders.>", "orders", false},
+		{"orders.*", "orders.dead", true},
+		{"orders.*", "orders.dead.eu", false},
+		{"*.eu", "dead.eu", true},
+		{">", "dead", true},
+		{"orders.eu", "orders", false},
+		{"orders", "dead", false},
+	} {
+		trigger := orders()
+		trigger.Spec.Subject, trigger.Spec.DeadLetter = test.subject, test.deadLetter
+		if _, err := consumer.NATS(trigger); (err != nil) != test.back {
+			t.Errorf("subject %s and dead letter %s: got %v", test.subject, test.deadLetter, err)
+		}
+	}
+}

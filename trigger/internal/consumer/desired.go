@@ -1,0 +1,185 @@
+package consumer
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/apply"
+	"goless.io/trigger/internal/keda"
+	"goless.io/trigger/internal/pod"
+	"goless.io/trigger/internal/target"
+)
+
+const (
+	// adminPort is where the pods tell how they are.
+	adminPort = 9090
+
+	// credentials is where the pods have what the Secrets have.
+	credentials = "/etc/goless/credentials"
+
+	// longestDrain is how long a pod that ends waits for requests that are under way.
+	longestDrain = 30
+)
+
+// A Program is what runs in the pods of a trigger.
+type Program struct {
+	// Broker is the first argument of cmd/consume, and Args those of that broker.
+	Broker string
+	Args   []string
+
+	// DeadLetter is where events go that the function does not take; "" for nowhere.
+	DeadLetter string
+
+	// Secrets are what the pods have in files, by their names.
+	Secrets map[string]v1alpha1.SecretKey
+}
+
+// file lets the pods have a value of a Secret in a file, whose name is that of a flag.
+func (p *Program) file(flag, name string, key *v1alpha1.SecretKey) {
+	if key != nil {
+		p.Secrets[name] = *key
+		p.Args = append(p.Args, flag+"="+path.Join(credentials, name))
+	}
+}
+
+// tls adds how servers are verified.
+func (p *Program) tls(t *v1alpha1.StreamTLS) {
+	if t == nil {
+		return
+	}
+	p.Args = append(p.Args, "--tls")
+	p.file("--ca-file", "ca.crt", t.CA)
+	if t.SecretName != "" {
+		p.file("--cert-file", corev1.TLSCertKey, &v1alpha1.SecretKey{Name: t.SecretName, Key: corev1.TLSCertKey})
+		p.file("--key-file", corev1.TLSPrivateKeyKey, &v1alpha1.SecretKey{Name: t.SecretName, Key: corev1.TLSPrivateKeyKey})
+	}
+}
+
+// Deployment returns the Deployment of a trigger. url is that of the function, and empty while
+// there is none, or it has no Service: then there are no pods. A function that is stopped has
+// its events tried, because KEDA may start it when some wait.
+//
+// The old pod ends before the new one starts, so that both do not deliver side by side what has
+// an order.
+func Deployment(t v1alpha1.StreamTrigger, program Program, to target.Target, url, image string) *appsv1ac.DeploymentApplyConfiguration {
+	labels := apply.Labels(t)
+	replicas := int32(1)
+	if url == "" {
+		replicas = 0
+	}
+	return appsv1ac.Deployment(t.GetName(), t.GetNamespace()).
+		WithLabels(labels).
+		WithOwnerReferences(apply.Owner(t)).
+		WithSpec(appsv1ac.DeploymentSpec().
+			WithReplicas(replicas).
+			WithRevisionHistoryLimit(1).
+			WithStrategy(appsv1ac.DeploymentStrategy().WithType(appsv1.RecreateDeploymentStrategyType)).
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(labels)).
+			WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels).WithSpec(podOf(t, program, to, url, image))))
+}
+
+func podOf(t v1alpha1.StreamTrigger, program Program, to target.Target, url, image string) *corev1ac.PodSpecApplyConfiguration {
+	container := corev1ac.Container().
+		WithName("consume").
+		WithImage(image).
+		WithArgs(arguments(t, program, to, url)...).
+		WithPorts(corev1ac.ContainerPort().WithName("metrics").WithContainerPort(adminPort).WithProtocol(corev1.ProtocolTCP)).
+		WithStartupProbe(probe("/healthz").WithPeriodSeconds(1).WithFailureThreshold(60)).
+		WithLivenessProbe(probe("/healthz").WithPeriodSeconds(10).WithTimeoutSeconds(5).WithFailureThreshold(3)).
+		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(5).WithTimeoutSeconds(5).WithFailureThreshold(1)).
+		WithResources(corev1ac.ResourceRequirements().
+			WithRequests(pod.Amounts("10m", "32Mi", "1Mi")).
+			WithLimits(pod.Amounts("", "256Mi", "16Mi")))
+	var volumes []*corev1ac.VolumeApplyConfiguration
+	if len(program.Secrets) > 0 {
+		container.WithVolumeMounts(corev1ac.VolumeMount().WithName("credentials").WithMountPath(credentials).WithReadOnly(true))
+		volumes = append(volumes, corev1ac.Volume().WithName("credentials").WithProjected(projected(program.Secrets)))
+	}
+	return pod.Restricted(container).WithVolumes(volumes...).WithTerminationGracePeriodSeconds(longestDrain + 5)
+}
+
+// projected has the Secrets in files. One that is missing does not keep the pod from starting,
+// which can say so then, and goes on once it is there.
+func projected(secrets map[string]v1alpha1.SecretKey) *corev1ac.ProjectedVolumeSourceApplyConfiguration {
+	volume := corev1ac.ProjectedVolumeSource().WithDefaultMode(0o444)
+	for _, file := range slices.Sorted(maps.Keys(secrets)) {
+		volume.WithSources(corev1ac.VolumeProjection().WithSecret(corev1ac.SecretProjection().
+			WithName(secrets[file].Name).WithOptional(true).
+			WithItems(corev1ac.KeyToPath().WithKey(secrets[file].Key).WithPath(file))))
+	}
+	return volume
+}
+
+func probe(path string) *corev1ac.ProbeApplyConfiguration {
+	return corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString("metrics")))
+}
+
+// arguments are those of cmd/consume. The kubelet puts variables in the place of $(NAME), so
+// each '$' is doubled.
+func arguments(t v1alpha1.StreamTrigger, program Program, to target.Target, url string) []string {
+	spec := t.CommonSpec()
+	args := []string{
+		program.Broker,
+		"--url=" + url + spec.RequestPath(),
+		fmt.Sprintf("--timeout=%s", to.Timeout),
+		fmt.Sprintf("--source=/apis/%s/namespaces/%s/%ss/%s", v1alpha1.GroupVersion, t.GetNamespace(), strings.ToLower(t.TriggerKind()), t.GetName()),
+		fmt.Sprintf("--tries=%d", max(spec.MaxAttempts, 1)),
+		fmt.Sprintf("--concurrency=%d", max(spec.Concurrency, 1)),
+		"--dead-letter=" + program.DeadLetter,
+		fmt.Sprintf("--drop=%t", spec.OnExhausted == v1alpha1.Drop),
+		fmt.Sprintf("--drain=%ds", longestDrain),
+	}
+	args = append(args, program.Args...)
+	for i, arg := range args {
+		args[i] = strings.ReplaceAll(arg, "$", "$$")
+	}
+	return args
+}
+
+// serviceName is the name of the Service of a trigger, which KEDA asks. A Function may have
+// the name of the trigger for its own.
+func serviceName(t v1alpha1.StreamTrigger) string { return t.GetName() + "-lag" }
+
+func service(t v1alpha1.StreamTrigger) *corev1ac.ServiceApplyConfiguration {
+	labels := apply.Labels(t)
+	return corev1ac.Service(serviceName(t), t.GetNamespace()).
+		WithLabels(labels).
+		WithOwnerReferences(apply.Owner(t)).
+		WithSpec(corev1ac.ServiceSpec().
+			WithSelector(labels).
+			WithPublishNotReadyAddresses(true). // a trigger that is blocked has a lag all the same
+			WithPorts(corev1ac.ServicePort().WithName("metrics").WithProtocol(corev1.ProtocolTCP).WithPort(adminPort).WithTargetPort(intstr.FromString("metrics"))))
+}
+
+// scaledObject lets KEDA set the replicas of the Function. KEDA asks the pod of the trigger how
+// many events wait, and so needs no credentials.
+func scaledObject(t v1alpha1.StreamTrigger) *keda.ScaledObject {
+	spec := t.CommonSpec()
+	least := int32(1)
+	if spec.Scale.Min != nil {
+		least = *spec.Scale.Min
+	}
+	return keda.Of(t.GetName(), t.GetNamespace(), apply.Labels(t), apply.Owner(t), keda.Spec{
+		Target: keda.Target{APIVersion: v1beta1.GroupVersion.String(), Kind: "Function", Name: spec.FunctionRef.Name},
+		Min:    least,
+		Max:    spec.Scale.Max,
+		Triggers: []keda.Trigger{{Type: "metrics-api", Metadata: map[string]string{
+			"url":           fmt.Sprintf("http://%s.%s.svc:%d/status", serviceName(t), t.GetNamespace(), adminPort),
+			"valueLocation": "lag",
+			"targetValue":   strconv.Itoa(int(max(spec.Scale.LagPerReplica, 1))),
+		}}},
+	})
+}

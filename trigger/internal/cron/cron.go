@@ -1,0 +1,106 @@
+// Package cron makes CronJobs of CronTriggers, and tells from what becomes of those whether the
+// calls were made.
+package cron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	robfig "github.com/robfig/cron/v3"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/apply"
+	"goless.io/trigger/internal/target"
+	"goless.io/trigger/internal/trigger"
+)
+
+// Kind is the kind CronTrigger.
+type Kind struct {
+	// Client reads from the cache.
+	Client client.Client
+
+	// Image is that of cmd/deliver.
+	Image string
+}
+
+// Seen is what there is of a CronTrigger.
+type Seen struct {
+	Time     time.Time
+	Function v1beta1.Function
+	CronJob  *batchv1.CronJob // of that name, whoever owns it
+	Jobs     []batchv1.Job    // of the CronJob
+	Pods     []corev1.Pod     // of the Jobs
+}
+
+// New returns an empty CronTrigger.
+func (Kind) New() *v1alpha1.CronTrigger { return &v1alpha1.CronTrigger{} }
+
+// Observe reads the Function, the CronJob, its Jobs and their pods.
+func (k Kind) Observe(ctx context.Context, t *v1alpha1.CronTrigger) (Seen, error) {
+	seen := Seen{Time: time.Now(), CronJob: &batchv1.CronJob{}}
+	var jobs batchv1.JobList
+	var pods corev1.PodList
+	labelled := client.MatchingLabels(apply.Labels(t))
+	err := errors.Join(
+		client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: t.Spec.FunctionRef.Name}, &seen.Function)),
+		client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKeyFromObject(t), seen.CronJob)),
+		k.Client.List(ctx, &jobs, client.InNamespace(t.Namespace), labelled),
+		k.Client.List(ctx, &pods, client.InNamespace(t.Namespace), labelled),
+	)
+	if err != nil {
+		return Seen{}, fmt.Errorf("reading what belongs to CronTrigger %q: %w", t.Name, err)
+	}
+	if !metav1.IsControlledBy(seen.CronJob, t) {
+		return seen, nil
+	}
+	// Whose they are is decided by their owner references, because anybody can set a label.
+	ours := map[types.UID]bool{}
+	for _, job := range jobs.Items {
+		if metav1.IsControlledBy(&job, seen.CronJob) {
+			seen.Jobs, ours[job.UID] = append(seen.Jobs, job), true
+		}
+	}
+	for _, pod := range pods.Items {
+		if owner := metav1.GetControllerOf(&pod); owner != nil && ours[owner.UID] {
+			seen.Pods = append(seen.Pods, pod)
+		}
+	}
+	return seen, nil
+}
+
+// Plan decides what the CronJob is. While the spec has a mistake, it stays as it was.
+func (k Kind) Plan(t *v1alpha1.CronTrigger, seen Seen) trigger.Plan {
+	if _, err := parse(t); err != nil {
+		return trigger.Plan{Problem: &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}}
+	}
+	to := target.Of(&seen.Function, t.Spec.FunctionRef.Name)
+	return trigger.Plan{
+		Problem: to.Problem,
+		Changes: []apply.Change{apply.To(Desired(t, to, k.Image), seen.CronJob, batchv1ac.ExtractCronJob)},
+	}
+}
+
+// parse reads the schedule as Kubernetes does.
+func parse(t *v1alpha1.CronTrigger) (robfig.Schedule, error) {
+	zone := t.Spec.TimeZone
+	if zone == "" {
+		zone = "Etc/UTC"
+	}
+	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+		return nil, fmt.Errorf("spec.timeZone: %q is not the name of a time zone, such as Europe/Berlin", zone)
+	}
+	schedule, err := robfig.ParseStandard("TZ=" + zone + " " + t.Spec.Schedule)
+	if err != nil {
+		return nil, fmt.Errorf("spec.schedule: %q: %w", t.Spec.Schedule, err)
+	}
+	return schedule, nil
+}

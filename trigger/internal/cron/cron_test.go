@@ -1,0 +1,154 @@
+package cron_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/apply"
+	"goless.io/trigger/internal/cron"
+	"goless.io/trigger/internal/target"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func nightly() *v1alpha1.CronTrigger {
+	return &v1alpha1.CronTrigger{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly", UID: "7", Generation: 3},
+		Spec: v1alpha1.CronTriggerSpec{
+			FunctionRef: v1alpha1.FunctionReference{Name: "report"}, Schedule: "0 3 * * *", TimeZone: "Europe/Berlin",
+			Method: "PUT", Path: "/run?all=1", Headers: map[string]v1alpha1.HeaderValue{"X-B": "2", "X-A": "$1"}, Body: "$(JOB_NAME) costs $5",
+		},
+	}
+}
+
+// Each field of a CronTrigger is somewhere in the CronJob. The kubelet replaces variables in
+// arguments, but none of the user's.
+func TestCronJob(t *testing.T) {
+	to := target.Target{URL: "http://report.shop.svc:9000", Timeout: 130 * time.Second}
+	got, err := yaml.Marshal(cron.Desired(nightly(), to, "registry.example/deliver@sha256:0123"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/nightly.yaml"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("the CronJob (-want +got):\n%s", diff)
+	}
+}
+
+// A schedule that has passed without a call is told, but only where there should have been one.
+func TestMissed(t *testing.T) {
+	at := func(text string) time.Time {
+		when, err := time.Parse(time.RFC3339, "2026-11-"+text+":00+01:00") // in Berlin it is winter
+		if err != nil {
+			t.Fatal(err)
+		}
+		return when
+	}
+	for name, test := range map[string]struct {
+		now     time.Time
+		last    time.Time // of a call
+		written time.Time // the schedule
+		edit    func(*v1alpha1.CronTrigger, *batchv1.CronJob)
+		missed  string
+		again   time.Duration
+	}{
+		"NotYet":  {now: at("23T02:59"), written: at("22T12:00"), again: 6 * time.Minute},
+		"MayBe":   {now: at("23T03:05"), written: at("22T12:00"), again: 0},
+		"Missed":  {now: at("23T03:06"), written: at("22T12:00"), missed: "2026-11-23T03:00:00+01:00", again: 24*time.Hour - time.Minute},
+		"Called":  {now: at("23T03:06"), written: at("22T12:00"), last: at("23T03:00"), again: 24*time.Hour - time.Minute},
+		"Changed": {now: at("23T12:06"), written: at("23T12:05"), last: at("22T03:00"), again: 14*time.Hour + 59*time.Minute},
+		"Never": {now: at("23T03:06"), written: at("22T12:00"), edit: func(t *v1alpha1.CronTrigger, _ *batchv1.CronJob) {
+			t.Spec.Schedule = "0 3 30 2 *"
+		}, again: -time.Second},
+		"Suspended": {now: at("23T03:06"), written: at("22T12:00"), edit: func(_ *v1alpha1.CronTrigger, job *batchv1.CronJob) {
+			job.Spec.Suspend = new(true)
+		}, again: -time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trigger, job := nightly(), cronJob(test.written)
+			if !test.last.IsZero() {
+				job.Status.LastScheduleTime = &metav1.Time{Time: test.last}
+			}
+			if test.edit != nil {
+				test.edit(trigger, job)
+			}
+			again := cron.Kind{}.Report(trigger, cron.Seen{Time: test.now, CronJob: job})
+			if want := test.again + time.Second; again != want {
+				t.Errorf("it looks again after %s, want %s", again, want)
+			}
+			if c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionDelivered); !tells(c, test.missed) {
+				t.Errorf("Delivered is %v, want %q missed", c, test.missed)
+			}
+		})
+	}
+}
+
+// tells tells whether a condition says that a scheduled time was missed; an empty one was not.
+func tells(c *metav1.Condition, missed string) bool {
+	if c == nil {
+		return missed == ""
+	}
+	return missed != "" && c.Reason == v1alpha1.ReasonMissed && strings.Contains(c.Message, missed)
+}
+
+// cronJob is one of the trigger, whose schedule was written at a time, after another one.
+func cronJob(written time.Time) *batchv1.CronJob {
+	return &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Name: "nightly", UID: "8", CreationTimestamp: metav1.NewTime(written.AddDate(0, -1, 0)),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(nightly(), v1alpha1.GroupVersion.WithKind("CronTrigger"))},
+		ManagedFields: []metav1.ManagedFieldsEntry{
+			{Manager: "kube-controller-manager", Subresource: "status", Time: &metav1.Time{Time: written.AddDate(1, 0, 0)}},
+			{Manager: apply.FieldOwner, Time: &metav1.Time{Time: written}},
+		},
+	}}
+}
+
+// Without a Function there is nothing to call, and with a mistake the CronJob stays.
+func TestPlan(t *testing.T) {
+	fn := v1beta1.Function{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Status: v1beta1.FunctionStatus{URL: "http://report.shop.svc:9000"}}
+	for name, test := range map[string]struct {
+		function v1beta1.Function
+		edit     func(*v1alpha1.CronTrigger)
+		reason   string
+		stalled  bool
+		changes  int
+	}{
+		"Ready":    {function: fn, edit: func(*v1alpha1.CronTrigger) {}, changes: 1},
+		"Words":    {function: fn, edit: func(t *v1alpha1.CronTrigger) { t.Spec.Schedule = "@daily" }, changes: 1},
+		"Missing":  {edit: func(*v1alpha1.CronTrigger) {}, reason: "FunctionNotFound", changes: 1},
+		"Schedule": {function: fn, edit: func(t *v1alpha1.CronTrigger) { t.Spec.Schedule = "daily" }, reason: "InvalidSpec", stalled: true},
+		"Zone":     {function: fn, edit: func(t *v1alpha1.CronTrigger) { t.Spec.TimeZone = "Local" }, reason: "InvalidSpec", stalled: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trigger, problem := nightly(), &target.Problem{}
+			test.edit(trigger)
+			plan := cron.Kind{}.Plan(trigger, cron.Seen{Function: test.function, CronJob: &batchv1.CronJob{}})
+			if plan.Problem != nil {
+				problem = plan.Problem
+			}
+			if problem.Reason != test.reason || problem.Stalled != test.stalled || len(plan.Changes) != test.changes {
+				t.Errorf("got %+v and %d changes, want %s, stalled %t and %d", problem, len(plan.Changes), test.reason, test.stalled, test.changes)
+			}
+		})
+	}
+}

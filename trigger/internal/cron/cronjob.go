@@ -1,0 +1,109 @@
+package cron
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	batchv1ac "k8s.io/client-go/applyconfigurations/batch/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/apply"
+	"goless.io/trigger/internal/pod"
+	"goless.io/trigger/internal/target"
+)
+
+const (
+	// tries is for how long a call is tried.
+	tries = 10 * time.Minute
+
+	// lateness is how much later than scheduled a call may begin; after that it is missed.
+	lateness = 5 * time.Minute
+
+	container = "deliver"
+)
+
+// Desired returns the CronJob of a trigger. It is suspended while the Function should not be
+// called.
+//
+// Calls may overlap, so that one that is tried for long does not make the trigger miss the
+// next one. A pod that was evicted, or has lost its node, is replaced; one that says that the
+// function has not taken the event is not.
+func Desired(t *v1alpha1.CronTrigger, to target.Target, image string) *batchv1ac.CronJobApplyConfiguration {
+	zone := t.Spec.TimeZone
+	if zone == "" {
+		zone = "Etc/UTC"
+	}
+	labels := apply.Labels(t)
+	job := batchv1ac.JobSpec().
+		WithBackoffLimit(3).
+		WithActiveDeadlineSeconds(int64((tries + lateness).Seconds())).
+		WithPodFailurePolicy(batchv1ac.PodFailurePolicy().WithRules(
+			batchv1ac.PodFailurePolicyRule().WithAction(batchv1.PodFailurePolicyActionIgnore).WithOnPodConditions(
+				batchv1ac.PodFailurePolicyOnPodConditionsPattern().WithType(corev1.DisruptionTarget).WithStatus(corev1.ConditionTrue)),
+			batchv1ac.PodFailurePolicyRule().WithAction(batchv1.PodFailurePolicyActionFailJob).WithOnExitCodes(
+				batchv1ac.PodFailurePolicyOnExitCodesRequirement().WithContainerName(container).
+					WithOperator(batchv1.PodFailurePolicyOnExitCodesOpIn).WithValues(1, 2)),
+		)).
+		WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels).WithSpec(podOf(t, to, image)))
+	return batchv1ac.CronJob(t.Name, t.Namespace).
+		WithLabels(labels).
+		WithOwnerReferences(apply.Owner(t)).
+		WithSpec(batchv1ac.CronJobSpec().
+			WithSchedule(t.Spec.Schedule).
+			WithTimeZone(zone).
+			WithSuspend(to.URL == "").
+			WithConcurrencyPolicy(batchv1.AllowConcurrent).
+			WithStartingDeadlineSeconds(int64(lateness.Seconds())).
+			WithSuccessfulJobsHistoryLimit(1).
+			WithFailedJobsHistoryLimit(1).
+			WithJobTemplate(batchv1ac.JobTemplateSpec().WithLabels(labels).WithSpec(job)))
+}
+
+// podOf is the pod of one call.
+func podOf(t *v1alpha1.CronTrigger, to target.Target, image string) *corev1ac.PodSpecApplyConfiguration {
+	return pod.Restricted(corev1ac.Container().
+		WithName(container).
+		WithImage(image).
+		WithArgs(arguments(t, to)...).
+		WithEnv(corev1ac.EnvVar().WithName("JOB_NAME").WithValueFrom(corev1ac.EnvVarSource().WithFieldRef(
+			corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.labels['" + batchv1.JobNameLabel + "']")))).
+		WithResources(corev1ac.ResourceRequirements().
+			WithRequests(pod.Amounts("10m", "16Mi", "1Mi")).
+			WithLimits(pod.Amounts("", "64Mi", "16Mi")))).
+		WithRestartPolicy(corev1.RestartPolicyNever).
+		WithTerminationGracePeriodSeconds(5)
+}
+
+// arguments are those of cmd/deliver. The kubelet puts variables in the place of $(NAME), so a
+// '$' of the user's is doubled.
+func arguments(t *v1alpha1.CronTrigger, to target.Target) []string {
+	path, method := t.Spec.Path, t.Spec.Method
+	if path == "" {
+		path = "/"
+	}
+	if method == "" {
+		method = "POST"
+	}
+	args := []string{
+		"--url=" + to.URL + path,
+		"--method=" + method,
+		fmt.Sprintf("--timeout=%s", to.Timeout),
+		fmt.Sprintf("--source=/apis/%s/namespaces/%s/crontriggers/%s", v1alpha1.GroupVersion, t.Namespace, t.Name),
+		"--body=" + t.Spec.Body,
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Spec.Headers)) {
+		args = append(args, fmt.Sprintf("--header=%s: %s", name, t.Spec.Headers[name]))
+	}
+	for i, arg := range args {
+		args[i] = strings.ReplaceAll(arg, "$", "$$")
+	}
+	return append([]string{
+		"--once", "--job=$(JOB_NAME)", fmt.Sprintf("--deadline=%s", tries), "--termination-log=" + corev1.TerminationMessagePathDefault,
+	}, args...)
+}

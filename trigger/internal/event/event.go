@@ -1,0 +1,98 @@
+// Package event makes requests of events, as CloudEvents 1.0 in the binary mode of HTTP: the
+// attributes are headers, and the data is the body. It knows no broker and sends nothing.
+package event
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// An Event is what is delivered. Events with the same ID and Source are the same event.
+type Event struct {
+	ID, Source, Type string
+
+	// Time is when it happened; the zero time where that is not known.
+	Time time.Time
+
+	// Subject, and the extensions by their names, may be empty. Names of extensions are
+	// lower-case letters and digits.
+	Subject    string
+	Extensions map[string]string
+
+	// Header is sent too, but for what describes the connection, begins with Ce- or may not
+	// stand in a header. It may be nil.
+	Header http.Header
+
+	// ContentType is that of Data; empty where it is not known, or Header has it.
+	ContentType string
+	Data        []byte
+}
+
+// Request makes a request of an event.
+func (e Event) Request(ctx context.Context, method, url string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(e.Data))
+	if err != nil {
+		return nil, fmt.Errorf("making a request of event %s: %w", e.ID, err)
+	}
+	for name, values := range e.Header {
+		if allowed(name, values) {
+			r.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	set := func(name, value string) {
+		if value != "" {
+			r.Header.Set(name, encode(value))
+		}
+	}
+	r.Header.Set("Ce-Specversion", "1.0")
+	set("Ce-Id", e.ID)
+	set("Ce-Source", e.Source)
+	set("Ce-Type", e.Type)
+	set("Ce-Subject", e.Subject)
+	if !e.Time.IsZero() {
+		r.Header.Set("Ce-Time", e.Time.UTC().Format(time.RFC3339Nano))
+	}
+	for name, value := range e.Extensions {
+		set("Ce-"+name, value)
+	}
+	if e.ContentType != "" {
+		r.Header.Set("Content-Type", e.ContentType)
+	}
+	return r, nil
+}
+
+// reserved are headers that describe the connection.
+var reserved = map[string]bool{
+	"Host": true, "Connection": true, "Content-Length": true, "Transfer-Encoding": true, "Upgrade": true,
+	"Te": true, "Trailer": true, "Expect": true, "Keep-Alive": true, "Proxy-Connection": true,
+}
+
+// allowed tells whether a header of a message may be one of the request.
+func allowed(name string, values []string) bool {
+	canonical := http.CanonicalHeaderKey(name)
+	if !httpguts.ValidHeaderFieldName(name) || reserved[canonical] || strings.HasPrefix(canonical, "Ce-") {
+		return false
+	}
+	return !slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) })
+}
+
+// encode writes the value of an attribute as section 3.1.3.2 of the HTTP binding wants it:
+// what is not printable ASCII, a space, '"' and '%' are percent-encoded.
+func encode(value string) string {
+	var b strings.Builder
+	for _, c := range []byte(value) {
+		if c <= ' ' || c > '~' || c == '"' || c == '%' {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

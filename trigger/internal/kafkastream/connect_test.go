@@ -1,0 +1,193 @@
+package kafkastream
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+
+	"goless.io/trigger/internal/stream"
+)
+
+// Each mechanism logs in by TLS. A Secret that is missing, or does not fit, is told, and works
+// as soon as it does. Where Kafka says what is wrong with a login, kfake closes the connection.
+func TestCredentials(t *testing.T) {
+	certificate, ca := newCertificate(t)
+	_, other := newCertificate(t)
+	for mechanism, test := range map[string]struct{ file, wrong, told string }{
+		"PLAIN":         {"password", "wrong", ": EOF"},
+		"SCRAM-SHA-256": {"username", "nobody", ": EOF"},
+		"SCRAM-SHA-512": {"ca.crt", other, "certificate signed by unknown authority"},
+	} {
+		t.Run(mechanism, func(t *testing.T) {
+			t.Parallel()
+			cluster := newCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}), kfake.EnableSASL(),
+				kfake.Superuser(mechanism, "shop", "secret"), kfake.Superuser("PLAIN", "admin", "admin"))
+			s := secret{t, t.TempDir(), map[string]string{"username": "shop", "password": "secret\n", "ca.crt": ca}}
+			s.putAllBut(test.file)
+			f := newFunction(t)
+			monitor, _ := start(t, &Consumer{
+				Brokers: cluster.ListenAddrs(), Topic: "orders", Group: "shop", SessionTimeout: session,
+				Mechanism: mechanism, UsernameFile: s.file("username"), PasswordFile: s.file("password"), TLS: true, CAFile: s.file("ca.crt"),
+			}, f, "")
+			awaitMessage(t, monitor, test.file)
+			s.put(test.file, test.wrong)
+			awaitMessage(t, monitor, test.told)
+			s.put(test.file, s.values[test.file])
+			awaitProblem(t, monitor, "")
+
+			admin := brokers{addresses: cluster.ListenAddrs()}.client(t, kgo.SASL(plain.Auth{User: "admin", Pass: "admin"}.AsMechanism()),
+				kgo.Dialer((&Consumer{CAFile: s.file("ca.crt")}).dial))
+			if err := admin.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Key: []byte("key-0"), Value: []byte("0")}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			f.await(1)
+			f.check(0)
+		})
+	}
+}
+
+// A secret is a directory with the values of a Secret.
+type secret struct {
+	t      *testing.T
+	dir    string
+	values map[string]string
+}
+
+func (s secret) file(name string) string { return filepath.Join(s.dir, name) }
+
+func (s secret) put(name, content string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.file(name), []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s secret) putAllBut(missing string) {
+	s.t.Helper()
+	for name, content := range s.values {
+		if name != missing {
+			s.put(name, content)
+		}
+	}
+}
+
+// While the dead letter takes nothing, that is told, and what comes after the event waits. What
+// it has not taken is not given up.
+func TestDeadLetterDown(t *testing.T) {
+	t.Parallel()
+	cluster, f := newCluster(t), newFunction(t)
+	b := brokers{addresses: cluster.ListenAddrs()}
+	b.produce(t, "orders", 2, 2)
+	var down atomic.Bool
+	down.Store(true)
+	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if !down.Load() {
+			return nil, nil, false
+		}
+		return refusal(request.(*kmsg.ProduceRequest)), nil, true
+	})
+	f.answer = func(key string, _ int) int {
+		if key == "key-0" {
+			return http.StatusBadRequest
+		}
+		return http.StatusOK
+	}
+	monitor, _ := start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "orders.dead")
+	message := awaitProblem(t, monitor, stream.DeadLetterFailed)
+	if !strings.Contains(message, "orders.dead") || !strings.Contains(message, "TOPIC_AUTHORIZATION_FAILED") {
+		t.Error(message)
+	}
+	if n := f.taken(); n > 0 {
+		t.Errorf("%d events were delivered that come later", n)
+	}
+	down.Store(false)
+	f.await(1)
+	b.records(t, "orders.dead", 1)
+	awaitProblem(t, monitor, "")
+}
+
+// refusal answers that the client may not write.
+func refusal(request *kmsg.ProduceRequest) kmsg.Response {
+	answer := request.ResponseKind().(*kmsg.ProduceResponse)
+	answer.Version = request.Version
+	for _, topic := range request.Topics {
+		refused := kmsg.ProduceResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
+		for _, p := range topic.Partitions {
+			refused.Partitions = append(refused.Partitions, kmsg.ProduceResponseTopicPartition{Partition: p.Partition, ErrorCode: kerr.TopicAuthorizationFailed.Code})
+		}
+		answer.Topics = append(answer.Topics, refused)
+	}
+	return answer
+}
+
+// A topic that does not exist is told by its name.
+func TestNoTopic(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	monitor, _ := start(t, &Consumer{Brokers: cluster.ListenAddrs(), Topic: "nothing", Group: "shop", SessionTimeout: session}, newFunction(t), "")
+	awaitMessage(t, monitor, "topic nothing cannot be consumed: UNKNOWN_TOPIC_OR_PARTITION")
+}
+
+// session is the shortest session timeout that brokers allow.
+const session = 6 * time.Second
+
+// newCluster returns a broker in this process that has the topics orders and orders.dead.
+func newCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append(options, kfake.NumBrokers(1), kfake.SeedTopics(1, "orders", "orders.dead"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	return cluster
+}
+
+// awaitMessage waits until the consumer says why it is not connected.
+func awaitMessage(t *testing.T, m *stream.Monitor, want string) {
+	t.Helper()
+	message := ""
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(message, want); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the problem is %q, want %q in it", message, want)
+		}
+		message = awaitProblem(t, m, stream.NotConnected)
+	}
+}
+
+// newCertificate returns one for 127.0.0.1, signed by itself, and the same in PEM.
+func newCertificate(t *testing.T) (tls.Certificate, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}

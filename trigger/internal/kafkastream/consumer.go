@@ -1,0 +1,67 @@
+// Package kafkastream consumes a topic of Kafka as a member of a consumer group. The records of a
+// partition are delivered in their order, and an offset is committed only after its record was
+// taken by the function or by the topic of dead letters, or was dropped. It is the only package
+// that knows Kafka.
+package kafkastream
+
+import (
+	"context"
+	"flag"
+	"strings"
+	"time"
+
+	"goless.io/trigger/internal/stream"
+)
+
+// A Consumer consumes a topic. Files are read for each connection, so that they may be changed.
+type Consumer struct {
+	// Brokers are addresses, as host:port, by which the others are found.
+	Brokers []string
+
+	// Topic is what is consumed, and Group the consumer group.
+	Topic, Group string
+
+	// SessionTimeout is after how long without a sign of life the partitions of a consumer go to
+	// others.
+	SessionTimeout time.Duration
+
+	// Mechanism is how to log in, PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and "" for not at all.
+	// The name and the password are in files.
+	Mechanism                  string
+	UsernameFile, PasswordFile string
+
+	// TLS tells whether connections are encrypted. The brokers must have a certificate that
+	// descends from one in CAFile, or from a public one where that is "". CertFile and KeyFile
+	// are the certificate of the client; "" for none.
+	TLS                       bool
+	CAFile, CertFile, KeyFile string
+}
+
+// Flags adds the settings.
+func (c *Consumer) Flags(flags *flag.FlagSet) {
+	flags.Func("brokers", "addresses of brokers, as HOST:PORT, with commas between them", func(list string) error {
+		c.Brokers = strings.Split(list, ",")
+		return nil
+	})
+	flags.StringVar(&c.Topic, "topic", "", "the topic that is consumed")
+	flags.StringVar(&c.Group, "group", "", "the consumer group")
+	flags.DurationVar(&c.SessionTimeout, "session-timeout", 15*time.Second, "after how long without a sign of life the partitions go to another consumer")
+	flags.StringVar(&c.Mechanism, "mechanism", "", "how to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; not at all when empty")
+	flags.StringVar(&c.UsernameFile, "username-file", "", "file with the name to log in with")
+	flags.StringVar(&c.PasswordFile, "password-file", "", "file with the password")
+	flags.BoolVar(&c.TLS, "tls", false, "encrypt the connections, and verify the brokers")
+	flags.StringVar(&c.CAFile, "ca-file", "", "file with the certificates that those of the brokers descend from; the public ones when empty")
+	flags.StringVar(&c.CertFile, "cert-file", "", "file with the certificate of the client; none when empty")
+	flags.StringVar(&c.KeyFile, "key-file", "", "file with the key of that certificate")
+}
+
+// Run consumes until ctx ends, then finishes what is under way and leaves the group. It returns
+// an error where a setting is wrong; while no broker answers it tries again.
+func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
+	m, err := join(c, d)
+	if err != nil {
+		return err
+	}
+	m.run(ctx)
+	return nil
+}

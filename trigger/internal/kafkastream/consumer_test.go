@@ -1,0 +1,186 @@
+package kafkastream
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"goless.io/trigger/internal/stream"
+)
+
+// Nothing is lost, and the order of each key is kept, while consumers, the function and the
+// broker are killed. What is delivered twice was not committed when one of them was.
+func TestKills(t *testing.T) {
+	withBrokers(t, func(t *testing.T, b brokers) {
+		const events, keys, partitions, kills = 4000, 40, 4, 8
+		c, f := b.topic(t, partitions), newFunction(t)
+		args := []string{
+			f.url(), "--brokers=" + strings.Join(c.Brokers, ","), "--topic=" + c.Topic, "--group=" + c.Group, "--session-timeout=" + c.SessionTimeout.String(),
+		}
+		victims := []interface {
+			kill()
+			start()
+		}{f, startProcess(t, "consumer", false, args...), startProcess(t, "consumer", false, args...)}
+		if b.process != nil {
+			victims = append(victims, b.process)
+		}
+		b.produce(t, c.Topic, events, keys)
+		for i := range kills {
+			f.await((i + 1) * events / (kills + 2))
+			victim := victims[rand.IntN(len(victims))]
+			victim.kill()
+			victim.start()
+		}
+		f.await(events)
+		f.check(kills * partitions * (maxUncommitted + 1))
+	})
+}
+
+// While partitions go from one consumer to another nothing is lost or delivered twice.
+func TestRebalance(t *testing.T) {
+	withBrokers(t, func(t *testing.T, b brokers) {
+		const events, keys, partitions = 2000, 40, 8
+		c, f := b.topic(t, partitions), newFunction(t)
+		_, first := start(t, c, f, "")
+		b.produce(t, c.Topic, events, keys)
+		f.await(events / 8)
+		_, second := start(t, c, f, "")
+		f.await(events / 2)
+		first()
+		f.await(events * 3 / 4)
+		start(t, c, f, "")
+		second()
+		f.await(events)
+		f.check(0)
+	})
+}
+
+// What the function refuses is in the topic of dead letters, once and with the reason, and the
+// rest is delivered.
+func TestPoison(t *testing.T) {
+	withBrokers(t, func(t *testing.T, b brokers) {
+		const events, keys = 60, 3
+		c, f := b.topic(t, 3), newFunction(t)
+		f.answer = func(key string, n int) int {
+			if key == "key-1" {
+				return http.StatusUnprocessableEntity
+			}
+			return http.StatusOK
+		}
+		start(t, c, f, deadLetter(c.Topic))
+		b.produce(t, c.Topic, events, keys)
+		f.await(events * 2 / 3)
+		letters := b.records(t, deadLetter(c.Topic), events/3)
+		seen := map[string]bool{}
+		for _, r := range letters {
+			header := map[string]string{}
+			for _, h := range r.Headers {
+				header[h.Key] = string(h.Value)
+			}
+			if string(r.Key) != "key-1" || header[reasonHeader] != "the answer was 422 Unprocessable Entity" || !strings.HasPrefix(header[idHeader], c.Topic+"-") {
+				t.Errorf("the record %s has the headers %v", r.Key, header)
+			}
+			seen[header[idHeader]] = true
+		}
+		if len(seen) != events/3 {
+			t.Errorf("there are %d different dead letters, want %d", len(seen), events/3)
+		}
+		f.check(0)
+	})
+}
+
+// A partition that is held up says so, holds up no other one, and goes on once the function
+// takes the event.
+func TestBlocked(t *testing.T) {
+	withBrokers(t, func(t *testing.T, b brokers) {
+		const events, keys = 4000, 20
+		c, f := b.topic(t, 4), newFunction(t)
+		blocked := make(chan struct{})
+		f.answer = func(key string, n int) int {
+			select {
+			case <-blocked:
+			default:
+				if key == "key-0" && n == 2 {
+					return http.StatusInternalServerError
+				}
+			}
+			return http.StatusOK
+		}
+		monitor, _ := start(t, c, f, "")
+		b.produce(t, c.Topic, events, keys)
+		message := awaitProblem(t, monitor, stream.Blocked)
+		if !strings.Contains(message, c.Topic) || !strings.Contains(message, "500 Internal Server Error") {
+			t.Error(message)
+		}
+		f.await(events / 2) // the other partitions have more
+		close(blocked)
+		f.await(events)
+		awaitProblem(t, monitor, "")
+		f.check(0)
+	})
+}
+
+// start runs a consumer in this process until the end of the test, or until it is told to end.
+func start(t *testing.T, c *Consumer, f *function, dead string) (*stream.Monitor, func()) {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	d := newDeliverer(f.url(), log)
+	d.DeadLetter = dead
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := c.Run(ctx, d); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop := func() {
+		cancel()
+		<-ended
+	}
+	t.Cleanup(stop)
+	return d.Monitor, stop
+}
+
+// awaitProblem waits until there is a problem with a reason, or none for "", and returns its
+// message.
+func awaitProblem(t *testing.T, m *stream.Monitor, reason string) string {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		problems := m.Status().Problems
+		if len(problems) == 0 && reason == "" {
+			return ""
+		}
+		for _, p := range problems {
+			if p.Reason == reason {
+				return p.Message
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for the problem %q; there are %v", reason, problems)
+		}
+	}
+}
+
+// records reads n records of a topic, and fails where there are more.
+func (b brokers) records(t *testing.T, topic string, n int) []*kgo.Record {
+	t.Helper()
+	client := b.client(t, kgo.ConsumeTopics(topic))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all []*kgo.Record
+	for len(all) < n && ctx.Err() == nil {
+		all = append(all, client.PollFetches(ctx).Records()...)
+	}
+	if diff := cmp.Diff(n, len(all)); diff != "" {
+		t.Errorf("the records of %s (-want +got):\n%s", topic, diff)
+	}
+	return all
+}

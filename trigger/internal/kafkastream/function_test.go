@@ -1,0 +1,146 @@
+package kafkastream
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
+)
+
+// A function takes the records of produce, and holds them against each other.
+type function struct {
+	t       *testing.T
+	answer  func(key string, n int) int // the status of the answer
+	address string
+
+	mu         sync.Mutex
+	server     *http.Server
+	ids        map[string]int // how often each event was taken
+	last       map[string]int // by key: the largest number
+	mistakes   []string
+	progress   chan struct{} // has an element after an event was taken
+	duplicates int
+}
+
+func newFunction(t *testing.T) *function {
+	t.Helper()
+	f := &function{t: t, address: "127.0.0.1:0", ids: map[string]int{}, last: map[string]int{}, progress: make(chan struct{}, 1)}
+	f.answer = func(string, int) int { return http.StatusNoContent }
+	f.start()
+	t.Cleanup(f.kill)
+	return f
+}
+
+func (f *function) url() string { return "http://" + f.address + "/" }
+
+func (f *function) start() {
+	f.t.Helper()
+	l, err := net.Listen("tcp", f.address)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.address = l.Addr().String()
+	f.server = &http.Server{Handler: f}
+	go f.server.Serve(l) //nolint:errcheck // it says that it was closed
+}
+
+// kill ends all connections, also those whose requests have no answer yet.
+func (f *function) kill() { _ = f.server.Close() }
+
+func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e, err := cehttp.NewEventFromHTTPRequest(r)
+	if err == nil {
+		err = e.Validate()
+	}
+	if err != nil {
+		f.mistake("it is no CloudEvent: %v", err)
+		return
+	}
+	key := fmt.Sprint(e.Extensions()["partitionkey"])
+	n, err := strconv.Atoi(string(e.Data()))
+	if err != nil {
+		f.mistake("the data is %q", e.Data())
+	}
+	code := f.answer(key, n)
+	if code < 300 {
+		f.take(e.ID(), key, n)
+	}
+	w.WriteHeader(code)
+	_, _ = io.Copy(io.Discard, r.Body)
+}
+
+// take counts an event. Those of a key come for the first time in their order.
+func (f *function) take(id, key string, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ids[id]++
+	if f.ids[id] > 1 {
+		f.duplicates++
+		return
+	}
+	if last, any := f.last[key]; any && n != last+1 || !any && n != 0 {
+		f.mistakes = append(f.mistakes, fmt.Sprintf("of %s came %d after %d", key, n, last))
+	}
+	f.last[key] = n
+	select {
+	case f.progress <- struct{}{}:
+	default:
+	}
+}
+
+func (f *function) mistake(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mistakes = append(f.mistakes, fmt.Sprintf(format, args...))
+}
+
+func (f *function) taken() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.ids)
+}
+
+// await waits until n events were taken.
+func (f *function) await(n int) {
+	f.t.Helper()
+	deadline := time.After(2 * time.Minute)
+	for f.taken() < n {
+		select {
+		case <-f.progress:
+		case <-deadline:
+			f.t.Fatalf("%d of %d events were taken; the last ones are %v", f.taken(), n, f.lasts())
+		}
+	}
+}
+
+func (f *function) lasts() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(f.last)) {
+		all = append(all, fmt.Sprintf("%s: %d", key, f.last[key]))
+	}
+	return all
+}
+
+// check reports what went wrong, and more duplicates than there may be.
+func (f *function) check(duplicates int) {
+	f.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, m := range f.mistakes {
+		f.t.Error(m)
+	}
+	f.t.Logf("%d duplicates of %d events, and %d may be", f.duplicates, len(f.ids), duplicates)
+	if f.duplicates > duplicates {
+		f.t.Errorf("%d duplicates, want %d at most", f.duplicates, duplicates)
+	}
+}

@@ -1,0 +1,203 @@
+package kafkastream
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"goless.io/trigger/internal/delivery"
+	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/stream"
+)
+
+// roleVariable makes the test binary a process of the tests: a broker, or a consumer.
+const roleVariable = "GOLESS_KAFKA_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	var err error
+	switch os.Getenv(roleVariable) {
+	case "":
+		os.Exit(m.Run())
+	case "broker":
+		err = serveBroker(os.Args[1], os.Args[2])
+	case "consumer":
+		err = consume(os.Args[1], os.Args[2:])
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// serveBroker is a broker that keeps all of its state in a directory, and prints a line when
+// it serves.
+func serveBroker(port, dir string) error {
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	_, err = kfake.NewCluster(kfake.Ports(number), kfake.DataDir(dir), kfake.SyncWrites(), kfake.GroupMinSessionTimeout(100*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(os.Stdout, "serving")
+	select {}
+}
+
+// consume runs a consumer until SIGTERM. The first argument is the URL of the function.
+func consume(url string, args []string) error {
+	var c Consumer
+	flags := flag.NewFlagSet("consume", flag.ExitOnError)
+	c.Flags(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return c.Run(ctx, newDeliverer(url, slog.New(slog.NewTextHandler(os.Stderr, nil))))
+}
+
+// newDeliverer is one that tries an event three times, with short pauses.
+func newDeliverer(url string, log *slog.Logger) *stream.Deliverer {
+	return &stream.Deliverer{
+		URL: url, Source: "/test", Concurrency: 16, Drain: 10 * time.Second, Monitor: stream.NewMonitor(),
+		Sender: send.Sender{
+			Client: send.NewClient(time.Minute, 16), Tries: 3, Log: log,
+			Backoff: delivery.Backoff{First: 5 * time.Millisecond, Max: 50 * time.Millisecond, MaxPause: 50 * time.Millisecond},
+		},
+	}
+}
+
+// A process is a broker or a consumer, which may be killed and started again.
+type process struct {
+	t       *testing.T
+	role    string
+	args    []string
+	ready   bool // it prints a line when it is
+	command *exec.Cmd
+}
+
+func startProcess(t *testing.T, role string, ready bool, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, role: role, args: args, ready: ready}
+	p.start()
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	p.command = exec.Command(os.Args[0], p.args...)
+	p.command.Env = append(os.Environ(), roleVariable+"="+p.role)
+	p.command.Stderr = p.t.Output()
+	out, err := p.command.StdoutPipe()
+	if err == nil {
+		err = p.command.Start()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if p.ready && !bufio.NewScanner(out).Scan() {
+		p.t.Fatal("the", p.role, "has ended at its start")
+	}
+}
+
+// kill ends the process as a crash does.
+func (p *process) kill() {
+	_ = p.command.Process.Kill()
+	_ = p.command.Wait() // it was killed
+}
+
+// brokers are where the tests find theirs.
+type brokers struct {
+	addresses []string
+	process   *process // nil where they are real ones
+	session   time.Duration
+}
+
+// withBrokers runs a test with the stand-in for Kafka, and with the brokers that KAFKA_BROKERS
+// names.
+func withBrokers(t *testing.T, test func(*testing.T, brokers)) {
+	t.Run("kfake", func(t *testing.T) {
+		t.Parallel()
+		test(t, fakeBrokers(t))
+	})
+	t.Run("Kafka", func(t *testing.T) {
+		t.Parallel()
+		list := os.Getenv("KAFKA_BROKERS")
+		if list == "" {
+			t.Skip("KAFKA_BROKERS names no brokers, as HOST:PORT,HOST:PORT")
+		}
+		test(t, brokers{addresses: strings.Split(list, ","), session: 6 * time.Second})
+	})
+}
+
+func fakeBrokers(t *testing.T) brokers {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().(*net.TCPAddr)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, "broker", true, strconv.Itoa(address.Port), t.TempDir())
+	return brokers{addresses: []string{address.String()}, process: p, session: time.Second}
+}
+
+// topic makes a topic of some partitions, and another for its dead letters, and returns who consumes
+// it.
+func (b brokers) topic(t *testing.T, partitions int32) *Consumer {
+	t.Helper()
+	name := fmt.Sprintf("orders-%d", time.Now().UnixNano())
+	admin := kadm.NewClient(b.client(t))
+	for topic, n := range map[string]int32{name: partitions, deadLetter(name): 1} {
+		if _, err := admin.CreateTopic(t.Context(), n, -1, nil, topic); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Consumer{Brokers: b.addresses, Topic: name, Group: name, SessionTimeout: b.session}
+}
+
+func (b brokers) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(append(options, kgo.SeedBrokers(b.addresses...), kgo.DisableClientMetrics())...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}
+
+// produce writes n records, of which each has one of some keys and a number that grows by one
+// with each record of the key.
+func (b brokers) produce(t *testing.T, topic string, n, keys int) {
+	t.Helper()
+	client := b.client(t)
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		records[i] = &kgo.Record{Topic: topic, Key: fmt.Append(nil, "key-", i%keys), Value: strconv.AppendInt(nil, int64(i/keys), 10)}
+	}
+	if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deadLetter is the topic for the dead letters of another one.
+func deadLetter(topic string) string { return topic + ".dead" }

@@ -1,0 +1,64 @@
+package kinds_test
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/trigger/api/v1alpha1"
+)
+
+// What no HTTPTrigger may be is refused by the API server, with the field in the message.
+func TestHTTPSchema(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	parents := []v1alpha1.ParentReference{{Name: "public"}}
+	for name, test := range map[string]struct {
+		edit func(*v1alpha1.HTTPTriggerSpec)
+		want string // "" where it is accepted
+	}{
+		"Least": {func(*v1alpha1.HTTPTriggerSpec) {}, ""},
+		"Ingress": {func(s *v1alpha1.HTTPTriggerSpec) {
+			s.IngressClassName, s.TLS, s.Path = "internal", &v1alpha1.IngressTLS{SecretName: "c"}, "/a/b.c"
+		}, ""},
+		"Canary": {func(s *v1alpha1.HTTPTriggerSpec) {
+			s.FunctionRef, s.Backends, s.ParentRefs = nil, []v1alpha1.Backend{{Function: "a", Weight: new(int32(0))}, {Function: "b"}}, parents
+		}, ""},
+		"NoFunction":   {func(s *v1alpha1.HTTPTriggerSpec) { s.FunctionRef = nil }, "set either functionRef or backends"},
+		"Both":         {func(s *v1alpha1.HTTPTriggerSpec) { s.Backends = []v1alpha1.Backend{{Function: "a"}} }, "set either functionRef or backends"},
+		"NoHostname":   {func(s *v1alpha1.HTTPTriggerSpec) { s.Hostnames = []v1alpha1.Hostname{} }, "spec.hostnames"},
+		"HostPort":     {func(s *v1alpha1.HTTPTriggerSpec) { s.Hostnames = []v1alpha1.Hostname{"a.example:80"} }, "spec.hostnames[0]"},
+		"UpperCase":    {func(s *v1alpha1.HTTPTriggerSpec) { s.Hostnames = []v1alpha1.Hostname{"A.example"} }, "spec.hostnames[0]"},
+		"Everything":   {func(s *v1alpha1.HTTPTriggerSpec) { s.Hostnames = []v1alpha1.Hostname{"*"} }, "spec.hostnames[0]"},
+		"Path":         {func(s *v1alpha1.HTTPTriggerSpec) { s.Path = "a" }, "spec.path"},
+		"PathEnd":      {func(s *v1alpha1.HTTPTriggerSpec) { s.Path = "/a/" }, "spec.path"},
+		"PathRegexp":   {func(s *v1alpha1.HTTPTriggerSpec) { s.Path = "/(.*)" }, "spec.path"},
+		"ClassOfRoute": {func(s *v1alpha1.HTTPTriggerSpec) { s.IngressClassName, s.ParentRefs = "internal", parents }, "ingressClassName and tls"},
+		"TLSOfRoute": {func(s *v1alpha1.HTTPTriggerSpec) {
+			s.TLS, s.ParentRefs = &v1alpha1.IngressTLS{SecretName: "c"}, parents
+		}, "ingressClassName and tls"},
+		"Weights": {func(s *v1alpha1.HTTPTriggerSpec) {
+			s.FunctionRef, s.Backends = nil, []v1alpha1.Backend{{Function: "a"}, {Function: "b"}}
+		}, "several backends need parentRefs"},
+		"Twice": {func(s *v1alpha1.HTTPTriggerSpec) {
+			s.FunctionRef, s.Backends, s.ParentRefs = nil, []v1alpha1.Backend{{Function: "a"}, {Function: "a"}}, parents
+		}, "spec.backends[1]"},
+		"Negative": {func(s *v1alpha1.HTTPTriggerSpec) {
+			s.FunctionRef, s.Backends = nil, []v1alpha1.Backend{{Function: "a", Weight: new(int32(-1))}}
+		}, "spec.backends[0].weight"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trigger := &v1alpha1.HTTPTrigger{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "public"},
+				Spec:       v1alpha1.HTTPTriggerSpec{FunctionRef: &v1alpha1.FunctionReference{Name: "report"}, Hostnames: []v1alpha1.Hostname{"*.example.com"}},
+			}
+			test.edit(&trigger.Spec)
+			err := cluster.Create(t.Context(), trigger, client.DryRunAll)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

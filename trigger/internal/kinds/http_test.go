@@ -1,0 +1,215 @@
+package kinds_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/trigger/api/v1alpha1"
+)
+
+// hosts sets the hostnames of a namespace.
+func hosts(t *testing.T, namespace, patterns string) {
+	t.Helper()
+	change(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, func(n *corev1.Namespace) {
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.HostnamesAnnotation, patterns)
+	})
+}
+
+// httpTrigger is one for a hostname that is the namespace's own, which it is given.
+func httpTrigger(t *testing.T) *v1alpha1.HTTPTrigger {
+	t.Helper()
+	namespace := newNamespace(t)
+	hosts(t, namespace, "*."+namespace+".example")
+	newFunction(t, namespace)
+	return &v1alpha1.HTTPTrigger{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "public"},
+		Spec: v1alpha1.HTTPTriggerSpec{
+			FunctionRef: &v1alpha1.FunctionReference{Name: "report"},
+			Hostnames:   []v1alpha1.Hostname{v1alpha1.Hostname("www." + namespace + ".example")}, Path: "/reports",
+		},
+	}
+}
+
+func routed(trigger *v1alpha1.HTTPTrigger) *v1alpha1.HTTPTrigger {
+	trigger.Spec.ParentRefs = []v1alpha1.ParentReference{{Name: "public", Namespace: "gateways"}}
+	return trigger
+}
+
+func there(t *testing.T, object client.Object, trigger *v1alpha1.HTTPTrigger) bool {
+	t.Helper()
+	err := cluster.Get(t.Context(), client.ObjectKeyFromObject(trigger), object)
+	if client.IgnoreNotFound(err) != nil {
+		t.Fatal(err)
+	}
+	return !apierrors.IsNotFound(err)
+}
+
+// Without parentRefs there is an Ingress, and with them an HTTPRoute in its place, which is as
+// ready as its Gateway says.
+func TestHTTPTrigger(t *testing.T) {
+	t.Parallel()
+	trigger := httpTrigger(t)
+	host := string(trigger.Spec.Hostnames[0])
+	trigger.Spec.TLS = &v1alpha1.IngressTLS{SecretName: "certificate"}
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	if want := "https://" + host + "/reports"; trigger.Status.URL != want {
+		t.Errorf("the URL is %q, want %q", trigger.Status.URL, want)
+	}
+	var ingress networkingv1.Ingress
+	if !there(t, &ingress, trigger) {
+		t.Fatal("there is no Ingress")
+	}
+	path := ingress.Spec.Rules[0].HTTP.Paths[0]
+	got := []string{ingress.Spec.Rules[0].Host, path.Path, path.Backend.Service.Name, ingress.Spec.TLS[0].SecretName, ingress.Spec.TLS[0].Hosts[0]}
+	if diff := cmp.Diff([]string{host, "/reports", "report", "certificate", host}, got); diff != "" || path.Backend.Service.Port.Number != 8080 {
+		t.Errorf("the Ingress, with port %d (-want +got):\n%s", path.Backend.Service.Port.Number, diff)
+	}
+
+	change(t, trigger, func(t *v1alpha1.HTTPTrigger) { t.Spec.TLS = nil; routed(t) })
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted)
+	if there(t, &ingress, trigger) {
+		t.Error("the Ingress is still there")
+	}
+	route := &gatewayv1.HTTPRoute{}
+	if !there(t, route, trigger) {
+		t.Fatal("there is no HTTPRoute")
+	}
+	says := func(status metav1.ConditionStatus) {
+		report(t, route, func(route *gatewayv1.HTTPRoute) {
+			route.Status.Parents = []gatewayv1.RouteParentStatus{{
+				ParentRef: route.Spec.ParentRefs[0], ControllerName: "example.com/gateway",
+				Conditions: []metav1.Condition{{
+					Type: string(gatewayv1.RouteConditionAccepted), Status: status, Reason: "Verdict", Message: "so it is",
+					ObservedGeneration: route.Generation, LastTransitionTime: metav1.Now(),
+				}},
+			}}
+		})
+	}
+	says(metav1.ConditionFalse)
+	eventually(t, "the Gateway's verdict is told", func() bool {
+		return strings.Contains(await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted), "so it is")
+	})
+	says(metav1.ConditionTrue)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+}
+
+// Two Functions share the requests by their weights.
+func TestCanary(t *testing.T) {
+	t.Parallel()
+	trigger := routed(httpTrigger(t))
+	next := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "next"}, Spec: v1beta1.FunctionSpec{Function: "package handlers", ServerPort: 9000}}
+	trigger.Spec.FunctionRef, trigger.Spec.Backends = nil, []v1alpha1.Backend{{Function: "report", Weight: new(int32(90))}, {Function: "next", Weight: new(int32(10))}}
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
+	weights := func() map[string]int32 {
+		var route gatewayv1.HTTPRoute
+		all := map[string]int32{}
+		if there(t, &route, trigger) {
+			for _, ref := range route.Spec.Rules[0].BackendRefs {
+				all[string(ref.Name)] = *ref.Weight
+			}
+		}
+		return all
+	}
+	if diff := cmp.Diff(map[string]int32{"report": 90}, weights()); diff != "" {
+		t.Errorf("the weights while one Function is missing (-want +got):\n%s", diff)
+	}
+	create(t, next)
+	report(t, next, func(fn *v1beta1.Function) {
+		fn.Status.URL, fn.Status.Service = "http://next."+fn.Namespace+".svc:9000", "next"
+	})
+	eventually(t, "both have their share", func() bool { return cmp.Equal(map[string]int32{"report": 90, "next": 10}, weights()) })
+	before := writes.in(trigger.Namespace)
+	report(t, next, func(fn *v1beta1.Function) {
+		fn.Status.Conditions = []metav1.Condition{{Type: "Available", Status: "False", Reason: "R", LastTransitionTime: metav1.Now()}}
+	})
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionUnavailable)
+	for _, write := range writes.in(trigger.Namespace)[len(before):] {
+		if strings.Contains(write, "/httproutes/") {
+			t.Errorf("the route was written anew: %s", write)
+		}
+	}
+}
+
+// A hostname that is not the namespace's, or not any more, has no route. Nor has one that an
+// older trigger has.
+func TestHostnames(t *testing.T) {
+	t.Parallel()
+	trigger := httpTrigger(t)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+
+	second := trigger.DeepCopy()
+	second.ObjectMeta = metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "second"}
+	create(t, second)
+	if message := await(t, second, v1alpha1.ConditionStalled, v1alpha1.ReasonHostnameTaken); !strings.Contains(message, "HTTPTrigger public") {
+		t.Error(message)
+	}
+	if there(t, &networkingv1.Ingress{}, second) {
+		t.Error("two triggers have the same hostname and path")
+	}
+	change(t, second, func(t *v1alpha1.HTTPTrigger) { t.Spec.Path = "/other" })
+	await(t, second, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+
+	hosts(t, trigger.Namespace, "other.example")
+	if message := await(t, trigger, v1alpha1.ConditionStalled, v1alpha1.ReasonHostnameNotAllowed); !strings.Contains(message, "other.example") {
+		t.Error(message)
+	}
+	eventually(t, "the Ingress is gone", func() bool { return !there(t, &networkingv1.Ingress{}, trigger) })
+}
+
+// What a stolen token cannot do with routes.
+func TestFenceOfRoutes(t *testing.T) {
+	t.Parallel()
+	trigger := routed(httpTrigger(t))
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted)
+	var made gatewayv1.HTTPRoute
+	if !there(t, &made, trigger) {
+		t.Fatal("there is no HTTPRoute")
+	}
+	for name, edit := range map[string]func(*gatewayv1.HTTPRoute){
+		"Hostname": func(r *gatewayv1.HTTPRoute) { r.Spec.Hostnames[0] = "bank.example" },
+		"Suffix": func(r *gatewayv1.HTTPRoute) {
+			r.Spec.Hostnames[0] = gatewayv1.Hostname("evil" + trigger.Namespace + ".example")
+		},
+		"AllHostnames": func(r *gatewayv1.HTTPRoute) { r.Spec.Hostnames = nil },
+		"Owner":        func(r *gatewayv1.HTTPRoute) { r.OwnerReferences = nil },
+		"Annotation":   func(r *gatewayv1.HTTPRoute) { r.Annotations = map[string]string{"example.com/snippet": "evil"} },
+		"Namespace": func(r *gatewayv1.HTTPRoute) {
+			r.Spec.Rules[0].BackendRefs[0].Namespace = new(gatewayv1.Namespace("bank"))
+		},
+		"Kind": func(r *gatewayv1.HTTPRoute) { r.Spec.Rules[0].BackendRefs[0].Kind = new(gatewayv1.Kind("Secret")) },
+		"Filter": func(r *gatewayv1.HTTPRoute) {
+			r.Spec.Rules[0].Filters = []gatewayv1.HTTPRouteFilter{{Type: "RequestHeaderModifier", RequestHeaderModifier: &gatewayv1.HTTPHeaderFilter{Remove: []string{"authorization"}}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := made.DeepCopy()
+			edit(changed)
+			if err := account.Patch(t.Context(), changed, client.MergeFrom(&made), client.DryRunAll); !fenced(err) {
+				t.Errorf("it may be changed: %v", err)
+			}
+		})
+	}
+	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "public", OwnerReferences: made.OwnerReferences}}
+	ingress.Spec.DefaultBackend = &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "report", Port: networkingv1.ServiceBackendPort{Number: 8080}}}
+	if err := account.Create(t.Context(), ingress, client.DryRunAll); !fenced(err) {
+		t.Errorf("an Ingress may take all requests: %v", err)
+	}
+	foreign := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "foreign"}, Spec: ingress.Spec}
+	create(t, foreign)
+	if err := account.Delete(t.Context(), foreign, client.DryRunAll); !fenced(err) {
+		t.Errorf("the Ingress of somebody else may be deleted: %v", err)
+	}
+}

@@ -1,0 +1,181 @@
+// Package kinds makes a manager reconcile all kinds of triggers: it says what the cache holds,
+// which reconcilers there are, and what they count.
+package kinds
+
+import (
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/apply"
+	"goless.io/trigger/internal/consumer"
+	"goless.io/trigger/internal/cron"
+	"goless.io/trigger/internal/gateway"
+	"goless.io/trigger/internal/keda"
+	"goless.io/trigger/internal/trigger"
+)
+
+// Images are those of the pods of triggers.
+type Images struct {
+	// Deliver is that of cmd/deliver, and Consume that of cmd/consume.
+	Deliver, Consume string
+}
+
+// httpRoute is the kind of the Gateway API that triggers become.
+var httpRoute = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: gatewayv1.GroupVersion.Version, Kind: "HTTPRoute"}
+
+// ManagerOptions returns what the reconcilers need in their manager of a cluster: a cache of
+// triggers, of what belongs to them, and of Functions without their sources. namespaces is nil
+// for all.
+func ManagerOptions(config *rest.Config, namespaces map[string]cache.Config) (manager.Options, error) {
+	scheme := runtime.NewScheme()
+	ofTriggers, err := labels.NewRequirement(v1alpha1.TriggerLabel, selection.Exists, nil)
+	if err := errors.Join(err, clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme), gatewayv1.Install(scheme)); err != nil {
+		return manager.Options{}, fmt.Errorf("setting up the manager: %w", err)
+	}
+	labelled := labels.NewSelector().Add(*ofTriggers)
+	cached := map[client.Object]cache.ByObject{
+		&v1beta1.Function{}:     {Transform: withoutSource},
+		&v1alpha1.CronTrigger{}: {},
+		&v1alpha1.HTTPTrigger{}: {},
+		&v1alpha1.NATSTrigger{}: {},
+		&corev1.Namespace{}:     {Transform: annotationsOnly},
+		&networkingv1.Ingress{}: {Label: labelled},
+		&appsv1.Deployment{}:    {Label: labelled},
+		&corev1.Service{}:       {Label: labelled},
+		&batchv1.CronJob{}:      {Label: labelled},
+		&batchv1.Job{}:          {Label: labelled, Transform: withoutTemplate},
+		&corev1.Pod{}:           {Label: labelled, Transform: statusOnly},
+	}
+	mapper, err := mapperOf(config)
+	if err != nil {
+		return manager.Options{}, fmt.Errorf("asking which kinds the cluster has: %w", err)
+	}
+	// The cache refuses a kind that does not exist.
+	for kind, object := range map[schema.GroupVersionKind]client.Object{httpRoute: &gatewayv1.HTTPRoute{}, keda.GroupVersionKind: keda.New()} {
+		if exists, err := has(mapper, kind); err != nil {
+			return manager.Options{}, fmt.Errorf("asking for %s: %w", kind, err)
+		} else if exists {
+			cached[object] = cache.ByObject{Label: labelled}
+		}
+	}
+	return manager.Options{
+		Scheme: scheme,
+		Cache:  cache.Options{DefaultNamespaces: namespaces, ByObject: cached, ReaderFailOnMissingInformer: true},
+		Client: client.Options{FieldOwner: apply.FieldOwner},
+	}, nil
+}
+
+func mapperOf(config *rest.Config) (meta.RESTMapper, error) {
+	requests, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return apiutil.NewDynamicRESTMapper(config, requests)
+}
+
+// Register adds the reconcilers to a manager.
+func Register(mgr manager.Manager, images Images) error {
+	gateways, err := has(mgr.GetRESTMapper(), httpRoute)
+	if err != nil {
+		return err
+	}
+	scaled, err := has(mgr.GetRESTMapper(), keda.GroupVersionKind)
+	if err != nil {
+		return err
+	}
+	crons := trigger.Reconciler[*v1alpha1.CronTrigger, cron.Seen]{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
+		Kind: cron.Kind{Client: mgr.GetClient(), Image: images.Deliver},
+	}
+	routes := trigger.Reconciler[*v1alpha1.HTTPTrigger, gateway.Seen]{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
+		Kind: gateway.Kind{Client: mgr.GetClient(), Gateways: gateways},
+	}
+	nats := trigger.Reconciler[*v1alpha1.NATSTrigger, consumer.Seen]{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
+		Kind: consumer.Kind[*v1alpha1.NATSTrigger]{
+			Client: mgr.GetClient(), Image: images.Consume, KEDA: scaled, Program: consumer.NATS, Ask: consumer.Ask,
+			Empty: func() *v1alpha1.NATSTrigger { return &v1alpha1.NATSTrigger{} },
+		},
+	}
+	becomes := []client.Object{&networkingv1.Ingress{}}
+	if gateways {
+		becomes = append(becomes, &gatewayv1.HTTPRoute{})
+	}
+	consumes := trigger.Watched{Owned: []client.Object{&appsv1.Deployment{}, &corev1.Service{}}, Labelled: []client.Object{&corev1.Pod{}}}
+	if scaled {
+		consumes.Owned = append(consumes.Owned, keda.New())
+	}
+	return errors.Join(
+		crons.Register(mgr, trigger.Watched{Owned: []client.Object{&batchv1.CronJob{}}, Labelled: []client.Object{&batchv1.Job{}, &corev1.Pod{}}}),
+		routes.Register(mgr, trigger.Watched{Owned: becomes, Namespaces: true}),
+		nats.Register(mgr, consumes),
+	)
+}
+
+// has tells whether the cluster has a kind. It is asked once: an informer of one that does not
+// exist would keep the manager from starting.
+func has(mapper meta.RESTMapper, kind schema.GroupVersionKind) (bool, error) {
+	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func annotationsOnly(obj any) (any, error) {
+	if namespace, ok := obj.(*corev1.Namespace); ok {
+		namespace.ManagedFields, namespace.Labels = nil, nil
+	}
+	return obj, nil
+}
+
+// withoutSource leaves out of a Function what triggers have no use for, and is large.
+func withoutSource(obj any) (any, error) {
+	if fn, ok := obj.(*v1beta1.Function); ok {
+		fn.ManagedFields, fn.Annotations = nil, nil
+		fn.Spec.Function, fn.Spec.Env, fn.Spec.EnvFrom, fn.Status.Build = "", nil, nil, nil
+	}
+	return obj, nil
+}
+
+func withoutTemplate(obj any) (any, error) {
+	if job, ok := obj.(*batchv1.Job); ok {
+		job.ManagedFields, job.Spec = nil, batchv1.JobSpec{}
+	}
+	return obj, nil
+}
+
+func statusOnly(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Labels: pod.Labels, OwnerReferences: pod.OwnerReferences, DeletionTimestamp: pod.DeletionTimestamp,
+		},
+		Status: corev1.PodStatus{PodIP: pod.Status.PodIP, ContainerStatuses: pod.Status.ContainerStatuses},
+	}, nil
+}

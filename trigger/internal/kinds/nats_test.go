@@ -1,0 +1,365 @@
+package kinds_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/keda"
+	"goless.io/trigger/internal/stream"
+)
+
+func natsTrigger(namespace string) *v1alpha1.NATSTrigger {
+	return &v1alpha1.NATSTrigger{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "orders"},
+		Spec: v1alpha1.NATSTriggerSpec{
+			StreamSpec: v1alpha1.StreamSpec{FunctionRef: v1alpha1.FunctionReference{Name: "report"}},
+			Servers:    []v1alpha1.NATSServer{"nats://nats.example.com:4222"}, Stream: "ORDERS", Subject: "orders.>", DeadLetter: "dead.orders",
+			Authentication: &v1alpha1.NATSAuthentication{User: "shop", Password: &v1alpha1.SecretKey{Name: "nats", Key: "password"}},
+			TLS:            &v1alpha1.StreamTLS{CA: &v1alpha1.SecretKey{Name: "nats", Key: "ca.crt"}, SecretName: "certificate"},
+		},
+	}
+}
+
+func deploymentOf(trigger client.Object) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.GetNamespace(), Name: trigger.GetName()}}
+}
+
+// running plays the Deployment controller and the kubelet: the Deployment has a pod, which is
+// ready or not.
+func running(t *testing.T, trigger v1alpha1.Trigger, ready bool) {
+	t.Helper()
+	deployment := deploymentOf(trigger)
+	read(t, deployment)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name + "-1"}}
+	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		pod.Labels, pod.Spec = deployment.Spec.Template.Labels, deployment.Spec.Template.Spec
+		create(t, pod)
+	}
+	report(t, pod, func(pod *corev1.Pod) {
+		pod.Status.PodIP = podIP
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "consume", Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		}}
+	})
+	report(t, deployment, func(d *appsv1.Deployment) {
+		d.Status.ObservedGeneration, d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas = d.Generation, 1, 1, 0
+		if ready {
+			d.Status.ReadyReplicas = 1
+		}
+	})
+}
+
+// podIP is where the test answers in the place of a pod.
+const podIP = "127.0.0.77"
+
+// saying answers at podIP what set says.
+func saying(t *testing.T) (set func(...stream.Problem)) {
+	t.Helper()
+	var mu sync.Mutex
+	var status stream.Status
+	listener, err := net.Listen("tcp", podIP+":9090")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err := json.NewEncoder(w).Encode(status); err != nil {
+			t.Error(err)
+		}
+	})}
+	go server.Serve(listener) //nolint:errcheck // it ends with an error
+	t.Cleanup(func() { _ = server.Close() })
+	return func(problems ...stream.Problem) {
+		mu.Lock()
+		defer mu.Unlock()
+		status.Problems = problems
+	}
+}
+
+// A trigger becomes a Deployment, which exists while its Function does, and says what its pod
+// says.
+func TestNATSTrigger(t *testing.T) {
+	t.Parallel()
+	says := saying(t)
+	trigger := natsTrigger(newNamespace(t))
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
+	deployment := deploymentOf(trigger)
+	read(t, deployment)
+	if *deployment.Spec.Replicas != 0 {
+		t.Error("it takes events for a Function that does not exist")
+	}
+	fn := newFunction(t, trigger.Namespace)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonConsumerNotReady)
+	eventually(t, "there is a pod to be", func() bool { read(t, deployment); return *deployment.Spec.Replicas == 1 })
+	if !metav1.IsControlledBy(deployment, trigger) {
+		t.Error("the Deployment does not belong to the trigger, and would stay when that is deleted")
+	}
+	if args := deployment.Spec.Template.Spec.Containers[0].Args; !slices.Contains(args, "--url="+fn.Status.URL+"/") {
+		t.Errorf("the arguments are %q", args)
+	}
+
+	missing := stream.Problem{Reason: stream.NotConnected, Message: "spec.authentication.password: the Secret does not exist"}
+	says(missing)
+	running(t, trigger, false)
+	if message := await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected); message != missing.Message {
+		t.Errorf("the message is %q", message)
+	}
+	running(t, trigger, true)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonDelivered)
+
+	blocked := stream.Problem{Reason: stream.Blocked, Message: "the function does not take event ORDERS/7"}
+	says(blocked)
+	running(t, trigger, false)
+	if message := await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonBlocked); message != blocked.Message {
+		t.Errorf("the message is %q", message)
+	}
+	if !meta.IsStatusConditionTrue(trigger.Status.Conditions, v1alpha1.ConditionReady) {
+		t.Error("the trigger is not ready because an event is held up")
+	}
+
+	// A Function that is stopped is told, and its events wait for KEDA or a person to start it.
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(0)) })
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionStopped)
+	if read(t, deployment); *deployment.Spec.Replicas != 1 {
+		t.Error("nothing takes events, so KEDA does not see them")
+	}
+}
+
+// What waits scales the Function, by KEDA.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	trigger := natsTrigger(newNamespace(t))
+	fn := newFunction(t, trigger.Namespace)
+	trigger.Spec.Scale = &v1alpha1.StreamScale{Min: new(int32(0)), Max: 5}
+	create(t, trigger)
+	object := keda.New()
+	object.SetNamespace(trigger.Namespace)
+	object.SetName(trigger.Name)
+	eventually(t, "there is a ScaledObject", func() bool { return cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object) == nil })
+	read(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "orders-lag"}})
+	want := map[string]any{
+		"scaleTargetRef":  map[string]any{"apiVersion": "goless.io/v1beta1", "kind": "Function", "name": "report"},
+		"minReplicaCount": int64(0), "maxReplicaCount": int64(5),
+		"triggers": []any{map[string]any{"type": "metrics-api", "metadata": map[string]any{
+			"url": "http://orders-lag." + trigger.Namespace + ".svc:9090/status", "valueLocation": "lag", "targetValue": "100",
+		}}},
+	}
+	if diff := cmp.Diff(want, object.Object["spec"]); diff != "" {
+		t.Errorf("the spec (-want +got):\n%s", diff)
+	}
+	// At rest nothing is written, whatever KEDA writes.
+	change(t, object, func(o *unstructured.Unstructured) {
+		o.SetFinalizers([]string{"finalizer.keda.sh"})
+		o.SetLabels(map[string]string{"scaledobject.keda.sh/name": "orders", v1alpha1.TriggerLabel: "orders", v1alpha1.KindLabel: "NATSTrigger"})
+	})
+	before := writes.in(trigger.Namespace)
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(0)) })
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionStopped)
+	for _, write := range writes.in(trigger.Namespace)[len(before):] {
+		if strings.Contains(write, "/scaledobjects/") || strings.Contains(write, "/services/") || strings.Contains(write, "/deployments/") {
+			t.Errorf("it has written %s", write)
+		}
+	}
+
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Scaling = &v1beta1.Scaling{} })
+	if message := await(t, trigger, v1alpha1.ConditionStalled, v1alpha1.ReasonInvalidSpec); !strings.Contains(message, "spec.scaling") {
+		t.Error(message)
+	}
+	eventually(t, "the ScaledObject is being removed", func() bool {
+		err := cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object)
+		return err != nil || object.GetDeletionTimestamp() != nil
+	})
+}
+
+// What goes to the dead letter must not come back.
+func TestDeadLetterLoop(t *testing.T) {
+	t.Parallel()
+	trigger := natsTrigger(newNamespace(t))
+	trigger.Spec.DeadLetter = "orders.dead"
+	create(t, trigger)
+	if message := await(t, trigger, v1alpha1.ConditionStalled, v1alpha1.ReasonInvalidSpec); !strings.Contains(message, "spec.deadLetter") {
+		t.Error(message)
+	}
+}
+
+// What a stolen token cannot do with the Deployment of a trigger.
+func TestFenceOfDeployments(t *testing.T) {
+	t.Parallel()
+	trigger := natsTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonConsumerNotReady)
+	live := deploymentOf(trigger)
+	eventually(t, "it has one replica", func() bool { read(t, live); return *live.Spec.Replicas == 1 })
+	eventually(t, "the fence lets through what a trigger becomes", func() bool {
+		same := live.DeepCopy()
+		same.Spec.RevisionHistoryLimit = new(int32(2))
+		err := account.Patch(t.Context(), same, client.MergeFrom(live), client.DryRunAll)
+		if err != nil {
+			t.Log(err)
+		}
+		return err == nil
+	})
+	for name, edit := range map[string]func(*appsv1.Deployment, *corev1.PodSpec, *corev1.Container){
+		"Owner": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) { d.OwnerReferences = nil },
+		"AnotherKind": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) {
+			d.OwnerReferences[0].Kind = "CronTrigger"
+		},
+		"Label": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) {
+			d.Spec.Template.Labels["goless.io/function"] = "report"
+		},
+		"Token": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.AutomountServiceAccountToken = nil
+		},
+		"HostNetwork": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.HostNetwork = true },
+		"HostPath": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.Volumes = append(p.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
+		},
+		"TokenVolume": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.Volumes[0].Projected.Sources = append(p.Volumes[0].Projected.Sources, corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}})
+		},
+		"Image":   func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Image = "evil.example/consume:1" },
+		"Command": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Command = []string{"sh"} },
+		"Env": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Env = []corev1.EnvVar{{Name: "HTTP_PROXY", Value: "http://evil.example"}}
+		},
+		"HostPort": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Ports[0].HostPort = 9090 },
+		"Exec": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.LivenessProbe.ProbeHandler = corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh"}}}
+		},
+		"ProbeHost": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.ReadinessProbe.HTTPGet.Host = "evil.example"
+		},
+		"Elsewhere": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Args = append(c.Args, "--url=http://report.bank.svc:8080/")
+		},
+		"Argument": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Args = append(c.Args, "--admin=:80")
+		},
+		"File": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Args = append(c.Args, "--token-file=/var/run/secrets/token")
+		},
+		"Root": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.SecurityContext.RunAsNonRoot = nil
+		},
+		"NoLimit": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Resources.Limits = nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := live.DeepCopy()
+			edit(changed, &changed.Spec.Template.Spec, &changed.Spec.Template.Spec.Containers[0])
+			if err := account.Patch(t.Context(), changed, client.MergeFrom(live), client.DryRunAll); !fenced(err) {
+				t.Errorf("it may be changed: %v", err)
+			}
+		})
+	}
+	if err := account.Delete(t.Context(), live, client.DryRunAll); err == nil {
+		t.Error("it may be deleted")
+	}
+}
+
+// What a stolen token cannot do with the Services and ScaledObjects of triggers.
+func TestFenceOfScale(t *testing.T) {
+	t.Parallel()
+	trigger := natsTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	trigger.Spec.Scale = &v1alpha1.StreamScale{Max: 5}
+	create(t, trigger)
+	service, scaled := &corev1.Service{}, keda.New()
+	eventually(t, "there is a ScaledObject", func() bool {
+		return cluster.Get(t.Context(), client.ObjectKeyFromObject(trigger), scaled) == nil
+	})
+	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: trigger.Namespace, Name: "orders-lag"}, service); err != nil {
+		t.Fatal(err)
+	}
+	for name, edit := range map[string]func(*corev1.Service){
+		"Owner":    func(s *corev1.Service) { s.OwnerReferences = nil },
+		"Selector": func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "bank"} },
+		"External": func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.7"} },
+		"NodePort": func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort },
+		"Port":     func(s *corev1.Service) { s.Spec.Ports[0].Port = 443 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := service.DeepCopy()
+			edit(changed)
+			if err := account.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !fenced(err) {
+				t.Errorf("it may be changed: %v", err)
+			}
+		})
+	}
+	for name, edit := range map[string]func(map[string]any, map[string]any){
+		"Target": func(spec, _ map[string]any) {
+			spec["scaleTargetRef"] = map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "bank"}
+		},
+		"Scaler": func(_, trigger map[string]any) { trigger["type"] = "cron" },
+		"URL":    func(_, trigger map[string]any) { trigger["metadata"].(map[string]any)["url"] = "http://evil.example/" },
+		"Login":  func(_, trigger map[string]any) { trigger["authenticationRef"] = map[string]any{"name": "bank"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := scaled.DeepCopy()
+			spec := changed.Object["spec"].(map[string]any)
+			edit(spec, spec["triggers"].([]any)[0].(map[string]any))
+			if err := account.Patch(t.Context(), changed, client.MergeFrom(scaled), client.DryRunAll); !fenced(err) {
+				t.Errorf("it may be changed: %v", err)
+			}
+		})
+	}
+	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "foreign"}, Spec: corev1.ServiceSpec{Ports: service.Spec.Ports}}
+	create(t, foreign)
+	if err := account.Delete(t.Context(), foreign, client.DryRunAll); !fenced(err) {
+		t.Errorf("the Service of somebody else may be deleted: %v", err)
+	}
+}
+
+// What no NATSTrigger may be is refused by the API server, with the field in the message.
+func TestNATSSchema(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	secret := &v1alpha1.SecretKey{Name: "s", Key: "k"}
+	for name, test := range map[string]struct {
+		edit func(*v1alpha1.NATSTriggerSpec)
+		want string // "" where it is accepted
+	}{
+		"Most":       {func(*v1alpha1.NATSTriggerSpec) {}, ""},
+		"Core":       {func(s *v1alpha1.NATSTriggerSpec) { s.Stream, s.Authentication, s.TLS = "", nil, nil }, ""},
+		"NKey":       {func(s *v1alpha1.NATSTriggerSpec) { s.Authentication = &v1alpha1.NATSAuthentication{NKey: secret} }, ""},
+		"NoServers":  {func(s *v1alpha1.NATSTriggerSpec) { s.Servers = nil }, "spec.servers"},
+		"Password":   {func(s *v1alpha1.NATSTriggerSpec) { s.Servers[0] = "nats://shop:secret@nats.example.com:4222" }, "spec.servers"},
+		"Comma":      {func(s *v1alpha1.NATSTriggerSpec) { s.Servers[0] = "nats://a,nats://b" }, "spec.servers"},
+		"NoSubject":  {func(s *v1alpha1.NATSTriggerSpec) { s.Subject = "" }, "spec.subject"},
+		"Space":      {func(s *v1alpha1.NATSTriggerSpec) { s.Subject = "a b" }, "spec.subject"},
+		"StreamName": {func(s *v1alpha1.NATSTriggerSpec) { s.Stream = "A.B" }, "spec.stream"},
+		"Wildcard":   {func(s *v1alpha1.NATSTriggerSpec) { s.DeadLetter = "dead.*" }, "without wildcards"},
+		"Both":       {func(s *v1alpha1.NATSTriggerSpec) { s.Authentication.Token = secret }, "exactly one of"},
+		"NoUser":     {func(s *v1alpha1.NATSTriggerSpec) { s.Authentication.User = "" }, "belong together"},
+		"Attempts":   {func(s *v1alpha1.NATSTriggerSpec) { s.MaxAttempts = 1001 }, "spec.maxAttempts"},
+		"Scale":      {func(s *v1alpha1.NATSTriggerSpec) { s.Scale = &v1alpha1.StreamScale{Min: new(int32(5)), Max: 2} }, "less than min"},
+		"Path":       {func(s *v1alpha1.NATSTriggerSpec) { s.Path = "tea" }, "path must begin with '/'"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trigger := natsTrigger(namespace)
+			test.edit(&trigger.Spec)
+			err := cluster.Create(t.Context(), trigger, client.DryRunAll)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,101 @@
+// Package natsstream takes messages of NATS: of a stream of JetStream, each at least once, or of
+// a subject without a stream, at most once. It is the only package that knows NATS.
+package natsstream
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"goless.io/trigger/internal/delivery"
+	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/stream"
+)
+
+// requestTimeout bounds each request to the servers.
+const requestTimeout = 10 * time.Second
+
+// pause is between the attempts to begin anew.
+var pause = delivery.Backoff{First: 2 * time.Second, Max: 2 * time.Second}
+
+// A Consumer takes the messages of a subject.
+type Consumer struct {
+	servers, subject string
+	stream, durable  string
+	login            login
+}
+
+// Flags adds the settings.
+func (c *Consumer) Flags(flags *flag.FlagSet) {
+	flags.StringVar(&c.servers, "servers", "", "URLs of the servers, with commas between them")
+	flags.StringVar(&c.subject, "subject", "", "the subject of the messages, with wildcards")
+	flags.StringVar(&c.stream, "stream", "", "the stream of JetStream that has them; without one they are delivered at most once")
+	flags.StringVar(&c.durable, "consumer", "", "the name of the durable consumer; without a stream that of the queue group")
+	c.login.flags(flags)
+}
+
+// Run takes messages until ctx ends, and then gives back those that are not delivered. What goes
+// wrong is told to the monitor, and tried again.
+func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
+	for ctx.Err() == nil {
+		if err := c.session(ctx, d); err != nil && ctx.Err() == nil {
+			d.Sender.Log.Error("not connected", "error", err.Error())
+			d.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: err.Error()})
+			send.Sleep(ctx, pause.Wait(1, 0, rand.Float64()))
+		}
+	}
+	return nil
+}
+
+// session connects, and takes messages until ctx ends or the servers do not have what it takes.
+func (c *Consumer) session(ctx context.Context, d *stream.Deliverer) error {
+	nc, err := c.connect(d)
+	if err != nil {
+		return fmt.Errorf("connecting to %s: %w", c.servers, err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(requestTimeout))
+	if err != nil {
+		return err
+	}
+	if c.stream == "" {
+		return c.core(ctx, d, nc, js)
+	}
+	return c.jetstream(ctx, d, js)
+}
+
+// connect returns a connection that comes back by itself when it was lost.
+func (c *Consumer) connect(d *stream.Deliverer) (*nats.Conn, error) {
+	options, err := c.login.options()
+	if err != nil {
+		return nil, err
+	}
+	log := d.Sender.Log
+	options = append(options,
+		nats.Name(d.Source),
+		nats.Timeout(requestTimeout),
+		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // a password may be rotated here before it is there
+		nats.PingInterval(10*time.Second),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			message := "the connection to " + c.servers + " is lost"
+			if err != nil {
+				message += ": " + err.Error()
+			}
+			d.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: message})
+		}),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			d.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: fmt.Sprintf("connecting to %s again: %v", c.servers, err)})
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) { d.Monitor.Solved("") }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			log.Error("from the servers", "error", err.Error())
+		}),
+	)
+	return nats.Connect(c.servers, options...)
+}

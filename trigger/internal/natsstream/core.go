@@ -1,0 +1,62 @@
+package natsstream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
+
+	"goless.io/trigger/internal/stream"
+)
+
+// waitingBytes bounds the messages that wait for those before them.
+const waitingBytes = 64 << 20
+
+// core takes the messages of a subject while it is there. Those that come meanwhile, or while
+// too many wait, are lost: so it is with subjects that no stream has.
+func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn, js jetstream.JetStream) error {
+	sub, err := nc.QueueSubscribeSync(c.subject, c.durable)
+	if err == nil {
+		err = errors.Join(sub.SetPendingLimits(-1, waitingBytes), nc.FlushTimeout(requestTimeout), nc.LastError())
+	}
+	if err != nil {
+		return fmt.Errorf("subscribing to %s: %w", c.subject, err)
+	}
+	lanes, room := stream.NewLanes(d.Concurrency), make(chan struct{}, 2*d.Concurrency)
+	defer lanes.Wait()
+	d.Monitor.Lag(func() (int64, bool) {
+		waiting, _, err := sub.Pending()
+		return int64(waiting + len(room)), err == nil
+	})
+	d.Monitor.Solved("")
+	for {
+		msg, err := sub.NextMsgWithContext(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, nats.ErrSlowConsumer):
+			d.Sender.Log.Error("messages were lost, because too many wait")
+			continue
+		case err != nil:
+			return err
+		}
+		m := &message{
+			id: cmp.Or(msg.Header.Get(nats.MsgIdHdr), nuid.Next()), source: d.Source, subject: msg.Subject, at: time.Now(),
+			header: msg.Header, data: msg.Data, deadLetters: deadLetters{js, d.DeadLetter},
+		}
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		lanes.Go(m.subject, func() {
+			defer func() { <-room }()
+			d.Deliver(ctx, m)
+		})
+	}
+}

@@ -1,0 +1,78 @@
+package natsstream
+
+import (
+	"crypto/tls"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+)
+
+// login is who the trigger is, and whom it trusts. What is secret is in files, which are read
+// for each connection, because they change when a Secret does.
+type login struct {
+	user                         string
+	password, token, nkey, creds string
+	ca, certificate, key         string
+	secure                       bool
+}
+
+func (l *login) flags(flags *flag.FlagSet) {
+	flags.StringVar(&l.user, "user", "", "the name of the user")
+	flags.StringVar(&l.password, "password-file", "", "file with the password of the user")
+	flags.StringVar(&l.token, "token-file", "", "file with a token")
+	flags.StringVar(&l.nkey, "nkey-file", "", "file with the seed of an nkey")
+	flags.StringVar(&l.creds, "creds-file", "", "file with credentials: a JWT and the seed of its nkey")
+	flags.BoolVar(&l.secure, "tls", false, "speak TLS, whatever the URLs of the servers begin with")
+	flags.StringVar(&l.ca, "ca-file", "", "file with the certificates that those of the servers must descend from; those of the system when empty")
+	flags.StringVar(&l.certificate, "cert-file", "", "file with the certificate of the trigger")
+	flags.StringVar(&l.key, "key-file", "", "file with the key of that certificate")
+}
+
+// options are those of a connection. A file that is missing is an error.
+func (l *login) options() ([]nats.Option, error) {
+	for field, file := range map[string]string{
+		"authentication.password": l.password, "authentication.token": l.token, "authentication.nkey": l.nkey, "authentication.credentials": l.creds,
+		"tls.ca": l.ca, "tls.secretName": l.certificate,
+	} {
+		if _, err := os.Stat(file); file != "" && err != nil {
+			return nil, fmt.Errorf("spec.%s: the Secret does not exist, or does not have the key", field)
+		}
+	}
+	var options []nats.Option
+	switch {
+	case l.password != "":
+		options = append(options, nats.UserInfoHandler(func() (string, string) { return l.user, text(l.password) }))
+	case l.token != "":
+		options = append(options, nats.TokenHandler(func() string { return text(l.token) }))
+	case l.nkey != "":
+		option, err := nats.NkeyOptionFromSeed(l.nkey)
+		if err != nil {
+			return nil, fmt.Errorf("spec.authentication.nkey: %w", err)
+		}
+		options = append(options, option)
+	case l.creds != "":
+		options = append(options, nats.UserCredentials(l.creds))
+	}
+	if l.secure {
+		options = append(options, nats.Secure(&tls.Config{MinVersion: tls.VersionTLS12}))
+	}
+	if l.ca != "" {
+		options = append(options, nats.RootCAs(l.ca))
+	}
+	if l.certificate != "" {
+		options = append(options, nats.ClientCert(l.certificate, l.key))
+	}
+	return options, nil
+}
+
+// text reads a file of one line. What cannot be read is refused by the servers.
+func text(file string) string {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimRight(string(content), "\r\n")
+}

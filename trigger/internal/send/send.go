@@ -1,0 +1,125 @@
+// Package send delivers an event to a function: it asks, waits and asks again until the
+// function has taken the event, or it is clear that it will not. It knows no broker.
+package send
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"goless.io/trigger/internal/delivery"
+)
+
+// maxAnswer is how much of an answer is read, so that the connection can be used again.
+const maxAnswer = 64 << 10
+
+// A Sender delivers events. It may be used by several goroutines at the same time.
+type Sender struct {
+	// Client makes the requests. See NewClient.
+	Client *http.Client
+
+	// Backoff is how long to wait between tries.
+	Backoff delivery.Backoff
+
+	// Tries is how often an event is tried; 0 for any number. Pauses are not counted.
+	Tries int
+
+	// Tried is told what each try means for the event; nil for nobody.
+	Tried func(delivery.Verdict)
+
+	// Log gets a line for each try that has failed.
+	Log *slog.Logger
+}
+
+// NewClient returns a client for requests that take timeout at most, or any time where that is
+// 0. It follows no redirects: an answer is for whoever asked.
+func NewClient(timeout time.Duration, connections int) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = connections, connections
+	return &http.Client{
+		Transport:     transport,
+		Timeout:       timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// An UndeliveredError says that an event was not taken.
+type UndeliveredError struct {
+	// Tries is how often it was tried, and Reason how the last one ended.
+	Tries  int
+	Reason string
+
+	// Interrupted says that the context ended. Otherwise all tries are used up, or another
+	// one would end as the last one did.
+	Interrupted bool
+}
+
+func (e *UndeliveredError) Error() string {
+	if e.Tries <= 1 {
+		return e.Reason
+	}
+	return fmt.Sprintf("%d tries have failed, and at last %s", e.Tries, e.Reason)
+}
+
+// Deliver delivers what request makes, which is called for each try. The error is an
+// *UndeliveredError, or says why there is no request.
+func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*http.Request, error)) error {
+	last := UndeliveredError{Reason: "it was not tried"}
+	for pauses := 0; ctx.Err() == nil; {
+		r, err := request(ctx)
+		if err != nil {
+			return err
+		}
+		verdict, least, reason := s.try(r)
+		if verdict == delivery.Done {
+			return nil
+		}
+		if ctx.Err() == nil || last.Tries == 0 {
+			last.Reason = reason
+		}
+		wait, backoff := last.Tries+1, s.Backoff
+		if verdict == delivery.Pause {
+			pauses++
+			wait, backoff.Max = pauses, backoff.MaxPause
+		} else {
+			last.Tries, pauses = last.Tries+1, 0
+		}
+		if verdict == delivery.Refused || s.Tries > 0 && last.Tries >= s.Tries {
+			return &last
+		}
+		pause := backoff.Wait(wait, least, rand.Float64())
+		s.Log.Warn("not delivered", "reason", last.Reason, "try", last.Tries, "again", pause.String())
+		Sleep(ctx, pause)
+	}
+	last.Interrupted = true
+	return &last
+}
+
+// try sends a request, and says what its answer means.
+func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Duration, reason string) {
+	answer, err := s.Client.Do(r)
+	if err == nil {
+		defer answer.Body.Close()                                          //nolint:errcheck // it was only read
+		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // the status has arrived
+	}
+	verdict, least = delivery.Judge(answer, err, time.Now())
+	if s.Tried != nil {
+		s.Tried(verdict)
+	}
+	return verdict, least, delivery.Reason(answer, err)
+}
+
+// Sleep waits, or until the context ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,91 @@
+package send_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/trigger/internal/delivery"
+	"goless.io/trigger/internal/event"
+	"goless.io/trigger/internal/send"
+)
+
+// answering is a function that gives these answers, one after the other, and the last one for
+// ever.
+func answering(t *testing.T, codes ...int) (url string, calls *atomic.Int32) {
+	t.Helper()
+	calls = &atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		code := codes[min(int(calls.Add(1)), len(codes))-1]
+		if code < 0 { // rejected before the handler
+			w.Header().Set(delivery.RejectedHeader, "concurrency")
+			code = -code
+		}
+		w.WriteHeader(code)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, calls
+}
+
+func TestDeliver(t *testing.T) {
+	for name, test := range map[string]struct {
+		codes []int
+		calls int32
+		want  *send.UndeliveredError
+	}{
+		"AtOnce":  {codes: []int{200}, calls: 1},
+		"Third":   {codes: []int{500, 404, 204}, calls: 3},
+		"Refused": {codes: []int{500, 400}, calls: 2, want: &send.UndeliveredError{Tries: 2, Reason: "the answer was 400 Bad Request"}},
+		"Never":   {codes: []int{500}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer was 500 Internal Server Error"}},
+		// What the handler has not seen is no try.
+		"Rejected": {codes: []int{-503, -503, -503, -503, -503, 500, 200}, calls: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, calls := answering(t, test.codes...)
+			err := deliver(t.Context(), t, url)
+			var got *send.UndeliveredError
+			if err != nil && !errors.As(err, &got) {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("the error (-want +got):\n%s", diff)
+			}
+			if calls.Load() != test.calls {
+				t.Errorf("%d calls, want %d", calls.Load(), test.calls)
+			}
+		})
+	}
+}
+
+// The end of the context ends a wait, and tells how the last try ended.
+func TestInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+		time.AfterFunc(50*time.Millisecond, cancel)
+	}))
+	defer server.Close()
+	want := &send.UndeliveredError{Tries: 1, Reason: "the answer was 429 Too Many Requests", Interrupted: true}
+	if diff := cmp.Diff(error(want), deliver(ctx, t, server.URL)); diff != "" {
+		t.Errorf("the error (-want +got):\n%s", diff)
+	}
+}
+
+func deliver(ctx context.Context, t *testing.T, url string) error {
+	t.Helper()
+	s := send.Sender{
+		Client: send.NewClient(time.Minute, 1), Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Backoff: delivery.Backoff{First: time.Millisecond, Max: 4 * time.Millisecond, MaxPause: 4 * time.Millisecond},
+	}
+	return s.Deliver(ctx, func(ctx context.Context) (*http.Request, error) {
+		return event.Event{ID: "1", Source: "/test", Type: "test"}.Request(ctx, http.MethodPost, url)
+	})
+}

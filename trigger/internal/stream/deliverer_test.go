@@ -1,0 +1,207 @@
+package stream_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"goless.io/trigger/internal/delivery"
+	"goless.io/trigger/internal/event"
+	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/stream"
+)
+
+// message is one whose dead letter refuses it some times.
+type message struct {
+	refusals int
+	reasons  []string
+}
+
+func (m *message) Event() event.Event {
+	return event.Event{ID: "orders/7", Source: "/test", Type: "test", Data: []byte("7")}
+}
+
+func (m *message) DeadLetter(_ context.Context, reason string) error {
+	if m.refusals--; m.refusals >= 0 {
+		return errors.New("no space left")
+	}
+	m.reasons = append(m.reasons, reason)
+	return nil
+}
+
+// function answers with these codes, one after the other, and with the last one for ever.
+type function struct {
+	codes []int
+	calls atomic.Int32
+}
+
+func (f *function) RoundTrip(*http.Request) (*http.Response, error) {
+	code := f.codes[min(int(f.calls.Add(1)), len(f.codes))-1]
+	return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
+}
+
+func deliverer(t *testing.T, f http.RoundTripper) *stream.Deliverer {
+	return &stream.Deliverer{
+		URL: "http://function.example/", Drain: time.Second, Monitor: stream.NewMonitor(),
+		Sender: send.Sender{Client: &http.Client{Transport: f}, Backoff: delivery.DefaultBackoff, Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
+	}
+}
+
+// The contract: what becomes of an event, and after how many calls. It runs in a bubble, where
+// the pauses take no time.
+func TestDeliver(t *testing.T) {
+	for name, test := range map[string]struct {
+		codes    []int
+		refusals int // of the dead letter
+		edit     func(*stream.Deliverer)
+		calls    int32
+		outcome  string
+		reasons  []string
+	}{
+		"Taken":         {codes: []int{200}, calls: 1, outcome: "delivered"},
+		"TakenAtLast":   {codes: []int{500, 429, 200}, calls: 3, outcome: "delivered"},
+		"Blocked":       {codes: []int{500, 500, 500, 500, 500, 200}, calls: 6, outcome: "delivered"},
+		"RefusedBlocks": {codes: []int{400, 400, 200}, calls: 3, outcome: "delivered"},
+		"Dropped":       {codes: []int{500}, edit: func(d *stream.Deliverer) { d.Drop = true }, calls: 3, outcome: "dropped"},
+		"Poison": {codes: []int{400}, edit: toDeadLetter, calls: 1, outcome: "dead_letter", reasons: []string{
+			"the answer was 400 Bad Request",
+		}},
+		"Exhausted": {codes: []int{500}, edit: toDeadLetter, calls: 3, outcome: "dead_letter", reasons: []string{
+			"3 tries have failed, and at last the answer was 500 Internal Server Error",
+		}},
+		"DeadLetterDown": {codes: []int{400}, refusals: 5, edit: toDeadLetter, calls: 1, outcome: "dead_letter", reasons: []string{
+			"the answer was 400 Bad Request",
+		}},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f, m := &function{codes: test.codes}, &message{refusals: test.refusals}
+			d := deliverer(t, f)
+			if test.edit != nil {
+				test.edit(d)
+			}
+			if !d.Deliver(t.Context(), m) {
+				t.Error("it may not be acknowledged")
+			}
+			one := metric(t, d.Monitor, `goless_trigger_events_total{outcome="`+test.outcome+`"}`)
+			got := []any{f.calls.Load(), m.reasons, one, d.Monitor.Status().Problems[0].Reason, len(d.Monitor.Status().Problems)}
+			if diff := cmp.Diff([]any{test.calls, test.reasons, "1", stream.NotConnected, 1}, got); diff != "" {
+				t.Errorf("calls, what the dead letter has, the count of the outcome, and problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// inBubble runs a test where waiting takes no time.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+func toDeadLetter(d *stream.Deliverer) { d.DeadLetter = "orders.dead" }
+
+// What holds up the events after it is told, with the reason, for as long as it does.
+func TestHeldUp(t *testing.T) {
+	for name, test := range map[string]struct {
+		edit func(*stream.Deliverer)
+		want stream.Problem
+	}{
+		"Blocked": {func(*stream.Deliverer) {}, stream.Problem{
+			Reason: stream.Blocked, Message: "the function does not take event orders/7, and those after it wait: the answer was 400 Bad Request",
+		}},
+		"DeadLetter": {toDeadLetter, stream.Problem{
+			Reason: stream.DeadLetterFailed, Message: "the dead letter orders.dead has not taken event orders/7, and those after it wait: no space left",
+		}},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := &function{codes: []int{400}}
+			d := deliverer(t, f)
+			test.edit(d)
+			d.Monitor.Solved("")
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan bool)
+			go func() { ended <- d.Deliver(ctx, &message{refusals: 1 << 30}) }()
+			time.Sleep(time.Hour) // of the bubble
+			if diff := cmp.Diff([]stream.Problem{test.want}, d.Monitor.Status().Problems); diff != "" {
+				t.Errorf("the problems (-want +got):\n%s", diff)
+			}
+			if code, body := get(d.Monitor, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, test.want.Message) {
+				t.Errorf("/readyz is %d: %s", code, body)
+			}
+			// Once a minute or a little more often, and no hot loop.
+			if calls := f.calls.Load(); calls > 130 {
+				t.Errorf("%d calls in an hour", calls)
+			}
+			cancel()
+			if taken := <-ended; taken || len(d.Monitor.Status().Problems) > 0 {
+				t.Errorf("after the end, taken is %t, and what is not tried any more is told: %v", taken, d.Monitor.Status().Problems)
+			}
+		})
+	}
+}
+
+// A request that is under way when the process is told to end may be answered.
+func TestDrain(t *testing.T) {
+	asked, answer := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(asked)
+		<-answer
+	}))
+	defer server.Close()
+	d := deliverer(t, http.DefaultTransport)
+	d.URL, d.Drain = server.URL, time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool)
+	go func() { ended <- d.Deliver(ctx, &message{}) }()
+	<-asked
+	cancel()
+	close(answer)
+	if !<-ended {
+		t.Error("an event that was taken is delivered again")
+	}
+	if d.Deliver(ctx, &message{}) {
+		t.Error("an event was taken after the end")
+	}
+}
+
+// Each event of an hour's outage is asked for now and then, and none is given up.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &function{codes: []int{503}}
+		d := deliverer(t, f)
+		d.Sender.Tries = 10
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if d.Deliver(ctx, &message{}) {
+			t.Error("it may be acknowledged")
+		}
+		if calls := f.calls.Load(); calls < 60 || calls > 140 {
+			t.Errorf("%d calls in an hour, want one a minute or a little more", calls)
+		}
+	})
+}
+
+func metric(t *testing.T, m *stream.Monitor, series string) string {
+	t.Helper()
+	_, body := get(m, "/metrics")
+	for line := range strings.Lines(body) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), series+" "); ok {
+			return value
+		}
+	}
+	return "missing"
+}
+
+func get(m *stream.Monitor, path string) (int, string) {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	return w.Code, w.Body.String()
+}

@@ -1,0 +1,173 @@
+package stream
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"goless.io/trigger/internal/delivery"
+)
+
+// An outcome is how a delivery has ended.
+type outcome string
+
+const (
+	delivered   outcome = "delivered"
+	deadLetter  outcome = "dead_letter"
+	dropped     outcome = "dropped"
+	interrupted outcome = ""
+)
+
+// Reasons of problems, which are those of the conditions of a trigger.
+const (
+	NotConnected     = "NotConnected"
+	Blocked          = "Blocked"
+	DeadLetterFailed = "DeadLetterFailed"
+)
+
+// A Problem is what keeps events from being delivered.
+type Problem struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// Status is what a process says of itself at /status.
+type Status struct {
+	// Lag is how many events wait, those in delivery included; left out while that is not
+	// known.
+	Lag *int64 `json:"lag,omitempty"`
+
+	// Problems are those that there are now, one of each reason.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Monitor knows how the deliveries of a process go, and tells it to Prometheus, to the kubelet
+// and to goless-triggers.
+type Monitor struct {
+	registry *prometheus.Registry
+	events   *prometheus.CounterVec
+	tries    *prometheus.CounterVec
+	duration prometheus.Histogram
+
+	mu       sync.Mutex
+	problems map[string]Problem // by what has them
+	lag      func() (int64, bool)
+}
+
+// NewMonitor returns a Monitor. It has the problem that nothing is connected yet.
+func NewMonitor() *Monitor {
+	m := &Monitor{
+		registry: prometheus.NewRegistry(),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "goless_trigger_events_total", Help: "Events by how their delivery has ended: delivered, dead_letter or dropped.",
+		}, []string{"outcome"}),
+		tries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "goless_trigger_tries_total", Help: "Requests by what their answer means: done, again, pause (not counted as an attempt) or refused.",
+		}, []string{"verdict"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "goless_trigger_delivery_duration_seconds", Help: "How long deliveries took, with all tries and the pauses between them.",
+			Buckets: []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 60, 300, 900},
+		}),
+		problems: map[string]Problem{},
+	}
+	lag := lagCollector{m, prometheus.NewDesc("goless_trigger_lag", "Events that wait, those in delivery included.", nil, nil)}
+	m.registry.MustRegister(m.events, m.tries, m.duration, lag, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, o := range []outcome{delivered, deadLetter, dropped} {
+		m.events.WithLabelValues(string(o)) // an increase from nothing is no increase
+	}
+	m.Problem("", Problem{Reason: NotConnected, Message: "it has not connected to the servers yet"})
+	return m
+}
+
+// Problem notes a problem of an event, or with the key "" of the connection.
+func (m *Monitor) Problem(key string, p Problem) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.problems[key] = p
+}
+
+// Solved notes that there is no problem any more.
+func (m *Monitor) Solved(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.problems, key)
+}
+
+// Lag sets where to ask how many events wait. It may be asked at any time, and says whether
+// it knows.
+func (m *Monitor) Lag(lag func() (int64, bool)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lag = lag
+}
+
+// Status is what is true now.
+func (m *Monitor) Status() Status {
+	m.mu.Lock()
+	lag, problems := m.lag, maps.Clone(m.problems)
+	m.mu.Unlock()
+	var s Status
+	if lag != nil {
+		if events, known := lag(); known {
+			s.Lag = &events
+		}
+	}
+	told := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(problems)) {
+		if p := problems[key]; !told[p.Reason] {
+			told[p.Reason] = true
+			s.Problems = append(s.Problems, p)
+		}
+	}
+	return s
+}
+
+// Handler serves /healthz, /readyz, which fails while there is a problem, /status and /metrics.
+func (m *Monitor) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if problems := m.Status().Problems; len(problems) > 0 {
+			http.Error(w, fmt.Sprintf("%s: %s", problems[0].Reason, problems[0].Message), http.StatusServiceUnavailable)
+		}
+	})
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(m.Status()) // who has asked may be gone
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+func (m *Monitor) tried(v delivery.Verdict) {
+	m.tries.WithLabelValues(strings.ToLower(v.String())).Inc()
+}
+
+func (m *Monitor) ended(how outcome, took time.Duration) {
+	m.events.WithLabelValues(string(how)).Inc()
+	m.duration.Observe(took.Seconds())
+}
+
+// lagCollector asks for the lag when it is scraped.
+type lagCollector struct {
+	monitor *Monitor
+	desc    *prometheus.Desc
+}
+
+func (c lagCollector) Describe(ch chan<- *prometheus.Desc) { ch <- c.desc }
+
+func (c lagCollector) Collect(ch chan<- prometheus.Metric) {
+	if lag := c.monitor.Status().Lag; lag != nil {
+		ch <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(*lag))
+	}
+}

@@ -1,0 +1,133 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/target"
+)
+
+const (
+	// workers is how many triggers of a kind are reconciled at the same time.
+	workers = 4
+
+	// reconcileTimeout frees a worker whose request hangs.
+	reconcileTimeout = 15 * time.Second
+
+	// maxBackoff bounds how late the end of an outage is noticed.
+	maxBackoff = 30 * time.Second
+
+	// byFunction is the index of triggers by the names of their Functions.
+	byFunction = "functions"
+)
+
+// Watched is what the triggers of a kind depend on, beside their Functions.
+type Watched struct {
+	// Owned are objects that belong to triggers, and Labelled others that have their labels.
+	Owned, Labelled []client.Object
+
+	// Namespaces tells whether the annotations of the namespace matter.
+	Namespaces bool
+}
+
+// Register makes the manager run r when a trigger changes, a Function that it calls, or what
+// else is watched for it.
+func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
+	kind := r.Kind.New().TriggerKind()
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), r.Kind.New(), byFunction, func(obj client.Object) []string {
+		return obj.(v1alpha1.Trigger).FunctionNames()
+	})
+	if err != nil {
+		return fmt.Errorf("indexing triggers by their Functions: %w", err)
+	}
+	b := builder.ControllerManagedBy(mgr).
+		Named(strings.ToLower(kind)).
+		For(r.Kind.New(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1beta1.Function{}, handler.EnqueueRequestsFromMapFunc(r.callersOf), builder.WithPredicates(targetChanged)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			ReconciliationTimeout:   reconcileTimeout,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](10*time.Millisecond, maxBackoff),
+		})
+	for _, object := range w.Owned {
+		b.Owns(object)
+	}
+	if w.Namespaces {
+		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
+	}
+	for _, object := range w.Labelled {
+		b.Watches(object, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
+			if name := obj.GetLabels()[v1alpha1.TriggerLabel]; name != "" && obj.GetLabels()[v1alpha1.KindLabel] == kind {
+				return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+			}
+			return nil
+		}))
+	}
+	return b.Complete(r)
+}
+
+// targetChanged is about what a Function means to those who call it.
+var targetChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, now := e.ObjectOld.(*v1beta1.Function), e.ObjectNew.(*v1beta1.Function)
+	return !equality.Semantic.DeepEqual(target.Of(before, before.Name), target.Of(now, now.Name)) ||
+		(before.Spec.Scaling == nil) != (now.Spec.Scaling == nil)
+}}
+
+// callersOf maps a Function to the triggers that call it.
+func (r *Reconciler[T, S]) callersOf(ctx context.Context, fn client.Object) []reconcile.Request {
+	return r.list(ctx, client.InNamespace(fn.GetNamespace()), client.MatchingFields{byFunction: fn.GetName()})
+}
+
+// inNamespace maps a namespace to its triggers.
+func (r *Reconciler[T, S]) inNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return r.list(ctx, client.InNamespace(namespace.GetName()))
+}
+
+func (r *Reconciler[T, S]) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
+	triggers, err := listOf(r.Client, r.Kind.New())
+	if err == nil {
+		err = r.Client.List(ctx, triggers, options...)
+	}
+	if err != nil {
+		return nil // the cache has ended
+	}
+	var requests []reconcile.Request
+	_ = meta.EachListItem(triggers, func(item runtime.Object) error {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(item.(client.Object))})
+		return nil
+	})
+	return requests
+}
+
+// listOf returns an empty list of the kind of an object.
+func listOf(c client.Client, of client.Object) (client.ObjectList, error) {
+	gvk, err := apiutil.GVKForObject(of, c.Scheme())
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.Scheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return nil, err
+	}
+	return list.(client.ObjectList), nil
+}
