@@ -7,6 +7,7 @@ import (
 	"log"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -78,6 +79,21 @@ func (c *checkout) publishes(repository string) {
 	}
 	if _, err := remote.Head(reference(c.T, repository+"/charts/goless:1.2.3")); err != nil {
 		c.Errorf("the chart is not in the registry: %v", err)
+	}
+	c.publishesOnce(repository, key)
+}
+
+// publishesOnce tests that a version which others may have pulled is not replaced.
+func (c *checkout) publishesOnce(repository, key string) {
+	c.Helper()
+	name := repository + "/launch:" + version
+	if err := remote.Write(reference(c.T, name), empty.Image); err != nil {
+		c.Fatal(err)
+	}
+	cmd := exec.CommandContext(c.Context(), "tools/publish.sh", key)
+	cmd.Dir = c.dir
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), name+" is published already, as sha256:") {
+		c.Errorf("tools/publish.sh replaces %s: %v\n%s", name, err, out)
 	}
 }
 

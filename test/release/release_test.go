@@ -176,7 +176,8 @@ func (c *checkout) hasItsFiles() {
 	for _, name := range []string{
 		"install.yaml", "images.txt", "goless-1.2.3.tgz", "RELEASE_NOTES.md",
 		"images/goless-operator/index.json", "images/goless-activator/index.json", "images/goless-check/index.json", "images/builder/index.json", "images/launch/index.json",
-		"images/goless-triggers/index.json", "images/deliver/index.json",
+		"images/goless-triggers/index.json", "images/deliver/index.json", "images/consume/index.json",
+		"sboms/functions.spdx.json", "sboms/cli-windows-amd64.spdx.json",
 		"builder-linux-amd64", "builder-linux-arm64", "builder-darwin-amd64", "builder-darwin-arm64", "builder-windows-amd64.exe", "builder-windows-arm64.exe",
 	} {
 		if !strings.Contains(listed, "  "+name+"\n") {
@@ -193,8 +194,9 @@ var digest = regexp.MustCompile(`^[^@]+@sha256:[0-9a-f]{64}$`)
 func (c *checkout) namesDigests(repository string) {
 	c.Helper()
 	chart := run(c.T, c.dir, nil, "tar", "--extract", "--to-stdout", "--gzip", "--file=dist/goless-1.2.3.tgz", "goless/values.yaml", "goless/Chart.yaml")
-	c.namesImages("install.yaml", c.read("dist/install.yaml"), repository, 10)
-	c.namesImages("the chart", chart, repository, 7)
+	deploy := run(c.T, c.dir, nil, "bash", "-c", "cat deploy/*.yaml")
+	c.namesImages("install.yaml", c.read("dist/install.yaml"), repository, strings.Count(deploy, "ko://"))
+	c.namesImages("the chart", chart, repository, strings.Count(c.read("dist/images.txt"), "\n"))
 	if !strings.Contains(chart, "\nversion: 1.2.3\n") || !strings.Contains(chart, "\nappVersion: 1.2.3\n") {
 		c.Errorf("the chart has another version: %s", chart)
 	}
@@ -221,22 +223,27 @@ func (c *checkout) namesImages(name, text, repository string, count int) {
 	}
 }
 
+// namesModules looks into the SBOMs: of images, of the builder for another system, and of what
+// functions are linked with.
 func (c *checkout) namesModules() {
 	c.Helper()
-	for image, modules := range map[string][]string{
-		"goless-operator":  {"goless.io/operator", "goless.io/builder", "sigs.k8s.io/controller-runtime"},
-		"goless-activator": {"goless.io/operator", "k8s.io/client-go"},
-		"goless-check":     {"goless.io/operator", "k8s.io/client-go"},
-		"builder":          {"goless.io/builder", "github.com/spf13/cobra"},
-		"launch":           {"goless.io/runtime"},
-		"goless-triggers":  {"goless.io/trigger", "goless.io/operator", "k8s.io/client-go"},
-		"deliver":          {"goless.io/trigger"},
-		"consume":          {"goless.io/trigger", "github.com/nats-io/nats.go"},
+	linux := "-linux-" + runtime.GOARCH
+	for sbom, modules := range map[string][]string{
+		"goless-operator" + linux:  {"goless.io/operator", "goless.io/builder", "sigs.k8s.io/controller-runtime"},
+		"goless-activator" + linux: {"goless.io/operator", "k8s.io/client-go"},
+		"goless-check" + linux:     {"goless.io/operator", "k8s.io/client-go"},
+		"builder" + linux:          {"goless.io/builder", "github.com/spf13/cobra", "go.uber.org/zap"},
+		"launch" + linux:           {"goless.io/runtime"},
+		"goless-triggers" + linux:  {"goless.io/trigger", "goless.io/operator", "k8s.io/client-go"},
+		"deliver" + linux:          {"goless.io/trigger"},
+		"consume" + linux:          {"goless.io/trigger", "github.com/nats-io/nats.go"},
+		"cli-windows-amd64":        {"github.com/spf13/cobra"},
+		"functions":                {"go.uber.org/zap", "github.com/prometheus/client_golang"},
 	} {
-		text := c.read(fmt.Sprintf("dist/sboms/%s-linux-%s.spdx.json", image, runtime.GOARCH))
-		for _, module := range modules {
+		text := c.read("dist/sboms/" + sbom + ".spdx.json")
+		for _, module := range append(modules, "stdlib") {
 			if !strings.Contains(text, fmt.Sprintf("%q: %q", "name", module)) {
-				c.Errorf("the SBOM of %s does not name %s", image, module)
+				c.Errorf("the SBOM of %s does not name %s", sbom, module)
 			}
 		}
 	}
