@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -116,13 +117,15 @@ func (i *invoke) message() (m message, err error) {
 			m.body, err = i.read(file)
 		}
 	}
+	given := http.Header{}
 	for _, header := range i.headers {
 		name, value, ok := strings.Cut(header, ":")
 		if !ok {
 			return m, fmt.Errorf("%q is no header, write: 'Name: value'", header)
 		}
-		m.header.Set(strings.TrimSpace(name), strings.TrimSpace(value))
+		given.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
+	maps.Copy(m.header, given) // they replace those of the event
 	if i.method != "" {
 		m.method = i.method
 	}

@@ -124,7 +124,6 @@ func TestPruneCache(t *testing.T) {
 	}
 }
 
-// TestSwap changes the architecture of a directory back and forth.
 func TestForgetTimes(t *testing.T) {
 	cache := t.TempDir()
 	file := filepath.Join(cache, "aa", "aa02-a")
@@ -146,6 +145,7 @@ func TestForgetTimes(t *testing.T) {
 	}
 }
 
+// TestSwap changes the architecture of a directory back and forth.
 func TestSwap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kodata")
 	make := func(arch string) {

@@ -98,7 +98,7 @@ type replica struct {
 	url    string
 	keys   *remote.Keys
 	client *remote.Client
-	log    *journal
+	log    *logBuffer
 	end    func() // and wait until it has ended
 }
 
@@ -117,7 +117,7 @@ func newReplica(t *testing.T, c Config) *replica {
 	if c.Store == "" {
 		c.Store = t.TempDir()
 	}
-	log := &journal{}
+	log := &logBuffer{}
 	c.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s, err := New(c)
 	if err != nil {
@@ -226,29 +226,29 @@ func (r *replica) missing(t *testing.T, key, why string) {
 	}
 }
 
-// A journal is what was logged.
-type journal struct {
+// A logBuffer is what was logged.
+type logBuffer struct {
 	mu    sync.Mutex
 	lines strings.Builder
 }
 
 // Write takes a line.
-func (j *journal) Write(line []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.lines.Write(line)
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lines.Write(line)
 }
 
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.lines.String()
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lines.String()
 }
 
 // builds returns how the builds have ended that were made.
-func (j *journal) builds(t *testing.T) (reasons []string) {
+func (b *logBuffer) builds(t *testing.T) (reasons []string) {
 	t.Helper()
-	for line := range strings.Lines(j.String()) {
+	for line := range strings.Lines(b.String()) {
 		var entry struct{ Msg, Reason string }
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			t.Fatal(err)

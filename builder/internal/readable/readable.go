@@ -5,7 +5,9 @@ package readable
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,10 +43,10 @@ func readable(line string) string {
 	}
 	e.take("faas.name") // there is one
 	var stack string
-	switch message {
-	case "request":
+	switch { // a handler may log these messages as well
+	case message == "request" && e.index("http.request.method") >= 0:
 		message = e.request()
-	case "panic in the handler":
+	case message == "panic in the handler" && e.index("exception.stacktrace") >= 0:
 		message = "panic: " + e.take("exception.message")
 		stack = ownFrames(e.take("exception.stacktrace"))
 		e.take("exception.type")
@@ -60,8 +62,8 @@ type field struct {
 	value json.RawMessage
 }
 
-// parse returns the fields of an object in their order. It reports false if the line is no
-// object.
+// parse returns the fields of an object in their order. It reports false if the line is not
+// one object and nothing else.
 func parse(line string) (fields []field, ok bool) {
 	decoder := json.NewDecoder(strings.NewReader(line))
 	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
@@ -79,15 +81,21 @@ func parse(line string) (fields []field, ok bool) {
 		fields = append(fields, f)
 	}
 	_, err := decoder.Token()
-	return fields, err == nil
+	_, end := decoder.Token()
+	return fields, err == nil && errors.Is(end, io.EOF)
 }
 
 // An entry is a line of a log.
 type entry struct{ fields []field }
 
+// index returns the index of a field, or -1 if there is none.
+func (e *entry) index(name string) int {
+	return slices.IndexFunc(e.fields, func(f field) bool { return f.name == name })
+}
+
 // take removes a field and returns its value; empty if there is none.
 func (e *entry) take(name string) string {
-	i := slices.IndexFunc(e.fields, func(f field) bool { return f.name == name })
+	i := e.index(name)
 	if i < 0 {
 		return ""
 	}
