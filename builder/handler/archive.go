@@ -103,8 +103,11 @@ func decoded(f File) File {
 // checkEncoded returns what is wrong with a file whose name has still the encodedPrefix.
 func checkEncoded(f *file) string {
 	name := strings.TrimPrefix(f.Name, encodedPrefix)
-	if mustBeText(name) {
+	switch {
+	case mustBeText(name):
 		return fmt.Sprintf("%s must be text, write it as it is and without %s", name, encodedPrefix)
+	case f.Encoded:
+		return fmt.Sprintf("the name begins with %s twice, write it once", encodedPrefix)
 	}
 	_, err := base64.StdEncoding.DecodeString(string(f.Data))
 	return fmt.Sprintf("%s is not base64, encode it with: base64 FILE (%v)", name, err)

@@ -47,7 +47,7 @@ when the program is too large, and 20 when the builder is at fault.`,
 	b.addFlag(cmd)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if err := format.Valid(b.notation); err != nil { // for go build, -o is the place of the binary
-			return fmt.Errorf("%w; where the binary goes is said by: --output-binary %s", err, b.notation)
+			return fmt.Errorf("%w; to name the binary write: --output-binary %s", err, b.notation)
 		}
 		return nil
 	}

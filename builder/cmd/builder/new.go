@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/mod/module"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/program"
@@ -57,7 +58,7 @@ func begin(s streams, name, from string) error {
 	if err != nil {
 		return err
 	}
-	files = append(files, handler.File{Name: "go.mod", Data: program.NewModule("example.com/" + name)})
+	files = append(files, handler.File{Name: "go.mod", Data: program.NewModule(modulePath(name))})
 	if err := os.Mkdir(name, 0o755); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already, choose another name", name)
 	} else if err != nil {
@@ -71,4 +72,14 @@ func begin(s streams, name, from string) error {
 	}
 	s.notef("serve it with: builder run %s", name)
 	return nil
+}
+
+// modulePath returns the path of a new module for the Function called name. Not every name
+// can be a part of it: v1 and con cannot, for example, and internal is the go command's own.
+func modulePath(name string) string {
+	path := "example.com/" + name
+	if name == "internal" || module.CheckPath(path) != nil {
+		return "example.com/function"
+	}
+	return path
 }

@@ -109,7 +109,7 @@ func edited(ctx context.Context, tools *toolchain.Toolchain, path string, functi
 	if err := writeFiles(dir, function.Files()); err != nil {
 		return change, err
 	}
-	if err := by(ctx, tools, dir, "example.com/"+label(function.Name)); err != nil {
+	if err := by(ctx, tools, dir, modulePath(label(function.Name))); err != nil {
 		return change, err
 	}
 	for _, name := range []string{"go.mod", "go.sum"} {
