@@ -138,9 +138,9 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 // It is removed when use returns. The error is that of use, or else like that of
 // Build. It makes no use of Dependencies.
 func (b *Builder) WithProgram(ctx context.Context, src []byte, use func(*program.Program) error) error {
-	anew := *b
-	anew.Dependencies = nil
-	return anew.withProgram(ctx, src, func(written *program.Program, _ *toolchainLease) error { return use(written) })
+	alone := *b
+	alone.Dependencies = nil
+	return alone.withProgram(ctx, src, func(written *program.Program, _ *toolchainLease) error { return use(written) })
 }
 
 func (b *Builder) withProgram(ctx context.Context, src []byte, use func(*program.Program, *toolchainLease) error) error {

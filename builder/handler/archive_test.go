@@ -292,6 +292,7 @@ func TestParseRejectsModules(t *testing.T) {
 		"Main":        {"// mine\nmodule main\n", "go.mod:2:1: module path main is reserved for Go itself, use another such as example.com/function"},
 		"Internal":    {"module a.b/internal/c\n", "go.mod:1:1: module path a.b/internal/c is reserved for Go itself, use another such as example.com/function"},
 		"Path":        {"module a.b/~c d\n", "go.mod:1:1: usage: module module/path"},
+		"FirstMajor":  {"module example.com/v1\n", "go.mod:1:1: module path example.com/v1 ends with a version, which must be /v2 or later: use another such as example.com/function"},
 		"PathQuoted":  {"module \"a b\"\n", "go.mod:1:1: module path a b is not valid, use another such as example.com/function: invalid char ' '"},
 		"PathLong":    {"module a" + strings.Repeat("/b", 128) + "\n", "go.mod:1:1: module path has 257 bytes, at most 255 are allowed"},
 		"Require":     {"module a.b/c\nrequire hello v1.0.0\n", "go.mod:2:1: cannot require hello: nothing can be fetched by this path: missing dot in first path element"},

@@ -47,8 +47,9 @@ func dirs(files []*file) (all []string) {
 	return all
 }
 
-// entry returns those of the packages of files that may be the handler's. Where
-// there are several, a program is none, nor is another function called Handler.
+// entry returns those of files whose package may be the handler's: no other package
+// imports it. If some of these declare a handler in a package that can be imported, it
+// returns them alone.
 func (c *checker) entry(files []*file) []*file {
 	imported := map[string]bool{}
 	for _, i := range c.imports {

@@ -27,7 +27,7 @@ var releases = func() []string {
 	return tags
 }()
 
-// everywhere is where a file is taken to be built whose constraints are wrong.
+// everywhere is where a file is assumed to be built if its constraints are wrong.
 var everywhere = [len(architectures)]bool{true, true}
 
 // checkConstraints fills in where f is built, by its name and by what stands

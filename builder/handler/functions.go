@@ -84,14 +84,14 @@ func (c *checker) checkFunc(p *pkg, f *file, fn *ast.FuncDecl, want shape, or st
 	}
 }
 
-// imported returns a file that knows what f does and path besides.
+// imported returns a file that imports path, and what f imports without a name.
 func imported(f *file, path string) *file {
 	return &file{names: map[string]string{shortName(path): path}, dots: f.dots}
 }
 
 // matches reports whether fn has exactly the parameters and results of a shape.
 func (p *pkg) matches(f *file, fn *ast.FuncDecl, want shape) bool {
-	return p.are(f, fn.Type.Params, want.params) && p.are(f, fn.Type.Results, want.results)
+	return p.hasTypes(f, fn.Type.Params, want.params) && p.hasTypes(f, fn.Type.Results, want.results)
 }
 
 // reportMissing points at what was probably meant: a method of that name, the

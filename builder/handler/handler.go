@@ -1,16 +1,16 @@
-// Package handler owns the question of which Go sources are Functions, and
-// answers it with the places and the remedies when one is not. It is the one
-// package that the operator shares with the builder, so it parses and never
-// type-checks: 78 bytes of Go can keep a type checker busy for ever. It refuses
-// to know of file systems, compilers and Kubernetes.
+// Package handler decides which Go sources are Functions. If one is not, it says
+// where the mistakes are and how to mend them. It is the one package that the
+// operator shares with the builder, so it parses and never type-checks: 78 bytes of
+// Go can keep a type checker busy for ever. It knows nothing of file systems,
+// compilers and Kubernetes.
 //
-// A source is one Go file, or a txtar archive of a package and what it needs:
-// more packages, files to embed, tests, go.mod and go.sum. The name of a file to embed that is
-// no text has base64: before it, and so is the content. The handler is in the
-// package at the top, or else in the one package of the module that has one. What the parser cannot
-// see, the compiler reports later. The unsafe package is allowed, because it
-// takes nothing from anybody: a function runs alone in its container, and the
-// compiler does not execute what it compiles.
+// A source is one Go file, or a txtar archive of a package and what it needs: more
+// packages, files to embed, tests, go.mod and go.sum. The content of a file that is
+// not text is base64 in an archive, and its name begins with base64: there. The
+// handler is in the package at the top, or else in the one package of the module
+// that has one. What the parser cannot see, the compiler reports later. The unsafe
+// package is allowed, because it does no harm to others: a function runs alone in its
+// container, and the compiler does not execute what it compiles.
 package handler
 
 import (

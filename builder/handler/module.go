@@ -88,9 +88,12 @@ func (c *checker) checkModulePath(f *file, mod *modfile.File) {
 	name, at := mod.Module.Mod.Path, mod.Module.Syntax.Start
 	elements := strings.Split(name, "/")
 	invalid, _ := errors.AsType[*module.InvalidPathError](module.CheckImportPath(name))
+	_, _, canHaveVersion := module.SplitPathVersion(name)
 	switch {
 	case invalid != nil:
 		c.reportMod(at, fmt.Sprintf("module path %s is not valid, use another such as example.com/function: %v", name, invalid.Err))
+	case !canHaveVersion:
+		c.reportMod(at, fmt.Sprintf("module path %s ends with a version, which must be /v2 or later: use another such as example.com/function", name))
 	case len(name) > maxName:
 		c.reportMod(at, fmt.Sprintf("module path has %d bytes, at most %d are allowed", len(name), maxName))
 	case isOurs(name):

@@ -53,8 +53,8 @@ func (p *pkg) named(f *file, name string) string {
 	return ""
 }
 
-// are reports whether the types of parameters or results in f are exactly these.
-func (p *pkg) are(f *file, fields *ast.FieldList, types []string) bool {
+// hasTypes reports whether the types of parameters or results in f are exactly these.
+func (p *pkg) hasTypes(f *file, fields *ast.FieldList, types []string) bool {
 	if fields.NumFields() != len(types) {
 		return false
 	}

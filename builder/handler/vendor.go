@@ -81,9 +81,9 @@ func (m *VendoredModule) note(text string) {
 	}
 }
 
-// anew is the remedy for a vendor directory that was changed by hand, or that is
-// older than the go.mod.
-const anew = "write vendor anew with: go mod vendor"
+// rewriteVendor is the remedy for a vendor directory that was changed by hand, or that
+// is older than the go.mod.
+const rewriteVendor = "write vendor anew with: go mod vendor"
 
 // checkVendor rejects a vendor directory that does not agree with the go.mod, as
 // the go command does, or that holds what is not for a function to bring.
@@ -98,12 +98,12 @@ func (c *checker) checkVendor(mod *modfile.File) {
 		c.findings = append(c.findings, finding{file: index, line: line, column: 1, message: message})
 	}
 	for _, line := range unreadable {
-		report(line, "this is neither a module with its version nor a package, "+anew)
+		report(line, "this is neither a module with its version nor a package, "+rewriteVendor)
 	}
 	known := make(map[string]VendoredModule)
 	for _, m := range modules {
 		if _, ok := known[m.Path]; ok {
-			report(m.line, fmt.Sprintf("%s is listed twice, %s", m.Path, anew))
+			report(m.line, fmt.Sprintf("%s is listed twice, %s", m.Path, rewriteVendor))
 		} else if message := c.checkVendored(m, mod); message != "" {
 			report(m.line, message)
 		}
@@ -113,7 +113,7 @@ func (c *checker) checkVendor(mod *modfile.File) {
 	silent := mod.Go != nil && version.Compare("go"+mod.Go.Version, "go1.14") < 0
 	for _, r := range mod.Require {
 		if !silent && !known[r.Mod.Path].Explicit {
-			c.reportMod(r.Syntax.Start, fmt.Sprintf("%s does not list %s as explicit, %s", VendorIndex, r.Mod, anew))
+			c.reportMod(r.Syntax.Start, fmt.Sprintf("%s does not list %s as explicit, %s", VendorIndex, r.Mod, rewriteVendor))
 		}
 	}
 }
@@ -127,21 +127,21 @@ func (c *checker) checkVendored(m VendoredModule, mod *modfile.File) string {
 	required := slices.IndexFunc(mod.Require, func(r *modfile.Require) bool { return r.Mod.Path == m.Path })
 	switch {
 	case err != nil:
-		return fmt.Sprintf("%s %s is not a module: %v; %s", m.Path, m.Version.Version, err, anew)
+		return fmt.Sprintf("%s %s is not a module: %v; %s", m.Path, m.Version.Version, err, rewriteVendor)
 	case isOurs(m.Path):
 		return fmt.Sprintf("cannot vendor %s: it is the program around the function, remove it from vendor", m.Path)
 	case m.Path == c.modulePath():
-		return fmt.Sprintf("cannot vendor %s: it is the module of the function itself, %s", m.Path, anew)
+		return fmt.Sprintf("cannot vendor %s: it is the module of the function itself, %s", m.Path, rewriteVendor)
 	case m.GoVersion != "" && !modfile.GoVersionRE.MatchString(m.GoVersion):
-		return fmt.Sprintf("go %s is not a version of Go, %s", m.GoVersion, anew)
+		return fmt.Sprintf("go %s is not a version of Go, %s", m.GoVersion, rewriteVendor)
 	case m.GoVersion != "" && version.Compare("go"+m.GoVersion, GoVersion) > 0:
 		return fmt.Sprintf("%s needs go %s, which is newer than what compiles functions, %s: require an older version of it", m.Path, m.GoVersion, GoVersion)
 	case required >= 0 && mod.Require[required].Mod != m.Version:
-		return fmt.Sprintf("%s is vendored in version %s, and go.mod requires %s: %s", m.Path, m.Version.Version, mod.Require[required].Mod.Version, anew)
+		return fmt.Sprintf("%s is vendored in version %s, and go.mod requires %s: %s", m.Path, m.Version.Version, mod.Require[required].Mod.Version, rewriteVendor)
 	case required < 0 && m.Explicit:
-		return fmt.Sprintf("go.mod does not require %s, %s", m.Path, anew)
+		return fmt.Sprintf("go.mod does not require %s, %s", m.Path, rewriteVendor)
 	case m.Replacement != replacement(mod, m.Version):
-		return fmt.Sprintf("what %s is replaced by is not what go.mod says, %s", m.Path, anew)
+		return fmt.Sprintf("what %s is replaced by is not what go.mod says, %s", m.Path, rewriteVendor)
 	}
 	return ""
 }

@@ -64,8 +64,8 @@ type Order struct {
 	// which also has a maximum.
 	Memory int64 `json:"memory,omitempty"`
 
-	// Environment says where to fetch modules, with variables of the go command: GOPROXY, GOPRIVATE, GONOPROXY, GONOSUMDB, GOSUMDB, HTTP_PROXY,
-	// HTTPS_PROXY and NO_PROXY.
+	// Environment says where to fetch modules, by variables of the go command: GOPROXY,
+	// GOPRIVATE, GONOPROXY, GONOSUMDB, GOSUMDB, HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
 	Environment map[string]string `json:"environment,omitempty"`
 }
 

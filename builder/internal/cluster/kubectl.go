@@ -1,4 +1,4 @@
-// Package cluster reaches a Kubernetes cluster by the kubectl of whoever runs it, so that
+// Package cluster reaches a Kubernetes cluster through the user's kubectl, so that
 // kubeconfigs, contexts, credentials and their plugins work as they do there. It knows the
 // Functions of a cluster and what they become, and prints nothing of its own.
 package cluster

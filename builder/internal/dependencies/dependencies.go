@@ -1,8 +1,8 @@
 // Package dependencies keeps what a build has fetched and compiled beside its author's own
 // packages, for the next build that depends on the same: usually that of the same function
 // after a change of its handler. What a build leaves is a set, which nobody changes any
-// more. A set is found only by who asks with the same key, and the namespace is part of
-// it: so nothing that a tenant could have influenced reaches another one.
+// more. Only builds with the same key find a set, and the namespace is part of the key:
+// nothing that one tenant could have influenced reaches another.
 package dependencies
 
 import (
@@ -103,8 +103,8 @@ func (s *Store) Release(set *Set) {
 	s.removeUnused(set)
 }
 
-// Remove forgets a set that turned out to be damaged. Who uses it has to Release it all
-// the same.
+// Remove forgets a set that turned out to be damaged. Builds that use it still have to
+// Release it.
 func (s *Store) Remove(set *Set) {
 	s.mu.Lock()
 	defer s.unlock()

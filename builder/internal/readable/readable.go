@@ -1,5 +1,5 @@
 // Package readable writes the logs of functions as people read them at a terminal. It knows
-// what the runtime logs, and leaves alone what is no line of JSON with a message.
+// what the runtime logs, and leaves all other lines as they are.
 package readable
 
 import (
