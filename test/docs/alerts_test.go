@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runbook is where docs/runbook.md is to be read by whoever gets an alert.
-const runbook = "https://goless.io/docs/runbook.md"
+// runbook is a path of the repository: where whoever gets an alert reads it, an administrator says.
+const runbook = "docs/runbook.md"
 
 type alert struct {
 	Alert       string

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -37,6 +38,27 @@ func TestEveryAlertIsTested(t *testing.T) {
 			if !strings.Contains(tests, "alertname: "+rule.Alert+"\n        exp_alerts:") {
 				t.Errorf("%s_test.yaml never expects %s", file, rule.Alert)
 			}
+		}
+	}
+}
+
+// The Prometheus Operator has each job that an alert asks for: that of the operator by the name of
+// its Service, and the others by what they are relabelled from.
+func TestMonitorsHaveJobs(t *testing.T) {
+	t.Parallel()
+	monitors := string(read(t, "podmonitor.yaml")) + string(read(t, "operator-servicemonitor.yaml"))
+	jobs := map[string]bool{}
+	for _, file := range alertFiles {
+		for _, match := range regexp.MustCompile(`job="([a-z-]+)"`).FindAllStringSubmatch(string(read(t, file+".yaml")), -1) {
+			jobs[match[1]] = true
+		}
+	}
+	if len(jobs) == 0 {
+		t.Error("no alert asks for a job")
+	}
+	for job := range jobs {
+		if !regexp.MustCompile(`(name: |replacement: |[\[ ])` + job + `[,}\]\n]`).MatchString(monitors) {
+			t.Errorf("neither podmonitor.yaml nor operator-servicemonitor.yaml makes the job %s, which alerts ask for", job)
 		}
 	}
 }
