@@ -189,6 +189,10 @@ bench: install ## measure on the real cluster; prints a table and writes .cache/
 	@$(ENV) && cd test && export GOWORK=off && \
 	PLAIN_IMAGE=$$(ko build --base-import-paths ./bench/plain) go run ./bench $(if $(FULL),-full) $(if $(ONLY),-only $(ONLY)) -o ../.cache/bench.json
 
+.PHONY: figures
+figures: ## write what make bench has measured, on this machine and of this commit, into docs/figures.md
+	@cd test && GOWORK=off go run ./bench -o ../.cache/bench.json -page ../docs/figures.md
+
 ##@ Change
 
 .PHONY: generate

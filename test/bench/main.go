@@ -50,7 +50,15 @@ func main() {
 	full := flag.Bool("full", false, "measure 5000 Functions, 1000 that sleep, 20,000 requests while functions fall asleep, and the day of a web shop: that takes more than an hour more")
 	output := flag.String("o", "bench.json", "write the figures to this `file` as JSON, beside those of other groups that it has")
 	only := flag.String("only", "", "measure only these comma-separated `groups`: "+strings.Join(names(groups), ", "))
+	page := flag.String("page", "", "measure nothing, and write the figures that the file has below the heading Measured of this `page` in Markdown")
 	flag.Parse()
+	if *page != "" {
+		if err := writePage(*page, *output); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctrl.SetLogger(zap.New(zap.WriteTo(os.Stderr), zap.Level(zapcore.ErrorLevel)))

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// measured is the heading of a page below which the figures are.
+const measured = "\n## Measured\n"
+
+// writePage writes the figures of a file below the heading Measured of a page, with the day on
+// which they were taken, the commit that is checked out and the machine that this is.
+func writePage(page, file string) error {
+	var r results
+	if err := r.read(file); err != nil {
+		return err
+	}
+	if len(r) == 0 {
+		return fmt.Errorf("%s has no figures, run make bench", file)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, _, found := strings.Cut(string(text), measured)
+	if !found {
+		return fmt.Errorf("%s has no heading Measured", page)
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	commit, err := exec.Command("git", "rev-parse", "--short=10", "HEAD").Output()
+	if err != nil {
+		return fmt.Errorf("asking for the commit: %w", err)
+	}
+	of := fmt.Sprintf("\nOn %s, of commit `%s`, on %s.\n", info.ModTime().UTC().Format(time.DateOnly), strings.TrimSpace(string(commit)), machine())
+	return os.WriteFile(page, []byte(before+measured+of+r.markdown()), 0o644)
+}
+
+// markdown returns a table for each group that has figures. It says what could not be measured,
+// and not why, which may name what is on this machine alone.
+func (r results) markdown() string {
+	var out strings.Builder
+	for _, g := range groups {
+		own := slices.DeleteFunc(slices.Clone(r), func(one result) bool {
+			first, _, _ := strings.Cut(one.Name, ".")
+			return first == "phase" || !slices.Contains(g.rows, first)
+		})
+		if len(own) == 0 {
+			continue
+		}
+		slices.SortFunc(own, func(a, b result) int { return cmp.Compare(a.Name, b.Name) })
+		fmt.Fprintf(&out, "\n### The group %s\n\n| figure | Goless | beside | ratio | samples |\n|---|---|---|---|---|\n", g.name)
+		for _, one := range own {
+			switch {
+			case one.Error != "":
+				fmt.Fprintf(&out, "| `%s` | not measured | | | |\n", one.Name)
+			case one.Baseline == nil:
+				fmt.Fprintf(&out, "| `%s` | %g %s | | | %d |\n", one.Name, one.Value, one.Unit, one.N)
+			default:
+				fmt.Fprintf(&out, "| `%s` | %g %s | %g | %g | %d |\n", one.Name, one.Value, one.Unit, *one.Baseline, *one.Ratio, one.N)
+			}
+		}
+	}
+	return out.String()
+}
+
+// machine says what this machine is, as far as Linux tells.
+func machine() string {
+	parts := []string{fmt.Sprintf("%d processors of %s", runtime.NumCPU(), runtime.GOARCH)}
+	if model, err := field("/proc/cpuinfo", "model name"); err == nil {
+		parts[0] += " (" + model + ")"
+	}
+	if memory, err := field("/proc/meminfo", "MemTotal"); err == nil {
+		parts = append(parts, memory+" of memory")
+	}
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		parts = append(parts, "Linux "+strings.TrimSpace(string(release)))
+	}
+	return strings.Join(append(parts, runtime.Version()), ", ")
+}
+
+// field returns the value of the first line of a file that begins with the name.
+func field(file, name string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value), nil
+		}
+	}
+	return "", errors.New(file + " has no " + name)
+}

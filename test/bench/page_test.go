@@ -1,0 +1,68 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The page keeps what is above the figures, and has those of the last run alone.
+func TestPage(t *testing.T) {
+	dir := t.TempDir()
+	page, file := filepath.Join(dir, "page.md"), filepath.Join(dir, "bench.json")
+	if err := os.WriteFile(page, []byte("# Figures\n"+measured+"\nOf another run.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePage(page, file); err == nil {
+		t.Error("a page without figures")
+	}
+	var r results
+	r.addRatio("build.warm", 0.3, 0.2, "s", 10)
+	r.add("build.memory", 120, "MiB", 4)
+	r.add("phase.deploy.plain", 1, "s", 4)
+	r.fail("wake.race_lost", errors.New("/somewhere: no luck"))
+	if err := r.write(io.Discard, file); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePage(page, file); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `# Figures
+
+## Measured
+
+### The group build
+
+| figure | Goless | beside | ratio | samples |
+|---|---|---|---|---|
+| ` + "`build.memory`" + ` | 120 MiB | | | 4 |
+| ` + "`build.warm`" + ` | 0.3 s | 0.2 | 1.5 | 10 |
+
+### The group wake
+
+| figure | Goless | beside | ratio | samples |
+|---|---|---|---|---|
+| ` + "`wake.race_lost`" + ` | not measured | | | |
+`
+	lines, of := []string{}, 0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "On ") {
+			of++
+			continue
+		}
+		lines = append(lines, line)
+	}
+	got := strings.ReplaceAll(strings.Join(lines, ""), "\n\n\n", "\n\n")
+	if diff := cmp.Diff(want, got); diff != "" || of != 1 {
+		t.Errorf("%d lines say of what it is, want 1; the page (-want +got):\n%s", of, diff)
+	}
+}
