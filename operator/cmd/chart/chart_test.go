@@ -107,6 +107,7 @@ func TestEverythingElsewhere(t *testing.T) {
 	text := helm(t, "template", "goless", made(t), "--namespace", "elsewhere",
 		"--set", "certManager.enabled=true,secrets.enabled=true,crds.keep=false",
 		"--set", "monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true,monitoring.prometheusRules.enabled=true,monitoring.dashboards.enabled=true",
+		"--set", "monitoring.prometheusRules.docs=https://git.example.com/docs/",
 		"--set", "operator.replicas=3,build.storeSize=20000000,build.pod.priorityClassName=high,config.build.strategy=Shared",
 		"--set", "fence.parameters.fence\\.goless\\.io/labels=team")
 	if strings.Contains(text, namespace) {
@@ -123,6 +124,7 @@ func TestEverythingElsewhere(t *testing.T) {
 	}
 	for _, want := range []string{
 		"--store-size=20000000\n", "priorityClassName: high\n", "    build:\n      strategy: Shared\n", "    watchSecrets: true\n",
+		"runbook_url: https://git.example.com/docs/runbook.md#functionerrors\n", "runbook_url: https://git.example.com/docs/runbook.md#golessoperatorgone\n",
 		"fence.goless.io/labels: team\n", "checksum/config: ", "goless-webhook.elsewhere.svc",
 	} {
 		if !strings.Contains(text, want) {
