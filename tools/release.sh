@@ -57,6 +57,17 @@ while IFS== read -r path reference; do
   images+=(-image "$path=$published/${name%:*}@${reference#*@}")
 done <"$work/images"
 
+echo "==> software bills of materials" >&2
+go build -o "$work/sbom" ./builder/cmd/sbom
+functions=builder/cmd/builder/kodata/plan.json
+for bill in dist/sboms/*.spdx.json; do
+  carries=()
+  [[ ${bill##*/} != builder-* ]] || carries=("$functions")
+  "$work/sbom" image "$bill" "${carries[@]}" >"$work/bill"
+  cp "$work/bill" "$bill"
+done
+"$work/sbom" functions "$functions" >dist/sboms/functions.spdx.json
+
 echo "==> install.yaml and chart" >&2
 for file in deploy/*.yaml; do
   echo "---"
@@ -69,7 +80,9 @@ helm package "$work/goless" -d dist >&2
 echo "==> builder" >&2
 for platform in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do
   export GOOS=${platform%/*} GOARCH=${platform#*/}
-  go build -trimpath -ldflags="$ldflags" -o "dist/builder-$GOOS-$GOARCH$(go env GOEXE)" ./builder/cmd/builder
+  program=dist/builder-$GOOS-$GOARCH$(go env GOEXE)
+  go build -trimpath -ldflags="$ldflags" -o "$program" ./builder/cmd/builder
+  "$work/sbom" program "$program" >"dist/sboms/cli-$GOOS-$GOARCH.spdx.json"
 done
 unset GOOS GOARCH
 

@@ -38,7 +38,7 @@ func newDirect(t *toolchain.Toolchain, b Options, work string) *direct {
 	if t.Plan == "" || b.Program.Source.GoMod != nil {
 		return nil
 	}
-	plan, err := readPlan(t.Plan)
+	plan, err := ReadPlan(t.Plan)
 	if err != nil {
 		return nil
 	}

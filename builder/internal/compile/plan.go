@@ -150,8 +150,8 @@ func readLinkConfig(work string) (*linkConfig, error) {
 	return config, lines.Err()
 }
 
-// readPlan reads a Plan from a JSON file.
-func readPlan(file string) (*Plan, error) {
+// ReadPlan reads a Plan from a JSON file.
+func ReadPlan(file string) (*Plan, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err

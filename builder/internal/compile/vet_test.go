@@ -77,7 +77,7 @@ internal/text/text.go:3:31: self-assignment of s (assign)`
 // when nobody waits any longer, the other at its limit.
 func TestVetIsBounded(t *testing.T) {
 	tools := planned(t)
-	link, err := readPlan(tools.Plan)
+	link, err := ReadPlan(tools.Plan)
 	if err != nil {
 		t.Fatal(err)
 	}
