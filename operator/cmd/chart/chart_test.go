@@ -155,11 +155,101 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// A mirror has the images by their names and digests, and the fence lets functions have those.
+func TestMirror(t *testing.T) {
+	dir := made(t)
+	text := helm(t, "template", "goless", dir, "--set", "images.mirror=mirror.example.com/goless/")
+	if strings.Contains(text, "ko://") {
+		t.Errorf("an image is pulled from elsewhere:\n%s", text)
+	}
+	for _, want := range []string{
+		`image: "mirror.example.com/goless/goless-operator"`, `fence.goless.io/function-image: "mirror.example.com/goless/launch"`,
+		`image: "mirror.example.com/goless/goless-check"`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %s in\n%s", want, text)
+		}
+	}
+}
+
+// The values that the documentation shows are some that the chart has.
+func TestDocumentedValues(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(deploy, "..", "docs", "how-to", "install.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, values, _ := strings.Cut(string(page), "```yaml values.yaml\n")
+	values, _, found := strings.Cut(values, "```")
+	if !found {
+		t.Fatal("install.md shows no values.yaml")
+	}
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	text := helm(t, "template", "goless", made(t), "--values", file)
+	for _, want := range []string{
+		"        team: platform\n", "      nodeSelector:\n        pool: system\n", "    networkPolicy: true\n",
+		"fence.goless.io/labels: team\n", "image: \"mirror.example.com/goless/goless-operator\"\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
+		}
+	}
+}
+
+// A chart with some images of ko and some that nobody can pull is none.
+func TestMissingImages(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "goless")
+	err := run([]string{"-deploy", deploy, "-o", dir, "-image", "goless.io/builder/cmd/build=registry.example.com/builder"})
+	for _, want := range []string{
+		"images.operator is ko://goless.io/operator/cmd/goless-operator, for which there is no -image",
+		"-image goless.io/builder/cmd/build: nothing in the chart is that image",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 // Without admission the operator is told so.
 func TestWithoutAdmission(t *testing.T) {
 	text := helm(t, "template", "goless", made(t), "--set", "admission.enabled=false")
 	if strings.Contains(text, "ValidatingWebhookConfiguration") || !strings.Contains(text, "\n    admission: Disabled\n") {
 		t.Errorf("admission is not off:\n%s", text)
+	}
+}
+
+// In some namespaces only, nothing of Goless has the rights of the whole cluster, and the webhook,
+// which would be one of it, is not there.
+func TestSomeNamespaces(t *testing.T) {
+	text := helm(t, "template", "goless", made(t), "--namespace", "elsewhere", "--set", "config.namespaces={team-a,team-b},secrets.enabled=true")
+	all := objects(t, text)
+	for _, name := range []string{
+		"ClusterRoleBinding/goless-operator", "ClusterRoleBinding/goless-operator-secrets", "ClusterRoleBinding/goless-activator",
+		"ClusterRoleBinding/goless-triggers", "ValidatingWebhookConfiguration/goless-webhook",
+	} {
+		if all[name] != nil {
+			t.Errorf("there is a %s", name)
+		}
+	}
+	for _, name := range []string{"goless-operator", "goless-operator-secrets", "goless-activator", "goless-triggers"} {
+		binding, _ := all["RoleBinding/"+name+"-functions"].(map[string]any)
+		if all["ClusterRole/"+name] == nil || binding == nil {
+			t.Errorf("there is no RoleBinding of ClusterRole %s", name)
+			continue
+		}
+		account := map[string]any{"kind": "ServiceAccount", "name": strings.TrimSuffix(name, "-secrets"), "namespace": "elsewhere"}
+		if diff := cmp.Diff([]any{account}, binding["subjects"]); diff != "" {
+			t.Errorf("RoleBinding of %s (-want +got):\n%s", name, diff)
+		}
+	}
+	for want, count := range map[string]int{
+		"  namespace: team-a\n": 4, "  namespace: team-b\n": 4, "            - --namespaces=team-a,team-b\n": 2, "- --admission=false\n": 1,
+	} {
+		if got := strings.Count(text, want); got != count {
+			t.Errorf("%q is there %d times, want %d:\n%s", want, got, count, text)
+		}
 	}
 }
 
@@ -207,9 +297,11 @@ func TestSchema(t *testing.T) {
 	if os.Getenv("HELM") == "" {
 		t.Skip("HELM does not name the helm command: make verify sets it")
 	}
-	for _, wrong := range []string{"operator.replica=1", "operator.replicas=two", "config.rolout=Always", "config.build.timeout=60", "images.builder=", "crds.keep=maybe"} {
+	for _, wrong := range []string{"operator.replica=1", "operator.replicas=two", "config.rolout=Always", "config.build.timeout=60", "images.builder=", "crds.keep=maybe",
+		"operator.pod.nodeselector=x", "activator.pod.containers=none", "build.resources.limit=x", "triggers.securityContext.user=1",
+		"fence.parameters.fence\\.goless\\.io/label=team", "fence.parameters.fence\\.goless\\.io/builder-image=x"} {
 		out, err := exec.CommandContext(t.Context(), os.Getenv("HELM"), "template", dir, "--set", wrong).CombinedOutput()
-		if name, _, _ := strings.Cut(wrong[strings.LastIndex(wrong, ".")+1:], "="); err == nil || !strings.Contains(string(out), name) {
+		if name, _, _ := strings.Cut(wrong[strings.LastIndexAny(wrong, "./")+1:], "="); err == nil || !strings.Contains(string(out), name) {
 			t.Errorf("%s: %v, %s", wrong, err, out)
 		}
 	}
@@ -227,6 +319,9 @@ func TestWrongTables(t *testing.T) {
 		"File":     {"50-build.yaml", "50-built.yaml", "50-built.yaml: no such file"},
 		"Insert":   {"into: [data, config.yaml]", "into: [data, config]", "config: there is no ConfigMap/goless-operator with data, config"},
 		"Field":    {"about: All of them build.", "abuot: All of them build.", "field abuot not found"},
+		"About":    {"    about: All of them build.\n", "", "build.replicas has no about"},
+		"If":       {"ClusterRoleBinding/goless-activator", "ClusterRoleBinding/activator", "chart.yaml: there is no ClusterRoleBinding/activator"},
+		"Pattern":  {"CustomResourceDefinition/*", "CustomResourceDefinition/[", "syntax error in pattern"},
 		"Twice":    {"path: [spec, template, spec, containers, name=build, args, --max-memory=]", "path: [spec, template, spec, containers, name=build, args, --parallel=]", "two values are at the same place"},
 		"Differs":  {"containers, name=build, image]", "containers, name=build, name]", "at one place and"},
 	} {

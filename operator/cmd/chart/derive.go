@@ -2,15 +2,15 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strings"
 	"time"
 
@@ -22,14 +22,21 @@ const namespace = "goless-system"
 
 // A table is deploy/chart/chart.yaml.
 type table struct {
-	Files  []file  `yaml:"files"`
-	Values []value `yaml:"values"`
+	Files     []part  `yaml:"files"`
+	Documents []part  `yaml:"documents"`
+	Values    []value `yaml:"values"`
+
+	// parameters are the annotations fence.goless.io/* of all files.
+	parameters map[string]bool
 }
 
-// A file of deploy/ is a template of the chart, if the value that Enabled names is true.
-type file struct {
-	Name    string `yaml:"name"`
-	Enabled string `yaml:"enabled"`
+// A part is a file of deploy/, or a document by its kind and name, which is in the chart if a
+// condition holds, an expression as Helm's if takes it.
+type part struct {
+	Name string `yaml:"name"`
+	If   string `yaml:"if"`
+
+	found bool
 }
 
 // A value is what can be set. Its default is Default, or what stands at all of Sets.
@@ -45,13 +52,20 @@ type value struct {
 type place struct {
 	Document string   `yaml:"document"`
 	Path     []string `yaml:"path"`
+
+	found bool
 }
 
-// An insert is template text for the last lines of a mapping, or of a text.
+// An insert is template text for the last lines of a mapping, or of a text. Its documents are
+// all with a kind and name that match a pattern as path.Match has them.
 type insert struct {
 	Document string   `yaml:"document"`
 	Into     []string `yaml:"into"`
 	Text     string   `yaml:"text"`
+
+	// others are the fields of the mapping, which are in the file already.
+	others []string
+	found  bool
 }
 
 // A chart is the files of a Helm chart by their paths in it.
@@ -64,7 +78,7 @@ func derive(deploy, version string, images map[string]string) (chart, error) {
 	if err != nil {
 		return nil, err
 	}
-	var t table
+	t := table{parameters: map[string]bool{}}
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&t); err != nil {
@@ -80,8 +94,8 @@ func derive(deploy, version string, images map[string]string) (chart, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		if f.Enabled != "" {
-			template = fmt.Sprintf("{{- if .Values.%s }}\n%s{{- end }}\n", f.Enabled, template)
+		if f.If != "" {
+			template = fmt.Sprintf("{{- if %s }}\n%s{{- end }}\n", f.If, template)
 		}
 		c["templates/"+path.Base(f.Name)] = []byte(template)
 	}
@@ -138,30 +152,55 @@ func (c chart) write(dir string) error {
 	return nil
 }
 
-// complete reports what matches nothing, and puts images in the place of what ko builds.
+// complete reports what matches nothing, and puts images in the place of what ko builds. Either
+// all images are given or none is.
 func (t *table) complete(images map[string]string) error {
 	var errs []error
+	unused := maps.Clone(images)
 	for i := range t.Values {
 		v := &t.Values[i]
-		switch {
-		case v.Default.IsZero():
+		if v.About == "" {
+			errs = append(errs, fmt.Errorf("chart.yaml: %s has no about", v.Name))
+		}
+		if v.Default.IsZero() {
 			errs = append(errs, fmt.Errorf("chart.yaml: %s has no default, and no document of a file that is listed has %v", v.Name, v.Sets))
-		case v.Default.Kind == yaml.ScalarNode:
-			v.Default.Value = cmp.Or(images[v.Default.Value], v.Default.Value)
+		}
+		if built := v.Default.Value; len(images) > 0 && strings.HasPrefix(built, "ko://") {
+			if v.Default.Value = images[built]; v.Default.Value == "" {
+				errs = append(errs, fmt.Errorf("%s is %s, for which there is no -image", v.Name, built))
+			}
+			delete(unused, built)
 		}
 		for _, s := range v.Sets {
-			errs = append(errs, fmt.Errorf("chart.yaml: %s: there is no %s with %s", v.Name, s.Document, strings.Join(s.Path, ", ")))
+			if !s.found {
+				errs = append(errs, fmt.Errorf("chart.yaml: %s: there is no %s with %s", v.Name, s.Document, strings.Join(s.Path, ", ")))
+			}
 		}
-		for _, i := range v.Inserts {
-			errs = append(errs, fmt.Errorf("chart.yaml: %s: there is no %s with %s", v.Name, i.Document, strings.Join(i.Into, ", ")))
+		for _, in := range v.Inserts {
+			if !in.found {
+				errs = append(errs, fmt.Errorf("chart.yaml: %s: there is no %s with %s", v.Name, in.Document, strings.Join(in.Into, ", ")))
+			}
 		}
+	}
+	for _, d := range t.Documents {
+		if !d.found {
+			errs = append(errs, fmt.Errorf("chart.yaml: there is no %s", d.Name))
+		}
+	}
+	for built := range unused {
+		errs = append(errs, fmt.Errorf("-image %s: nothing in the chart is that image", strings.TrimPrefix(built, "ko://")))
 	}
 	return errors.Join(errs...)
 }
 
-// template makes a template of a file. It takes the places that it has found out of the
-// table, so that those are left which are nowhere.
+// fenceParameter is what a policy reads of its binding.
+var fenceParameter = regexp.MustCompile(`fence\.goless\.io/[a-z]+(-[a-z]+)*`)
+
+// template makes a template of a file, and marks in the table which places it has found.
 func (t *table) template(text string) (string, error) {
+	for _, name := range fenceParameter.FindAllString(text, -1) {
+		t.parameters[name] = true
+	}
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(indent)
@@ -174,12 +213,28 @@ func (t *table) template(text string) (string, error) {
 		} else if err != nil {
 			return "", err
 		}
-		if err := errors.Join(t.mark(document.Content[0], &all), encoder.Encode(&document)); err != nil {
+		before, after, err := t.condition(document.Content[0], &all)
+		out.WriteString(before)
+		if err := errors.Join(err, t.mark(document.Content[0], &all), encoder.Encode(&document)); err != nil {
 			return "", err
 		}
+		out.WriteString(after)
 	}
 	err := encoder.Close()
 	return all.replacer().Replace(literal(out.String())), err
+}
+
+// condition is what stands before and after a document that is not always in the chart.
+func (t *table) condition(document *yaml.Node, all *marks) (before, after string, err error) {
+	name, err := nameOf(document)
+	for i := range t.Documents {
+		if d := &t.Documents[i]; d.Name == name {
+			d.found = true
+			before = all.line(fmt.Sprintf("{{- if %s }}\n", d.If))
+			after = all.line("{{- end }}\n")
+		}
+	}
+	return before, after, err
 }
 
 // literal is text as a template writes it again, but for the namespace.
@@ -196,22 +251,24 @@ func (t *table) mark(document *yaml.Node, all *marks) (err error) {
 	}
 	for i := range t.Values {
 		v := &t.Values[i]
-		v.Sets = slices.DeleteFunc(v.Sets, func(s place) bool {
+		for j := range v.Sets {
+			s := &v.Sets[j]
 			node, prefix := find(document, s.Path)
-			ok := node != nil && s.Document == name
-			if ok {
+			if node != nil && s.Document == name {
 				err = errors.Join(err, v.hasDefault(without(node, prefix)), all.set(node, prefix, v.Name, len(s.Path)))
+				s.found = true
 			}
-			return ok
-		})
-		v.Inserts = slices.DeleteFunc(v.Inserts, func(in insert) bool {
+		}
+		for j := range v.Inserts {
+			in := &v.Inserts[j]
 			node, _ := find(document, in.Into)
-			ok := node != nil && in.Document == name
-			if ok {
-				all.insert(node, in.Text, len(in.Into))
+			if matches, wrong := path.Match(in.Document, name); node != nil && matches {
+				in.others = all.insert(node, in.Text, len(in.Into))
+				in.found = true
+			} else if wrong != nil {
+				err = errors.Join(err, fmt.Errorf("chart.yaml: %s: %w", in.Document, wrong))
 			}
-			return ok
-		})
+		}
 	}
 	return err
 }

@@ -81,6 +81,8 @@ func (m *marks) set(node *yaml.Node, prefix, name string, depth int) error {
 	}
 	text := fmt.Sprintf("{{ .Values.%s | quote }}", name)
 	switch value := without(node, prefix); {
+	case strings.HasPrefix(name, "images."): // which a mirror may have
+		text = fmt.Sprintf(`{{ include "goless.image" (list . .Values.%s) | quote }}`, name)
 	case value.Kind != yaml.ScalarNode:
 		text = fmt.Sprintf("{{- toYaml .Values.%s | nindent %d }}", name, depth*indent)
 	case value.Tag == "!!int": // Helm reads numbers as floating point ones
@@ -95,16 +97,33 @@ func (m *marks) set(node *yaml.Node, prefix, name string, depth int) error {
 	return nil
 }
 
-// insert puts a mark for lines of text at the end of a mapping or of a text at some depth.
-func (m *marks) insert(node *yaml.Node, text string, depth int) {
+// line is a mark for text that is no part of a node.
+func (m *marks) line(text string) string {
+	mark := m.next() + "\n"
+	*m = append(*m, mark, text)
+	return mark
+}
+
+// insert puts a mark for lines of text at the end of a mapping, a list or a text at some depth. It
+// returns the fields of the mapping.
+func (m *marks) insert(node *yaml.Node, text string, depth int) (fields []string) {
 	mark, line := m.next(), strings.Repeat(" ", depth*indent)
-	if node.Kind == yaml.MappingNode {
-		key, value := &yaml.Node{Kind: yaml.ScalarNode, Value: mark}, &yaml.Node{Kind: yaml.ScalarNode, Value: "null"}
-		node.Content = append(node.Content, key, value)
+	item := &yaml.Node{Kind: yaml.ScalarNode, Value: mark}
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i < len(node.Content); i += 2 {
+			fields = append(fields, node.Content[i].Value)
+		}
+		node.Content = append(node.Content, item, &yaml.Node{Kind: yaml.ScalarNode, Value: "null"})
 		line += mark + ": null\n"
-	} else {
+	case yaml.SequenceNode:
+		node.Style &^= yaml.FlowStyle // [a, b] has no line to insert
+		node.Content = append(node.Content, item)
+		line += "- " + mark + "\n"
+	default:
 		node.Value += mark + "\n"
 		line += mark + "\n"
 	}
 	*m = append(*m, line, text)
+	return fields
 }

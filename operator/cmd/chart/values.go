@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -67,7 +68,7 @@ func (t *table) schema() ([]byte, error) {
 			}
 			parent = properties[key].(object)
 		}
-		of, err := typeOf(v)
+		of, err := t.typeOf(v)
 		if err != nil {
 			return nil, err
 		}
@@ -86,16 +87,33 @@ func closed(properties object) object {
 	return object{"type": "object", "additionalProperties": false, "properties": properties}
 }
 
+// typesOf are what the objects of Kubernetes among the values are, by the last part of a name.
+var typesOf = map[string]reflect.Type{
+	"pod":             reflect.TypeFor[corev1.PodSpec](),
+	"securityContext": reflect.TypeFor[corev1.PodSecurityContext](),
+	"resources":       reflect.TypeFor[corev1.ResourceRequirements](),
+}
+
 // typeOf is the schema of a value.
-func typeOf(v value) (object, error) {
-	if v.Name == "config" {
+func (t *table) typeOf(v value) (object, error) {
+	last := v.Name[strings.LastIndex(v.Name, ".")+1:]
+	switch {
+	case v.Name == "config":
 		of := schemaOf(reflect.TypeFor[settings.Settings]())
 		for _, given := range []string{"apiVersion", "kind"} { // by the template
 			delete(of["properties"].(object), given)
 		}
 		return of, nil
-	}
-	switch {
+	case v.Name == "fence.parameters":
+		return closed(t.settable()), nil
+	case typesOf[last] != nil:
+		of := schemaOf(typesOf[last])
+		for _, in := range v.Inserts {
+			for _, given := range in.others {
+				delete(of["properties"].(object), given)
+			}
+		}
+		return of, nil
 	case v.Default.Kind == yaml.MappingNode:
 		return object{"type": "object"}, nil
 	case v.Default.Tag == "!!bool":
@@ -103,13 +121,28 @@ func typeOf(v value) (object, error) {
 	case v.Default.Tag == "!!int":
 		return object{"type": "integer", "minimum": 0}, nil
 	case v.Default.Tag == "!!str":
-		return object{"type": "string", "minLength": 1}, nil
+		return object{"type": "string", "minLength": min(1, len(v.Default.Value))}, nil
 	}
 	return nil, fmt.Errorf("chart.yaml: %s has a default of a type that is not known here", v.Name)
 }
 
-// schemaOf is the schema of what JSON makes of a type of the settings. Types of Kubernetes
-// are left to the operator, which refuses what it does not know.
+// settable are the parameters of the fence that no other value sets. One that no policy reads
+// would bound nothing.
+func (t *table) settable() object {
+	properties := object{}
+	for name := range t.parameters {
+		properties[name] = object{"type": "string"}
+	}
+	for _, v := range t.Values {
+		for _, s := range v.Sets {
+			delete(properties, s.Path[len(s.Path)-1])
+		}
+	}
+	return properties
+}
+
+// schemaOf is the schema of what JSON makes of a type of the settings. Of types of Kubernetes it
+// has the names of their fields, and leaves what is in those to the API server.
 func schemaOf(t reflect.Type) object {
 	switch t {
 	case reflect.TypeFor[metav1.Duration]():
@@ -127,16 +160,26 @@ func schemaOf(t reflect.Type) object {
 	case reflect.Slice:
 		return object{"type": "array", "items": schemaOf(t.Elem())}
 	case reflect.Struct:
-		if !strings.HasPrefix(t.PkgPath(), "goless.io/") {
-			return object{"type": "object"}
-		}
 		properties := object{}
-		for field := range t.Fields() {
-			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-			properties[name] = schemaOf(field.Type)
-		}
+		addFields(t, properties)
 		return closed(properties)
 	default:
 		return object{"type": "integer"}
+	}
+}
+
+// addFields adds the fields of a struct to the properties of an object.
+func addFields(t reflect.Type, properties object) {
+	own := strings.HasPrefix(t.PkgPath(), "goless.io/")
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case name == "" && field.Anonymous:
+			addFields(field.Type, properties)
+		case own:
+			properties[name] = schemaOf(field.Type)
+		default:
+			properties[name] = object{}
+		}
 	}
 }
