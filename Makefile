@@ -130,7 +130,7 @@ unit-trigger:
 unit-test: # some of these build the operator, with the modules of this machine
 	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./bench/... ./monitoring/... ./otlp/... ./streams/...
 	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -timeout 20m ./cli/... # Go does not see a change of the builder
-	@cd test && GOWORK=off $(TEST) -count=1 ./docs/... # Go does not see that the files have changed which these read
+	@cd test && GOWORK=off $(TEST) -count=1 ./docs/... ./install # Go does not see that the files have changed which these read
 	@cd test/cluster && GOWORK=off $(TEST) ./...
 
 .PHONY: modules
@@ -180,7 +180,17 @@ ifeq ($(CLUSTER),)
 else
 	@$(ENV) && $(MAKE) chart && kubectl delete --ignore-not-found --wait -f deploy >/dev/null
 	$(call say,testing the chart on the real cluster)
-	@$(ENV) && cd test && GOWORK=off HELM=$(abspath $(BIN)/helm) CHART=$(abspath $(CHART)) $(TEST) -count=1 -timeout 30m ./chart
+	@$(ENV) && cd test && GOWORK=off HELM=$(abspath $(BIN)/helm) CHART=$(abspath $(CHART)) $(TEST) -count=1 -timeout 30m ./install
+endif
+
+.PHONY: upgrade-test
+upgrade-test: kodata $(BIN)/ko $(CLUSTER) $(BIN)/gotestsum ## make the release before from its commit, and upgrade from it on the real cluster, from which Goless is uninstalled
+ifeq ($(CLUSTER),)
+	$(call say,leaving out the test of an upgrade: it would uninstall Goless with all Functions from the cluster of KUBECONFIG)
+else
+	@$(ENV) && kubectl delete --ignore-not-found --wait -f deploy >/dev/null && ko resolve --base-import-paths -f deploy >.cache/install.yaml
+	$(call say,testing the upgrade on the real cluster)
+	@$(ENV) && cd test && GOWORK=off INSTALL=$(abspath .cache/install.yaml) $(TEST) -count=1 -timeout 40m -run '^TestUpgrade$$' ./install
 endif
 
 .PHONY: bench

@@ -35,8 +35,9 @@ var notRun = map[string]string{
 	"docs/figures.md":          "measuring takes too long for a test",
 	"docs/how-to/expose.md":    "the cluster of the tests has no Ingress controller",
 	"docs/how-to/cli.md":       "test/cli runs the commands, which wait, serve and follow",
+	"docs/how-to/install.md":   "other tests need the Goless that is installed; test/install installs by Helm and by deploy/",
 	"docs/how-to/operate.md":   "kubectl port-forward runs until it is stopped",
-	"docs/how-to/uninstall.md": "other tests need Goless; test/chart uninstalls it",
+	"docs/how-to/uninstall.md": "other tests need Goless; test/install uninstalls it",
 	"docs/troubleshooting.md":  "they are for functions that are broken in many ways",
 }
 

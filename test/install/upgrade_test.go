@@ -1,0 +1,220 @@
+package install
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// functions are what the version before is asked to run: compiled in each pod and by the build
+// service, with what was set and what was left out, stopped, and broken.
+const functions = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: greetings, namespace: ` + apart + `}
+data: {GREETING: from the environment}
+---
+apiVersion: goless.io/v1beta1
+kind: Function
+metadata: {name: plain, namespace: ` + apart + `}
+spec:
+  function: |
+    package plain
+
+    import "net/http"
+
+    func Handler(w http.ResponseWriter, r *http.Request) { w.Write([]byte("plain")) }
+---
+apiVersion: goless.io/v1beta1
+kind: Function
+metadata: {name: in-pod, namespace: ` + apart + `}
+spec:
+  replicas: 2
+  timeout: 30s
+  concurrency: 50
+  build: {strategy: InPod, timeout: 5m}
+  envFrom: [{configMapRef: {name: greetings}}]
+  function: |
+    package inpod
+
+    import (
+        "net/http"
+        "os"
+    )
+
+    func Handler(w http.ResponseWriter, r *http.Request) { w.Write([]byte(os.Getenv("GREETING"))) }
+---
+apiVersion: goless.io/v1beta1
+kind: Function
+metadata: {name: shared, namespace: ` + apart + `}
+spec:
+  replicas: 2
+  build: {strategy: Shared}
+  resources: {limits: {memory: 128Mi}}
+  function: |
+    package shared
+
+    import "net/http"
+
+    func Handler(w http.ResponseWriter, r *http.Request) { w.Write([]byte("shared")) }
+---
+apiVersion: goless.io/v1beta1
+kind: Function
+metadata: {name: stopped, namespace: ` + apart + `}
+spec:
+  replicas: 0
+  function: |
+    package stopped
+
+    import "net/http"
+
+    func Handler(w http.ResponseWriter, r *http.Request) {}
+---
+apiVersion: goless.io/v1beta1
+kind: Function
+metadata: {name: broken, namespace: ` + apart + `}
+spec:
+  function: |
+    package broken
+
+    import "net/http"
+
+    func Handler(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w) }
+`
+
+// serving are the functions that serve, answers what they answer, and replicas how many pods
+// they have together.
+var (
+	serving = []string{"plain", "in-pod", "shared"}
+	answers = map[string]string{"plain": "plain", "in-pod": "from the environment", "shared": "shared"}
+)
+
+const replicas = 5
+
+// TestUpgrade installs the last release, made of the commit that CHANGELOG.md names for it, and
+// after that what is checked out, as the resolved deploy/ that the variable INSTALL names. The
+// functions of the release serve on in the pods that they have, and no request is lost. Asked
+// for it, they take the new version.
+func TestUpgrade(t *testing.T) {
+	install := os.Getenv("INSTALL")
+	if install == "" {
+		t.Skip("INSTALL does not name a resolved deploy/: make upgrade-test makes it, and runs this test on the real cluster")
+	}
+	c := connect(t, os.Getenv("KUBECONFIG"), "goless-system")
+	last, err := lastRelease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	former := last.make(t)
+	t.Cleanup(func() { c.uninstall(former, install) })
+
+	c.install(former)
+	c.kubectl("", "create", "namespace", apart)
+	c.kubectl(functions, "apply", "-f", "-")
+	for name, answer := range answers {
+		c.ready(name)
+		c.await(name, answer)
+	}
+	c.reason("broken", "CompileFailed")
+	c.reason("stopped", "Stopped")
+	before := c.pods("name", serving...)
+
+	var stops []func()
+	for name, answer := range answers {
+		stops = append(stops, c.ask(name, answer))
+	}
+	c.install(install)
+	for _, command := range last.upgrade {
+		c.run("", "bash", "-euo", "pipefail", "-c", command)
+	}
+	c.kubectl(strings.ReplaceAll(hello, "hello", "another"), "apply", "-f", "-")
+	c.ready("another")
+	c.await("another", "another")
+	for name := range answers {
+		c.ready(name)
+	}
+	c.reason("broken", "CompileFailed")
+	c.reason("stopped", "Stopped")
+	for _, stop := range stops {
+		stop()
+	}
+	if now := c.pods("name", serving...); now != before {
+		t.Errorf("the functions have the pods\n%swant that these go on:\n%s", now, before)
+	}
+
+	image := c.kubectl("", "-n", c.system, "get", "deployment", "goless-operator", "-o", `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="FUNCTION_IMAGE")].value}`)
+	c.kubectl("", "-n", apart, "annotate", "functions", "--all", "goless.io/upgrade=now")
+	c.until("all pods are of the new version", func() (string, bool) {
+		images := c.pods(`jsonpath={.items[*].spec.containers[?(@.name=="function")].image}`, serving...)
+		return images, len(strings.Fields(images)) == replicas && strings.Count(images, image) == replicas
+	})
+	for name, answer := range answers {
+		c.ready(name)
+		c.await(name, answer)
+	}
+}
+
+// install applies a resolved deploy/, and waits until all of it runs.
+func (c *cluster) install(file string) {
+	c.Helper()
+	c.kubectl("", "apply", "-f", file)
+	for deployment := range strings.FieldsSeq(c.kubectl("", "-n", c.system, "get", "deployments", "-o", "name")) {
+		c.kubectl("", "-n", c.system, "rollout", "status", deployment, "--timeout="+patience.String())
+	}
+}
+
+// reason waits until a Function that does not serve says why.
+func (c *cluster) reason(function, want string) {
+	c.Helper()
+	c.until(function+" has the reason "+want, func() (string, bool) {
+		got := c.kubectl("", "-n", apart, "get", "function/"+function, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].reason} {.status.conditions[?(@.type=="Available")].reason}`)
+		return got, strings.Contains(got, want)
+	})
+}
+
+// until waits for what condition tells, beside what it has seen.
+func (c *cluster) until(what string, condition func() (string, bool)) {
+	c.Helper()
+	var seen string
+	if wait.PollUntilContextTimeout(c.Context(), 500*time.Millisecond, patience, true, func(context.Context) (ok bool, err error) {
+		seen, ok = condition()
+		return ok, nil
+	}) != nil {
+		c.Fatalf("waiting until %s, saw last:\n%s", what, seen)
+	}
+}
+
+// uninstall deletes the functions, and all that was installed.
+func (c *cluster) uninstall(files ...string) {
+	commands := [][]string{{"delete", "namespace", apart, "--ignore-not-found"}}
+	for _, file := range files {
+		commands = append(commands, []string{"delete", "-f", file, "--ignore-not-found"})
+	}
+	for _, args := range commands {
+		if out, err := exec.Command("kubectl", args...).CombinedOutput(); err != nil {
+			c.Errorf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+}
+
+// make makes the images of the release, pushes them to the registry KO_DOCKER_REPO, and returns
+// the name of its deploy/ with these images.
+func (r *formerRelease) make(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join(root, ".cache", "releases", r.commit))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.checkOut(t, dir)
+	t.Logf("making %s of commit %s", r.version, r.commit)
+	env := []string{"GOWORK=", "GOFLAGS=-buildvcs=false"} // this test is outside of the workspace
+	command(t, dir, env, "go", "run", "./builder/cmd/kodata", "builder/cmd/builder/kodata")
+	command(t, dir, env, "bash", "-euo", "pipefail", "-c", "ko resolve --base-import-paths -f deploy >install.yaml")
+	return filepath.Join(dir, "install.yaml")
+}
