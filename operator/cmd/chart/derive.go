@@ -152,43 +152,60 @@ func (c chart) write(dir string) error {
 	return nil
 }
 
-// complete reports what matches nothing, and puts images in the place of what ko builds. Either
-// all images are given or none is.
+// complete reports what matches nothing, and puts images in the place of what ko builds.
 func (t *table) complete(images map[string]string) error {
+	err := t.putImages(images)
+	for _, v := range t.Values {
+		err = errors.Join(err, v.lacks())
+	}
+	for _, d := range t.Documents {
+		if !d.found {
+			err = errors.Join(err, fmt.Errorf("chart.yaml: there is no %s", d.Name))
+		}
+	}
+	return err
+}
+
+// putImages puts images in the place of what ko builds: all or none.
+func (t *table) putImages(images map[string]string) error {
+	if len(images) == 0 {
+		return nil
+	}
 	var errs []error
 	unused := maps.Clone(images)
 	for i := range t.Values {
 		v := &t.Values[i]
-		if v.About == "" {
-			errs = append(errs, fmt.Errorf("chart.yaml: %s has no about", v.Name))
-		}
-		if v.Default.IsZero() {
-			errs = append(errs, fmt.Errorf("chart.yaml: %s has no default, and no document of a file that is listed has %v", v.Name, v.Sets))
-		}
-		if built := v.Default.Value; len(images) > 0 && strings.HasPrefix(built, "ko://") {
+		if built := v.Default.Value; strings.HasPrefix(built, "ko://") {
 			if v.Default.Value = images[built]; v.Default.Value == "" {
 				errs = append(errs, fmt.Errorf("%s is %s, for which there is no -image", v.Name, built))
 			}
 			delete(unused, built)
 		}
-		for _, s := range v.Sets {
-			if !s.found {
-				errs = append(errs, fmt.Errorf("chart.yaml: %s: there is no %s with %s", v.Name, s.Document, strings.Join(s.Path, ", ")))
-			}
-		}
-		for _, in := range v.Inserts {
-			if !in.found {
-				errs = append(errs, fmt.Errorf("chart.yaml: %s: there is no %s with %s", v.Name, in.Document, strings.Join(in.Into, ", ")))
-			}
-		}
-	}
-	for _, d := range t.Documents {
-		if !d.found {
-			errs = append(errs, fmt.Errorf("chart.yaml: there is no %s", d.Name))
-		}
 	}
 	for built := range unused {
 		errs = append(errs, fmt.Errorf("-image %s: nothing in the chart is that image", strings.TrimPrefix(built, "ko://")))
+	}
+	return errors.Join(errs...)
+}
+
+// lacks is an error where a value is not complete, or is for what is not there.
+func (v *value) lacks() error {
+	var errs []error
+	if v.About == "" {
+		errs = append(errs, fmt.Errorf("chart.yaml: %s has no about", v.Name))
+	}
+	if v.Default.IsZero() {
+		errs = append(errs, fmt.Errorf("chart.yaml: %s has no default, and no document of a file that is listed has %v", v.Name, v.Sets))
+	}
+	for _, s := range v.Sets {
+		if !s.found {
+			errs = append(errs, fmt.Errorf("chart.yaml: %s: there is no %s with %s", v.Name, s.Document, strings.Join(s.Path, ", ")))
+		}
+	}
+	for _, in := range v.Inserts {
+		if !in.found {
+			errs = append(errs, fmt.Errorf("chart.yaml: %s: there is no %s with %s", v.Name, in.Document, strings.Join(in.Into, ", ")))
+		}
 	}
 	return errors.Join(errs...)
 }
