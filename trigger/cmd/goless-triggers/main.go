@@ -87,7 +87,7 @@ func run(ctx context.Context, cfg config) error {
 	}
 	build := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "goless_triggers_build_info", Help: "Which release this is; always 1.",
-		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "goversion": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
 	}, func() float64 { return 1 })
 	err = errors.Join(
 		kinds.Register(mgr, cfg.images),
