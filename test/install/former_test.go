@@ -195,7 +195,7 @@ func TestIncompatible(t *testing.T) {
 	const before = `{type: object, properties: {a: {type: string, default: x}, b: {type: array, items: {type: object, properties: {c: {type: string}}}}}}`
 	for after, want := range map[string]string{
 		`{type: object, properties: {a: {type: string, default: x}, b: {type: array, items: {type: object, properties: {c: {type: string}}}}, d: {type: string}}}`: "",
-		`{type: object, properties: {a: {type: string, default: y}, b: {type: array, items: {type: object, properties: {c: {type: string}}}}}}`:                    "v1.a has the default y, and had x",
+		`{type: object, properties: {a: {type: string, default: z}, b: {type: array, items: {type: object, properties: {c: {type: string}}}}}}`:                    "v1.a has the default z, and had x",
 		`{type: object, properties: {a: {type: string, default: x}, b: {type: array, items: {type: object, properties: {}}}}}`:                                     "v1.b.items.c is gone",
 		`{type: object, required: [a], properties: {a: {type: string, default: x}, b: {type: array, items: {type: object, properties: {c: {type: string}}}}}}`:     "v1.a is required",
 	} {
