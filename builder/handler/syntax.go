@@ -30,8 +30,27 @@ func (c *checker) parse() {
 		// of an error obey //line comments, the offset does not. At the end of the file
 		// it is behind the last line, which may be another file's.
 		end := len(bytes.TrimRight(f.Data, " \t\r\n"))
-		c.reportAt(f, min(errs[0].Pos.Offset, end), errs[0].Msg)
+		offset := min(errs[0].Pos.Offset, end)
+		c.reportAt(f, offset, errs[0].Msg+remedy(f.Data, offset))
 	}
+}
+
+// notGo are the beginnings of lines that are often in a Go file by mistake.
+var notGo = []struct{ begin, remedy string }{
+	{"<<<<<<<", "; resolve the conflict of the merge"},
+	{"```", "; remove the lines of Markdown around the code"},
+	{"--", "; the line above each file of an archive must be exactly: -- NAME --"},
+}
+
+// remedy returns what to add to a syntax error at an offset if its line is one of notGo.
+func remedy(src []byte, offset int) string {
+	line := src[bytes.LastIndexByte(src[:offset], '\n')+1:]
+	for _, mistake := range notGo {
+		if bytes.HasPrefix(line, []byte(mistake.begin)) {
+			return mistake.remedy
+		}
+	}
+	return ""
 }
 
 // parseFile returns the syntax of f and what is wrong with it, except for what is

@@ -144,6 +144,11 @@ func vet(ctx context.Context, t *toolchain.Toolchain, b Options, work string, ex
 		if err != nil {
 			return nil, fmt.Errorf("reading what go vet has found: %w", err)
 		}
+		for i := range found {
+			if p.Source.GoMod == nil { // the author does not know this path
+				found[i].Message = strings.ReplaceAll(found[i].Message, p.Path+".", "")
+			}
+		}
 		all = append(all, found...)
 	}
 	slices.SortFunc(all, handler.Diagnostic.Compare)

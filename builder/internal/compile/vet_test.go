@@ -24,6 +24,19 @@ func TestVet(t *testing.T) {
 	}
 }
 
+// TestVetNamesTypes has a finding about a type of the author's, whose package has a path that
+// only the builder knows.
+func TestVetNamesTypes(t *testing.T) {
+	source := strings.Replace(buildtest.Hello, "import", "import \"sync\"\nimport", 1) + "\ntype lock struct{ sync.Mutex }\n\nfunc (lock) f() {}\n"
+	findings, _, err := Vet(t.Context(), planned(t), Options{Program: buildtest.Write(t, source), Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("handler.go:10:7: f passes lock by value: lock (copylocks)", text(findings)); diff != "" {
+		t.Errorf("findings: -want +got\n%s", diff)
+	}
+}
+
 // TestVetPackages has findings in several packages. What is known of a function is
 // known where it is imported.
 func TestVetPackages(t *testing.T) {

@@ -32,6 +32,10 @@ func (f *Function) CheckFields() error {
 	}
 	name := field(field(f.object, "metadata"), "name")
 	switch {
+	case name.Value == "" && name.Kind != yaml.MappingNode:
+		c.report(f.object, "metadata.name is missing")
+	case name.Kind == yaml.MappingNode: // as {{ .Values.name }} is one
+		c.report(name, "metadata.name must be a string")
 	case kindOf(name) != "string":
 		c.report(name, fmt.Sprintf("metadata.name must be a string, write %q", name.Value))
 	case !dnsLabel.MatchString(name.Value):
@@ -127,6 +131,8 @@ func (c *fieldChecker) checkText(s *schema, path string, text *yaml.Node) {
 		c.report(text, fmt.Sprintf("%s must have at most %d characters", path, *s.MaxLength))
 	case len(s.Enum) > 0 && !slices.Contains(s.Enum, text.Value):
 		c.report(text, fmt.Sprintf("%s must be one of: %s", path, strings.Join(s.Enum, ", ")))
+	case s.IntOrString && s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(text.Value):
+		c.report(text, fmt.Sprintf("%s must be a quantity such as 100m or 128Mi, and is %q", path, text.Value))
 	case s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(text.Value):
 		c.report(text, fmt.Sprintf("%s must match %s", path, s.Pattern))
 	}

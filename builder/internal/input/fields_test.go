@@ -48,7 +48,7 @@ func TestCheckFields(t *testing.T) {
 		"Rule":       {"web", "Web", "f.yaml:5:12: service must be the name of a Service: lower-case letters, digits and '-', beginning with a letter and not ending with '-'"},
 		"Item":       {`"1"`, "on", "f.yaml:12:12: spec.env[0].value must be of type string, and is on"},
 		"Missing":    {"name: b, ", "", "f.yaml:13:41: spec.env[1].valueFrom.secretKeyRef.name is missing"},
-		"Quantity":   {"64Mi", "lots", "f.yaml:14:40: spec.resources.limits.memory must match "},
+		"Quantity":   {"64Mi", "lots", `f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, and is "lots"`},
 		"Empty":      {"package p", `""`, "f.yaml:16:13: spec.function must have at least 1 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {

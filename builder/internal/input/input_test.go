@@ -106,10 +106,14 @@ func TestReadRefuses(t *testing.T) {
 	}{
 		"NoFunction": {"x.yaml", "kind: Namespace\n", "x.yaml holds no Function of goless.io", false},
 		"Empty":      {"x.yaml", "", "x.yaml holds no Function of goless.io", false},
-		"NoName":     {"x.yaml", strings.Replace(function("one", "|"), "name: one", "namespace: x", 1), "x.yaml:1:1: metadata.name is missing", true},
-		"NoSource":   {"x.yaml", strings.Replace(function("one", "|"), "function: |", "service: x", 1), "x.yaml:6:3: spec.function of one is missing", true},
-		"NoSpec":     {"x.yaml", strings.Replace(function("one", "|"), "spec:\n  function: |\n", "", 1), "x.yaml:1:1: spec of one is missing", true},
-		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:6:13: spec.function of one is no text", true},
+		"NoName":     {"x.yaml", strings.Replace(function("one", literal), "name: one", "namespace: x", 1), "x.yaml:1:1: metadata.name is missing", true},
+		"NoSource":   {"x.yaml", strings.Replace(function("one", "|"), "function: |", "service: x", 1), "x.yaml:6:3: spec.function is missing", true},
+		"NoSpec":     {"x.yaml", strings.Replace(function("one", "|"), "spec:\n  function: |\n", "", 1), "x.yaml:1:1: spec is missing", true},
+		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:6:13: spec.function must be of type string, and is an object", true},
+		"Templated":  {"x.yaml", function("{{ .Values.name }}", literal), "x.yaml:4:9: metadata.name must be a string", true},
+		"Kind":       {"x.yaml", strings.Replace(function("one", "|"), "kind: Function", "kind: function", 1), "x.yaml:2:7: kind function is not known, write Function", true},
+		"Field":      {"x.yaml", "apiVersion: goless.io/v1\nkind: Function\nmetadata:\n  name: one\nspec:\n", "x.yaml:1:1: spec is missing\nx.yaml:1:13: apiVersion goless.io/v1 is not known, write goless.io/v1beta1", true},
+		"Merged":     {"x.yaml", "apiVersion: v1\nkind: List\nitems:\n- &b {spec: {function: []}}\n- apiVersion: goless.io/v1beta1\n  kind: Function\n  metadata: {name: one}\n  <<: *b\n", "x.yaml:5:3: spec.function must be text", true},
 		"Twice":      {"x.yaml", function("one", literal) + "  function: |\n    package p\n", "x.yaml:10:3: function is there twice, the first is in line 6: remove one", true},
 	}
 	for name, c := range cases {

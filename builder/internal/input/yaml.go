@@ -51,26 +51,26 @@ func objects(root *yaml.Node) []*yaml.Node {
 	return []*yaml.Node{root}
 }
 
+const functionKind = "Function"
+
+// isFunction reports whether an object is meant to be a Function.
 func isFunction(object *yaml.Node) bool {
-	return strings.HasPrefix(field(object, "apiVersion").Value, "goless.io/") && field(object, "kind").Value == "Function"
+	return strings.HasPrefix(field(object, "apiVersion").Value, "goless.io/") && strings.EqualFold(field(object, "kind").Value, functionKind)
 }
 
 func readFunction(file string, lines []string, object *yaml.Node) (*Function, error) {
 	name := field(field(object, "metadata"), "name")
 	spec := field(object, "spec")
 	source := field(spec, "function")
-	key, first := repeated(object)
-	switch {
-	case key != nil:
+	if key, first := repeated(object); key != nil {
 		return nil, authorError(file, key.Line, key.Column, fmt.Sprintf("%s is there twice, the first is in line %d: remove one", key.Value, first))
-	case name.Value == "":
-		return nil, authorError(file, object.Line, object.Column, "metadata.name is missing")
-	case spec.Kind == 0:
-		return nil, authorError(file, object.Line, object.Column, fmt.Sprintf("spec of %s is missing", name.Value))
-	case source.Kind == 0:
-		return nil, authorError(file, spec.Line, spec.Column, fmt.Sprintf("spec.function of %s is missing", name.Value))
-	case source.Kind != yaml.ScalarNode:
-		return nil, authorError(file, source.Line, source.Column, fmt.Sprintf("spec.function of %s is no text", name.Value))
+	}
+	if kind := field(object, "kind"); kind.Value != functionKind {
+		return nil, authorError(file, kind.Line, kind.Column, fmt.Sprintf("kind %s is not known, write %s", kind.Value, functionKind))
+	}
+	if name.Value == "" || source.Kind != yaml.ScalarNode {
+		err := (&Function{file: file, object: object}).CheckFields()
+		return nil, cmp.Or(err, authorError(file, object.Line, object.Column, "spec.function must be text"))
 	}
 	return &Function{
 		Name:    name.Value,
