@@ -1,10 +1,13 @@
 package natsstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -27,8 +30,15 @@ const (
 	lagTimeout = 2 * time.Second
 
 	// fetchWait is how long one request for messages lasts, and so how soon one is made that
-	// was lost with its server.
-	fetchWait = 5 * time.Second
+	// was lost with its server. The end of a process may take so long to which none come.
+	fetchWait = 2 * time.Second
+
+	// regainWait is how long one lasts for messages that may not be given again yet.
+	regainWait = 500 * time.Millisecond
+
+	// lastTimeout bounds how long a process that ends waits until the servers have what it has
+	// sent.
+	lastTimeout = 3 * time.Second
 
 	// fetchBytes bounds what one request brings.
 	fetchBytes = 64 << 20
@@ -37,7 +47,7 @@ const (
 // jetstream takes the messages of a stream.
 func (c *Consumer) jetstream(ctx context.Context, d *stream.Deliverer, js jetstream.JetStream) error {
 	s := &session{
-		Deliverer: d, stream: c.stream, deadLetters: deadLetters{js, d.DeadLetter},
+		Deliverer: d, conn: js.Conn(), stream: c.stream, deadLetters: deadLetters{js, d.DeadLetter},
 		limit: max(2*d.Concurrency, 16), lanes: stream.NewLanes(d.Concurrency), held: map[uint64]jetstream.Msg{},
 	}
 	s.left = sync.NewCond(&s.mu)
@@ -55,21 +65,35 @@ func (c *Consumer) jetstream(ctx context.Context, d *stream.Deliverer, js jetstr
 	err = s.take(delivering)
 	stop()
 	s.lanes.Wait()
+	s.giveBack()
 	return err
 }
 
 // session is what a process has of the messages of a consumer.
 type session struct {
 	*stream.Deliverer
+	conn        *nats.Conn
 	consumer    jetstream.Consumer
 	stream      string
 	deadLetters deadLetters
 	lanes       *stream.Lanes
 	limit       int // of how many messages it has
 
+	// Only take uses these: what it has and may not begin yet, and whether it had all that the
+	// servers had given, when it had connected again so many times.
+	aside      []taken
+	complete   bool
+	reconnects uint64
+
 	mu   sync.Mutex
 	left *sync.Cond               // a message is not held any more
 	held map[uint64]jetstream.Msg // by their sequence in the stream
+}
+
+// taken is a message that a session has.
+type taken struct {
+	jetstream.Msg
+	sequence uint64 // in the stream
 }
 
 // find returns the consumer. One that somebody else has made is taken as it is; otherwise there
@@ -96,29 +120,42 @@ func (s *session) find(ctx context.Context, c *Consumer, js jetstream.JetStream)
 	})
 }
 
-// take takes messages until ctx ends or there is an error. It asks for no more than it may hold,
-// because the servers give again what waits for long without a sign of life.
+// take takes messages until ctx ends or there is an error that asking again would meet too. It
+// asks for no more than it may hold, because the servers give again what waits for long without
+// a sign of life.
 func (s *session) take(ctx context.Context) error {
-	if err := s.resume(ctx); err != nil {
-		return err
-	}
-	stop := context.AfterFunc(ctx, s.left.Broadcast)
+	stop := context.AfterFunc(ctx, func() {
+		s.mu.Lock() // it waits, or has not looked at ctx yet
+		defer s.mu.Unlock()
+		s.left.Broadcast()
+	})
 	defer stop()
-	for {
-		room := s.room(ctx)
-		if ctx.Err() != nil {
-			return nil
+	for ctx.Err() == nil {
+		var err error
+		switch {
+		case !s.conn.IsConnected():
+			send.Sleep(ctx, 100*time.Millisecond) // or all requests would arrive together later
+		case s.behind():
+			err = s.catchUp(ctx)
+		default:
+			err = s.follow(ctx)
 		}
-		batch, err := s.consumer.Fetch(room, jetstream.FetchMaxWait(fetchWait), jetstream.FetchMaxBytes(fetchBytes))
-		if err == nil {
-			err = s.each(ctx, batch, func(msg jetstream.Msg, sequence uint64) { s.begin(ctx, msg, sequence) })
-		} else {
-			err = s.lasting(ctx, err)
-		}
-		if err != nil {
+		switch {
+		case lasting(err):
 			return err
+		case err != nil && ctx.Err() == nil:
+			s.Sender.Log.Warn("asking for messages", "error", err.Error())
+			s.complete = false
+			send.Sleep(ctx, time.Second)
 		}
 	}
+	return nil
+}
+
+// lasting tells whether asking again would meet an error too, because there is no such consumer
+// any more.
+func lasting(err error) bool {
+	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, nats.ErrConnectionClosed)
 }
 
 // room waits until it may hold more messages, and returns how many.
@@ -131,121 +168,147 @@ func (s *session) room(ctx context.Context) int {
 	return s.limit - len(s.held)
 }
 
-// each calls f for each message of a batch that is not held already, and holds it. At the end
-// of ctx it gives back what it has not looked at.
-func (s *session) each(ctx context.Context, batch jetstream.MessageBatch, f func(jetstream.Msg, uint64)) error {
-	for {
-		select {
-		case msg, ok := <-batch.Messages():
-			if !ok {
-				return s.lasting(ctx, batch.Error())
-			}
-			if sequence, fresh := s.hold(msg); fresh {
-				f(msg, sequence)
-			}
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// lasting returns an error that asking again would meet too, because there is no such consumer
-// any more. After another one it waits a little.
-func (s *session) lasting(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	s.Sender.Log.Warn("asking for messages", "error", err.Error())
-	_, err = s.consumer.Info(ctx)
-	for _, lasting := range []error{jetstream.ErrConsumerNotFound, jetstream.ErrStreamNotFound, nats.ErrConnectionClosed} {
-		if errors.Is(err, lasting) {
-			return err
-		}
-	}
-	send.Sleep(ctx, time.Second)
-	return nil
-}
-
-// resume takes what a process has had that has ended without giving it back, before what is
-// newer: so that nothing overtakes what comes before it. The servers give that again when its
-// time is over; what they give before is put aside.
-func (s *session) resume(ctx context.Context) error {
-	info, err := s.consumer.Info(ctx)
+// ask asks for n messages, and calls f for those that it does not have already. It returns when
+// the servers have said that the request is over, and no sooner at the end of the process: what
+// they give to somebody who does not listen any more is missing until its time is over.
+func (s *session) ask(n int, wait time.Duration, f func(taken)) error {
+	batch, err := s.consumer.Fetch(n, jetstream.FetchMaxWait(wait), jetstream.FetchMaxBytes(fetchBytes))
 	if err != nil {
 		return err
 	}
-	var newer []func()
-	missing := info.NumAckPending
-	again := func() error {
-		batch, err := s.consumer.FetchNoWait(missing)
-		if err != nil {
-			return err
+	for msg := range batch.Messages() {
+		if m, fresh := s.hold(msg); fresh {
+			f(m)
 		}
-		return s.each(ctx, batch, func(msg jetstream.Msg, sequence uint64) {
-			if sequence > info.Delivered.Stream {
-				newer = append(newer, func() { s.begin(ctx, msg, sequence) })
-				return
-			}
-			missing--
-			s.begin(ctx, msg, sequence)
-		})
 	}
-	if missing > 0 {
-		err = again()
-	}
-	if missing > 0 && err == nil {
-		s.Sender.Log.Info("waiting for messages that another process has had", "messages", missing, "for", info.Config.AckWait.String())
-		send.Sleep(ctx, info.Config.AckWait+time.Second)
-		err = again()
-	}
-	for _, begin := range newer {
-		begin()
-	}
-	return err
+	return batch.Error()
 }
 
-// hold notes a message, and returns its sequence in the stream. It is not fresh where the
-// session has it already, and the servers have given it again.
-func (s *session) hold(msg jetstream.Msg) (sequence uint64, fresh bool) {
+// follow takes messages and begins them. Those that come where one before them may be missing
+// are put aside.
+func (s *session) follow(ctx context.Context) error {
+	room := s.room(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return s.ask(room, fetchWait, func(m taken) {
+		if s.behind() {
+			s.aside = append(s.aside, m)
+		} else {
+			s.begin(ctx, m)
+		}
+	})
+}
+
+// behind tells whether the servers may have given what is not here: to a process that has ended,
+// or to a connection that was lost.
+func (s *session) behind() bool { return !s.complete || s.reconnects != s.conn.Stats().Reconnects }
+
+// catchUp takes what the servers have given that is not here, before what is newer: so that
+// nothing overtakes what comes before it. They give it again when its time is over; what they
+// give before that is put aside.
+func (s *session) catchUp(ctx context.Context) error {
+	reconnects, again := s.conn.Stats().Reconnects, s.consumer.CachedInfo().Config.AckWait+time.Second
+	missing, err := s.missing(ctx)
+	if missing > 0 {
+		s.Sender.Log.Info("waiting for messages that were given before and are not here", "messages", missing, "for", again.String())
+	}
+	for overdue := time.Now().Add(again); missing > 0 && err == nil && ctx.Err() == nil && time.Now().Before(overdue); {
+		missing, err = s.regain(ctx, missing)
+	}
+	if err != nil || ctx.Err() != nil || reconnects != s.conn.Stats().Reconnects {
+		return err
+	}
+	slices.SortFunc(s.aside, func(a, b taken) int { return cmp.Compare(a.sequence, b.sequence) })
+	for _, m := range s.aside {
+		s.begin(ctx, m)
+	}
+	s.aside, s.complete, s.reconnects = nil, true, reconnects
+	return nil
+}
+
+// regain asks for what is missing, and returns how much still is. Where newer messages have come
+// in its place, it waits a little before it asks for more.
+func (s *session) regain(ctx context.Context, missing int) (int, error) {
+	err := s.ask(missing, regainWait, func(m taken) { s.aside = append(s.aside, m) })
+	if err != nil {
+		return missing, err
+	}
+	still, err := s.missing(ctx)
+	if still >= missing {
+		send.Sleep(ctx, regainWait)
+	}
+	return still, err
+}
+
+// missing is how many messages the servers have given that are neither here nor acknowledged.
+// It may be more than that for a moment, because they note later what is acknowledged.
+func (s *session) missing(ctx context.Context) (int, error) {
+	info, err := s.consumer.Info(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return info.NumAckPending - len(s.held), nil
+}
+
+// hold notes a message. It is not fresh where the session has it already, and the servers have
+// given it again.
+func (s *session) hold(msg jetstream.Msg) (m taken, fresh bool) {
 	meta, err := msg.Metadata()
 	if err != nil {
-		return 0, false // it is not from a stream
+		return taken{}, false // it is not from a stream
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, has := s.held[meta.Sequence.Stream]
 	s.held[meta.Sequence.Stream] = msg
-	return meta.Sequence.Stream, !has
+	return taken{msg, meta.Sequence.Stream}, !has
 }
 
 // begin delivers a message after those of the same subject.
-func (s *session) begin(ctx context.Context, msg jetstream.Msg, sequence uint64) {
-	s.lanes.Go(msg.Subject(), func() {
+func (s *session) begin(ctx context.Context, taken taken) {
+	s.lanes.Go(taken.Subject(), func() {
 		m := &message{
-			id: s.stream + "/" + strconv.FormatUint(sequence, 10), source: s.Source, subject: msg.Subject(),
-			header: msg.Headers(), data: msg.Data(), deadLetters: s.deadLetters,
+			id: s.stream + "/" + strconv.FormatUint(taken.sequence, 10), source: s.Source, subject: taken.Subject(),
+			header: taken.Headers(), data: taken.Data(), deadLetters: s.deadLetters,
 		}
-		if meta, err := msg.Metadata(); err == nil {
+		if meta, err := taken.Metadata(); err == nil {
 			m.at = meta.Timestamp
 		}
-		done := s.Deliver(ctx, m)
-		s.release(sequence, done)
+		if s.Deliver(ctx, m) {
+			s.release(taken.sequence)
+		}
 	})
 }
 
-// release acknowledges a message, or gives it back.
-func (s *session) release(sequence uint64, done bool) {
+// release acknowledges a message.
+func (s *session) release(sequence uint64) {
 	s.mu.Lock()
 	msg := s.held[sequence]
 	delete(s.held, sequence)
 	s.left.Signal()
 	s.mu.Unlock()
-	answer := msg.Nak
-	if done {
-		answer = msg.Ack
-	}
-	if err := answer(); err != nil {
+	if err := msg.Ack(); err != nil {
 		s.Sender.Log.Warn("not acknowledged, so it will come again", "sequence", sequence, "error", err.Error())
+	}
+}
+
+// giveBack gives back what is not delivered, the oldest first: the servers give it to the next
+// process in that order.
+func (s *session) giveBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, sequence := range slices.Sorted(maps.Keys(s.held)) {
+		if err := s.held[sequence].Nak(); err != nil {
+			s.Sender.Log.Warn("not given back, so it will come later", "sequence", sequence, "error", err.Error())
+		}
+	}
+	clear(s.held)
+	// What is on its way could be lost with the connection.
+	if err := s.conn.FlushTimeout(lastTimeout); err != nil {
+		s.Sender.Log.Warn("the servers may not know what is delivered, and what is given back", "error", err.Error())
 	}
 }
 
