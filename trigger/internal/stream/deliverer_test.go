@@ -89,8 +89,10 @@ func TestDeliver(t *testing.T) {
 			if test.edit != nil {
 				test.edit(d)
 			}
-			if !d.Deliver(t.Context(), m) {
-				t.Error("it may not be acknowledged")
+			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour) // of the bubble
+			defer cancel()
+			if !d.Deliver(ctx, m) {
+				t.Error("it may not be acknowledged after a day")
 			}
 			one := metric(t, d.Monitor, `goless_trigger_events_total{outcome="`+test.outcome+`"}`)
 			got := []any{f.calls.Load(), m.reasons, one, d.Monitor.Status().Problems[0].Reason, len(d.Monitor.Status().Problems)}
