@@ -3,6 +3,7 @@ package streams
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,7 +27,7 @@ var programs = map[string]string{}
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "goless-streams-")
 	if err == nil {
-		err = build(dir)
+		err = errors.Join(build(dir, "consume", "../../trigger", "./cmd/consume"), build(dir, "natsserver", "..", "./natsserver"))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "building what the tests start:", err)
@@ -37,15 +38,13 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func build(dir string) error {
-	for name, source := range map[string]string{"consume": "../../trigger", "natsserver": ".."} {
-		pattern := map[string]string{"consume": "./cmd/consume", "natsserver": "./natsserver"}[name]
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), pattern)
-		cmd.Dir, cmd.Env = source, append(os.Environ(), "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", name, err, out)
-		}
-		programs[name] = filepath.Join(dir, name)
+// build makes a program of a module.
+func build(dir, name, module, pattern string) error {
+	programs[name] = filepath.Join(dir, name)
+	cmd := exec.Command("go", "build", "-o", programs[name], pattern)
+	cmd.Dir, cmd.Env = module, append(os.Environ(), "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
 	}
 	return nil
 }
@@ -118,6 +117,9 @@ func newFunction(t *testing.T, answer func(cloudevents.Event, int) int) *functio
 	return f
 }
 
+// noAnswer is in the place of a status where the function has got an event, and cuts the connection.
+const noAnswer = 0
+
 func ok(cloudevents.Event, int) int { return http.StatusOK }
 
 func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +135,10 @@ func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer f.mu.Unlock()
 	f.tries[e.ID()]++
 	code := f.answer(*e, f.tries[e.ID()])
-	if code == http.StatusOK {
+	switch code {
+	case noAnswer:
+		panic(http.ErrAbortHandler)
+	case http.StatusOK:
 		f.taken = append(f.taken, *e)
 	}
 	w.WriteHeader(code)

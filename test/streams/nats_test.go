@@ -2,12 +2,10 @@ package streams
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -59,10 +57,16 @@ func (s *natsServer) connect(t *testing.T, options ...nats.Option) jetstream.Jet
 // lost with a process.
 func orders(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
+	ordersAgain(t, js, time.Second)
+}
+
+// ordersAgain is the same with a consumer that gives again after another time.
+func ordersAgain(t *testing.T, js jetstream.JetStream, after time.Duration) {
+	t.Helper()
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err == nil {
 		_, err = js.CreateConsumer(t.Context(), "ORDERS", jetstream.ConsumerConfig{
-			Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Second, MaxAckPending: 64,
+			Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, AckWait: after, MaxAckPending: underWay,
 		})
 	}
 	if err != nil {
@@ -84,41 +88,6 @@ func publish(t *testing.T, js jetstream.JetStream, subject, data string) {
 // stock are the arguments for the stream orders.
 func (s *natsServer) stock(more ...string) []string {
 	return append([]string{"--servers=" + s.url, "--stream=ORDERS", "--subject=orders.>", "--consumer=shop", "--concurrency=16"}, more...)
-}
-
-// Each message is taken, in the order of its subject, while the deliverer, the function and the
-// server are killed, and no more than what was under way is taken twice.
-func TestNATSKills(t *testing.T) {
-	const messages, subjects, kills = 3000, 25, 9
-	server := newNATS(t, "")
-	js := server.connect(t)
-	orders(t, js)
-	for i := range messages {
-		publish(t, js, fmt.Sprintf("orders.%d", i%subjects), strconv.Itoa(i))
-	}
-	f := newFunction(t, ok)
-	c := consume(t, f, server.stock()...)
-	for i := range kills {
-		// Not before it goes on, so that each kill is in the midst of deliveries.
-		before := len(f.events())
-		eventually(t, "it delivers", func() bool { return len(f.events()) > before+rand.IntN(messages/kills/2) || distinct(f) == messages })
-		switch i % 3 {
-		case 0:
-			c.restart(syscall.SIGKILL)
-		case 1:
-			f.kill()
-			f.begin()
-		case 2:
-			server.restart(syscall.SIGKILL)
-		}
-	}
-	eventually(t, "all messages are taken", func() bool { return distinct(f) == messages })
-	events := f.events()
-	t.Logf("%d of %d messages were taken twice after %d kills", len(events)-messages, messages, kills)
-	if twice := len(events) - messages; twice > kills*64 {
-		t.Errorf("%d messages were taken twice, want no more than were under way", twice)
-	}
-	inOrder(t, events)
 }
 
 // distinct is how many different events a function has taken.
@@ -145,29 +114,6 @@ func inOrder(t *testing.T, events []cloudevents.Event) {
 		}
 		seen[e.ID()] = true
 		last[e.Subject()] = max(last[e.Subject()], n)
-	}
-}
-
-// A process that is told to end lets go of what it has: nothing is taken twice, and the next one
-// does not wait. The order is not looked at: the server may give the next process a later message
-// before one that was let go.
-func TestNATSEnd(t *testing.T) {
-	const messages = 300
-	server := newNATS(t, "")
-	js := server.connect(t)
-	orders(t, js)
-	for i := range messages {
-		publish(t, js, fmt.Sprintf("orders.%d", i%5), strconv.Itoa(i))
-	}
-	f := newFunction(t, ok)
-	c := consume(t, f, server.stock()...)
-	for n := 50; n < messages; n += 50 {
-		eventually(t, "it delivers", func() bool { return len(f.events()) >= n })
-		c.restart(syscall.SIGTERM)
-	}
-	eventually(t, "all messages are taken", func() bool { return distinct(f) == messages })
-	if twice := len(f.events()) - messages; twice > 0 {
-		t.Errorf("%d messages were taken twice", twice)
 	}
 }
 
@@ -289,64 +235,4 @@ func TestNATSCore(t *testing.T) {
 		_ = js.Conn().Publish("orders.7", []byte("50"))
 		return distinct(f) > 50
 	})
-}
-
-// A Secret that is missing is told, and so is one that is wrong; and both can be mended while
-// the process runs.
-func TestNATSLogin(t *testing.T) {
-	dir := t.TempDir()
-	const userSeed, userKey = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY", "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
-	for name, test := range map[string]struct {
-		configuration, flag, wrong, right string
-		option                            nats.Option
-		field                             string
-		more                              []string
-	}{
-		"Password": {
-			configuration: "authorization {user: shop, password: secret}", flag: "--password-file", wrong: "guess", right: "secret\n",
-			option: nats.UserInfo("shop", "secret"), field: "spec.authentication.password", more: []string{"--user=shop"},
-		},
-		"Token": {
-			configuration: "authorization {token: secret}", flag: "--token-file", wrong: "guess", right: "secret",
-			option: nats.Token("secret"), field: "spec.authentication.token",
-		},
-		"NKey": {
-			configuration: "authorization {users: [{nkey: " + userKey + "}]}", flag: "--nkey-file", wrong: "SUAOTHER", right: userSeed,
-			field: "spec.authentication.nkey",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(dir, name)
-			option := test.option
-			if option == nil {
-				seed := filepath.Join(dir, "seed")
-				write(t, seed, userSeed)
-				var err error
-				if option, err = nats.NkeyOptionFromSeed(seed); err != nil {
-					t.Fatal(err)
-				}
-			}
-			server := newNATS(t, test.configuration)
-			js := server.connect(t, option)
-			orders(t, js)
-			publish(t, js, "orders.7", "0")
-			f := newFunction(t, ok)
-			c := consume(t, f, server.stock(append(test.more, test.flag+"="+file)...)...)
-			eventually(t, "it says which Secret is missing", func() bool { return c.says(t, "NotConnected", test.field) })
-			write(t, file, test.wrong)
-			eventually(t, "it says that it is wrong", func() bool {
-				s := c.status(t)
-				return s != nil && s.has("NotConnected", "") && !strings.Contains(s.Problems[0].Message, "does not exist")
-			})
-			write(t, file, test.right)
-			eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
-		})
-	}
-}
-
-func write(t *testing.T, file, text string) {
-	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -1,0 +1,163 @@
+package streams
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+)
+
+var full = flag.Bool("full", false, "deliver 10,000 messages during the kills")
+
+// underWay bounds how many messages are with a process, a function or a server when it is killed.
+const underWay = 64
+
+// Each message is taken, in the order of its subject, while the deliverer, the function and the
+// server are killed in any order, and no more than what was under way is taken twice.
+func TestNATSKills(t *testing.T) {
+	messages, kills := 3000, 9
+	if *full {
+		messages, kills = 10_000, 40
+	}
+	const subjects = 25
+	server := newNATS(t, "")
+	js := server.connect(t)
+	orders(t, js)
+	for i := range messages {
+		publish(t, js, fmt.Sprintf("orders.%d", i%subjects), strconv.Itoa(i))
+	}
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock()...)
+	victims := []struct {
+		name string
+		kill func()
+	}{
+		{"the deliverer", func() { c.restart(syscall.SIGKILL) }},
+		{"the function", func() { f.kill(); f.begin() }},
+		{"the server", func() { server.restart(syscall.SIGKILL) }},
+		{"the deliverer, politely", func() { c.restart(syscall.SIGTERM) }},
+	}
+	killed := map[string]int{}
+	for i := range kills {
+		// Not before it goes on, so that each kill is in the midst of deliveries.
+		enough := len(f.events()) + rand.IntN(messages/kills/2)
+		eventually(t, "it delivers", func() bool { return len(f.events()) > enough || distinct(f) == messages })
+		victim := victims[i%len(victims)] // each of them
+		if i >= len(victims) {
+			victim = victims[rand.IntN(len(victims))]
+		}
+		if distinct(f) < messages {
+			killed[victim.name]++
+		}
+		victim.kill()
+	}
+	eventually(t, "all messages are taken", func() bool { return distinct(f) == messages })
+	events := f.events()
+	t.Logf("%d of %d messages were taken twice, killed were %v", len(events)-messages, messages, killed)
+	if twice := len(events) - messages; twice > kills*underWay {
+		t.Errorf("%d messages were taken twice, want no more than were under way", twice)
+	}
+	inOrder(t, events)
+}
+
+// A process that is told to end lets go of what it has, and of what comes meanwhile: nothing is
+// taken twice, the next one does not wait, and takes it in its order.
+func TestNATSEnd(t *testing.T) {
+	const subjects, ends, each = 5, 6, 50
+	server := newNATS(t, "")
+	js := server.connect(t)
+	ordersAgain(t, js, time.Hour) // nothing comes again but what was given back
+	messages := 0
+	next := func() {
+		publish(t, js, fmt.Sprintf("orders.%d", messages%subjects), strconv.Itoa(messages))
+		messages++
+	}
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock()...)
+	for range ends {
+		for range each {
+			next()
+		}
+		eventually(t, "it delivers", func() bool { return len(f.events()) >= messages-each/2 })
+		ended := make(chan struct{})
+		go func() { c.end(syscall.SIGTERM); close(ended) }()
+		for under := true; under; {
+			select {
+			case <-ended:
+				under = false
+			default:
+				next()
+			}
+		}
+		c.begin()
+	}
+	eventually(t, "all messages are taken", func() bool { return distinct(f) == messages })
+	if twice := len(f.events()) - messages; twice > 0 {
+		t.Errorf("%d messages were taken twice", twice)
+	}
+	inOrder(t, f.events())
+}
+
+// What comes after a message of its subject waits while that is tried again, also where nobody
+// knows whether the function has taken it. Other subjects do not.
+func TestNATSRetry(t *testing.T) {
+	const after = 5
+	server := newNATS(t, "")
+	js := server.connect(t)
+	orders(t, js)
+	var f *function
+	f = newFunction(t, func(e cloudevents.Event, try int) int {
+		if string(e.Data()) == "0" && (try <= 2 || len(f.taken) == 0) {
+			return []int{noAnswer, http.StatusInternalServerError}[try%2]
+		}
+		return http.StatusOK
+	})
+	for i := range after {
+		publish(t, js, "orders.7", strconv.Itoa(i))
+	}
+	publish(t, js, "orders.8", "beside")
+	consume(t, f, server.stock()...)
+	eventually(t, "all are taken", func() bool { return distinct(f) == after+1 })
+	var got []string
+	for _, e := range f.events() {
+		got = append(got, string(e.Data()))
+	}
+	if diff := cmp.Diff([]string{"beside", "0", "1", "2", "3", "4"}, got); diff != "" {
+		t.Errorf("the order (-want +got):\n%s", diff)
+	}
+}
+
+// What was on its way when a connection was lost comes before what is newer.
+func TestNATSLostConnection(t *testing.T) {
+	server := newNATS(t, "")
+	js := server.connect(t)
+	ordersAgain(t, js, 5*time.Second) // after the next connection has been made
+	l := newLink(t, strings.TrimPrefix(server.url, "nats://"))
+	f := newFunction(t, ok)
+	c := consume(t, f, append(server.stock(), "--servers=nats://"+l.address)...)
+	publish(t, js, "orders.7", "0")
+	eventually(t, "the first is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+	l.swallow()
+	publish(t, js, "orders.7", "1")
+	publish(t, js, "orders.7", "2")
+	consumer, err := js.Consumer(t.Context(), "ORDERS", "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both are under way", func() bool {
+		info, err := consumer.Info(t.Context())
+		return err == nil && info.NumAckPending == 2
+	})
+	l.cut()
+	publish(t, js, "orders.7", "3")
+	eventually(t, "all are taken", func() bool { return distinct(f) == 4 })
+	inOrder(t, f.events())
+}
