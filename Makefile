@@ -130,7 +130,7 @@ unit-trigger:
 unit-test: # some of these build the operator, with the modules of this machine
 	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./bench/... ./monitoring/... ./otlp/... ./streams/...
 	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -timeout 20m ./cli/... # Go does not see a change of the builder
-	@cd test && GOWORK=off $(TEST) -count=1 ./docs/... ./install # Go does not see that the files have changed which these read
+	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 ./docs/... ./install # Go does not see that the files have changed which these read
 	@cd test/cluster && GOWORK=off $(TEST) ./...
 
 .PHONY: modules

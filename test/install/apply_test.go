@@ -1,0 +1,56 @@
+package install
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// The API server takes what is checked out in the place of the last release, and the Functions
+// of that release as they are: nothing in deploy/ cannot be changed, and no new field makes a
+// Function another one. That the operator leaves them alone, too, is for TestUpgrade.
+func TestUpgradeApplies(t *testing.T) {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		t.Skip("KUBEBUILDER_ASSETS does not name etcd, kube-apiserver and kubectl: make unit sets it")
+	}
+	_, deploy := former(t)
+	environment := &envtest.Environment{ControlPlaneStartTimeout: patience}
+	if _, err := environment.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := environment.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("KUBECONFIG", kubeconfig)
+	t.Setenv("PATH", os.Getenv("KUBEBUILDER_ASSETS")+string(os.PathListSeparator)+os.Getenv("PATH"))
+
+	c := &cluster{T: t, system: "goless-system"}
+	c.kubectl("", "apply", "-f", deploy)
+	c.kubectl("", "wait", "--for=condition=Established", "--timeout="+patience.String(), "crd", "--all")
+	c.kubectl("", "create", "namespace", apart)
+	c.kubectl(functions, "apply", "-f", "-")
+	before := c.kubectl("", "-n", apart, "get", "functions", "-o", "jsonpath={.items[*].spec}")
+
+	out := c.kubectl("", "apply", "-f", filepath.Join(root, "deploy"))
+	if strings.Contains(out, "Warning:") {
+		t.Errorf("kubectl apply warns:\n%s", out)
+	}
+	c.kubectl("", "wait", "--for=condition=Established", "--timeout="+patience.String(), "crd", "--all")
+	after := c.kubectl("", "-n", apart, "get", "functions", "-o", "jsonpath={.items[*].spec}")
+	// The one field that came later with a default; it is none of the pods.
+	if after = strings.ReplaceAll(after, `"revisionHistoryLimit":5,`, ""); after != before {
+		t.Errorf("the Functions were\n%s\nand are\n%s", before, after)
+	}
+	if out := c.kubectl(functions, "apply", "-f", "-"); strings.Contains(out, "configured") {
+		t.Errorf("the Functions that are applied again are other ones:\n%s", out)
+	}
+}
