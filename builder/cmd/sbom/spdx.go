@@ -15,15 +15,10 @@ type (
 // notInID is what an identifier cannot have.
 var notInID = regexp.MustCompile(`[^a-zA-Z0-9.-]+`)
 
-// module is the package of a Go module.
+// module is the package of a Go module, or of a program, which has no version and no module.
 func module(path, version string) pkg {
-	locator, id := "pkg:golang/"+path, "SPDXRef-Goless-"+notInID.ReplaceAllString(path, "-")
-	if version != "" {
-		locator += "@" + version
-		id += "-" + notInID.ReplaceAllString(version, "-")
-	}
-	return pkg{
-		"SPDXID":           id,
+	id := "SPDXRef-Goless-" + notInID.ReplaceAllString(path, "-")
+	p := pkg{
 		"name":             path,
 		"versionInfo":      version,
 		"downloadLocation": "NOASSERTION",
@@ -31,10 +26,15 @@ func module(path, version string) pkg {
 		"licenseConcluded": "NOASSERTION",
 		"licenseDeclared":  "NOASSERTION",
 		"copyrightText":    "NOASSERTION",
-		"externalRefs": []any{map[string]any{
-			"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": locator,
-		}},
 	}
+	if version != "" {
+		id += "-" + notInID.ReplaceAllString(version, "-")
+		p["externalRefs"] = []any{map[string]any{
+			"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": "pkg:golang/" + path + "@" + version,
+		}}
+	}
+	p["SPDXID"] = id
+	return p
 }
 
 // add adds a package to the document, and how another one is related to it. Each is added once.
