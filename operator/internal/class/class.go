@@ -4,8 +4,10 @@
 package class
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +84,7 @@ func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Functi
 	}
 	allowed, err := c.allows(ctx, class, fn.Namespace)
 	if err == nil && !allowed {
-		return nil, field.Forbidden(path, fmt.Sprintf("the FunctionClass %s is not for the namespace %s: its namespaceSelector says for which", name, fn.Namespace)), nil
+		return nil, field.Forbidden(path, fmt.Sprintf("the FunctionClass %s is not for the namespace %s: its namespaceSelector says for which, and its status whether that can be read", name, fn.Namespace)), nil
 	}
 	return class, nil, err
 }
@@ -93,30 +95,33 @@ func (c *Classes) usual(ctx context.Context, namespace string) (*v1beta1.Functio
 	if err := c.cached.List(ctx, &all, observe.WithoutReadYourWrites); err != nil {
 		return nil, err
 	}
-	var newest *v1beta1.FunctionClass
+	slices.SortFunc(all.Items, newestFirst)
 	for _, class := range all.Items {
-		if !class.IsDefault() || newest != nil && !newest.CreationTimestamp.Before(&class.CreationTimestamp) {
+		if !class.IsDefault() {
 			continue
 		}
-		allowed, err := c.allows(ctx, &class, namespace)
-		if err != nil {
-			return nil, err
-		}
-		if allowed {
-			newest = &class
+		if allowed, err := c.allows(ctx, &class, namespace); err != nil || allowed {
+			return &class, err
 		}
 	}
-	return newest, nil
+	return nil, nil
 }
 
-// allows tells whether Functions of a namespace may have a class.
+// newestFirst compares classes by their age, and by their names where they were created in the same
+// second: the cache lists them in any order, and a Function must not change its class with it.
+func newestFirst(a, b v1beta1.FunctionClass) int {
+	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// allows tells whether Functions of a namespace may have a class. A class with an invalid selector,
+// which the API server accepts, is for no namespace: one mistake must not stop all Functions.
 func (c *Classes) allows(ctx context.Context, class *v1beta1.FunctionClass, namespace string) (bool, error) {
 	if class.Spec.NamespaceSelector == nil {
 		return true, nil
 	}
 	selector, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector)
 	if err != nil {
-		return false, fmt.Errorf("namespaceSelector of FunctionClass %q: %w", class.Name, err)
+		return false, nil //nolint:nilerr // the status of the class says it
 	}
 	found := namespaces()
 	if err := c.get(ctx, client.ObjectKey{Name: namespace}, found); err != nil {

@@ -114,6 +114,10 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, reac
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
 		ready.Message = fmt.Sprintf("%d of %d functions run as the class says, %d are being rolled out", reached.updated-reached.rolling, reached.functions, reached.rolling)
 	}
+	if _, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector); err != nil {
+		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonInvalidSpec
+		ready.Message = "no function has the class, because spec.namespaceSelector is invalid: " + err.Error()
+	}
 	meta.SetStatusCondition(&class.Status.Conditions, ready)
 	if equality.Semantic.DeepEqual(before.Status, class.Status) {
 		return nil

@@ -36,6 +36,8 @@ func (c *Classes) Register(mgr manager.Manager, functions *builder.Builder) erro
 	return builder.ControllerManagedBy(mgr).
 		Named("functionclass").
 		For(&v1beta1.FunctionClass{}, decides).
+		Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.all), decides).
+		WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.all), builder.WithPredicates(relabelled)).
 		Watches(&v1beta1.Function{}, c.soon(func(ctx context.Context, obj client.Object) *v1beta1.Function { return obj.(*v1beta1.Function) })).
 		Watches(&appsv1.Deployment{}, c.soon(c.ofDeployment)).
 		Complete(reconcile.Func(c.reconcile))
@@ -46,6 +48,20 @@ var relabelled = predicate.And[client.Object](predicate.LabelChangedPredicate{},
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 })
+
+// all maps an object to all classes: a class that is new or the default, and the labels of a namespace,
+// take functions away from other classes.
+func (c *Classes) all(ctx context.Context, _ client.Object) []reconcile.Request {
+	var all v1beta1.FunctionClassList
+	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy, observe.WithoutReadYourWrites); err != nil {
+		return nil // the cache has ended
+	}
+	var requests []reconcile.Request
+	for _, class := range all.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&class)})
+	}
+	return requests
+}
 
 // users maps a class to the Functions that may have it.
 func (c *Classes) users(ctx context.Context, class client.Object) []reconcile.Request {

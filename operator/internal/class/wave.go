@@ -7,6 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"goless.io/operator/internal/status"
 )
 
 // maxRolling is the most functions of a class that are rolled out at the same time.
@@ -57,7 +59,8 @@ func next(members []member) (progress, []types.NamespacedName) {
 	return p, behind[:min(max(free, 0), len(behind))]
 }
 
-// rolling tells whether pods of the latest template of a Deployment are still to come.
+// rolling tells whether pods of the latest template of a Deployment are still to come. Once they
+// have come, that a function is scaled, wakes or loses a pod is no rollout.
 func rolling(d *appsv1.Deployment) bool {
 	s, want := d.Status, int32(1)
 	if d.Spec.Replicas != nil {
@@ -67,8 +70,12 @@ func rolling(d *appsv1.Deployment) bool {
 		return true
 	}
 	for _, c := range d.Status.Conditions {
-		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
-			return false // it has been given up
+		switch {
+		case c.Type != appsv1.DeploymentProgressing:
+		case c.Status == corev1.ConditionFalse: // it has been given up
+			return false
+		case c.Reason == status.NewReplicaSetAvailable && s.UpdatedReplicas == s.Replicas:
+			return false
 		}
 	}
 	return s.UpdatedReplicas < want || s.Replicas > s.UpdatedReplicas || s.AvailableReplicas < want

@@ -2,12 +2,16 @@ package class
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"goless.io/operator/api/v1beta1"
 )
 
 func TestNext(t *testing.T) {
@@ -50,11 +54,30 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// The cache lists classes in any order, and the default one must not depend on that.
+func TestNewestFirst(t *testing.T) {
+	named := func(name string, second int64) v1beta1.FunctionClass {
+		return v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(second, 0)}}
+	}
+	all := []v1beta1.FunctionClass{named("c", 2), named("old", 1), named("a", 2), named("b", 2)}
+	for range len(all) {
+		all = append(all[1:], all[0])
+		var names []string
+		for _, class := range slices.SortedFunc(slices.Values(all), newestFirst) {
+			names = append(names, class.Name)
+		}
+		if diff := cmp.Diff([]string{"a", "b", "c", "old"}, names); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 func TestRolling(t *testing.T) {
 	whole := appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}}
 	whole.Generation = 7
 	whole.Status = appsv1.DeploymentStatus{ObservedGeneration: 7, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2}
 	givenUp := []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
+	over := []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}}
 	for name, test := range map[string]struct {
 		change func(*appsv1.Deployment)
 		want   bool
@@ -66,6 +89,10 @@ func TestRolling(t *testing.T) {
 		"Surge":       {func(d *appsv1.Deployment) { d.Status.Replicas = 3 }, true},
 		"Unavailable": {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, true},
 		"GivenUp":     {func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.Conditions = 1, givenUp }, false},
+		"Scaled":      {func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.Conditions = new(int32(3)), over }, false},
+		"Restarted":   {func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.Conditions = 1, over }, false},
+		"RolledBack":  {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas, d.Status.Conditions = 0, over }, true},
+		"UnseenOver":  {func(d *appsv1.Deployment) { d.Generation, d.Status.Conditions = 8, over }, true}, // of the template before
 		"Stopped": {func(d *appsv1.Deployment) {
 			d.Spec.Replicas, d.Status = new(int32(0)), appsv1.DeploymentStatus{ObservedGeneration: 7}
 		}, false},

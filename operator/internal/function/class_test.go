@@ -74,6 +74,51 @@ func TestClassByName(t *testing.T) {
 	serve(t, fn)
 }
 
+// A class counts its functions, also those that another class takes away from it.
+func TestClassLosesFunctions(t *testing.T) {
+	namespace := apiservertest.NewNamespace(t, cluster)
+	relabel(t, namespace, "left")
+	var classes []*v1beta1.FunctionClass
+	for _, name := range []string{"left", "right"} {
+		classes = append(classes, newClass(t, name, func(class *v1beta1.FunctionClass) {
+			class.Annotations = map[string]string{v1beta1.DefaultClassAnnotation: "true"}
+		}))
+	}
+	serve(t, create(t, "moved", func(fn *v1beta1.Function) { fn.Namespace = namespace }))
+	count := func(left, right int32) {
+		t.Helper()
+		for i, want := range []int32{left, right} {
+			eventually(t, fmt.Sprintf("class %s counts %d functions", classes[i].Name, want), func() bool {
+				var now v1beta1.FunctionClass
+				if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(classes[i]), &now); err != nil {
+					t.Fatal(err)
+				}
+				return now.Status.ObservedGeneration == now.Generation && now.Status.Functions == want
+			})
+		}
+	}
+	count(1, 0)
+	relabel(t, namespace, "right")
+	count(0, 1)
+}
+
+// A default class whose selector is invalid, which the API server accepts, has no functions and
+// says so, and keeps no Function from being served.
+func TestClassWithInvalidSelector(t *testing.T) {
+	class := newClass(t, "invalid", func(class *v1beta1.FunctionClass) {
+		class.Annotations = map[string]string{v1beta1.DefaultClassAnnotation: "true"}
+		class.Spec.NamespaceSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}
+	})
+	serve(t, create(t, "classless", func(*v1beta1.Function) {}))
+	eventually(t, "the class says what is wrong with it", func() bool {
+		if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
+			t.Fatal(err)
+		}
+		c := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionReady)
+		return c != nil && c.Reason == v1beta1.ReasonInvalidSpec && strings.Contains(c.Message, `"Is" is not a valid label selector operator`)
+	})
+}
+
 // A class that becomes the default one, and every change of it, reaches its functions one after
 // another where they are few, and says how far it is. Functions of other namespaces stay as
 // they are, and so do all when the class goes.
