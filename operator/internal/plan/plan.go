@@ -82,6 +82,7 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	if seen.CheckErr != nil {
 		return &Plan{DeploymentErr: seen.CheckErr}
 	}
+	fn = withinCeilings(fn, seen.Settings)
 	p := planner{Plan: &Plan{}, settings: seen.Settings, seen: seen}
 	p.Problem = check.InvalidSpec(seen.Verdict.Spec)
 	p.Diagnostics, p.Omitted = seen.Verdict.Diagnostics()
@@ -107,7 +108,6 @@ type planner struct {
 
 // objects plans the objects of a Function.
 func (p *planner) objects(fn *v1beta1.Function) {
-	fn = withinCeilings(fn, p.settings)
 	valid := fn
 	if p.seen.Verdict.Source != nil {
 		valid = p.seen.Revision(fn, fn.Status.LatestRevision)

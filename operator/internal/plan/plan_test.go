@@ -159,6 +159,23 @@ func deleted(p *plan.Plan) (names []string) {
 	return names
 }
 
+// A PodDisruptionBudget goes with the replicas that it was for, be it that the ceilings of the
+// cluster take them.
+func TestBudgetOfOneReplica(t *testing.T) {
+	one := inPod
+	one.Function.MaxReplicas = 1
+	three := func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(3)) }
+	for name, s := range map[string]*scene{
+		"Scaled":  begin(t, inPod, first).serving(nil, 1),
+		"Lowered": begin(t, inPod, first).with(three).serving(nil, 3).under(one),
+	} {
+		s.own(s.seen.Budget, "budget")
+		if p := s.plan(); p.Budget != nil || !slices.Equal(deleted(p), []string{"budget"}) {
+			t.Errorf("%s: got the budget %v, and deleted %v", name, p.Budget, deleted(p))
+		}
+	}
+}
+
 // The Deployment that is planned, by its revision, its binary and its replicas, and what
 // is ordered for it.
 func TestDeployment(t *testing.T) {
