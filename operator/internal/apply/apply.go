@@ -25,7 +25,8 @@ import (
 
 // Applier carries out plans.
 type Applier struct {
-	// Client writes, and waits for its own writes when it reads.
+	// Client writes, and waits for its own writes when it reads. It does not wait for those
+	// of objects that may lack our label, which the cache never sees.
 	Client client.Client
 
 	// Live reads from the API server what the cache leaves out: objects that do

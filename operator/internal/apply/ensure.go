@@ -170,7 +170,7 @@ func (a *Applier) replace(ctx context.Context, live client.Object, want any) err
 	if err != nil {
 		return err
 	}
-	return a.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), observe.WithoutReadYourWrites)
+	return a.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.DisableReadYourWritesConsistency)
 }
 
 // ownedByDeletedNamesake tells whether an object belongs to a deleted Function of the same name. The
@@ -218,13 +218,13 @@ func (a *Applier) ownByApply(ctx context.Context, live client.Object) error {
 	if err != nil || patch == nil {
 		return err
 	}
-	return a.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), observe.WithoutReadYourWrites)
+	return a.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.DisableReadYourWritesConsistency)
 }
 
 // remove deletes the object with the UID that was seen, and not another of the same name.
 func (a *Applier) remove(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
-	err := a.Client.Delete(ctx, obj, client.Preconditions{UID: &uid}, observe.WithoutReadYourWrites)
+	err := a.Client.Delete(ctx, obj, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing %T %q: %w", obj, obj.GetName(), err)
 	}

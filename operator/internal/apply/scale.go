@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/observe"
 )
 
 // scale sets the number of replicas of the Function's own Deployment, as another field manager
@@ -31,7 +30,7 @@ func (a *Applier) scale(ctx context.Context, live *appsv1.Deployment, replicas *
 		return err
 	}
 	err = a.Client.SubResource("scale").Patch(ctx, live, client.RawPatch(types.ApplyYAMLPatchType, body),
-		client.WithSubResourceBody(&autoscalingv1.Scale{}), client.FieldOwner(desired.ReplicasOwner), client.ForceOwnership, observe.WithoutReadYourWrites)
+		client.WithSubResourceBody(&autoscalingv1.Scale{}), client.FieldOwner(desired.ReplicasOwner), client.ForceOwnership, client.DisableReadYourWritesConsistency)
 	if err != nil {
 		return fmt.Errorf("scaling Deployment %q to %d replicas: %w", live.Name, *replicas, err)
 	}

@@ -22,7 +22,6 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/settings"
 )
 
@@ -92,7 +91,7 @@ func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Functi
 // usual returns the class of the Functions of a namespace that name none.
 func (c *Classes) usual(ctx context.Context, namespace string) (*v1beta1.FunctionClass, error) {
 	var all v1beta1.FunctionClassList
-	if err := c.cached.List(ctx, &all, observe.WithoutReadYourWrites); err != nil {
+	if err := c.cached.List(ctx, &all, client.DisableReadYourWritesConsistency); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(all.Items, newestFirst)
@@ -133,7 +132,7 @@ func (c *Classes) allows(ctx context.Context, class *v1beta1.FunctionClass, name
 // get reads an object from the cache, and from the API server if the cache does not have it:
 // people apply a class and Functions of it together.
 func (c *Classes) get(ctx context.Context, key client.ObjectKey, into client.Object) error {
-	err := c.cached.Get(ctx, key, into, observe.WithoutReadYourWrites)
+	err := c.cached.Get(ctx, key, into, client.DisableReadYourWritesConsistency)
 	if apierrors.IsNotFound(err) {
 		return c.live.Get(ctx, key, into)
 	}

@@ -17,7 +17,6 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/observe"
 )
 
 // settling is how long the changes of functions are collected before a class is looked at.
@@ -26,7 +25,7 @@ const settling = 200 * time.Millisecond
 // reconcile decides which functions of a class are rolled out next, and says how far it is.
 func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	class := &v1beta1.FunctionClass{}
-	if err := c.cached.Get(ctx, request.NamespacedName, class, observe.WithoutReadYourWrites); err != nil {
+	if err := c.cached.Get(ctx, request.NamespacedName, class, client.DisableReadYourWritesConsistency); err != nil {
 		if apierrors.IsNotFound(err) {
 			c.mu.Lock()
 			delete(c.waves, request.Name)
@@ -62,7 +61,7 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 	var functions v1beta1.FunctionList
 	var deployments appsv1.DeploymentList
 	for _, list := range []client.ObjectList{&functions, &deployments} {
-		if err := c.cached.List(ctx, list, client.UnsafeDisableDeepCopy, observe.WithoutReadYourWrites); err != nil {
+		if err := c.cached.List(ctx, list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/observe"
 )
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -53,7 +52,7 @@ var relabelled = predicate.And[client.Object](predicate.LabelChangedPredicate{},
 // take functions away from other classes.
 func (c *Classes) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all v1beta1.FunctionClassList
-	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy, observe.WithoutReadYourWrites); err != nil {
+	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil // the cache has ended
 	}
 	var requests []reconcile.Request
@@ -77,7 +76,7 @@ func (c *Classes) inhabitants(ctx context.Context, namespace client.Object) []re
 
 func (c *Classes) requests(ctx context.Context, wanted func(*v1beta1.Function) bool) []reconcile.Request {
 	var all v1beta1.FunctionList
-	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy, observe.WithoutReadYourWrites); err != nil {
+	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil // the cache has ended
 	}
 	var requests []reconcile.Request
@@ -93,7 +92,7 @@ func (c *Classes) requests(ctx context.Context, wanted func(*v1beta1.Function) b
 func (c *Classes) ofDeployment(ctx context.Context, d client.Object) *v1beta1.Function {
 	fn := &v1beta1.Function{}
 	key := client.ObjectKey{Namespace: d.GetNamespace(), Name: d.GetLabels()[desired.FunctionLabel]}
-	if key.Name == "" || c.cached.Get(ctx, key, fn, observe.WithoutReadYourWrites) != nil {
+	if key.Name == "" || c.cached.Get(ctx, key, fn, client.DisableReadYourWritesConsistency) != nil {
 		return nil
 	}
 	return fn

@@ -76,7 +76,7 @@ func assign(security *corev1ac.PodSecurityContextApplyConfiguration, s settings.
 	}
 }
 
-// converted is an object of the API as something to apply, which has the same JSON.
+// converted copies a value of an API into the apply configuration that has the same JSON.
 func converted[T any](from any, into *T) *T {
 	text, err := json.Marshal(from)
 	if err == nil {

@@ -39,41 +39,17 @@ func HasVariable(fn *v1beta1.Function, name string) bool {
 }
 
 func userEnv(v v1beta1.EnvVar) *envVar {
-	source := corev1ac.EnvVarSource()
-	switch from := v.ValueFrom; {
-	case from == nil:
-		return env(v.Name, v.Value)
-	case from.ConfigMapKeyRef != nil:
-		ref := corev1ac.ConfigMapKeySelector().WithName(from.ConfigMapKeyRef.Name).WithKey(from.ConfigMapKeyRef.Key)
-		ref.Optional = from.ConfigMapKeyRef.Optional
-		source.WithConfigMapKeyRef(ref)
-	case from.SecretKeyRef != nil:
-		ref := corev1ac.SecretKeySelector().WithName(from.SecretKeyRef.Name).WithKey(from.SecretKeyRef.Key)
-		ref.Optional = from.SecretKeyRef.Optional
-		source.WithSecretKeyRef(ref)
-	case from.FieldRef != nil:
-		// The API server would add the default of APIVersion.
-		source.WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath(from.FieldRef.FieldPath))
+	all := converted(v, corev1ac.EnvVar())
+	if all.ValueFrom != nil && all.ValueFrom.FieldRef != nil {
+		all.ValueFrom.FieldRef.WithAPIVersion("v1") // which the API server would add
 	}
-	return corev1ac.EnvVar().WithName(v.Name).WithValueFrom(source)
+	return all
 }
 
 func functionEnvFrom(fn *v1beta1.Function) []*corev1ac.EnvFromSourceApplyConfiguration {
 	var all []*corev1ac.EnvFromSourceApplyConfiguration
 	for _, from := range fn.Spec.EnvFrom {
-		source := corev1ac.EnvFromSource()
-		if from.Prefix != "" {
-			source.WithPrefix(from.Prefix)
-		}
-		if ref := from.ConfigMapRef; ref != nil {
-			source.WithConfigMapRef(corev1ac.ConfigMapEnvSource().WithName(ref.Name))
-			source.ConfigMapRef.Optional = ref.Optional
-		}
-		if ref := from.SecretRef; ref != nil {
-			source.WithSecretRef(corev1ac.SecretEnvSource().WithName(ref.Name))
-			source.SecretRef.Optional = ref.Optional
-		}
-		all = append(all, source)
+		all = append(all, converted(from, corev1ac.EnvFromSource()))
 	}
 	return all
 }

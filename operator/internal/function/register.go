@@ -83,7 +83,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		return fmt.Errorf("indexing what belongs to Functions: %w", err)
 	}
 	var err error
-	if r.references, err = references.Watch(mgr, r.Settings, b); err != nil {
+	if r.references, err = references.Watch(mgr, observe.Namespaces(r.Settings), r.Settings, b); err != nil {
 		return fmt.Errorf("watching what Functions refer to: %w", err)
 	}
 	r.orders = build.New(&build.Service{
@@ -102,9 +102,9 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		return fmt.Errorf("watching FunctionClasses: %w", err)
 	}
 	r.sources = &observe.Sources{Live: r.Live}
-	accounts := account.Accounts{Client: r.Client, Namespace: r.Namespace}
 	r.observer = &observe.Observer{
-		Client: r.Client, Sources: r.sources, Settings: r.Settings, Classes: classes, Accounts: accounts.Check, Values: r.references.Hash, Answers: r.orders.Answers,
+		Client: r.Client, Sources: r.sources, Settings: r.Settings, Classes: classes,
+		Accounts: account.Accounts{Client: r.Client, Namespace: r.Namespace}, References: r.references, Orders: r.orders,
 	}
 	r.applier = &apply.Applier{Client: r.Client, Live: r.Live, Sources: r.sources, Orders: r.orders, Metrics: r.Metrics}
 	return b.Complete(reconcile.Func(r.reconcileNamed))
@@ -173,7 +173,7 @@ func (r *Reconciler) inNamespaceOf(ctx context.Context, policy client.Object) []
 		return nil
 	}
 	var functions v1beta1.FunctionList
-	if err := r.Client.List(ctx, &functions, client.InNamespace(policy.GetNamespace()), client.UnsafeDisableDeepCopy, observe.WithoutReadYourWrites); err != nil {
+	if err := r.Client.List(ctx, &functions, client.InNamespace(policy.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil // the cache has ended
 	}
 	var requests []reconcile.Request

@@ -22,9 +22,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/account"
 	"goless.io/operator/internal/build"
 	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/class"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/references"
 	"goless.io/operator/internal/settings"
 )
 
@@ -97,34 +100,17 @@ type Observer struct {
 	// Settings are what the administrator has decided for all Functions, and Classes what for
 	// some.
 	Settings settings.Settings
-	Classes  Classes
+	Classes  *class.Classes
 
-	// Accounts tells why a function may not run as spec.serviceAccountName; nil if it may.
-	Accounts func(context.Context, *v1beta1.Function) (*field.Error, error)
+	// Accounts knows as which ServiceAccounts functions may run.
+	Accounts account.Accounts
 
-	// Values returns the hash of what the environment of a function comes from, and by what
-	// it last changed.
-	Values func(context.Context, *v1beta1.Function) (hash string, because []string, err error)
+	// References has the hashes of what the environments of functions come from.
+	References *references.References
 
-	// Answers returns what the build service says of the sources of a Function.
-	Answers func(types.NamespacedName) map[string]build.Answer
+	// Orders have what the build service says of the sources of Functions.
+	Orders *build.Orders
 }
-
-// Classes know the FunctionClasses of the cluster.
-type Classes interface {
-	// Of returns the class of a Function; nil for none. What is wrong with spec.className is
-	// the second result.
-	Of(context.Context, *v1beta1.Function) (*v1beta1.FunctionClass, *field.Error, error)
-
-	// Admits tells whether the pods of a function may be made anew now, by the class that it
-	// has; nil for none.
-	Admits(*v1beta1.Function, *v1beta1.FunctionClass) bool
-}
-
-// WithoutReadYourWrites is for reads and writes that do not wait until the cache has seen the last
-// write. A list would wait for a write of any other Function, which may hang. Some writes the
-// cache never sees: those of unstructured objects, and of objects without our label.
-const WithoutReadYourWrites = client.DisableReadYourWritesConsistency
 
 // Look takes a Snapshot of a Function. It loads the source into the Function where that has
 // not been validated yet.
@@ -132,21 +118,21 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	s := &Snapshot{
 		Time: time.Now(), Source: &corev1.ConfigMap{}, Deployment: &appsv1.Deployment{}, Service: &corev1.Service{},
 		Budget: &policyv1.PodDisruptionBudget{}, NetworkPolicy: &networkingv1.NetworkPolicy{}, Autoscaler: &autoscalingv2.HorizontalPodAutoscaler{},
-		Answers: o.Answers(client.ObjectKeyFromObject(fn)), RevisionsInUse: map[string]bool{},
+		Answers: o.Orders.Answers(client.ObjectKeyFromObject(fn)), RevisionsInUse: map[string]bool{},
 	}
 	var replicaSets appsv1.ReplicaSetList
 	var pods corev1.PodList
 	var services corev1.ServiceList
 	var sources corev1.ConfigMapList
-	class, wrongClass, err := o.Classes.Of(ctx, fn)
+	its, wrongClass, err := o.Classes.Of(ctx, fn)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the FunctionClass: %w", err)
 	}
-	wrongAccount, err := o.Accounts(ctx, fn)
+	wrongAccount, err := o.Accounts.Check(ctx, fn)
 	if err != nil {
 		return nil, err
 	}
-	s.Settings = o.Settings.Of(class)
+	s.Settings = o.Settings.Of(its)
 	s.Verdict, s.CheckErr = o.Sources.check(ctx, fn, s.Settings)
 	for _, wrong := range []*field.Error{wrongClass, wrongAccount} {
 		if wrong != nil {
@@ -162,7 +148,7 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	if err != nil {
 		return nil, err
 	}
-	s.ValuesHash, s.Changed, s.ValuesErr = o.Values(ctx, fn)
+	s.ValuesHash, s.Changed, s.ValuesErr = o.References.Hash(ctx, fn)
 	s.Services, s.Sources = owned(services.Items, fn.UID), owned(sources.Items, fn.UID)
 	s.running(replicaSets.Items, pods.Items)
 	if !metav1.IsControlledBy(s.Deployment, fn) {
@@ -175,7 +161,7 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	if s.OwnedFields, err = appsv1ac.ExtractDeployment(s.Deployment, desired.FieldOwner); err != nil {
 		return nil, fmt.Errorf("reading the managed fields of Deployment %q: %w", fn.Name, err)
 	}
-	s.Waits = s.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(s.Settings.Class) && !o.Classes.Admits(fn, class)
+	s.Waits = s.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(s.Settings.Class) && !o.Classes.Admits(fn, its)
 	return s, nil
 }
 
@@ -199,7 +185,7 @@ func (o *Observer) foreignPolicies(ctx context.Context, fn *v1beta1.Function, s 
 		return nil
 	}
 	var all networkingv1.NetworkPolicyList
-	if err := o.Client.List(ctx, &all, client.InNamespace(fn.Namespace), client.UnsafeDisableDeepCopy, WithoutReadYourWrites); err != nil {
+	if err := o.Client.List(ctx, &all, client.InNamespace(fn.Namespace), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return fmt.Errorf("listing NetworkPolicies: %w", err)
 	}
 	for _, policy := range all.Items {
@@ -220,9 +206,10 @@ func (o *Observer) get(ctx context.Context, fn *v1beta1.Function, name string, i
 }
 
 // list reads the objects with the Function's label from the cache. Whose they are is decided
-// by their owner references, because anybody can set a label.
+// by their owner references, because anybody can set a label. It does not wait for the last write of
+// the operator, which may be about any other Function, and may hang.
 func (o *Observer) list(ctx context.Context, fn *v1beta1.Function, into client.ObjectList) error {
-	if err := o.Client.List(ctx, into, client.InNamespace(fn.Namespace), client.MatchingFields{byFunction: fn.Name}, WithoutReadYourWrites); err != nil {
+	if err := o.Client.List(ctx, into, client.InNamespace(fn.Namespace), client.MatchingFields{byFunction: fn.Name}, client.DisableReadYourWritesConsistency); err != nil {
 		return fmt.Errorf("listing %T: %w", into, err)
 	}
 	return nil

@@ -1,6 +1,5 @@
 // Package references watches the ConfigMaps and Secrets that the environment and the files of
-// Functions come from, because a changed value is a reason for a rollout. It also watches the Services
-// and Deployments of others whose names Functions need.
+// Functions come from, because a changed value is a reason for a rollout.
 //
 // It has a metadata cache of its own, beside the manager's: that one has one selector for
 // each kind, and keeps only objects with the label of a Function.
@@ -29,7 +28,6 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/settings"
 )
 
@@ -79,10 +77,11 @@ type known struct {
 const defaultPause = 10 * time.Second
 
 // Watch makes a controller reconcile a Function when something that it refers to changes.
-func Watch(mgr manager.Manager, s settings.Settings, b *builder.Builder) (*References, error) {
+// namespaces are those that are watched; nil for all.
+func Watch(mgr manager.Manager, namespaces map[string]cache.Config, s settings.Settings, b *builder.Builder) (*References, error) {
 	versions, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultNamespaces: observe.Namespaces(s), DefaultTransform: onlyVersion,
+		DefaultNamespaces: namespaces, DefaultTransform: onlyVersion,
 	})
 	if err != nil {
 		return nil, err
@@ -117,7 +116,7 @@ func (r *References) watch(mgr manager.Manager, b *builder.Builder, kind schema.
 func functionsBy(mgr manager.Manager, field string) handler.TypedMapFunc[*metav1.PartialObjectMetadata, reconcile.Request] {
 	return func(ctx context.Context, obj *metav1.PartialObjectMetadata) []reconcile.Request {
 		var functions v1beta1.FunctionList
-		if err := mgr.GetClient().List(ctx, &functions, client.InNamespace(obj.Namespace), client.MatchingFields{field: obj.Name}, observe.WithoutReadYourWrites); err != nil {
+		if err := mgr.GetClient().List(ctx, &functions, client.InNamespace(obj.Namespace), client.MatchingFields{field: obj.Name}, client.DisableReadYourWritesConsistency); err != nil {
 			return nil // the cache is not there any more
 		}
 		var requests []reconcile.Request
