@@ -6,7 +6,7 @@
 //
 //	activator.go  what is done for each Service
 //	slices.go     what the EndpointSlices say
-//	fall.go       how a function falls asleep
+//	scaledown.go  how a function falls asleep
 //	peers.go      what the replicas tell each other
 //	register.go   what is watched
 //	leader.go     who leads
@@ -44,9 +44,11 @@ type Reconciler struct {
 	// Settle is that of [rule.Observation].
 	Settle time.Duration
 
-	mu      sync.Mutex
-	ports   *rule.Ports
-	falling map[types.NamespacedName]rule.ScaleDown // by Service
+	// scaleDowns has a rule.ScaleDown, by Service, of each function that is falling asleep.
+	scaleDowns sync.Map
+
+	mu    sync.Mutex
+	ports *rule.Ports
 }
 
 // Reconcile listens for the function of a Service, and leads it if this replica leads.
@@ -65,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, failed
 	}
 	if !ok {
-		r.setFalling(request.NamespacedName, rule.ScaleDown{})
+		r.scaleDowns.Delete(request.NamespacedName)
 		return reconcile.Result{}, r.deleteAll(ctx, slices)
 	}
 	again, err := r.lead(ctx, t, port, slices)
@@ -109,13 +111,13 @@ func (r *Reconciler) lead(ctx context.Context, t target.Target, port int32, slic
 	if err != nil {
 		return 0, err
 	}
-	s := r.observe(found, r.fallingOf(t.Service), slices)
-	if s.Over() {
-		s.Falling = rule.ScaleDown{}
-		r.setFalling(t.Service, s.Falling)
+	s := r.observe(t.Service, found, slices)
+	if s.ScaleDownOver() {
+		s.ScaleDown = rule.ScaleDown{}
+		r.scaleDowns.Delete(t.Service)
 	}
-	again := s.Again()
-	if s.Activators() {
+	again := s.RecheckAfter()
+	if s.NeedsActivators() {
 		if err := w.routeToActivators(ctx); err != nil {
 			return 0, err
 		}
@@ -128,20 +130,23 @@ func (r *Reconciler) lead(ctx context.Context, t target.Target, port int32, slic
 	if len(s.Ready) == 0 {
 		return again, nil
 	}
-	next, err := r.fall(ctx, t, s, found, w)
+	next, err := r.scaleDown(ctx, t, s, found, w)
 	return sooner(again, next), err
 }
 
-// observe returns what the cache has of a function.
-func (r *Reconciler) observe(found []pods.Pod, falling rule.ScaleDown, slices []discoveryv1.EndpointSlice) rule.Observation {
-	s := rule.Observation{Now: time.Now(), Settle: r.Settle, Falling: falling}
+// observe returns what is known of a function: by the cache, and by what was done before.
+func (r *Reconciler) observe(service types.NamespacedName, found []pods.Pod, slices []discoveryv1.EndpointSlice) rule.Observation {
+	s := rule.Observation{Now: time.Now(), Settle: r.Settle}
+	if begun, ok := r.scaleDowns.Load(service); ok {
+		s.ScaleDown = begun.(rule.ScaleDown) //nolint:forcetypeassert // nothing else is stored
+	}
 	for _, p := range found {
 		if p.Ready {
 			s.Ready = append(s.Ready, p.Since)
 		}
 	}
 	for i := range slices {
-		s.Named = s.Named || len(slices[i].Endpoints) > 0
+		s.Routed = s.Routed || len(slices[i].Endpoints) > 0
 	}
 	return s
 }
@@ -154,27 +159,5 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-func (r *Reconciler) fallingOf(service types.NamespacedName) rule.ScaleDown {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.falling[service]
-}
-
-func (r *Reconciler) setFalling(service types.NamespacedName, f rule.ScaleDown) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.falling == nil {
-		r.falling = map[types.NamespacedName]rule.ScaleDown{}
-	}
-	if r.falling[service] = f; f.Zero() {
-		delete(r.falling, service)
-	}
-}
-
-// Forget is called when this replica leads no longer: what another one does meanwhile is
-// unknown when it leads again.
-func (r *Reconciler) Forget() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.falling = nil
-}
+// Forget is called before this replica leads: what another one has done meanwhile is unknown.
+func (r *Reconciler) Forget() { r.scaleDowns.Clear() }

@@ -32,7 +32,9 @@ var lastIP atomic.Int32
 type function struct {
 	t         *testing.T
 	namespace string
-	busy      atomic.Bool // what its pods say
+	busy      atomic.Bool  // what its pods say
+	asked     atomic.Int32 // how many requests they got
+	answers   sync.RWMutex // locked while they do not answer
 
 	// Where pods serve, until stop is called.
 	ip   string
@@ -71,7 +73,12 @@ func newFunction(t *testing.T, replicas int32, sleepAfter string) *function {
 func (f *function) serve() {
 	f.t.Helper()
 	f.ip = fmt.Sprintf("127.0.7.%d", lastIP.Add(1))
-	f.port, f.stop = serve(f.t, f.ip, 0, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
+	f.port, f.stop = serve(f.t, f.ip, 0, func(w http.ResponseWriter, _ *http.Request) {
+		f.asked.Add(1)
+		f.answers.RLock()
+		defer f.answers.RUnlock()
+		_, _ = io.WriteString(w, "hello")
+	})
 	serve(f.t, f.ip, v1beta1.AdminPort, func(w http.ResponseWriter, _ *http.Request) {
 		if f.busy.Load() {
 			_, _ = io.WriteString(w, `{"inFlight":1,"idleSeconds":0}`)
@@ -285,6 +292,38 @@ func TestStaysAwake(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While an activator has a request for a function that is idle otherwise, the slice stays as it is.
+func TestSliceStaysWhileAwake(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 1, "1s")
+	f.busy.Store(true)
+	f.run("a", time.Now().Add(-time.Minute))
+	eventually(t, "a slice that names nobody", f.unnamed)
+	f.answers.Lock()
+	answered := make(chan int)
+	go func() {
+		status := 0
+		for status == 0 { // nobody listens there yet
+			status, _ = f.call()
+		}
+		answered <- status
+	}()
+	eventually(t, "a request at the pod", func() bool { return f.asked.Load() > 0 })
+	before := f.slice().Generation
+	f.busy.Store(false)
+	other := newFunction(t, 1, "1s") // it comes later, and nothing speaks against its sleep
+	other.run("a", time.Now().Add(-time.Minute))
+	eventually(t, "another function sleeps", func() bool { return other.replicas() == 0 })
+	if now := f.slice().Generation; now != before || f.replicas() != 1 {
+		t.Errorf("the slice was written %d times, and there are %d replicas", now-before, f.replicas())
+	}
+	f.answers.Unlock()
+	if status := <-answered; status != http.StatusOK {
+		t.Errorf("the request gets %d", status)
+	}
+	eventually(t, "no replicas", func() bool { return f.replicas() == 0 })
 }
 
 // outdate changes the template, and no controller sees it.

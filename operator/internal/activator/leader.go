@@ -20,18 +20,19 @@ const leaseName = "goless-activator"
 // gives the lease back at once, and goes on serving; one that has lost it serves on, too.
 type Election struct {
 	elector *leaderelection.LeaderElector
+	before  func()
 	leading atomic.Pointer[context.Context] // ends when this replica leads no longer
 	changed chan event.TypedGenericEvent[struct{}]
 }
 
-// NewElection is for a replica with a name of its own. lost is called whenever the replica
-// leads no longer.
-func NewElection(config *rest.Config, namespace, name string, lost func()) (*Election, error) {
+// NewElection is for a replica with a name of its own. before is called whenever the replica is
+// about to lead.
+func NewElection(config *rest.Config, namespace, name string, before func()) (*Election, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	e := &Election{changed: make(chan event.TypedGenericEvent[struct{}], 1)}
+	e := &Election{before: before, changed: make(chan event.TypedGenericEvent[struct{}], 1)}
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName},
@@ -43,7 +44,7 @@ func NewElection(config *rest.Config, namespace, name string, lost func()) (*Ele
 		RenewDeadline:   9 * time.Second,
 		RetryPeriod:     1500 * time.Millisecond,
 		ReleaseOnCancel: true,
-		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: e.start, OnStoppedLeading: lost},
+		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: e.start, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("setting up the election of a leader: %w", err)
@@ -68,6 +69,7 @@ func (e *Election) Run(ctx context.Context) {
 }
 
 func (e *Election) start(ctx context.Context) {
+	e.before()
 	e.leading.Store(&ctx)
 	select {
 	case e.changed <- event.TypedGenericEvent[struct{}]{}:

@@ -23,7 +23,7 @@ func (r *Reconciler) slicesOf(ctx context.Context, service types.NamespacedName)
 	return list.Items, err
 }
 
-// sliceWriter is what the slices of a function say by now.
+// sliceWriter writes the slices of a function, by what the activators answer.
 type sliceWriter struct {
 	r      *Reconciler
 	target target.Target
@@ -32,19 +32,25 @@ type sliceWriter struct {
 	answers
 }
 
-// routeToActivators has the slices name the activators that listen.
-func (w *sliceWriter) routeToActivators(ctx context.Context) (err error) {
+// ask asks the activators whether they listen for the function.
+func (w *sliceWriter) ask(ctx context.Context) (err error) {
 	var named []netip.Addr
 	for i := range w.slices {
 		named = append(named, rule.Addresses(&w.slices[i])...)
 	}
-	if w.answers, err = w.r.Peers.ask(ctx, w.target, w.port, named); err != nil {
+	w.answers, err = w.r.Peers.ask(ctx, w.target, w.port, named)
+	return err
+}
+
+// routeToActivators has the slices name the activators that listen.
+func (w *sliceWriter) routeToActivators(ctx context.Context) error {
+	if err := w.ask(ctx); err != nil {
 		return err
 	}
 	return w.write(ctx, w.addresses)
 }
 
-// withoutTraffic tells that all activators are named, and have no request for the function.
+// withoutTraffic tells that all activators listen, and have no request for the function.
 func (w *sliceWriter) withoutTraffic() bool { return w.all && w.inFlight == 0 }
 
 // write creates the slices, one for each address family of the Service, or changes them, and

@@ -17,50 +17,51 @@ type Observation struct {
 	Settle time.Duration
 	// Ready is since when each pod is ready that is; pods that are being deleted are not.
 	Ready []time.Time
-	// Named tells that the slice names activators.
-	Named bool
-	// Falling is zero unless the function is falling asleep.
-	Falling ScaleDown
+	// Routed tells that the slice sends requests to activators.
+	Routed bool
+	// ScaleDown is zero unless the function is falling asleep.
+	ScaleDown ScaleDown
 }
 
 // ScaleDown is how far a function has fallen asleep.
 type ScaleDown struct {
-	Named  time.Time // since when its slice names all activators
+	Routed time.Time // since when its slice sends requests to all activators
 	Scaled time.Time // when its pods were ended; zero before that
 }
 
 // Zero tells that the function is not falling asleep.
 func (f ScaleDown) Zero() bool { return f == ScaleDown{} }
 
-// Over tells that the fall has come to its end: the pods have gone, or they ought to have.
-func (s Observation) Over() bool {
-	f := s.Falling
+// ScaleDownOver tells that the function is not falling asleep any more: the pods have gone, or they
+// ought to have.
+func (s Observation) ScaleDownOver() bool {
+	f := s.ScaleDown
 	return f.Zero() || len(s.Ready) == 0 || !f.Scaled.IsZero() && s.Now.Sub(f.Scaled) >= s.Settle
 }
 
-// Activators tells whether the slice shall name the activators: while no pod is ready, and
-// while the function falls asleep. A pod that is ready takes all requests once every node
+// NeedsActivators tells whether the slice shall send requests to the activators: while no pod is
+// ready, and while the function falls asleep. A pod that is ready takes all requests once every node
 // knows of it. Until then the slice stays as it is, because nodes that do not know have
 // nobody else, and because in a rollout they know of the former pods.
-func (s Observation) Activators() bool {
+func (s Observation) NeedsActivators() bool {
 	switch {
-	case len(s.Ready) == 0, !s.Over():
+	case len(s.Ready) == 0, !s.ScaleDownOver():
 		return true
 	case s.Now.Sub(earliest(s.Ready)) >= s.Settle:
 		return false
 	}
-	return s.Named
+	return s.Routed
 }
 
-// Again is after how long the answer of Activators may be another one although nothing else
-// has changed. It is 0 if that is never.
-func (s Observation) Again() time.Duration {
-	switch f := s.Falling; {
+// RecheckAfter is after how long the answer of NeedsActivators may be another one although nothing
+// else has changed. It is 0 if that is never.
+func (s Observation) RecheckAfter() time.Duration {
+	switch f := s.ScaleDown; {
 	case len(s.Ready) == 0:
 		return 0
-	case !s.Over() && !f.Scaled.IsZero():
+	case !s.ScaleDownOver() && !f.Scaled.IsZero():
 		return f.Scaled.Add(s.Settle).Sub(s.Now)
-	case s.Over() && s.Activators():
+	case s.ScaleDownOver() && s.NeedsActivators():
 		return earliest(s.Ready).Add(s.Settle).Sub(s.Now)
 	}
 	return 0
@@ -83,30 +84,30 @@ type Step string
 const (
 	// Wait means that it is too early for anything else.
 	Wait Step = "wait"
-	// Name means to have the slice name all activators, and then to wait until all
-	// nodes know.
-	Name Step = "name"
+	// Route means to have the slice send requests to all activators, and then to wait until
+	// all nodes know.
+	Route Step = "route"
 	// Stay means that a request has come meanwhile: the function stays awake.
 	Stay Step = "stay"
-	// End means to end all pods.
-	End Step = "end"
+	// Scale means to scale the function to 0, which ends all pods.
+	Scale Step = "scale"
 )
 
 // Next returns what to do with a function that has served nothing for some time, and after how
 // long to ask again if it is to wait.
 func Next(s Observation, sleepAfter, idle time.Duration) (Step, time.Duration) {
-	f := s.Falling
+	f := s.ScaleDown
 	switch {
 	case !f.Scaled.IsZero():
 		return Wait, f.Scaled.Add(s.Settle).Sub(s.Now)
 	case f.Zero() && idle < sleepAfter:
 		return Wait, sleepAfter - idle
 	case f.Zero():
-		return Name, 0
-	case idle < s.Now.Sub(f.Named):
+		return Route, 0
+	case idle < s.Now.Sub(f.Routed):
 		return Stay, 0
-	case s.Now.Sub(f.Named) < s.Settle:
-		return Wait, f.Named.Add(s.Settle).Sub(s.Now)
+	case s.Now.Sub(f.Routed) < s.Settle:
+		return Wait, f.Routed.Add(s.Settle).Sub(s.Now)
 	}
-	return End, 0
+	return Scale, 0
 }

@@ -24,20 +24,20 @@ func TestActivators(t *testing.T) {
 		again       time.Duration
 	}{
 		"NoPod":            {Observation{}, true, 0},
-		"NoPodButNamed":    {Observation{Named: true}, true, 0},
-		"JustReady":        {Observation{Named: true, Ready: []time.Time{ago(1)}}, true, 14 * time.Second},
+		"NoPodButNamed":    {Observation{Routed: true}, true, 0},
+		"JustReady":        {Observation{Routed: true, Ready: []time.Time{ago(1)}}, true, 14 * time.Second},
 		"JustReadyUnnamed": {Observation{Ready: []time.Time{ago(1)}}, false, 0},
-		"ReadyForLong":     {Observation{Named: true, Ready: []time.Time{ago(15)}}, false, 0},
-		"OneReadyForLong":  {Observation{Named: true, Ready: []time.Time{ago(2), ago(15), ago(1)}}, false, 0},
-		"Falling":          {Observation{Named: true, Ready: []time.Time{ago(99)}, Falling: ScaleDown{Named: ago(3)}}, true, 0},
-		"FallingUnnamed":   {Observation{Ready: []time.Time{ago(99)}, Falling: ScaleDown{Named: ago(3)}}, true, 0},
-		"Scaled":           {Observation{Named: true, Ready: []time.Time{ago(99)}, Falling: ScaleDown{Named: ago(20), Scaled: ago(5)}}, true, 10 * time.Second},
-		"Asleep":           {Observation{Named: true, Falling: ScaleDown{Named: ago(20), Scaled: ago(5)}}, true, 0},
-		"ScaledInVain":     {Observation{Named: true, Ready: []time.Time{ago(99)}, Falling: ScaleDown{Named: ago(40), Scaled: ago(15)}}, false, 0},
+		"ReadyForLong":     {Observation{Routed: true, Ready: []time.Time{ago(15)}}, false, 0},
+		"OneReadyForLong":  {Observation{Routed: true, Ready: []time.Time{ago(2), ago(15), ago(1)}}, false, 0},
+		"Falling":          {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
+		"FallingUnnamed":   {Observation{Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
+		"Scaled":           {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 10 * time.Second},
+		"Asleep":           {Observation{Routed: true, ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 0},
+		"ScaledInVain":     {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(40), Scaled: ago(15)}}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.observation.Now, test.observation.Settle = now, Settle
-			if got, again := test.observation.Activators(), test.observation.Again(); got != test.want || again != test.again {
+			if got, again := test.observation.NeedsActivators(), test.observation.RecheckAfter(); got != test.want || again != test.again {
 				t.Errorf("activators %t, again after %s, want %t, %s", got, again, test.want, test.again)
 			}
 		})
@@ -47,23 +47,23 @@ func TestActivators(t *testing.T) {
 func TestNext(t *testing.T) {
 	const sleepAfter = time.Minute
 	for name, test := range map[string]struct {
-		falling ScaleDown
-		idle    int // seconds
-		step    Step
-		after   time.Duration
+		begun ScaleDown
+		idle  int // seconds
+		step  Step
+		after time.Duration
 	}{
 		"Busy":               {ScaleDown{}, 0, Wait, time.Minute},
 		"IdleForALittle":     {ScaleDown{}, 40, Wait, 20 * time.Second},
-		"Idle":               {ScaleDown{}, 60, Name, 0},
-		"Named":              {ScaleDown{Named: ago(5)}, 65, Wait, 10 * time.Second},
-		"CalledAfterNaming":  {ScaleDown{Named: ago(5)}, 4, Stay, 0},
-		"Settled":            {ScaleDown{Named: ago(15)}, 75, End, 0},
-		"SettledButCalled":   {ScaleDown{Named: ago(15)}, 14, Stay, 0},
-		"SettledAndBusy":     {ScaleDown{Named: ago(15)}, 0, Stay, 0},
-		"EndedAMomentBefore": {ScaleDown{Named: ago(15), Scaled: ago(1)}, 0, Wait, 14 * time.Second},
+		"Idle":               {ScaleDown{}, 60, Route, 0},
+		"Named":              {ScaleDown{Routed: ago(5)}, 65, Wait, 10 * time.Second},
+		"CalledAfterNaming":  {ScaleDown{Routed: ago(5)}, 4, Stay, 0},
+		"Settled":            {ScaleDown{Routed: ago(15)}, 75, Scale, 0},
+		"SettledButCalled":   {ScaleDown{Routed: ago(15)}, 14, Stay, 0},
+		"SettledAndBusy":     {ScaleDown{Routed: ago(15)}, 0, Stay, 0},
+		"EndedAMomentBefore": {ScaleDown{Routed: ago(15), Scaled: ago(1)}, 0, Wait, 14 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step, after := Next(Observation{Now: now, Settle: Settle, Falling: test.falling}, sleepAfter, time.Duration(test.idle)*time.Second)
+			step, after := Next(Observation{Now: now, Settle: Settle, ScaleDown: test.begun}, sleepAfter, time.Duration(test.idle)*time.Second)
 			if step != test.step || after != test.after {
 				t.Errorf("%s after %s, want %s after %s", step, after, test.step, test.after)
 			}

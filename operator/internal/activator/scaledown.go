@@ -26,56 +26,61 @@ const (
 	recheck = 10 * time.Second
 )
 
-// fall takes the next step of a function with ready pods towards sleep, and returns after how
-// long to look again. Whatever speaks against sleep leaves the function awake.
-func (r *Reconciler) fall(ctx context.Context, t target.Target, s rule.Observation, found []pods.Pod, w *sliceWriter) (time.Duration, error) {
-	if !s.Falling.Scaled.IsZero() {
-		return s.Again(), nil
+// scaleDown takes the next step of a function with ready pods towards sleep, and returns after
+// how long to look again. Whatever speaks against sleep leaves the function awake.
+func (r *Reconciler) scaleDown(ctx context.Context, t target.Target, s rule.Observation, found []pods.Pod, w *sliceWriter) (time.Duration, error) {
+	if !s.ScaleDown.Scaled.IsZero() {
+		return s.RecheckAfter(), nil
 	}
-	if !s.Falling.Zero() && !w.withoutTraffic() {
-		r.setFalling(t.Service, rule.ScaleDown{})
+	if !s.ScaleDown.Zero() && !w.withoutTraffic() {
+		r.scaleDowns.Delete(t.Service)
 		return retry, nil
 	}
 	idle, err := pods.Idle(ctx, found)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("the function stays awake", "reason", err.Error())
-		r.setFalling(t.Service, rule.ScaleDown{})
+		r.scaleDowns.Delete(t.Service)
 		return recheck, nil
 	}
 	step, after := rule.Next(s, t.SleepAfter, idle)
 	switch step {
-	case rule.Name:
-		if err := w.routeToActivators(ctx); err != nil || !w.withoutTraffic() {
+	case rule.Route:
+		// The slices stay as they are until the function can fall asleep: each change of them
+		// is a reason to look again at once.
+		if err := w.ask(ctx); err != nil || !w.withoutTraffic() {
 			return recheck, err
 		}
-		r.setFalling(t.Service, rule.ScaleDown{Named: time.Now()})
+		if err := w.write(ctx, w.addresses); err != nil {
+			return 0, err
+		}
+		r.scaleDowns.Store(t.Service, rule.ScaleDown{Routed: time.Now()})
 		return r.Settle, nil
 	case rule.Stay:
-		r.setFalling(t.Service, rule.ScaleDown{})
+		r.scaleDowns.Delete(t.Service)
 		return retry, nil
-	case rule.End:
-		return r.end(ctx, t, s.Falling)
+	case rule.Scale:
+		return r.scaleToZero(ctx, t, s.ScaleDown)
 	case rule.Wait:
 	}
 	return after, nil
 }
 
-// end ends the pods of a function, unless it is in a rollout.
-func (r *Reconciler) end(ctx context.Context, t target.Target, f rule.ScaleDown) (time.Duration, error) {
+// scaleToZero ends the pods of a function, unless it is in a rollout.
+func (r *Reconciler) scaleToZero(ctx context.Context, t target.Target, begun rule.ScaleDown) (time.Duration, error) {
 	var d appsv1.Deployment
 	if err := r.Live.Get(ctx, t.Function, &d); err != nil {
 		return 0, err
 	}
 	if owner := metav1.GetControllerOf(&d); owner == nil || owner.UID != t.FunctionUID || !settled(&d) {
-		r.setFalling(t.Service, rule.ScaleDown{})
+		r.scaleDowns.Delete(t.Service)
 		return recheck, nil
 	}
-	f.Scaled = time.Now()
-	r.setFalling(t.Service, f) // before it is seen in the cache
+	begun.Scaled = time.Now()
+	r.scaleDowns.Store(t.Service, begun) // before it is seen in the cache
 	patch := fmt.Sprintf(`[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"replace","path":"/spec/replicas","value":0}]`, d.ResourceVersion)
 	err := r.Client.SubResource("scale").Patch(ctx, &d, client.RawPatch(types.JSONPatchType, []byte(patch)))
 	if err != nil {
-		r.setFalling(t.Service, rule.ScaleDown{})
+		r.scaleDowns.Delete(t.Service)
 		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
 			return retry, nil // the Deployment has changed meanwhile
 		}
