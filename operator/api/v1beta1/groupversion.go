@@ -1,6 +1,6 @@
 // Package v1beta1 is the promise that Goless makes to its users: the Function, its status,
-// the words of its conditions, and the FunctionClass of administrators. Its only behaviour is what holds for
-// fields that are left out, and how a Function is read that does not fit the schema.
+// the words of its conditions, and the FunctionClass of administrators. Its only behaviour is what
+// holds for fields that are left out, and how a Function is read that does not fit the schema.
 //
 // +kubebuilder:object:generate=true
 // +groupName=goless.io

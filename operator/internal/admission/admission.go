@@ -2,9 +2,9 @@
 // operator would refuse, with the same messages, which come from package check. The package
 // also keeps the certificate of the webhook.
 //
-// The webhook looks at nothing but the Function, its class and as whom it may run, and it compiles nothing. While it does not
-// answer, every Function can be applied, and its status says what is wrong with it. A replica
-// of the operator without a certificate is not ready, but it reconciles.
+// The webhook looks at nothing but the Function, its class and its ServiceAccount, and it compiles
+// nothing. While it does not answer, every Function can be applied, and its status says what is
+// wrong with it. A replica of the operator without a certificate is not ready, but it reconciles.
 package admission
 
 import (

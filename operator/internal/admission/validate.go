@@ -90,7 +90,7 @@ func (v *validator) compare(ctx context.Context, fn, old *v1beta1.Function) (is,
 	return is, was, err
 }
 
-// judge validates the spec of a Function, within what its class allows.
+// judge validates the spec of a Function, within the ceilings of its class.
 func (v *validator) judge(ctx context.Context, fn *v1beta1.Function) (check.Result, error) {
 	its, wrong, err := v.classes.Of(ctx, fn)
 	found := check.Spec(fn, v.settings.Of(its))
@@ -115,9 +115,9 @@ func (v *validator) judgeAccount(ctx context.Context, fn *v1beta1.Function, foun
 	return err
 }
 
-// mistakes are what is wrong with a Function and was not wrong with the old one,
-// which is nil when the Function is new, given what is wrong with the spec of each. A field that was wrong before may be set to
-// another wrong value.
+// mistakes are what is wrong with a Function and was not wrong with the old one, which is nil when
+// the Function is new. is and was are what is wrong with the spec of each. A field that was wrong
+// before may be set to another wrong value.
 func mistakes(fn, old *v1beta1.Function, is, was check.Result) (found []string) {
 	before := slices.Concat(was.Spec, was.Excess)
 	for _, mistake := range slices.Concat(is.Spec, is.Excess) {

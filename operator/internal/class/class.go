@@ -1,6 +1,5 @@
-// Package class knows the FunctionClasses of the cluster: which one a Function has, and, when a
-// class changes, which of its functions are rolled out now. It refuses to know what a class does
-// to pods.
+// Package class tells which FunctionClass a Function has, and, when a class changes, which of its
+// functions are rolled out now. What a class does to pods is in package desired.
 package class
 
 import (
@@ -139,8 +138,8 @@ func (c *Classes) get(ctx context.Context, key client.ObjectKey, into client.Obj
 	return err
 }
 
-// Admits tells whether the pods of a function may be made anew now, by the class that it has. A
-// function that is not ready need not wait for others: the class may be what mends it.
+// Admits tells whether a function may be rolled out now because of the class that it has. One that
+// is not ready need not wait for others: the class may be what mends it.
 func (c *Classes) Admits(fn *v1beta1.Function, class *v1beta1.FunctionClass) bool {
 	if class == nil || !meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady) {
 		return true

@@ -30,7 +30,7 @@ func (c *Classes) Register(mgr manager.Manager, functions *builder.Builder) erro
 	}
 	decides := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 	functions.Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.users), decides)
-	functions.WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.inhabitants), builder.WithPredicates(relabelled))
+	functions.WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.ofNamespace), builder.WithPredicates(relabelled))
 	functions.WatchesRawSource(source.Channel(c.admitted, &handler.EnqueueRequestForObject{}))
 	return builder.ControllerManagedBy(mgr).
 		Named("functionclass").
@@ -69,8 +69,8 @@ func (c *Classes) users(ctx context.Context, class client.Object) []reconcile.Re
 	})
 }
 
-// inhabitants maps a namespace to its Functions.
-func (c *Classes) inhabitants(ctx context.Context, namespace client.Object) []reconcile.Request {
+// ofNamespace maps a namespace to its Functions.
+func (c *Classes) ofNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	return c.requests(ctx, func(fn *v1beta1.Function) bool { return fn.Namespace == namespace.GetName() })
 }
 

@@ -12,8 +12,8 @@ import (
 // mounted by it.
 const volumeToken = "token"
 
-// runAs gives a pod its account, in both of the fields that the API server keeps it in: the one that
-// is deprecated would bring back the account when only the other one is removed.
+// runAs gives a pod its account, in both of the fields that the API server keeps it in: the
+// deprecated one would bring back the account if only the other one was removed.
 func runAs(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function) {
 	if name := fn.Spec.ServiceAccountName; name != "" {
 		pod.WithServiceAccountName(name).WithDeprecatedServiceAccount(name)

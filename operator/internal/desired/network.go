@@ -14,9 +14,10 @@ import (
 // metrics of functions that have a NetworkPolicy.
 const MetricsLabel = "goless.io/metrics"
 
-// NetworkPolicy opens what the function needs and nothing else: in come requests, and
-// scrapes from namespaces with MetricsLabel, and what the activator asks; out go questions to the DNS of the cluster,
-// the fetch of the binary from the build service, and what the settings allow.
+// NetworkPolicy allows what the function needs and nothing else. Allowed to come in are requests,
+// scrapes from namespaces with MetricsLabel, and the activator, which asks since when there was no
+// request. Allowed to go out are questions to the DNS of the cluster, the fetch of the binary from
+// the build service, and what the settings list.
 func NetworkPolicy(fn *v1beta1.Function, s settings.Settings) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	scraping := networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{MetricsLabel: "enabled"}))
 	spec := networkingv1ac.NetworkPolicySpec().
@@ -28,7 +29,7 @@ func NetworkPolicy(fn *v1beta1.Function, s settings.Settings) *networkingv1ac.Ne
 		).
 		WithEgress(toDNS(), toBuildService())
 	if fn.MaySleep() {
-		spec.Ingress[1].WithFrom(named("goless-activator")) // it asks since when there was no request
+		spec.Ingress[1].WithFrom(named("goless-activator"))
 	}
 	spec.Egress = append(spec.Egress, s.NetworkPolicyEgress...)
 	return networkingv1ac.NetworkPolicy(fn.Name, fn.Namespace).

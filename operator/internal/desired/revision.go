@@ -107,11 +107,11 @@ func RevisionIn(d *appsv1ac.DeploymentApplyConfiguration) string {
 	return d.Spec.Template.Labels[RevisionLabel]
 }
 
-// KeepTemplateOfSameSpec returns want with the pod template of owned, the fields of the Deployment that
-// the operator has written before, if the author of the Function has asked for the same then.
-// So a new version of the operator, other settings, or another class, do not restart the pods.
-// The result is false otherwise, and if somebody else has changed the template, so that it does
-// not match its own hash.
+// KeepTemplateOfSameSpec returns want with the pod template of owned, the fields of the Deployment
+// that the operator has written before, if the author of the Function asked for the same then. So a
+// new version of the operator, other settings, or another class, do not restart the pods. The
+// result is false otherwise, and if somebody else has changed the template, so that it does not
+// match its own hash.
 func KeepTemplateOfSameSpec(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
 	if !hasTemplate(owned) || owned.Labels[SpecHashLabel] != want.Labels[SpecHashLabel] || !intact(owned) {
 		return nil, false
@@ -119,8 +119,8 @@ func KeepTemplateOfSameSpec(want, owned *appsv1ac.DeploymentApplyConfiguration) 
 	return withTemplate(want, owned), true
 }
 
-// KeepTemplate returns want with the pod template of owned, whatever the author has asked for
-// then, while the source of want has not compiled. The result is false if somebody else has
+// KeepTemplate returns want with the pod template of owned, whatever the author asked for then,
+// while the source of want has not compiled. The result is false if somebody else has
 // changed the template.
 func KeepTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
 	if !hasTemplate(owned) || !intact(owned) {

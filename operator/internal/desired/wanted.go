@@ -14,8 +14,8 @@ import (
 // withoutDefaults.
 //
 // A change that is not possible in this way needs a wantedV2 beside this type, and a
-// KeepTemplateOfSameSpec that compares hashes that begin with v1- with the hash of this one: a hash that
-// changes for all Functions restarts all of them.
+// KeepTemplateOfSameSpec that compares hashes that begin with v1- with the hash of this one: a hash
+// that changes for all Functions restarts all of them.
 type wantedV1 struct {
 	Source     string          `json:"source"` // its SHA-256
 	ClassName  string          `json:"className,omitzero"`

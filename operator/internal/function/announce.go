@@ -28,14 +28,14 @@ const (
 	eventReferenceChanged = "ReferenceChanged"
 )
 
-// history is what the events of Functions have told, so that they do not tell it again. It
-// begins with what is there when the operator starts.
+// history is what events have been recorded about, so that it is not recorded again. It begins
+// with what is there when the operator starts.
 type history struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]*told
 }
 
-// of returns what the events of a Function have told, given what is seen of it.
+// of returns what events of a Function have been recorded about, given what is seen of it.
 func (h *history) of(fn *v1beta1.Function, seen status.Seen) *told {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,7 +64,7 @@ func (h *history) forget(fn types.NamespacedName) {
 	h.mu.Unlock()
 }
 
-// told is what the events of one Function have told.
+// told is what events of one Function have been recorded about.
 type told struct {
 	uid types.UID
 
@@ -76,9 +76,8 @@ type told struct {
 }
 
 // announce records an event when the Function has become ready, stopped included, when it is
-// stalled for a new reason, and when it is degraded. That a function sleeps and wakes is
-// everyday life, and no event, and so is that it becomes ready again after its pods were moved
-// or restarted.
+// stalled for a new reason, and when it is degraded. There is no event when a function sleeps or
+// wakes, or becomes ready again after its pods were moved or restarted: that happens all the time.
 func (r *Reconciler) announce(fn, before *v1beta1.Function, told *told) {
 	without, had := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionDegraded), meta.FindStatusCondition(before.Status.Conditions, v1beta1.ConditionDegraded)
 	if without != nil && (had == nil || had.Reason != without.Reason) {

@@ -62,8 +62,8 @@ func buildInStatus(fn *v1beta1.Function, revision string) bool {
 	return b != nil && (b.Revision == revision || b.Revision == "")
 }
 
-// whileReady returns the part of an answer that matters while all pods are ready: how the build of
-// their binary went, and not what is wrong with a newer build.
+// whileReady returns the part of an answer that matters while all pods are ready: how the build
+// of their binary went, and not what is wrong with a newer build.
 func whileReady(answer build.Answer) *status.BuildService {
 	if answer.Binary == nil {
 		return &status.BuildService{Running: true}
@@ -71,8 +71,8 @@ func whileReady(answer build.Answer) *status.BuildService {
 	return &status.BuildService{Running: true, Report: answer.Report}
 }
 
-// shouldReplaceBinary tells whether pods that run one binary of a source get another one. While some of
-// them serve, they get it only if the others cannot fetch theirs: replicas of the build
+// shouldReplaceBinary tells whether pods that run one binary of a source get another one. While
+// some of them serve, they get it only if the others cannot fetch theirs: replicas of the build
 // service may be of two versions, whose binaries differ.
 func (p *planner) shouldReplaceBinary(has *desired.Binary, answer build.Answer) bool {
 	live := p.seen.Deployment
@@ -122,9 +122,9 @@ func (p *planner) keepTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentAp
 	return nil
 }
 
-// withFetchable replaces what the pods of a frozen Deployment cannot fetch any more: images by the
-// operator's own, or the binary by the one that the build service compiles their source to
-// now. It changes nothing if the source is lost.
+// withFetchable replaces what the pods of a frozen Deployment cannot fetch any more: images by
+// the operator's own, or the binary by the one that the build service compiles their source to now.
+// It changes nothing if the source is lost.
 func (p *planner) withFetchable(fn *v1beta1.Function, frozen *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	has, lost := desired.BinaryIn(frozen), p.imageLost(frozen)
 	if !lost && (has == nil || allPodsReady(p.seen.Deployment)) {

@@ -13,9 +13,8 @@ import (
 // deployment returns the Deployment that a Function should have; nil while there is nothing
 // that could run. A function that has been built is not restarted for changes of the operator
 // itself, such as a new image, unless its own images are gone. It gets another class, or a change
-// of its class, in its turn. A function that has not been built takes such changes, because they
-// may help. Where the build service compiles, the second
-// result is what it answers.
+// of its class, when package class lets it. A function that has not been built takes such changes,
+// because they may help. Where the build service compiles, the second result is what it answers.
 func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyConfiguration, *status.BuildService) {
 	inPod := desired.Deployment(fn, p.settings, p.values, nil)
 	var kept *appsv1ac.DeploymentApplyConfiguration
@@ -45,7 +44,7 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 }
 
 // keeps tells whether pods stay as they are if the author of the Function asks for the same as
-// before. Those of a function that has lost its class do, as when the settings change.
+// before. Pods of a function that has lost its class stay, as they do when the settings change.
 func (p *planner) keeps() bool {
 	switch {
 	case p.seen.Waits:

@@ -148,8 +148,8 @@ func (p *planner) networkPolicy(fn *v1beta1.Function) {
 	}
 }
 
-// keepRunningTemplate is for a Function whose source is invalid and whose last valid source is lost as well:
-// the pods go on running and are scaled, and the Service stays.
+// keepRunningTemplate is for a Function whose source is invalid and whose last valid source is
+// lost as well: the pods go on running and are scaled, and the Service stays.
 func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
 	if p.seen.OwnedFields == nil {
 		return

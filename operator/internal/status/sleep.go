@@ -21,8 +21,8 @@ func Served(fn *v1beta1.Function, d *appsv1.Deployment) bool {
 	return meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionAvailable) && fn.Status.ReadyRevision == desired.RevisionOf(&d.Spec.Template)
 }
 
-// sleepingOrWaking tells whether a function without ready replicas would serve the next request all the
-// same: it sleeps, or is being woken. A function that cannot wake is not sleepingOrWaking, nor is one
+// sleepingOrWaking tells whether a function without ready replicas would serve the next request
+// all the same: it sleeps, or is being woken. One that cannot wake would not, and neither would one
 // whose Service is gone, by which requests reach the activator.
 func (v *view) sleepingOrWaking() bool {
 	d := v.seen.Deployment
