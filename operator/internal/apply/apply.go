@@ -48,15 +48,13 @@ type Applier struct {
 // a build takes long, and then the source, before the pods that compile it.
 func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {
 	outcome := Outcome{Deployment: seen.OwnDeployment(fn), Service: seen.Service}
-	results := []error{
-		optional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr),
-		p.DeploymentErr,
-		a.orders(ctx, fn, seen, p),
-		a.source(ctx, fn, seen, p.Source),
-	}
+	outcome.addOptional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr)
+	outcome.add(p.DeploymentErr)
+	outcome.add(a.orders(ctx, fn, seen, p))
+	outcome.add(a.source(ctx, fn, seen, p.Source))
 	// Where the replicas cannot be handed over, an apply without them would reset them.
 	scaled := a.scale(ctx, seen.Deployment, p.Scale)
-	results = append(results, scaled)
+	outcome.add(scaled)
 	if p.Deployment != nil && p.DeploymentDelay == 0 && scaled == nil {
 		applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, appsv1ac.ExtractDeployment)
 		if err == nil && desired.TemplateIn(p.Deployment) != desired.TemplateOf(&seen.Deployment.Spec.Template) {
@@ -65,29 +63,30 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 		if outcome.Deployment == nil {
 			outcome.Deployment = own(fn, applied)
 		}
-		results = append(results, err)
+		outcome.add(err)
 	}
 	if p.Service != nil {
 		applied, err := ensure(ctx, a, fn, p.Service, seen.Service, corev1ac.ExtractService)
-		outcome.Service, results = applied, append(results, err)
+		outcome.Service = applied
+		outcome.add(err)
 	}
 	if p.Budget != nil {
 		_, err := ensure(ctx, a, fn, p.Budget, seen.Budget, policyv1ac.ExtractPodDisruptionBudget)
-		results = append(results, optional(v1beta1.ReasonDisruptionBudgetFailed, err))
+		outcome.addOptional(v1beta1.ReasonDisruptionBudgetFailed, err)
 	}
 	if p.NetworkPolicy != nil {
 		_, err := ensure(ctx, a, fn, p.NetworkPolicy, seen.NetworkPolicy, networkingv1ac.ExtractNetworkPolicy)
-		results = append(results, optional(v1beta1.ReasonNetworkPolicyFailed, err))
+		outcome.addOptional(v1beta1.ReasonNetworkPolicyFailed, err)
 	}
 	if p.Autoscaler != nil {
 		_, err := ensure(ctx, a, fn, p.Autoscaler, seen.Autoscaler, autoscalingv2ac.ExtractHorizontalPodAutoscaler)
-		results = append(results, err)
+		outcome.add(err)
 	}
 	var leftovers []error
 	for _, obj := range p.Delete {
 		leftovers = append(leftovers, a.remove(ctx, obj))
 	}
-	outcome.sort(append(results, optional(v1beta1.ReasonCleanupFailed, errors.Join(leftovers...)))...)
+	outcome.addOptional(v1beta1.ReasonCleanupFailed, errors.Join(leftovers...))
 	outcome.Service = service(fn, outcome.Service, seen.Services)
 	return outcome
 }

@@ -13,30 +13,6 @@ import (
 	"goless.io/operator/internal/check"
 )
 
-// optionalError is about something that a function can do without. It makes a Function
-// Degraded, and not unready.
-type optionalError struct {
-	reason string // of the Degraded condition
-	err    error
-}
-
-func (e *optionalError) Error() string { return e.err.Error() }
-func (e *optionalError) Unwrap() error { return e.err }
-
-// optional marks an error as one about something that a function can do without. That an
-// object of the same name belongs to somebody else is no error then. Conflicts, which are
-// tried again at once, and errors because the namespace is being deleted stay as they are.
-func optional(reason string, err error) error {
-	_, taken := errors.AsType[*notOwnedError](err)
-	switch {
-	case err == nil, taken:
-		return nil
-	case apierrors.IsConflict(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return err
-	}
-	return &optionalError{reason: reason, err: err}
-}
-
 // An Outcome is the result of applying a plan.
 type Outcome struct {
 	// Problem are the names that belong to somebody else, with the reason of the first one;
@@ -57,20 +33,31 @@ type Outcome struct {
 	Service *corev1.Service
 }
 
-// sort puts each error into the field that it belongs to.
-func (o *Outcome) sort(results ...error) {
-	for _, result := range results {
-		if taken, ok := errors.AsType[*notOwnedError](result); ok {
-			if o.Problem == nil {
-				o.Problem = &check.Problem{Reason: taken.reason(), Message: taken.Error()}
-			} else {
-				o.Problem.Message += "; " + taken.Error()
-			}
-		} else if without, ok := errors.AsType[*optionalError](result); ok {
-			o.Degraded = append(o.Degraded, check.Problem{Reason: without.reason, Message: without.Error()})
-		} else {
-			o.Err = errors.Join(o.Err, result)
-		}
+// add takes in what came of something that the function needs; nil for success.
+func (o *Outcome) add(err error) {
+	taken, ok := errors.AsType[*notOwnedError](err)
+	switch {
+	case !ok:
+		o.Err = errors.Join(o.Err, err)
+	case o.Problem == nil:
+		o.Problem = &check.Problem{Reason: taken.reason(), Message: taken.Error()}
+	default:
+		o.Problem.Message += "; " + taken.Error()
+	}
+}
+
+// addOptional takes in what came of something that the function can do without. An error makes the
+// Function Degraded, with a reason, and not unready. That an object of the same name belongs to
+// somebody else is no error then. Conflicts, which are tried again at once, and errors because the
+// namespace is being deleted are as those of add.
+func (o *Outcome) addOptional(reason string, err error) {
+	_, taken := errors.AsType[*notOwnedError](err)
+	switch {
+	case err == nil, taken:
+	case apierrors.IsConflict(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		o.add(err)
+	default:
+		o.Degraded = append(o.Degraded, check.Problem{Reason: reason, Message: err.Error()})
 	}
 }
 
