@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/settings"
@@ -27,41 +27,32 @@ func classify(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function, cla
 	if class == nil {
 		return
 	}
-	for _, secret := range class.ImagePullSecrets {
-		pod.WithImagePullSecrets(corev1ac.LocalObjectReference().WithName(secret.Name))
-	}
-	for _, toleration := range class.Tolerations {
-		pod.WithTolerations(converted(toleration, corev1ac.Toleration()))
-	}
-	if class.Affinity != nil {
-		pod.WithAffinity(converted(class.Affinity, corev1ac.Affinity()))
-	}
-	if len(class.TopologySpreadConstraints) > 0 {
-		pod.TopologySpreadConstraints = nil
-		for _, constraint := range class.TopologySpreadConstraints {
-			pod.WithTopologySpreadConstraints(spreadBy(fn, constraint))
-		}
-	}
-	pod.WithNodeSelector(class.NodeSelector)
-	if class.PriorityClassName != "" {
-		pod.WithPriorityClassName(class.PriorityClassName)
+	spec := corev1.PodSpec{
+		ImagePullSecrets: class.ImagePullSecrets, NodeSelector: class.NodeSelector, Tolerations: class.Tolerations,
+		Affinity: class.Affinity, PriorityClassName: class.PriorityClassName,
 	}
 	if class.RuntimeClassName != "" {
-		pod.WithRuntimeClassName(class.RuntimeClassName)
+		spec.RuntimeClassName = &class.RuntimeClassName
 	}
-}
-
-// spreadBy is a constraint of a class, about the pods of one template of the function where it
-// does not say which.
-func spreadBy(fn *v1beta1.Function, constraint corev1.TopologySpreadConstraint) *corev1ac.TopologySpreadConstraintApplyConfiguration {
-	all := converted(constraint, corev1ac.TopologySpreadConstraint())
-	if constraint.LabelSelector == nil {
-		all.WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name)))
-		if len(constraint.MatchLabelKeys) == 0 {
-			all.WithMatchLabelKeys("pod-template-hash")
+	if len(class.TopologySpreadConstraints) > 0 {
+		pod.TopologySpreadConstraints = nil // they take the place of the operator's own
+		for _, constraint := range class.TopologySpreadConstraints {
+			spec.TopologySpreadConstraints = append(spec.TopologySpreadConstraints, spreadBy(fn, constraint))
 		}
 	}
-	return all
+	converted(spec, pod)
+}
+
+// spreadBy returns a constraint of a class, about the pods of one template of the function where
+// it does not say which.
+func spreadBy(fn *v1beta1.Function, constraint corev1.TopologySpreadConstraint) corev1.TopologySpreadConstraint {
+	if constraint.LabelSelector == nil {
+		constraint.LabelSelector = &metav1.LabelSelector{MatchLabels: Selector(fn.Name)}
+		if len(constraint.MatchLabelKeys) == 0 {
+			constraint.MatchLabelKeys = []string{"pod-template-hash"}
+		}
+	}
+	return constraint
 }
 
 // assign sets the user and the groups of a pod: those of the class, or else of the settings.
