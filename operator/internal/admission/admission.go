@@ -55,19 +55,17 @@ type Options struct {
 // Register makes the manager serve the webhook and keep its certificate, whether it leads or
 // not. The manager is not ready before there is a certificate.
 func Register(mgr manager.Manager, s settings.Settings, o Options) error {
-	keeper, err := newKeeper(mgr, o)
-	if err != nil {
-		return fmt.Errorf("setting up the certificate of admission: %w", err)
-	}
 	classes, err := class.New(mgr, s)
 	if err != nil {
 		return fmt.Errorf("watching FunctionClasses: %w", err)
 	}
-	// Not the manager's client, which writes only while this replica leads.
+	// Not the manager's client, which writes only while this replica leads, and whose cache does not
+	// have what the keeper looks at.
 	c, err := client.New(o.Config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("making a client for the webhook: %w", err)
 	}
+	keeper := newKeeper(c, mgr.GetLogger().WithName("admission"), o)
 	webhook := &admission.Webhook{Handler: counted(o.Metrics, &validator{
 		settings: s, classes: classes, accounts: account.Accounts{Client: c, Namespace: o.Namespace}, decoder: admission.NewDecoder(mgr.GetScheme()),
 	})}

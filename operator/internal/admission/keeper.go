@@ -19,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 const (
@@ -43,12 +42,9 @@ type keeper struct {
 	logged string           // the last problem; empty when there was none
 }
 
-// newKeeper returns a keeper with a client of its own: it looks at two objects that the
-// manager's cache does not have, and every replica writes them.
-func newKeeper(mgr manager.Manager, o Options) (*keeper, error) {
+func newKeeper(c client.Client, log logr.Logger, o Options) *keeper {
 	o.Life, o.Interval = cmp.Or(o.Life, defaultLife), cmp.Or(o.Interval, defaultInterval)
-	c, err := client.New(o.Config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-	return &keeper{options: o, client: c, log: mgr.GetLogger().WithName("admission"), logged: "not started"}, err
+	return &keeper{options: o, client: c, log: log, logged: "not started"}
 }
 
 // Start keeps the certificate until the context ends.
