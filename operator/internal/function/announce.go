@@ -135,8 +135,15 @@ func (r *Reconciler) announceHindrance(fn, before *v1beta1.Function, seen status
 	r.warn(fn, h.Reason, h.Message)
 }
 
+// maxNote is the longest note of an event, in bytes: the API server refuses longer ones, and the
+// recorder drops them.
+const maxNote = 1024
+
 // warn records a warning. The recorder counts those of the same reason that follow within some
 // minutes, and makes no events of their own of them.
 func (r *Reconciler) warn(fn *v1beta1.Function, reason, message string) {
+	if len(message) > maxNote {
+		message = strings.ToValidUTF8(message[:maxNote-3], "") + "..."
+	}
 	r.Events.Eventf(fn, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", message)
 }

@@ -68,6 +68,16 @@ func TestEventOfAHindrance(t *testing.T) {
 	tells(t, fn, "Warning NotServing: a replica runs since ")
 }
 
+// A message that is longer than an event may be is told all the same, as far as it fits.
+func TestEventOfALongMessage(t *testing.T) {
+	fn := create(t, "long", func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = strings.Repeat("a", 253) })
+	message := awaitReady(t, fn, v1beta1.ReasonInvalidSpec).Message
+	if len(message) <= 1024 {
+		t.Fatalf("the message is not long: %s", message)
+	}
+	tells(t, fn, "Warning InvalidSpec: "+message[:1021]+"...")
+}
+
 // tells waits until there are events of a Function with these beginnings, each once, and fails
 // the test if there are others.
 func tells(t *testing.T, fn *v1beta1.Function, want ...string) {
