@@ -64,8 +64,8 @@ type FunctionSpec struct {
 	// a form that no Function has. See Function.UnmarshalJSON.
 	Unreadable string `json:"-"`
 
-	// Summary stands for function where the operator has left that out of its memory,
-	// and is nil where function is there.
+	// Summary stands for function where the operator has left that out of its memory. It is
+	// nil where only function is there.
 	Summary *SourceSummary `json:"-"`
 
 	// function is the Go source: of any package but main, declaring

@@ -38,9 +38,10 @@ type verdict struct {
 
 // Load reads the source that the summary in a Function from the cache is of, into the
 // Function: from the Function in the API server, or from the ConfigMap of a former revision.
-// The error is a conflict if the source has changed meanwhile, or does not exist any more.
+// The summary stays, because it takes long to compute again. The error is a conflict if the source
+// has changed meanwhile, or does not exist any more.
 func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
-	if fn.Spec.Summary == nil {
+	if fn.Spec.Summary == nil || fn.Spec.Function != "" {
 		return nil
 	}
 	for _, read := range []func(context.Context, *v1beta1.Function) (string, error){s.latest, s.former} {
@@ -49,7 +50,7 @@ func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 			return fmt.Errorf("reading the source: %w", err)
 		}
 		if err == nil && desired.SummaryOf(source) == *fn.Spec.Summary {
-			fn.Spec.Function, fn.Spec.Summary = source, nil
+			fn.Spec.Function = source
 			return nil
 		}
 	}
