@@ -124,8 +124,8 @@ func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observ
 	return errors.Join(errs...)
 }
 
-// source ensures the ConfigMap of a source. The source is read from the API server only
-// where the ConfigMap has another content, or does not exist.
+// source ensures the ConfigMap of a source. The source is read from the API server only where the
+// ConfigMap, which has a summary in the cache, has another content, or does not exist.
 func (a *Applier) source(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, source *v1beta1.Function) error {
 	if source == nil {
 		return nil

@@ -4,23 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/observe"
 )
 
 // applyConfiguration is the interface of the generated apply configurations.
@@ -49,7 +45,7 @@ func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Appli
 			return live, err
 		}
 	}
-	same, err := isApplied(fn, asInCache(want), live, extract)
+	same, err := isApplied(fn, want, live, extract)
 	switch {
 	case same || err != nil:
 		return live, err
@@ -89,9 +85,6 @@ func (a *Applier) createOrFind(ctx context.Context, want applyConfiguration, lik
 	case found != nil:
 		return object, false, fmt.Errorf("reading %s %q: %w", *want.GetKind(), *want.GetName(), found)
 	}
-	if source, ok := object.(*corev1.ConfigMap); ok {
-		observe.Summarize(source)
-	}
 	return object, false, nil
 }
 
@@ -117,20 +110,6 @@ func ownedByUpdate(live client.Object) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == desired.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
 	})
-}
-
-// asInCache returns want as it looks in the cache, which has a summary of each source.
-func asInCache[A applyConfiguration](want A) A {
-	c, ok := any(want).(*corev1ac.ConfigMapApplyConfiguration)
-	if !ok {
-		return want
-	}
-	copied := *c
-	copied.Data = maps.Clone(c.Data)
-	for name, source := range copied.Data {
-		copied.Data[name] = observe.CachedSource(desired.SummaryOf(source))
-	}
-	return any(&copied).(A)
 }
 
 // own returns an object if it belongs to the Function, and nil otherwise.
