@@ -69,7 +69,7 @@ func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Functi
 	case c.none:
 		return nil, field.Forbidden(path, "the operator looks after single namespaces here and knows no classes: leave it out"), nil
 	case name == "":
-		class, err := c.usual(ctx, fn.Namespace)
+		class, err := c.defaultFor(ctx, fn.Namespace)
 		return class, nil, err
 	}
 	class := &v1beta1.FunctionClass{}
@@ -82,13 +82,13 @@ func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Functi
 	}
 	allowed, err := c.allows(ctx, class, fn.Namespace)
 	if err == nil && !allowed {
-		return nil, field.Forbidden(path, fmt.Sprintf("the FunctionClass %s is not for the namespace %s: its namespaceSelector says for which, and its status whether that can be read", name, fn.Namespace)), nil
+		return nil, field.Forbidden(path, fmt.Sprintf("the FunctionClass %s is not for the namespace %s: its namespaceSelector says for which", name, fn.Namespace)), nil
 	}
 	return class, nil, err
 }
 
-// usual returns the class of the Functions of a namespace that name none.
-func (c *Classes) usual(ctx context.Context, namespace string) (*v1beta1.FunctionClass, error) {
+// defaultFor returns the class of the Functions of a namespace that name none.
+func (c *Classes) defaultFor(ctx context.Context, namespace string) (*v1beta1.FunctionClass, error) {
 	var all v1beta1.FunctionClassList
 	if err := c.cached.List(ctx, &all, client.DisableReadYourWritesConsistency); err != nil {
 		return nil, err
