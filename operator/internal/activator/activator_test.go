@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -398,6 +400,34 @@ func TestMayNoLongerSleep(t *testing.T) {
 	if status := <-answered; status != http.StatusServiceUnavailable {
 		t.Errorf("the request gets %d", status)
 	}
+	eventually(t, "no slice", func() bool { return f.slice() == nil })
+}
+
+// The slice of a function that may no longer sleep goes, even if nobody led when that came.
+func TestMayNoLongerSleepWithoutLeader(t *testing.T) { // and without other tests, which need a leader
+	f := newFunction(t, 0, "1h")
+	eventually(t, "the activator takes the requests", f.named)
+	lead := func(holder string) {
+		t.Helper()
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "goless-activator"}}
+		patch := fmt.Sprintf(`{"spec":{"holderIdentity":%q,"renewTime":%q}}`, holder, time.Now().UTC().Format(metav1.RFC3339Micro))
+		if err := cluster.Patch(t.Context(), lease, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lead("another")
+	eventually(t, "nobody leads", func() bool { return !election.Leads() })
+	lead("another") // for as long as a lease is valid
+	address := fmt.Sprintf("%s:%d", own(), *f.slice().Ports[0].Port)
+	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
+	eventually(t, "the activator does not listen", func() bool {
+		connection, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = connection.Close() // it was a question
+		}
+		return err != nil
+	})
+	lead("")
 	eventually(t, "no slice", func() bool { return f.slice() == nil })
 }
 

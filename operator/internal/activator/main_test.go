@@ -36,9 +36,11 @@ import (
 // The tests of this package talk to a real API server, as the account of deploy/, with its
 // rights and behind its fence. They play the Deployment controller and the kubelet.
 var (
-	scheme  = runtime.NewScheme()
-	cluster client.Client
-	account client.Client // that of the activator
+	scheme   = runtime.NewScheme()
+	cluster  client.Client
+	account  client.Client // that of the activator
+	election *activator.Election
+
 	// failed has the wakes that have failed.
 	failed = make(chan target.Target, 100)
 )
@@ -125,7 +127,7 @@ func start(ctx context.Context, config *rest.Config) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Proxy: server,
 		Peers: activator.Peers{Reader: peers, AdminPort: int32(l.Addr().(*net.TCPAddr).Port)}, Settle: settle,
 	}
-	election, err := activator.NewElection(config, system, "test", reconciler.Forget)
+	election, err = activator.NewElection(config, system, "test", reconciler.Forget)
 	must(err)
 	reconciler.Leads = election.Leads
 	must(mgr.Add(peers))

@@ -79,7 +79,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager, peers ca
 		WatchesRawSource(source.Kind(peers, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.Pod) []reconcile.Request { return r.services(ctx) }))).
 		WatchesRawSource(source.Channel(all, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.services(ctx) }))).
+			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.everything(ctx) }))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 8,
 			ReconciliationTimeout:   15 * time.Second,
@@ -110,6 +110,21 @@ func serviceOf(_ context.Context, slice client.Object) []reconcile.Request {
 // servicesOf maps a pod to the Services of its function.
 func (r *Reconciler) servicesOf(ctx context.Context, pod client.Object) []reconcile.Request {
 	return r.services(ctx, client.InNamespace(pod.GetNamespace()), client.MatchingFields{byFunction: pod.GetLabels()[v1beta1.FunctionLabel]})
+}
+
+// everything returns all Services that there may be something to do for: those of functions that
+// may sleep, and those that have slices of ours. A function may have lost the right to sleep while
+// nobody led.
+func (r *Reconciler) everything(ctx context.Context) []reconcile.Request {
+	var list discoveryv1.EndpointSliceList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache has ended
+	}
+	requests := r.services(ctx)
+	for i := range list.Items {
+		requests = append(requests, serviceOf(ctx, &list.Items[i])...)
+	}
+	return requests
 }
 
 // services are those of functions that may sleep.
