@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -418,7 +419,7 @@ func TestMayNoLongerSleepWithoutLeader(t *testing.T) { // and without other test
 	lead("another")
 	eventually(t, "nobody leads", func() bool { return !election.Leads() })
 	lead("another") // for as long as a lease is valid
-	address := fmt.Sprintf("%s:%d", own(), *f.slice().Ports[0].Port)
+	address := net.JoinHostPort(own(), strconv.Itoa(int(*f.slice().Ports[0].Port)))
 	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
 	eventually(t, "the activator does not listen", func() bool {
 		connection, err := net.Dial("tcp", address)
