@@ -134,8 +134,11 @@ func (d *diagnosis) isAuthors(importPath string) bool {
 // authorFile returns the author's name of a file, given the name that the compiler or
 // the linker has for it. It reports false if the file is not the author's.
 func (d *diagnosis) authorFile(name string) (string, bool) {
-	if inside, ok := strings.CutPrefix(name, d.program.Path+"/"); ok {
-		return path.Clean(inside), true
+	if rest, ok := strings.CutPrefix(name, d.program.Path); ok {
+		version, inside, ok := strings.Cut(rest, "/") // the compiler gives the author's module one, @v0.0.0
+		if ok && (version == "" || strings.HasPrefix(version, "@")) {
+			return path.Clean(inside), true
+		}
 	}
 	return authorFile(name)
 }
@@ -251,13 +254,15 @@ func (d *diagnosis) dir(importPath string) (string, bool) {
 	return path.Clean(strings.TrimPrefix(strings.TrimPrefix(importPath, d.program.Path), "/")), true
 }
 
-// authorNames replaces the names of files in a message by the author's names.
-func authorNames(message string) string { return mentioned.ReplaceAllString(message, "$1$2") }
+// authorNames replaces the names of files and directories in a message by the author's names.
+func authorNames(message string) string { return mentioned.ReplaceAllString(message, "$1$2$3$4") }
 
 // internalError begins the message of a compiler that has crashed.
 const internalError = "internal compiler error: "
 
-var mentioned = regexp.MustCompile(`(^|[\s(])` + program.HandlerDir + `/([^\s:]+\.go:\d)`)
+// mentioned matches the place of a file, or a directory at the end of a message such as
+// "build constraints exclude all Go files in handler/a".
+var mentioned = regexp.MustCompile(`(^|[\s(])` + program.HandlerDir + `/([^\s:]+\.go:\d)|( in )` + program.HandlerDir + `/([^\s:]+)$`)
 
 func (d *diagnosis) add(file string, line, column int, message string) {
 	if reason, crashed := strings.CutPrefix(message, internalError); crashed {

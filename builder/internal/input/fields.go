@@ -30,7 +30,9 @@ func (f *Function) CheckFields() error {
 	if written := field(f.object, "apiVersion"); written.Value != version {
 		c.report(written, fmt.Sprintf("apiVersion %s is not known, write %s", written.Value, version))
 	}
-	name := field(field(f.object, "metadata"), "name")
+	metadata := field(f.object, "metadata")
+	c.checkMetadata(metadata)
+	name := field(metadata, "name")
 	switch {
 	case name.Value == "" && name.Kind != yaml.MappingNode:
 		c.report(f.object, "metadata.name is missing")
@@ -59,6 +61,23 @@ type fieldChecker struct {
 
 func (c *fieldChecker) report(at *yaml.Node, message string) {
 	c.found = append(c.found, handler.NewDiagnostic(c.file, at.Line, at.Column, message))
+}
+
+// checkMetadata checks what the schema, which is about Functions alone, does not say.
+func (c *fieldChecker) checkMetadata(metadata *yaml.Node) {
+	text := &schema{Type: "string"}
+	c.check(text, "metadata.namespace", field(metadata, "namespace"))
+	for _, name := range []string{"labels", "annotations"} {
+		texts := field(metadata, name)
+		if texts.Kind != yaml.MappingNode {
+			continue
+		}
+		for i, key := range texts.Content {
+			if i%2 == 0 && key.Tag != "!!merge" {
+				c.check(text, join("metadata."+name, key.Value), texts.Content[i+1])
+			}
+		}
+	}
 }
 
 // check checks the value of the field at a path, which is empty for the whole object.
