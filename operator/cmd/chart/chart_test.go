@@ -297,9 +297,11 @@ func TestSchema(t *testing.T) {
 	if os.Getenv("HELM") == "" {
 		t.Skip("HELM does not name the helm command: make verify sets it")
 	}
-	for _, wrong := range []string{"operator.replica=1", "operator.replicas=two", "config.rolout=Always", "config.build.timeout=60", "images.builder=", "crds.keep=maybe",
+	for _, wrong := range []string{
+		"operator.replica=1", "operator.replicas=two", "config.rolout=Always", "config.build.timeout=60", "images.builder=", "crds.keep=maybe",
 		"operator.pod.nodeselector=x", "activator.pod.containers=none", "build.resources.limit=x", "triggers.securityContext.user=1",
-		"fence.parameters.fence\\.goless\\.io/label=team", "fence.parameters.fence\\.goless\\.io/builder-image=x"} {
+		"fence.parameters.fence\\.goless\\.io/label=team", "fence.parameters.fence\\.goless\\.io/builder-image=x",
+	} {
 		out, err := exec.CommandContext(t.Context(), os.Getenv("HELM"), "template", dir, "--set", wrong).CombinedOutput()
 		if name, _, _ := strings.Cut(wrong[strings.LastIndexAny(wrong, "./")+1:], "="); err == nil || !strings.Contains(string(out), name) {
 			t.Errorf("%s: %v, %s", wrong, err, out)
