@@ -14,20 +14,24 @@ import (
 )
 
 const (
+	// commitInterval is how long what was delivered waits for more, so that one commit is for
+	// all of it.
+	commitInterval = 20 * time.Millisecond
+
 	commitTimeout = 10 * time.Second
 	commitBackoff = time.Second
 )
 
-// askForCommit lets the loop know that there is something to commit.
-func (m *member) askForCommit() {
+// tell lets the loop know something that it may know already.
+func tell(news chan<- struct{}) {
 	select {
-	case m.uncommitted <- struct{}{}:
-	default: // it knows
+	case news <- struct{}{}:
+	default:
 	}
 }
 
-// commitLoop commits what was delivered, without waiting for more: what is not committed is
-// delivered again after a crash.
+// commitLoop commits what was delivered, and soon: what is not committed is delivered again
+// after a crash. It waits for more while no partition may run out of room.
 func (m *member) commitLoop(ctx context.Context) {
 	for {
 		select {
@@ -35,9 +39,15 @@ func (m *member) commitLoop(ctx context.Context) {
 			return
 		case <-m.uncommitted:
 		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.urgent:
+		case <-time.After(commitInterval):
+		}
 		if err := m.commit(ctx, m.assigned()); err != nil && ctx.Err() == nil {
 			m.log.Warn("not committed", "error", err.Error())
-			m.askForCommit()
+			tell(m.uncommitted)
 			send.Sleep(ctx, commitBackoff)
 		}
 	}

@@ -26,35 +26,37 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// Each mechanism logs in by TLS. A Secret that is missing, or does not fit, is told, and works
+// Each mechanism logs in by TLS, with a certificate of the client. A Secret that is missing, or does not fit, is told, and works
 // as soon as it does. Where Kafka says what is wrong with a login, kfake closes the connection.
 func TestCredentials(t *testing.T) {
 	certificate, ca := newCertificate(t)
 	_, other := newCertificate(t)
-	for mechanism, test := range map[string]struct{ file, wrong, told string }{
-		"PLAIN":         {"password", "wrong", ": EOF"},
-		"SCRAM-SHA-256": {"username", "nobody", ": EOF"},
-		"SCRAM-SHA-512": {"ca.crt", other, "certificate signed by unknown authority"},
+	const missing = ": the Secret does not exist, or does not have the key"
+	for mechanism, test := range map[string]struct{ file, field, wrong, told string }{
+		"PLAIN":         {"password", "spec.authentication.password", "wrong", ": EOF"},
+		"SCRAM-SHA-256": {"tls.key", "spec.tls.secretName", "no key", "spec.tls.secretName: tls: "},
+		"SCRAM-SHA-512": {"ca.crt", "spec.tls.ca", other, "certificate signed by unknown authority"},
 	} {
 		t.Run(mechanism, func(t *testing.T) {
 			t.Parallel()
-			cluster := newCluster(t, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{certificate}}), kfake.EnableSASL(),
+			cluster := newCluster(t, kfake.TLS(serverTLS(certificate)), kfake.EnableSASL(),
 				kfake.Superuser(mechanism, "shop", "secret"), kfake.Superuser("PLAIN", "admin", "admin"))
-			s := secret{t, t.TempDir(), map[string]string{"username": "shop", "password": "secret\n", "ca.crt": ca}}
+			s := secret{t, t.TempDir(), map[string]string{"password": "secret\n", "ca.crt": ca, "tls.crt": ca, "tls.key": keyOf(t, certificate)}}
 			s.putAllBut(test.file)
 			f := newFunction(t)
 			monitor, _ := start(t, &Consumer{
 				Brokers: cluster.ListenAddrs(), Topic: "orders", Group: "shop", SessionTimeout: session,
-				Mechanism: mechanism, UsernameFile: s.file("username"), PasswordFile: s.file("password"), TLS: true, CAFile: s.file("ca.crt"),
+				Mechanism: mechanism, User: "shop", PasswordFile: s.file("password"),
+				TLS: true, CAFile: s.file("ca.crt"), CertFile: s.file("tls.crt"), KeyFile: s.file("tls.key"),
 			}, f, "")
-			awaitMessage(t, monitor, test.file)
+			awaitMessage(t, monitor, test.field+missing)
 			s.put(test.file, test.wrong)
 			awaitMessage(t, monitor, test.told)
 			s.put(test.file, s.values[test.file])
 			awaitProblem(t, monitor, "")
 
 			admin := brokers{addresses: cluster.ListenAddrs()}.client(t, kgo.SASL(plain.Auth{User: "admin", Pass: "admin"}.AsMechanism()),
-				kgo.Dialer((&Consumer{CAFile: s.file("ca.crt")}).dial))
+				kgo.Dialer((&Consumer{CAFile: s.file("ca.crt"), CertFile: s.file("tls.crt"), KeyFile: s.file("tls.key")}).dial))
 			if err := admin.ProduceSync(t.Context(), &kgo.Record{Topic: "orders", Key: []byte("key-0"), Value: []byte("0")}).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
@@ -173,6 +175,23 @@ func awaitMessage(t *testing.T, m *stream.Monitor, want string) {
 	}
 }
 
+// serverTLS is that of a broker, which lets in who has the same certificate.
+func serverTLS(certificate tls.Certificate) *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AddCert(certificate.Leaf)
+	return &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
+}
+
+// keyOf is the key of a certificate, in PEM.
+func keyOf(t *testing.T, certificate tls.Certificate) string {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
+
 // newCertificate returns one for 127.0.0.1, signed by itself, and the same in PEM.
 func newCertificate(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
@@ -189,5 +208,9 @@ func newCertificate(t *testing.T) (tls.Certificate, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }

@@ -25,10 +25,9 @@ type Consumer struct {
 	// others.
 	SessionTimeout time.Duration
 
-	// Mechanism is how to log in, PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and "" for not at all.
-	// The name and the password are in files.
-	Mechanism                  string
-	UsernameFile, PasswordFile string
+	// Mechanism is how User logs in, PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and "" for not at
+	// all. The password is in PasswordFile.
+	Mechanism, User, PasswordFile string
 
 	// TLS tells whether connections are encrypted. The brokers must have a certificate that
 	// descends from one in CAFile, or from a public one where that is "". CertFile and KeyFile
@@ -47,8 +46,8 @@ func (c *Consumer) Flags(flags *flag.FlagSet) {
 	flags.StringVar(&c.Group, "group", "", "the consumer group")
 	flags.DurationVar(&c.SessionTimeout, "session-timeout", 15*time.Second, "after how long without a sign of life the partitions go to another consumer")
 	flags.StringVar(&c.Mechanism, "mechanism", "", "how to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; not at all when empty")
-	flags.StringVar(&c.UsernameFile, "username-file", "", "file with the name to log in with")
-	flags.StringVar(&c.PasswordFile, "password-file", "", "file with the password")
+	flags.StringVar(&c.User, "user", "", "the name of the user")
+	flags.StringVar(&c.PasswordFile, "password-file", "", "file with the password of the user")
 	flags.BoolVar(&c.TLS, "tls", false, "encrypt the connections, and verify the brokers")
 	flags.StringVar(&c.CAFile, "ca-file", "", "file with the certificates that those of the brokers descend from; the public ones when empty")
 	flags.StringVar(&c.CertFile, "cert-file", "", "file with the certificate of the client; none when empty")

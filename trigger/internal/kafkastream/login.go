@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strings"
@@ -39,12 +40,9 @@ func (c *Consumer) options() ([]kgo.Opt, error) {
 
 func (c *Consumer) mechanism() (sasl.Mechanism, error) {
 	login := func(context.Context) (scram.Auth, error) {
-		username, err := credential(c.UsernameFile)
-		if err != nil {
-			return scram.Auth{}, err
-		}
-		password, err := credential(c.PasswordFile)
-		return scram.Auth{User: username, Pass: password}, err
+		password, err := read("authentication.password", c.PasswordFile)
+		// Editors and echo leave a line feed at its end.
+		return scram.Auth{User: c.User, Pass: strings.TrimRight(string(password), "\r\n")}, err
 	}
 	switch c.Mechanism {
 	case "PLAIN":
@@ -60,35 +58,56 @@ func (c *Consumer) mechanism() (sasl.Mechanism, error) {
 	return nil, fmt.Errorf("the mechanism %q is none of PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512", c.Mechanism)
 }
 
-// credential reads a file of a Secret. Editors and echo leave a line feed at its end.
-func credential(file string) (string, error) {
+// read reads a file with a value of a Secret, which a field of a trigger names.
+func read(field, file string) ([]byte, error) {
 	content, err := os.ReadFile(file)
-	if err != nil {
-		return "", fmt.Errorf("reading the credentials: %w", err)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("spec.%s: the Secret does not exist, or does not have the key", field)
 	}
-	return strings.TrimRight(string(content), "\r\n"), nil
+	if err != nil {
+		return nil, fmt.Errorf("spec.%s: %w", field, err)
+	}
+	return content, nil
 }
 
 // dial connects with TLS. The certificate of the broker is always verified.
 func (c *Consumer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CAFile != "" {
-		content, err := os.ReadFile(c.CAFile)
+		content, err := read("tls.ca", c.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("reading the certificates of the brokers: %w", err)
+			return nil, err
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(content) {
-			return nil, errors.New("the Secret for the certificates of the brokers has none in PEM")
+			return nil, errors.New("spec.tls.ca: the Secret has no certificate in PEM")
 		}
 	}
 	if c.CertFile != "" {
-		certificate, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		certificate, err := c.certificate()
 		if err != nil {
-			return nil, fmt.Errorf("reading the certificate of the client: %w", err)
+			return nil, err
 		}
 		config.Certificates = []tls.Certificate{certificate}
 	}
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second}, Config: config}
 	return dialer.DialContext(ctx, network, address)
+}
+
+// certificate is that of the client.
+func (c *Consumer) certificate() (tls.Certificate, error) {
+	const field = "tls.secretName"
+	certificate, err := read(field, c.CertFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	key, err := read(field, c.KeyFile)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return tls.Certificate{}, fmt.Errorf("spec.%s: %w", field, err)
+	}
+	return pair, nil
 }

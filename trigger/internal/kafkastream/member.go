@@ -35,8 +35,9 @@ type member struct {
 	client    *kgo.Client
 	lanes     *stream.Lanes
 
-	// uncommitted has an element when something is to be committed.
-	uncommitted chan struct{}
+	// uncommitted has an element when something is to be committed, and urgent when a partition
+	// has little room for more of that.
+	uncommitted, urgent chan struct{}
 
 	mu         sync.Mutex
 	partitions map[int32]*partition
@@ -47,7 +48,7 @@ type member struct {
 func join(c *Consumer, d *stream.Deliverer) (*member, error) {
 	m := &member{
 		consumer: c, deliverer: d, log: d.Sender.Log,
-		lanes: stream.NewLanes(d.Concurrency), uncommitted: make(chan struct{}, 1), partitions: map[int32]*partition{},
+		lanes: stream.NewLanes(d.Concurrency), uncommitted: make(chan struct{}, 1), urgent: make(chan struct{}, 1), partitions: map[int32]*partition{},
 	}
 	options, err := c.options()
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 
 	// maxUncommitted is how many records of a partition may be delivered and not committed.
 	// They are delivered again when this process is killed.
-	maxUncommitted = 16
+	maxUncommitted = 64
 )
 
 // A partition is one that the group has assigned to this consumer. Its records are delivered
@@ -62,8 +62,11 @@ func (m *member) deliver(p *partition, r *kgo.Record) {
 	if p.paused && p.waiting <= maxWaiting/2 {
 		m.resume(p)
 	}
+	if p.delivered-p.committed >= maxUncommitted/2 {
+		tell(m.urgent)
+	}
 	p.mu.Unlock()
-	m.askForCommit()
+	tell(m.uncommitted)
 }
 
 // add makes records be delivered after those that wait already.
