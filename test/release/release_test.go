@@ -236,7 +236,7 @@ func (c *checkout) namesModules() {
 		"launch" + linux:           {"goless.io/runtime"},
 		"goless-triggers" + linux:  {"goless.io/trigger", "goless.io/operator", "k8s.io/client-go"},
 		"deliver" + linux:          {"goless.io/trigger"},
-		"consume" + linux:          {"goless.io/trigger", "github.com/nats-io/nats.go"},
+		"consume" + linux:          {"goless.io/trigger", "github.com/nats-io/nats.go", "github.com/twmb/franz-go"},
 		"cli-windows-amd64":        {"github.com/spf13/cobra"},
 		"functions":                {"go.uber.org/zap", "github.com/prometheus/client_golang"},
 	} {

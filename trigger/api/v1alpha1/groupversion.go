@@ -19,6 +19,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&CronTrigger{}, &CronTriggerList{},
 		&HTTPTrigger{}, &HTTPTriggerList{},
+		&KafkaTrigger{}, &KafkaTriggerList{},
 		&NATSTrigger{}, &NATSTriggerList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -18,6 +18,7 @@ import (
 	"runtime"
 	"syscall"
 
+	"goless.io/trigger/internal/kafkastream"
 	"goless.io/trigger/internal/natsstream"
 	"goless.io/trigger/internal/stream"
 )
@@ -47,13 +48,13 @@ func main() {
 
 // run is the command. It returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	brokers := map[string]broker{"nats": &natsstream.Consumer{}}
+	brokers := map[string]broker{"kafka": &kafkastream.Consumer{}, "nats": &natsstream.Consumer{}}
 	if len(args) > 0 && args[0] == "--version" {
 		fmt.Fprintf(stdout, "consume %s (commit %s, %s)\n", version, commit, runtime.Version())
 		return 0
 	}
 	if len(args) == 0 || brokers[args[0]] == nil {
-		fmt.Fprintln(stderr, "consume: the first argument must be a broker: nats")
+		fmt.Fprintln(stderr, "consume: the first argument must be a broker: kafka or nats")
 		return exitUsage
 	}
 	from := brokers[args[0]]

@@ -12,10 +12,26 @@ import (
 
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/consumer"
+	"goless.io/trigger/internal/kafkastream"
+	"goless.io/trigger/internal/natsstream"
 	"goless.io/trigger/internal/target"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
+
+func records() *v1alpha1.KafkaTrigger {
+	return &v1alpha1.KafkaTrigger{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "records", UID: "8"},
+		Spec: v1alpha1.KafkaTriggerSpec{
+			StreamSpec: v1alpha1.StreamSpec{
+				FunctionRef: v1alpha1.FunctionReference{Name: "checkout"}, MaxAttempts: 5, OnExhausted: v1alpha1.Block, Concurrency: 8,
+			},
+			Brokers: []v1alpha1.KafkaBroker{"a.example.com:9093", "b.example.com:9093"}, Topic: "orders", DeadLetter: "orders.dead",
+			Authentication: &v1alpha1.KafkaAuthentication{Mechanism: v1alpha1.KafkaScramSHA512, User: "shop", Password: v1alpha1.SecretKey{Name: "kafka", Key: "secret"}},
+			TLS:            &v1alpha1.StreamTLS{CA: &v1alpha1.SecretKey{Name: "kafka", Key: "root.pem"}, SecretName: "certificate"},
+		},
+	}
+}
 
 func orders() *v1alpha1.NATSTrigger {
 	return &v1alpha1.NATSTrigger{
@@ -31,18 +47,39 @@ func orders() *v1alpha1.NATSTrigger {
 	}
 }
 
-// Each field of a NATSTrigger is somewhere in the Deployment. The kubelet replaces variables in
+// Each field of a trigger is somewhere in the Deployment. The kubelet replaces variables in
 // arguments, but none of the user's.
 func TestDeployment(t *testing.T) {
-	program, err := consumer.NATS(orders())
+	t.Run("Kafka", func(t *testing.T) {
+		program, err := consumer.Kafka(records())
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, records(), program, &kafkastream.Consumer{})
+	})
+	t.Run("NATS", func(t *testing.T) {
+		program, err := consumer.NATS(orders())
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, orders(), program, &natsstream.Consumer{})
+	})
+}
+
+// compare holds the Deployment of a trigger against the golden file of its name. What runs in the
+// pod knows the arguments.
+func compare(t *testing.T, trigger v1alpha1.StreamTrigger, program consumer.Program, broker interface{ Flags(*flag.FlagSet) }) {
+	t.Helper()
+	flags := flag.NewFlagSet(program.Broker, flag.ContinueOnError)
+	broker.Flags(flags)
+	if err := flags.Parse(program.Args); err != nil || flags.NArg() > 0 {
+		t.Errorf("parsing %q: %v", program.Args, err)
+	}
+	got, err := yaml.Marshal(consumer.Deployment(trigger, program, target.Target{Timeout: 130 * time.Second}, "http://checkout.shop.svc:8080", "registry.example/consume@sha256:0123"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := yaml.Marshal(consumer.Deployment(orders(), program, target.Target{Timeout: 130 * time.Second}, "http://checkout.shop.svc:8080", "registry.example/consume@sha256:0123"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const golden = "testdata/orders.yaml"
+	golden := "testdata/" + trigger.GetName() + ".yaml"
 	if *update {
 		if err := os.WriteFile(golden, got, 0o644); err != nil {
 			t.Fatal(err)

@@ -54,17 +54,18 @@ func ManagerOptions(config *rest.Config, namespaces map[string]cache.Config) (ma
 	}
 	labelled := labels.NewSelector().Add(*ofTriggers)
 	cached := map[client.Object]cache.ByObject{
-		&v1beta1.Function{}:     {Transform: withoutSource},
-		&v1alpha1.CronTrigger{}: {},
-		&v1alpha1.HTTPTrigger{}: {},
-		&v1alpha1.NATSTrigger{}: {},
-		&corev1.Namespace{}:     {Transform: annotationsOnly},
-		&networkingv1.Ingress{}: {Label: labelled},
-		&appsv1.Deployment{}:    {Label: labelled},
-		&corev1.Service{}:       {Label: labelled},
-		&batchv1.CronJob{}:      {Label: labelled},
-		&batchv1.Job{}:          {Label: labelled, Transform: withoutTemplate},
-		&corev1.Pod{}:           {Label: labelled, Transform: statusOnly},
+		&v1beta1.Function{}:      {Transform: withoutSource},
+		&v1alpha1.CronTrigger{}:  {},
+		&v1alpha1.HTTPTrigger{}:  {},
+		&v1alpha1.KafkaTrigger{}: {},
+		&v1alpha1.NATSTrigger{}:  {},
+		&corev1.Namespace{}:      {Transform: annotationsOnly},
+		&networkingv1.Ingress{}:  {Label: labelled},
+		&appsv1.Deployment{}:     {Label: labelled},
+		&corev1.Service{}:        {Label: labelled},
+		&batchv1.CronJob{}:       {Label: labelled},
+		&batchv1.Job{}:           {Label: labelled, Transform: withoutTemplate},
+		&corev1.Pod{}:            {Label: labelled, Transform: statusOnly},
 	}
 	mapper, err := mapperOf(config)
 	if err != nil {
@@ -111,13 +112,6 @@ func Register(mgr manager.Manager, images Images) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
 		Kind: gateway.Kind{Client: mgr.GetClient(), Gateways: gateways},
 	}
-	nats := trigger.Reconciler[*v1alpha1.NATSTrigger, consumer.Seen]{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
-		Kind: consumer.Kind[*v1alpha1.NATSTrigger]{
-			Client: mgr.GetClient(), Image: images.Consume, KEDA: scaled, Program: consumer.NATS, Ask: consumer.Ask,
-			Empty: func() *v1alpha1.NATSTrigger { return &v1alpha1.NATSTrigger{} },
-		},
-	}
 	becomes := []client.Object{&networkingv1.Ingress{}}
 	if gateways {
 		becomes = append(becomes, &gatewayv1.HTTPRoute{})
@@ -129,8 +123,17 @@ func Register(mgr manager.Manager, images Images) error {
 	return errors.Join(
 		crons.Register(mgr, trigger.Watched{Owned: []client.Object{&batchv1.CronJob{}}, Labelled: []client.Object{&batchv1.Job{}, &corev1.Pod{}}}),
 		routes.Register(mgr, trigger.Watched{Owned: becomes, Namespaces: true}),
-		nats.Register(mgr, consumes),
+		consuming(mgr, images, scaled, consumer.Kafka, func() *v1alpha1.KafkaTrigger { return &v1alpha1.KafkaTrigger{} }).Register(mgr, consumes),
+		consuming(mgr, images, scaled, consumer.NATS, func() *v1alpha1.NATSTrigger { return &v1alpha1.NATSTrigger{} }).Register(mgr, consumes),
 	)
+}
+
+// consuming returns the reconciler of a kind that consumes a stream.
+func consuming[T v1alpha1.StreamTrigger](mgr manager.Manager, images Images, scaled bool, program func(T) (consumer.Program, error), empty func() T) *trigger.Reconciler[T, consumer.Seen] {
+	return &trigger.Reconciler[T, consumer.Seen]{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
+		Kind: consumer.Kind[T]{Client: mgr.GetClient(), Image: images.Consume, KEDA: scaled, Program: program, Ask: consumer.Ask, Empty: empty},
+	}
 }
 
 // has tells whether the cluster has a kind. It is asked once: an informer of one that does not

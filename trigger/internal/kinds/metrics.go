@@ -36,7 +36,7 @@ func (t Triggers) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	counts := map[[4]string]int{}
-	for _, list := range []client.ObjectList{&v1alpha1.CronTriggerList{}, &v1alpha1.HTTPTriggerList{}, &v1alpha1.NATSTriggerList{}} {
+	for _, list := range []client.ObjectList{&v1alpha1.CronTriggerList{}, &v1alpha1.HTTPTriggerList{}, &v1alpha1.KafkaTriggerList{}, &v1alpha1.NATSTriggerList{}} {
 		if err := t.Reader.List(context.Background(), list, client.UnsafeDisableDeepCopy); err != nil {
 			return
 		}

@@ -203,8 +203,19 @@ func TestDeadLetterLoop(t *testing.T) {
 // What a stolen token cannot do with the Deployment of a trigger.
 func TestFenceOfDeployments(t *testing.T) {
 	t.Parallel()
-	trigger := natsTrigger(newNamespace(t))
-	newFunction(t, trigger.Namespace)
+	t.Run("Kafka", func(t *testing.T) {
+		t.Parallel()
+		fenceDeployment(t, kafkaTrigger(newNamespace(t)), "NATSTrigger")
+	})
+	t.Run("NATS", func(t *testing.T) {
+		t.Parallel()
+		fenceDeployment(t, natsTrigger(newNamespace(t)), "KafkaTrigger")
+	})
+}
+
+func fenceDeployment(t *testing.T, trigger v1alpha1.Trigger, otherKind string) {
+	t.Helper()
+	newFunction(t, trigger.GetNamespace())
 	create(t, trigger)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonConsumerNotReady)
 	live := deploymentOf(trigger)
@@ -222,6 +233,9 @@ func TestFenceOfDeployments(t *testing.T) {
 		"Owner": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) { d.OwnerReferences = nil },
 		"AnotherKind": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) {
 			d.OwnerReferences[0].Kind = "CronTrigger"
+		},
+		"AnotherBroker": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) {
+			d.OwnerReferences[0].Kind = otherKind
 		},
 		"Label": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) {
 			d.Spec.Template.Labels["goless.io/function"] = "report"
@@ -254,6 +268,7 @@ func TestFenceOfDeployments(t *testing.T) {
 		"Argument": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
 			c.Args = append(c.Args, "--admin=:80")
 		},
+		"Program": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Args[0] = "--version" },
 		"File": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
 			c.Args = append(c.Args, "--token-file=/var/run/secrets/token")
 		},

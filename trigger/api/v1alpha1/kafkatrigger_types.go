@@ -1,0 +1,161 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// KafkaTrigger calls a Function with the records of a topic of Kafka. It becomes a Deployment of
+// the same name, whose pod is a member of a consumer group.
+//
+// Each record is delivered at least once: its offset is committed when the function has answered
+// with 2xx, or when the dead letter has it. Records of the same partition are delivered one after
+// the other.
+//
+// A record is a CloudEvent of the type io.goless.kafka.record in the binary mode of HTTP, with
+// its headers as headers of the request, its key in Ce-Partitionkey, in base64 where that is no
+// text, and where it comes from in Ce-Kafkatopic, Ce-Kafkapartition and Ce-Kafkaoffset. The header
+// Ce-Id is TOPIC-PARTITION-OFFSET, and so is the same for each try.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:categories=goless
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Delivered",type=string,JSONPath=`.status.conditions[?(@.type=="Delivered")].status`
+// +kubebuilder:printcolumn:name="Function",type=string,JSONPath=`.spec.functionRef.name`
+// +kubebuilder:printcolumn:name="Topic",type=string,JSONPath=`.spec.topic`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="metadata.name must be a DNS label of at most 52 lower-case letters, digits and '-', and begin with a letter: it is the name of a Deployment"
+type KafkaTrigger struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+
+	// spec is which records go to which Function.
+	// +required
+	Spec KafkaTriggerSpec `json:"spec"`
+
+	// status is what was last seen in the cluster.
+	// +optional
+	Status KafkaTriggerStatus `json:"status,omitzero"`
+}
+
+// KafkaTriggerSpec is which records go to which Function.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || self.deadLetter != self.topic",message="deadLetter must be another topic than topic: what goes there would come back"
+type KafkaTriggerSpec struct {
+	StreamSpec `json:",inline"`
+
+	// brokers are addresses, as HOST:PORT, of some brokers of the cluster, by which the others
+	// are found.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Brokers []KafkaBroker `json:"brokers"`
+
+	// topic that has the records. It must exist.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=249
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
+	Topic string `json:"topic"`
+
+	// consumerGroup is the name of the consumer group; goless-NAMESPACE-NAME of the trigger by
+	// default. One that has committed nothing begins with the oldest record that the topic has.
+	// It stays when the trigger is deleted. Other members may be in it, which then have some of
+	// the partitions.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:Pattern=`^[!-~]+$`
+	ConsumerGroup string `json:"consumerGroup,omitempty"`
+
+	// deadLetter is the topic that gets the records which the function does not take, with
+	// their keys and headers, and the headers Goless-Reason, Goless-Source and Goless-Id. It must exist.
+	// Without deadLetter, onExhausted holds.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=249
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
+	DeadLetter string `json:"deadLetter,omitempty"`
+
+	// authentication is who the trigger is to the brokers, by SASL; nobody, or whom the
+	// certificate of tls.secretName names, when left out.
+	// +optional
+	Authentication *KafkaAuthentication `json:"authentication,omitempty"`
+
+	// tls encrypts the connections, and says how the brokers are verified; {} is for public
+	// certificates. Without tls nothing is encrypted.
+	// +optional
+	TLS *StreamTLS `json:"tls,omitempty"`
+}
+
+// KafkaBroker is the address of a broker, as HOST:PORT.
+//
+// +kubebuilder:validation:MaxLength=512
+// +kubebuilder:validation:Pattern=`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
+type KafkaBroker string
+
+// KafkaAuthentication is who a trigger is to the brokers, by SASL.
+type KafkaAuthentication struct {
+	// mechanism is how the password is proven: SCRAM-SHA-256, SCRAM-SHA-512, or PLAIN, which
+	// sends the password itself, and so is for connections with tls.
+	// +required
+	Mechanism KafkaMechanism `json:"mechanism"`
+
+	// user is the name of the user.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	User string `json:"user"`
+
+	// password of the user.
+	// +required
+	Password SecretKey `json:"password"`
+}
+
+// KafkaMechanism is a mechanism of SASL.
+//
+// +kubebuilder:validation:Enum=PLAIN;SCRAM-SHA-256;SCRAM-SHA-512
+type KafkaMechanism string
+
+// The mechanisms of SASL.
+const (
+	KafkaPlain       KafkaMechanism = "PLAIN"
+	KafkaScramSHA256 KafkaMechanism = "SCRAM-SHA-256"
+	KafkaScramSHA512 KafkaMechanism = "SCRAM-SHA-512"
+)
+
+// KafkaTriggerStatus is what was last seen in the cluster.
+type KafkaTriggerStatus struct {
+	TriggerStatus `json:",inline"`
+}
+
+// KafkaTriggerList is a list of KafkaTriggers.
+//
+// +kubebuilder:object:root=true
+type KafkaTriggerList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the KafkaTriggers.
+	Items []KafkaTrigger `json:"items"`
+}
+
+// TriggerKind is KafkaTrigger.
+func (*KafkaTrigger) TriggerKind() string { return "KafkaTrigger" }
+
+// FunctionNames has the Function that gets the records.
+func (t *KafkaTrigger) FunctionNames() []string { return []string{t.Spec.FunctionRef.Name} }
+
+// CommonStatus is the part of the status that all kinds have.
+func (t *KafkaTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerStatus }
+
+// CommonSpec is the part of the spec that all kinds have which consume a stream.
+func (t *KafkaTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
+
+// GroupName is the name of the consumer group.
+func (t *KafkaTrigger) GroupName() string {
+	if t.Spec.ConsumerGroup != "" {
+		return t.Spec.ConsumerGroup
+	}
+	return "goless-" + t.Namespace + "-" + t.Name
+}

@@ -1,0 +1,28 @@
+package consumer
+
+import (
+	"strings"
+
+	"goless.io/trigger/api/v1alpha1"
+)
+
+// Kafka is the program of a KafkaTrigger. The API server has refused what could be wrong.
+func Kafka(t *v1alpha1.KafkaTrigger) (Program, error) {
+	spec := t.Spec
+	brokers := make([]string, len(spec.Brokers))
+	for i, broker := range spec.Brokers {
+		brokers[i] = string(broker)
+	}
+	p := Program{Broker: "kafka", DeadLetter: spec.DeadLetter, Secrets: map[string]v1alpha1.SecretKey{}}
+	p.Args = []string{
+		"--brokers=" + strings.Join(brokers, ","),
+		"--topic=" + spec.Topic,
+		"--group=" + t.GroupName(),
+	}
+	if a := spec.Authentication; a != nil {
+		p.Args = append(p.Args, "--mechanism="+string(a.Mechanism), "--user="+a.User)
+		p.file("--password-file", "password", &a.Password)
+	}
+	p.tls(spec.TLS)
+	return p, nil
+}
