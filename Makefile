@@ -171,7 +171,7 @@ e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the end-to-end tests 
 	$(call say,testing on the real cluster)
 	@$(ENV) && cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
 	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) PODMETRICS_IMAGE=$$(ko build --base-import-paths ./podmetrics) \
-	NATS_IMAGE=$$(ko build --base-import-paths ./natsserver) \
+	NATS_IMAGE=$$(ko build --base-import-paths ./natsserver) KAFKA_IMAGE=$$(ko build --base-import-paths ./kafkaserver) \
 	$(TEST) -count=1 -timeout 60m ./e2e/...
 
 .PHONY: e2e-chart
