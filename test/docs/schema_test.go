@@ -1,0 +1,101 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// What the pages show of the kinds of Goless has no fields that do not exist, and lacks none that are
+// required.
+func TestKinds(t *testing.T) {
+	schemas, seen := readSchemas(t), map[string]bool{}
+	for _, p := range pages(t) {
+		for _, b := range p.Blocks {
+			object := map[string]any{}
+			if b.Language != "yaml" || yaml.Unmarshal([]byte(b.Text), &object) != nil {
+				continue
+			}
+			kind := fmt.Sprint(object["kind"])
+			seen[kind] = true
+			for _, wrong := range mistakes(schemas[kind], object, "") { // none of kinds that are not ours
+				t.Errorf("%s:%d: %s", p.Path, b.Line, wrong)
+			}
+		}
+	}
+	if !seen["Function"] || !seen["HTTPTrigger"] {
+		t.Errorf("the pages show %v, must show a Function and an HTTPTrigger at least", seen)
+	}
+}
+
+// readSchemas returns the schemas of the kinds of Goless, by kind.
+func readSchemas(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	all := map[string]map[string]any{}
+	for _, name := range []string{"10-crd.yaml", "15-triggers-crd.yaml"} {
+		text, err := os.ReadFile(filepath.Join(repo, "deploy", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			var crd struct {
+				Spec struct {
+					Names    struct{ Kind string }
+					Versions []struct {
+						Schema struct{ OpenAPIV3Schema map[string]any }
+					}
+				}
+			}
+			if err := yaml.Unmarshal([]byte(document), &crd); err != nil {
+				t.Fatal(err)
+			}
+			for _, version := range crd.Spec.Versions {
+				all[crd.Spec.Names.Kind] = version.Schema.OpenAPIV3Schema
+			}
+		}
+	}
+	return all
+}
+
+// mistakes are the fields of a value that a schema does not have, and those that it requires and
+// the value does not have.
+func mistakes(schema map[string]any, value any, path string) (all []string) {
+	switch value := value.(type) {
+	case []any:
+		items, _ := schema["items"].(map[string]any)
+		for i, item := range value {
+			all = append(all, mistakes(items, item, fmt.Sprintf("%s[%d]", path, i))...)
+		}
+	case map[string]any:
+		if properties, closed := schema["properties"].(map[string]any); closed {
+			all = append(missing(schema, value, path), ofFields(properties, value, path)...)
+		}
+	}
+	return all
+}
+
+func missing(schema, value map[string]any, path string) (all []string) {
+	required, _ := schema["required"].([]any)
+	for _, name := range required {
+		if _, ok := value[fmt.Sprint(name)]; !ok {
+			all = append(all, fmt.Sprintf("the field %s.%s is missing", path, name))
+		}
+	}
+	return all
+}
+
+func ofFields(properties, value map[string]any, path string) (all []string) {
+	for name, field := range value {
+		property, ok := properties[name].(map[string]any)
+		if !ok {
+			all = append(all, fmt.Sprintf("there is no field %s.%s", path, name))
+			continue
+		}
+		all = append(all, mistakes(property, field, path+"."+name)...)
+	}
+	return all
+}
