@@ -79,7 +79,7 @@ func begin(s streams, name, from string) error {
 func modulePath(name string) string {
 	path := "example.com/" + name
 	if name == "internal" || module.CheckPath(path) != nil {
-		return "example.com/function"
+		return "example.com/" + strings.TrimPrefix(name+"-function", "-") // the name may be empty
 	}
 	return path
 }

@@ -79,9 +79,7 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	}
 	r.forget() // follow says what is wrong with the source
 	if !cmd.Flags().Changed("port") {
-		if function != nil {
-			r.config.Port = cmp.Or(function.Serving.Port, defaultPort)
-		}
+		r.config.Port = portOf(function)
 		r.port = r.config.Port
 	}
 	if r.scratch, err = os.MkdirTemp("", "goless-run-"); err != nil {
@@ -100,4 +98,13 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	}
 	r.follow(ctx)
 	return r.server.Close()
+}
+
+// portOf returns the port of a Function, which is nil if its source is at fault. If the
+// cluster would refuse its fields that is the default: follow says what is wrong with them.
+func portOf(function *input.Function) int {
+	if function == nil || function.CheckFields() != nil {
+		return defaultPort
+	}
+	return cmp.Or(function.Serving.Port, defaultPort)
 }

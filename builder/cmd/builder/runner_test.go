@@ -27,6 +27,24 @@ func TestRunEndsBeforeTheInput(t *testing.T) {
 	}
 }
 
+// A port that the cluster would refuse is told as what is wrong with the Function, and not as
+// one on which nobody can listen.
+func TestPortOf(t *testing.T) {
+	for field, want := range map[string]int{"serverPort: 9000": 9000, "serverPort: 70000": defaultPort, "service: web": defaultPort} {
+		yaml := "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata: {name: f}\nspec: {function: p, " + field + "}\n"
+		functions, _, err := input.Read(input.Stdin, strings.NewReader(yaml))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := portOf(functions[0]); got != want {
+			t.Errorf("%s: it is served on %d, want %d", field, got, want)
+		}
+	}
+	if got := portOf(nil); got != defaultPort {
+		t.Errorf("without a Function: %d, want %d", got, defaultPort)
+	}
+}
+
 // Each change of spec.serverPort is told, unless a flag has chosen the port.
 func TestAnnounceTellsOfAnotherPort(t *testing.T) {
 	server, err := devserver.Listen(devserver.Config{Host: "localhost"})
