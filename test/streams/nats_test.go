@@ -85,6 +85,21 @@ func publish(t *testing.T, js jetstream.JetStream, subject, data string) {
 	}
 }
 
+// publishAll publishes messages of so many subjects, each of which has its number.
+func publishAll(t *testing.T, js jetstream.JetStream, messages, subjects int) {
+	t.Helper()
+	for i := range messages {
+		if _, err := js.PublishAsync(fmt.Sprintf("orders.%d", i%subjects), []byte(strconv.Itoa(i)), jetstream.WithStallWait(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+	stream, err := js.Stream(t.Context(), "ORDERS")
+	if err != nil || stream.CachedInfo().State.Msgs != uint64(messages) {
+		t.Fatalf("the stream does not have all messages: %v", err)
+	}
+}
+
 // stock are the arguments for the stream orders.
 func (s *natsServer) stock(more ...string) []string {
 	return append([]string{"--servers=" + s.url, "--stream=ORDERS", "--subject=orders.>", "--consumer=shop", "--concurrency=16"}, more...)

@@ -31,9 +31,7 @@ func TestNATSKills(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
 	orders(t, js)
-	for i := range messages {
-		publish(t, js, fmt.Sprintf("orders.%d", i%subjects), strconv.Itoa(i))
-	}
+	publishAll(t, js, messages, subjects)
 	f := newFunction(t, ok)
 	c := consume(t, f, server.stock()...)
 	victims := []struct {

@@ -52,12 +52,7 @@ func fill(t *testing.T, js jetstream.JetStream, messages int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range messages {
-		if _, err := js.PublishAsync(fmt.Sprintf("orders.%d", i%1000), []byte(`{"n": 7}`)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-js.PublishAsyncComplete()
+	publishAll(t, js, messages, 1000)
 }
 
 // rate is how many messages a second a program posts from the first to the last one.
