@@ -158,12 +158,15 @@ func lasting(err error) bool {
 	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, nats.ErrConnectionClosed)
 }
 
-// room waits until it may hold more messages, and returns how many.
+// room waits until it may hold more messages, and returns how many; 0 at the end of ctx.
 func (s *session) room(ctx context.Context) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.held) > s.limit/2 && ctx.Err() == nil {
 		s.left.Wait()
+	}
+	if ctx.Err() != nil {
+		return 0
 	}
 	return s.limit - len(s.held)
 }
@@ -188,7 +191,7 @@ func (s *session) ask(n int, wait time.Duration, f func(taken)) error {
 // are put aside.
 func (s *session) follow(ctx context.Context) error {
 	room := s.room(ctx)
-	if ctx.Err() != nil {
+	if room == 0 {
 		return nil
 	}
 	return s.ask(room, fetchWait, func(m taken) {
