@@ -138,6 +138,12 @@ func vet(ctx context.Context, t *toolchain.Toolchain, b Options, work string, ex
 		}
 		return nil, fmt.Errorf("running go vet: %w", err)
 	}
+	return allFindings(p, configs)
+}
+
+// allFindings returns what vet has written about the packages of p, each finding once, by
+// file and place.
+func allFindings(p *program.Program, configs []vetConfig) ([]handler.Diagnostic, error) {
 	var all []handler.Diagnostic
 	for _, c := range configs {
 		found, err := readFindings(c.Stdout, filepath.Join(p.Dir, program.HandlerDir))
