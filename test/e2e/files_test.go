@@ -53,15 +53,24 @@ func TestFiles(t *testing.T) {
 			fn = ns.ready(fn)
 			ns.answers(fn, "low old false false")
 
+			former := ns.onlyPod(fn)
 			before := client.MergeFrom(config.DeepCopy())
 			config.Data["level"] = "high"
 			if err := ns.client.Patch(t.Context(), config, before); err != nil {
 				t.Fatal(err)
 			}
+			// The kubelet may change the file of the former pod before it is exchanged.
+			var pod corev1.Pod
+			ns.until("the ConfigMap has rolled the function out", func() bool {
+				ready := ns.readyPods(fn, "")
+				if len(ready) != 1 || ready[0].UID == former.UID {
+					return false
+				}
+				pod = ready[0]
+				return true
+			})
 			ns.answers(fn, "high old false false")
-			fn = ns.ready(fn)
 
-			pod := ns.onlyPod(fn)
 			was := client.MergeFrom(secret.DeepCopy())
 			secret.StringData = map[string]string{"tls.key": "new"}
 			if err := ns.client.Patch(t.Context(), secret, was); err != nil {
