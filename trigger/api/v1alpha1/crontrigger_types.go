@@ -6,8 +6,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // pods make one call each.
 //
 // A call is a CloudEvent of the type io.goless.cron.tick in the binary mode of HTTP. It is
-// tried again for ten minutes, with growing pauses, where there is no answer or one with the
-// status 404, 408, 409, 429 or 5xx; any other status than 2xx ends it at once. The header
+// tried again where there is no answer or one with the status 404, 408, 409, 429 or 5xx, with
+// growing pauses, for ten minutes; any other status than 2xx ends it at once. Each try may take
+// as long as the timeout of the Function says, and an hour where it has none. The header
 // Ce-Id is the same for each try of the same scheduled time, and no other's. As with all
 // CronJobs a scheduled time may lead to two calls, with the same id, or to none, which the
 // condition Delivered tells.
@@ -33,6 +34,7 @@ type CronTrigger struct {
 
 	// status is what was last seen in the cluster.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status CronTriggerStatus `json:"status,omitzero"`
 }
 

@@ -27,7 +27,8 @@ const (
 // HTTPRoute of the Gateway API, otherwise an Ingress, of the same name.
 //
 // Which hostnames the triggers of a namespace may have is in its annotation
-// goless.io/hostnames. Of two triggers with the same hostname and path the older one has it.
+// goless.io/hostnames. Of two triggers that may have the same hostname with the same path, the
+// older one has it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
@@ -47,6 +48,7 @@ type HTTPTrigger struct {
 
 	// status is what was last seen in the cluster.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status HTTPTriggerStatus `json:"status,omitzero"`
 }
 
@@ -81,6 +83,7 @@ type HTTPTriggerSpec struct {
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^(/|(/[A-Za-z0-9._~-]+)+)$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('/[.][.]?(/|$)')",message="path must not have the parts . and .."
 	Path string `json:"path,omitempty"`
 
 	// parentRefs are the Gateways that take the requests.
@@ -157,8 +160,9 @@ type IngressTLS struct {
 type HTTPTriggerStatus struct {
 	TriggerStatus `json:",inline"`
 
-	// url is that of the first hostname, with the path. It is https where spec.tls is set;
-	// whether a Gateway takes https is for its listeners to say.
+	// url is that of the first hostname that does not begin with *., with the path, while there
+	// is a Function that requests go to. It is https where spec.tls is set; whether a Gateway
+	// takes https is for its listeners to say.
 	// +optional
 	URL string `json:"url,omitempty"`
 }

@@ -35,6 +35,7 @@ type NATSTrigger struct {
 
 	// status is what was last seen in the cluster.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status NATSTriggerStatus `json:"status,omitzero"`
 }
 

@@ -1,10 +1,9 @@
-// Command deliver is what runs in the pods of triggers: it takes events and posts them to a
-// Function. It has no account in the cluster.
+// Command deliver is what runs in the pods of CronTriggers: with --once it makes one call of a
+// Function, tries it again where that may help, and ends. It has no account in the cluster.
 //
-// With --once it makes the one call of a CronTrigger, and ends. The exit code is 0 when the
-// function has taken it, 1 when it has not, 2 when the flags are wrong, and 3 when a signal has
-// ended it before that was clear. What went wrong is in the file of --termination-log too,
-// where the kubelet takes it from.
+// The exit code is 0 when the function has taken the call, 1 when it has not, 2 when the flags
+// are wrong, and 3 when a signal has ended it before that was clear. What went wrong is in the
+// file of --termination-log too, where the kubelet takes it from.
 package main
 
 import (

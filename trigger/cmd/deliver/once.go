@@ -34,10 +34,10 @@ func (o *once) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.source, "source", "", "the source of the event: the path of the trigger")
 	flags.StringVar(&o.job, "job", "", "the name of the Job, which is the id of the event")
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "the longest time of one request; 0 for any")
-	flags.DurationVar(&o.deadline, "deadline", 10*time.Minute, "for how long to try")
+	flags.DurationVar(&o.deadline, "deadline", 10*time.Minute, "until when to begin another try; one that was begun may take its timeout")
 }
 
-// run makes the call, and tries it again until the deadline.
+// run makes the call, and begins it again until the deadline.
 func (o *once) run(ctx context.Context, log *slog.Logger) error {
 	if u, err := url.Parse(o.url); err != nil || u.Host == "" {
 		return fmt.Errorf("%w: --url must be that of a function", errUsage)
@@ -45,11 +45,11 @@ func (o *once) run(ctx context.Context, log *slog.Logger) error {
 	if o.source == "" || o.job == "" {
 		return fmt.Errorf("%w: --source and --job must not be empty", errUsage)
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.deadline)
+	beginning, cancel := context.WithTimeout(ctx, o.deadline)
 	defer cancel()
 	e := event.Event{ID: o.job, Source: o.source, Type: "io.goless.cron.tick", Time: scheduled(o.job, time.Now()), Data: []byte(o.body)}
 	sender := send.Sender{Client: send.NewClient(o.timeout, 1), Backoff: delivery.DefaultBackoff, Log: log}
-	err := sender.Deliver(ctx, func(ctx context.Context) (*http.Request, error) {
+	err := sender.Deliver(beginning, func(context.Context) (*http.Request, error) {
 		r, err := e.Request(ctx, o.method, o.url)
 		if err == nil {
 			maps.Copy(r.Header, http.Header(o.headers))

@@ -113,6 +113,16 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// The deadline ends the tries, and not a call that takes its time.
+func TestSlow(t *testing.T) {
+	const deadline = 100 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(2 * deadline) }))
+	defer server.Close()
+	if code, said := deliver(t, "--once", "--url="+server.URL, "--source="+source, "--job=j", "--deadline="+deadline.String()); code != 0 {
+		t.Errorf("got %d, %q", code, said)
+	}
+}
+
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{},

@@ -4,6 +4,9 @@
 // It talks to the cluster that KUBECONFIG or --kubeconfig names, or to the one that it runs
 // in. The images of the pods that call come from DELIVER_IMAGE and CONSUME_IMAGE: ko replaces
 // image references in the environment of a container.
+//
+// It ends with the exit code 0 when the Gateway API or KEDA was installed or removed, and expects
+// to be started again, as the kubelet does: then it makes use of them.
 package main
 
 import (
@@ -55,7 +58,12 @@ func main() {
 		return
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
-	if err := run(ctrl.SetupSignalHandler(), cfg); err != nil {
+	err := run(ctrl.SetupSignalHandler(), cfg)
+	if errors.Is(err, kinds.ErrChanged) {
+		ctrl.Log.Info("ending, to be started again", "reason", err.Error())
+		return
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "goless-triggers:", err)
 		os.Exit(1)
 	}

@@ -125,7 +125,7 @@ func (k Kind[T]) scale(t T, seen Seen) ([]apply.Change, *target.Problem) {
 	case t.CommonSpec().Scale == nil:
 		return gone, nil
 	case !k.KEDA:
-		return gone, mistake("spec.scale: the cluster has no ScaledObjects of KEDA; after it was installed, restart goless-triggers")
+		return gone, mistake("spec.scale: the cluster has no ScaledObjects of KEDA")
 	case seen.Function.Spec.Scaling != nil:
 		return gone, mistake(fmt.Sprintf("spec.scale: Function %q has spec.scaling, and only one of them can set its replicas: remove one", seen.Function.Name))
 	}

@@ -92,10 +92,7 @@ func (k Kind) Plan(t *v1alpha1.CronTrigger, seen Seen) trigger.Plan {
 // parse reads the schedule as Kubernetes does.
 func parse(t *v1alpha1.CronTrigger) (robfig.Schedule, error) {
 	zone := t.Spec.TimeZone
-	if zone == "" {
-		zone = "Etc/UTC"
-	}
-	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+	if _, err := time.LoadLocation(zone); err != nil || zone == "" || zone == "Local" {
 		return nil, fmt.Errorf("spec.timeZone: %q is not the name of a time zone, such as Europe/Berlin", zone)
 	}
 	schedule, err := robfig.ParseStandard("TZ=" + zone + " " + t.Spec.Schedule)

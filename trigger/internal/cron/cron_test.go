@@ -3,6 +3,7 @@ package cron_test
 import (
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,14 @@ func TestCronJob(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("the CronJob (-want +got):\n%s", diff)
+	}
+}
+
+// A Function without a timeout has an hour, and a Job is not ended before its last try is.
+func TestLongest(t *testing.T) {
+	job := cron.Desired(nightly(), target.Target{URL: "http://report.shop.svc:9000"}, "image").Spec.JobTemplate.Spec
+	if args := job.Template.Spec.Containers[0].Args; !slices.Contains(args, "--timeout=1h0m0s") || *job.ActiveDeadlineSeconds != 75*60 {
+		t.Errorf("the Job may take %d s, with %q", *job.ActiveDeadlineSeconds, args)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,8 +20,11 @@ import (
 )
 
 const (
-	// tries is for how long a call is tried.
+	// tries is until when another try of a call is begun.
 	tries = 10 * time.Minute
+
+	// longest is how long a try may take whose Function has no timeout.
+	longest = time.Hour
 
 	// lateness is how much later than scheduled a call may begin; after that it is missed.
 	lateness = 5 * time.Minute
@@ -35,14 +39,10 @@ const (
 // next one. A pod that was evicted, or has lost its node, is replaced; one that says that the
 // function has not taken the event is not.
 func Desired(t *v1alpha1.CronTrigger, to target.Target, image string) *batchv1ac.CronJobApplyConfiguration {
-	zone := t.Spec.TimeZone
-	if zone == "" {
-		zone = "Etc/UTC"
-	}
 	labels := apply.Labels(t)
 	job := batchv1ac.JobSpec().
 		WithBackoffLimit(3).
-		WithActiveDeadlineSeconds(int64((tries + lateness).Seconds())).
+		WithActiveDeadlineSeconds(int64((lateness + tries + timeoutOf(to)).Seconds())).
 		WithPodFailurePolicy(batchv1ac.PodFailurePolicy().WithRules(
 			batchv1ac.PodFailurePolicyRule().WithAction(batchv1.PodFailurePolicyActionIgnore).WithOnPodConditions(
 				batchv1ac.PodFailurePolicyOnPodConditionsPattern().WithType(corev1.DisruptionTarget).WithStatus(corev1.ConditionTrue)),
@@ -56,7 +56,7 @@ func Desired(t *v1alpha1.CronTrigger, to target.Target, image string) *batchv1ac
 		WithOwnerReferences(apply.Owner(t)).
 		WithSpec(batchv1ac.CronJobSpec().
 			WithSchedule(t.Spec.Schedule).
-			WithTimeZone(zone).
+			WithTimeZone(t.Spec.TimeZone).
 			WithSuspend(to.URL == "").
 			WithConcurrencyPolicy(batchv1.AllowConcurrent).
 			WithStartingDeadlineSeconds(int64(lateness.Seconds())).
@@ -64,6 +64,9 @@ func Desired(t *v1alpha1.CronTrigger, to target.Target, image string) *batchv1ac
 			WithFailedJobsHistoryLimit(1).
 			WithJobTemplate(batchv1ac.JobTemplateSpec().WithLabels(labels).WithSpec(job)))
 }
+
+// timeoutOf is how long a try may take.
+func timeoutOf(to target.Target) time.Duration { return cmp.Or(to.Timeout, longest) }
 
 // podOf is the pod of one call.
 func podOf(t *v1alpha1.CronTrigger, to target.Target, image string) *corev1ac.PodSpecApplyConfiguration {
@@ -83,17 +86,10 @@ func podOf(t *v1alpha1.CronTrigger, to target.Target, image string) *corev1ac.Po
 // arguments are those of cmd/deliver. The kubelet puts variables in the place of $(NAME), so a
 // '$' of the user's is doubled.
 func arguments(t *v1alpha1.CronTrigger, to target.Target) []string {
-	path, method := t.Spec.Path, t.Spec.Method
-	if path == "" {
-		path = "/"
-	}
-	if method == "" {
-		method = "POST"
-	}
 	args := []string{
-		"--url=" + to.URL + path,
-		"--method=" + method,
-		fmt.Sprintf("--timeout=%s", to.Timeout),
+		"--url=" + to.URL + t.Spec.Path,
+		"--method=" + t.Spec.Method,
+		fmt.Sprintf("--timeout=%s", timeoutOf(to)),
 		fmt.Sprintf("--source=/apis/%s/namespaces/%s/crontriggers/%s", v1alpha1.GroupVersion, t.Namespace, t.Name),
 		"--body=" + t.Spec.Body,
 	}

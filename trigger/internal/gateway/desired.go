@@ -44,22 +44,16 @@ func sharesOf(t *v1alpha1.HTTPTrigger, seen Seen) (shares []share, problem *targ
 	return shares, problem
 }
 
-// route is the HTTPRoute of a trigger. A request may take as long as the slowest Function may.
+// route is the HTTPRoute of a trigger.
 func route(t *v1alpha1.HTTPTrigger, shares []share) *gatewayv1ac.HTTPRouteApplyConfiguration {
 	rule := gatewayv1ac.HTTPRouteRule().
-		WithMatches(gatewayv1ac.HTTPRouteMatch().WithPath(gatewayv1ac.HTTPPathMatch().WithType(gatewayv1.PathMatchPathPrefix).WithValue(pathOf(t))))
-	longest := shares[0].timeout
+		WithMatches(gatewayv1ac.HTTPRouteMatch().WithPath(gatewayv1ac.HTTPPathMatch().WithType(gatewayv1.PathMatchPathPrefix).WithValue(t.Spec.Path)))
 	for _, s := range shares {
-		if s.timeout == 0 || longest != 0 && s.timeout > longest {
-			longest = s.timeout
-		}
 		// What has a default in a list without keys is given, so that it is the same again.
 		rule.WithBackendRefs(gatewayv1ac.HTTPBackendRef().WithGroup("").WithKind("Service").
 			WithName(gatewayv1.ObjectName(s.service)).WithPort(s.port).WithWeight(s.weight))
 	}
-	if longest > 0 {
-		rule.WithTimeouts(gatewayv1ac.HTTPRouteTimeouts().WithRequest(gatewayv1.Duration(fmt.Sprintf("%ds", int(math.Ceil(longest.Seconds()))))))
-	}
+	rule.WithTimeouts(gatewayv1ac.HTTPRouteTimeouts().WithRequest(timeoutOf(shares)))
 	spec := gatewayv1ac.HTTPRouteSpec().WithRules(rule)
 	for _, host := range t.Spec.Hostnames {
 		spec.WithHostnames(gatewayv1.Hostname(host))
@@ -77,6 +71,19 @@ func route(t *v1alpha1.HTTPTrigger, shares []share) *gatewayv1ac.HTTPRouteApplyC
 	return gatewayv1ac.HTTPRoute(t.Name, t.Namespace).WithLabels(apply.Labels(t)).WithOwnerReferences(apply.Owner(t)).WithSpec(spec)
 }
 
+// timeoutOf is that of the slowest Function. 0s is none, where a gateway would have one of its
+// own without it.
+func timeoutOf(shares []share) gatewayv1.Duration {
+	longest := time.Duration(0)
+	for _, s := range shares {
+		if s.timeout == 0 {
+			return "0s"
+		}
+		longest = max(longest, s.timeout)
+	}
+	return gatewayv1.Duration(fmt.Sprintf("%ds", int(math.Ceil(longest.Seconds()))))
+}
+
 // ingress is the Ingress of a trigger. It has no timeout: each controller has annotations of its
 // own for that.
 func ingress(t *v1alpha1.HTTPTrigger, to share) *networkingv1ac.IngressApplyConfiguration {
@@ -86,7 +93,7 @@ func ingress(t *v1alpha1.HTTPTrigger, to share) *networkingv1ac.IngressApplyConf
 	tls := networkingv1ac.IngressTLS()
 	for _, host := range t.Spec.Hostnames {
 		spec.WithRules(networkingv1ac.IngressRule().WithHost(string(host)).WithHTTP(networkingv1ac.HTTPIngressRuleValue().WithPaths(
-			networkingv1ac.HTTPIngressPath().WithPath(pathOf(t)).WithPathType(networkingv1.PathTypePrefix).WithBackend(backend))))
+			networkingv1ac.HTTPIngressPath().WithPath(t.Spec.Path).WithPathType(networkingv1.PathTypePrefix).WithBackend(backend))))
 		tls.WithHosts(string(host))
 	}
 	if t.Spec.IngressClassName != "" {

@@ -9,9 +9,7 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -23,9 +21,6 @@ import (
 	"goless.io/trigger/internal/target"
 	"goless.io/trigger/internal/trigger"
 )
-
-// recheck is after how long a trigger is looked at again whose hostname is taken.
-const recheck = time.Minute
 
 // Kind is the kind HTTPTrigger.
 type Kind struct {
@@ -41,11 +36,12 @@ type Seen struct {
 	// Functions are those that get requests. One that does not exist has no UID.
 	Functions map[string]v1beta1.Function
 
-	// Patterns are the hostnames that the namespace may have.
-	Patterns []string
+	// Rivals are the other triggers of the cluster that have one of the hostnames.
+	Rivals []v1alpha1.HTTPTrigger
 
-	// Triggers are all of the cluster.
-	Triggers []v1alpha1.HTTPTrigger
+	// Patterns are the hostnames that a namespace may have, by its name: that of the trigger
+	// and those of its rivals.
+	Patterns map[string][]string
 
 	// Route and Ingress have the name of the trigger, whoever owns them. Route is nil where
 	// there is no Gateway API.
@@ -56,15 +52,18 @@ type Seen struct {
 // New returns an empty HTTPTrigger.
 func (Kind) New() *v1alpha1.HTTPTrigger { return &v1alpha1.HTTPTrigger{} }
 
-// Observe reads the Functions, the namespace, the other triggers and the objects.
+// Observe reads the Functions, the namespaces, the rivals and the objects.
 func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error) {
-	seen := Seen{Functions: map[string]v1beta1.Function{}, Ingress: &networkingv1.Ingress{}}
-	var namespace corev1.Namespace
-	var all v1alpha1.HTTPTriggerList
-	errs := []error{
-		k.Client.Get(ctx, client.ObjectKey{Name: t.Namespace}, &namespace),
-		k.Client.List(ctx, &all),
-		client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKeyFromObject(t), seen.Ingress)),
+	seen := Seen{Functions: map[string]v1beta1.Function{}, Patterns: map[string][]string{}, Ingress: &networkingv1.Ingress{}}
+	var own, others error
+	seen.Patterns[t.Namespace], own = k.patterns(ctx, t.Namespace)
+	seen.Rivals, others = k.rivals(ctx, t)
+	errs := []error{own, others, client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKeyFromObject(t), seen.Ingress))}
+	for _, rival := range seen.Rivals {
+		if _, known := seen.Patterns[rival.Namespace]; !known {
+			patterns, err := k.patterns(ctx, rival.Namespace)
+			errs, seen.Patterns[rival.Namespace] = append(errs, client.IgnoreNotFound(err)), patterns
+		}
 	}
 	if k.Gateways {
 		seen.Route = &gatewayv1.HTTPRoute{}
@@ -78,7 +77,6 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error
 	if err := errors.Join(errs...); err != nil {
 		return Seen{}, fmt.Errorf("reading what HTTPTrigger %q depends on: %w", t.Name, err)
 	}
-	seen.Patterns, seen.Triggers = strings.Fields(namespace.Annotations[v1alpha1.HostnamesAnnotation]), all.Items
 	return seen, nil
 }
 
@@ -109,117 +107,32 @@ func (k Kind) Plan(t *v1alpha1.HTTPTrigger, seen Seen) trigger.Plan {
 	switch {
 	case p.Problem != nil:
 	case change.Same():
-		p.Problem = verdict(t, seen.Route)
+		p.Problem = verdict(seen.Route)
 	default:
 		p.Problem = &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: "the Gateways have not seen the route yet"}
 	}
 	return p
 }
 
-// refused is why a trigger may have no route; nil when it may.
-func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
-	if len(t.Spec.ParentRefs) > 0 && !k.Gateways {
-		return &target.Problem{
-			Reason: v1alpha1.ReasonNoGatewayAPI, Stalled: true,
-			Message: "spec.parentRefs: the cluster has no HTTPRoutes of the Gateway API; after it was installed, restart goless-triggers",
-		}
-	}
-	for _, host := range t.Spec.Hostnames {
-		if !allowed(string(host), seen.Patterns) {
-			return &target.Problem{Reason: v1alpha1.ReasonHostnameNotAllowed, Stalled: true, Message: fmt.Sprintf(
-				"spec.hostnames: %s is not for namespace %s, whose annotation %s has %q: an administrator can add it there",
-				host, t.Namespace, v1alpha1.HostnamesAnnotation, strings.Join(seen.Patterns, " "))}
-		}
-	}
-	if host, by := taken(t, seen.Triggers); by != nil {
-		whose := "HTTPTrigger " + by.Name
-		if by.Namespace != t.Namespace {
-			whose = "a trigger of another namespace" // which is nobody's business here
-		}
-		return &target.Problem{
-			Reason: v1alpha1.ReasonHostnameTaken, Stalled: true,
-			Message: fmt.Sprintf("spec.hostnames: %s with the path %s is taken by %s, which is older", host, pathOf(t), whose),
-		}
-	}
-	return nil
-}
-
-// allowed tells whether a hostname is one of the patterns, or below one that begins with *.
-func allowed(host string, patterns []string) bool {
-	for _, p := range patterns {
-		if below, ok := strings.CutPrefix(p, "*"); host == p || ok && strings.HasPrefix(below, ".") && strings.HasSuffix(host, below) {
-			return true
-		}
-	}
-	return false
-}
-
-// taken returns a hostname that an older trigger has with the same path, and that trigger.
-func taken(t *v1alpha1.HTTPTrigger, all []v1alpha1.HTTPTrigger) (v1alpha1.Hostname, *v1alpha1.HTTPTrigger) {
-	for i := range all {
-		other := &all[i]
-		if other.UID == t.UID || pathOf(other) != pathOf(t) || !older(other, t) {
-			continue
-		}
-		for _, host := range other.Spec.Hostnames {
-			for _, own := range t.Spec.Hostnames {
-				if host == own {
-					return own, other
-				}
-			}
-		}
-	}
-	return "", nil
-}
-
-// older tells whether a comes before b: by age, and then by name.
-func older(a, b *v1alpha1.HTTPTrigger) bool {
-	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.CreationTimestamp.Before(&b.CreationTimestamp)
-	}
-	return a.Namespace+"/"+a.Name < b.Namespace+"/"+b.Name
-}
-
-// Report writes the URL.
+// Report writes the URL, where requests are routed.
 func (k Kind) Report(t *v1alpha1.HTTPTrigger, seen Seen) time.Duration {
 	t.Status.URL = ""
-	problem := k.refused(t, seen)
-	switch {
-	case problem == nil:
-		scheme := "http"
-		if t.Spec.TLS != nil {
-			scheme = "https"
-		}
-		t.Status.URL = fmt.Sprintf("%s://%s%s", scheme, t.Spec.Hostnames[0], pathOf(t))
-	case problem.Reason == v1alpha1.ReasonHostnameTaken:
-		return recheck
+	if shares, _ := sharesOf(t, seen); len(shares) > 0 && k.refused(t, seen) == nil {
+		t.Status.URL = urlOf(t)
 	}
 	return 0
 }
 
-// verdict is what a Gateway holds against the route; nil when all have accepted it.
-func verdict(t *v1alpha1.HTTPTrigger, route *gatewayv1.HTTPRoute) *target.Problem {
-	accepted := 0
-	for _, parent := range route.Status.Parents {
-		for _, c := range parent.Conditions {
-			switch {
-			case c.ObservedGeneration < route.Generation:
-			case c.Status == metav1.ConditionFalse:
-				return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("Gateway %s says %s: %s", parent.ParentRef.Name, c.Reason, c.Message)}
-			case c.Type == string(gatewayv1.RouteConditionAccepted) && c.Status == metav1.ConditionTrue:
-				accepted++
-			}
+// urlOf is the URL of the first hostname that is one, and does not stand for all below it.
+func urlOf(t *v1alpha1.HTTPTrigger) string {
+	scheme := "http"
+	if t.Spec.TLS != nil {
+		scheme = "https"
+	}
+	for _, host := range t.Spec.Hostnames {
+		if !strings.HasPrefix(string(host), "*") {
+			return fmt.Sprintf("%s://%s%s", scheme, host, t.Spec.Path)
 		}
 	}
-	if accepted < len(t.Spec.ParentRefs) {
-		return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("%d of %d Gateways have accepted the route", accepted, len(t.Spec.ParentRefs))}
-	}
-	return nil
-}
-
-func pathOf(t *v1alpha1.HTTPTrigger) string {
-	if t.Spec.Path == "" {
-		return "/"
-	}
-	return t.Spec.Path
+	return ""
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
@@ -36,23 +35,27 @@ func named(namespace, name string, age time.Duration, path string, hosts ...v1al
 	return t
 }
 
-// Of two that want the same, exactly one has it, whoever asks.
+// Of two that want the same, exactly one has it, whoever asks. One that may not have it keeps
+// nobody from it.
 func TestTaken(t *testing.T) {
+	patterns := map[string][]string{"x": {"*.test"}, "y": {"a.test", "*.a.test", "b.test"}, "z": {"*.test"}, "thief": nil, "half": {"a.test"}}
 	for name, test := range map[string]struct {
 		a, b v1alpha1.HTTPTrigger
 		want string // who has to wait
 	}{
-		"Older":      {named("x", "a", time.Hour, "/", "h"), named("y", "b", time.Minute, "/", "g", "h"), "b"},
-		"SameAge":    {named("x", "a", 0, "", "h"), named("x", "b", 0, "/", "h"), "b"},
-		"OtherPath":  {named("x", "a", time.Hour, "/", "h"), named("x", "b", 0, "/b", "h"), ""},
-		"OtherHost":  {named("x", "a", time.Hour, "/", "h"), named("x", "b", 0, "/", "*.h"), ""},
-		"Namespaces": {named("z", "a", 0, "/", "h"), named("y", "b", 0, "/", "h"), "a"},
+		"Older":      {named("x", "a", time.Hour, "/", "a.test"), named("y", "b", time.Minute, "/", "b.test", "a.test"), "b"},
+		"SameAge":    {named("x", "a", 0, "/", "a.test"), named("x", "b", 0, "/", "a.test"), "b"},
+		"OtherPath":  {named("x", "a", time.Hour, "/", "a.test"), named("x", "b", 0, "/b", "a.test"), ""},
+		"OtherHost":  {named("x", "a", time.Hour, "/", "a.test"), named("y", "b", 0, "/", "*.a.test"), ""},
+		"Namespaces": {named("z", "a", 0, "/", "a.test"), named("y", "b", 0, "/", "a.test"), "a"},
+		"NotAllowed": {named("thief", "a", time.Hour, "/", "a.test"), named("y", "b", 0, "/", "a.test"), ""},
+		"AllAreHeld": {named("half", "a", time.Hour, "/", "a.test", "b.test"), named("y", "b", 0, "/", "a.test"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.a.UID, test.b.UID = "1", "2"
 			waits := ""
-			for _, own := range []v1alpha1.HTTPTrigger{test.a, test.b} {
-				if _, by := taken(&own, []v1alpha1.HTTPTrigger{test.b, test.a}); by != nil {
+			for own, rival := range map[*v1alpha1.HTTPTrigger]v1alpha1.HTTPTrigger{&test.a: test.b, &test.b: test.a} {
+				if _, by := taken(own, Seen{Rivals: []v1alpha1.HTTPTrigger{rival}, Patterns: patterns}); by != nil {
 					waits += own.Name
 				}
 			}
@@ -63,30 +66,74 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// A trigger is ready when all of its Gateways have accepted what it is now.
+// The URL is that of a hostname which somebody can ask for, while there is a route.
+func TestURL(t *testing.T) {
+	serves := v1beta1.Function{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Status: v1beta1.FunctionStatus{Service: "report"}}
+	for name, test := range map[string]struct {
+		hosts    []v1alpha1.Hostname
+		function v1beta1.Function
+		tls      *v1alpha1.IngressTLS
+		want     string
+	}{
+		"One":       {hosts: []v1alpha1.Hostname{"a.test"}, function: serves, want: "http://a.test/reports"},
+		"TLS":       {hosts: []v1alpha1.Hostname{"a.test"}, function: serves, tls: &v1alpha1.IngressTLS{}, want: "https://a.test/reports"},
+		"Wildcard":  {hosts: []v1alpha1.Hostname{"*.test", "a.test"}, function: serves, want: "http://a.test/reports"},
+		"Wildcards": {hosts: []v1alpha1.Hostname{"*.test"}, function: serves},
+		"NoService": {hosts: []v1alpha1.Hostname{"a.test"}},
+		"Refused":   {hosts: []v1alpha1.Hostname{"bank.example"}, function: serves},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trigger := named("shop", "a", 0, "/reports", test.hosts...)
+			trigger.Spec.FunctionRef, trigger.Spec.TLS = &v1alpha1.FunctionReference{Name: "report"}, test.tls
+			trigger.Status.URL = "http://before.test/"
+			Kind{}.Report(&trigger, Seen{
+				Functions: map[string]v1beta1.Function{"report": test.function}, Patterns: map[string][]string{"shop": {"*.test"}},
+			})
+			if trigger.Status.URL != test.want {
+				t.Errorf("got %q, want %q", trigger.Status.URL, test.want)
+			}
+		})
+	}
+}
+
+// A trigger is ready when each of its Gateways has accepted what it is now, and none says that
+// it does not work.
 func TestVerdict(t *testing.T) {
-	parent := func(kind, status string, generation int64) gatewayv1.RouteParentStatus {
-		return gatewayv1.RouteParentStatus{ParentRef: gatewayv1.ParentReference{Name: "public"}, Conditions: []metav1.Condition{{
+	says := func(gateway, kind, status string, generation int64) gatewayv1.RouteParentStatus {
+		return gatewayv1.RouteParentStatus{ParentRef: gatewayv1.ParentReference{Name: gatewayv1.ObjectName(gateway)}, Conditions: []metav1.Condition{{
 			Type: kind, Status: metav1.ConditionStatus(status), Reason: "Why", Message: "so it is", ObservedGeneration: generation,
 		}}}
 	}
+	elsewhere := says("b", "Accepted", "True", 3)
+	elsewhere.ParentRef.Namespace = new(gatewayv1.Namespace("elsewhere"))
+	spelledOut := says("b", "Accepted", "True", 3)
+	spelledOut.ParentRef.Group, spelledOut.ParentRef.Kind = new(gatewayv1.Group(gatewayv1.GroupName)), new(gatewayv1.Kind("Gateway"))
+	spelledOut.ParentRef.Namespace = new(gatewayv1.Namespace("shop"))
+	a := says("a", "Accepted", "True", 3)
 	for name, test := range map[string]struct {
 		parents []gatewayv1.RouteParentStatus
 		want    string
 	}{
 		"Nothing":    {nil, "0 of 2 Gateways have accepted the route"},
-		"One":        {[]gatewayv1.RouteParentStatus{parent("Accepted", "True", 3)}, "1 of 2 Gateways have accepted the route"},
-		"Both":       {[]gatewayv1.RouteParentStatus{parent("Accepted", "True", 3), parent("Accepted", "True", 3)}, ""},
-		"Before":     {[]gatewayv1.RouteParentStatus{parent("Accepted", "True", 3), parent("Accepted", "True", 2)}, "1 of 2 Gateways have accepted the route"},
-		"Refused":    {[]gatewayv1.RouteParentStatus{parent("Accepted", "False", 3), parent("Accepted", "True", 3)}, "Gateway public says Why: so it is"},
-		"Unresolved": {[]gatewayv1.RouteParentStatus{parent("ResolvedRefs", "False", 3)}, "Gateway public says Why: so it is"},
+		"One":        {[]gatewayv1.RouteParentStatus{a}, "1 of 2 Gateways have accepted the route"},
+		"OneTwice":   {[]gatewayv1.RouteParentStatus{a, a}, "1 of 2 Gateways have accepted the route"},
+		"Both":       {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 3)}, ""},
+		"SpelledOut": {[]gatewayv1.RouteParentStatus{a, spelledOut}, ""},
+		"Elsewhere":  {[]gatewayv1.RouteParentStatus{a, elsewhere}, "1 of 2 Gateways have accepted the route"},
+		"Before":     {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 2)}, "1 of 2 Gateways have accepted the route"},
+		"Refused":    {[]gatewayv1.RouteParentStatus{says("b", "Accepted", "False", 3), a}, "Gateway b says Why: so it is"},
+		"Unresolved": {[]gatewayv1.RouteParentStatus{says("b", "ResolvedRefs", "False", 3)}, "Gateway b says Why: so it is"},
+		"Partly":     {[]gatewayv1.RouteParentStatus{says("b", "PartiallyInvalid", "True", 3)}, "Gateway b says Why: so it is"},
+		"Wholly":     {[]gatewayv1.RouteParentStatus{a, says("b", "PartiallyInvalid", "False", 3), says("b", "Accepted", "True", 3)}, ""},
+		"ItsOwn":     {[]gatewayv1.RouteParentStatus{a, says("b", "example.com/Cached", "False", 3), says("b", "Accepted", "True", 3)}, ""},
+		"Former":     {[]gatewayv1.RouteParentStatus{a, says("c", "Accepted", "False", 3), says("b", "Accepted", "True", 3)}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trigger := &v1alpha1.HTTPTrigger{Spec: v1alpha1.HTTPTriggerSpec{ParentRefs: make([]v1alpha1.ParentReference, 2)}}
-			route := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
+			route := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Generation: 3}}
+			route.Spec.ParentRefs = []gatewayv1.ParentReference{{Name: "a"}, {Name: "b"}}
 			route.Status.Parents = test.parents
 			got := ""
-			if problem := verdict(trigger, route); problem != nil {
+			if problem := verdict(route); problem != nil {
 				got = problem.Message
 			}
 			if got != test.want {
@@ -105,8 +152,8 @@ func TestTimeout(t *testing.T) {
 		"One":      {[]time.Duration{time.Second}, "71s"},
 		"Longest":  {[]time.Duration{time.Second, 30 * time.Second, 2 * time.Second}, "100s"},
 		"Fraction": {[]time.Duration{1500 * time.Millisecond}, "72s"},
-		"None":     {[]time.Duration{time.Second, 0, 2 * time.Second}, "<nil>"},
-		"First":    {[]time.Duration{0, time.Second}, "<nil>"},
+		"None":     {[]time.Duration{time.Second, 0, 2 * time.Second}, "0s"},
+		"First":    {[]time.Duration{0, time.Second}, "0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trigger := named("shop", "a", 0, "/", "h")
@@ -118,12 +165,8 @@ func TestTimeout(t *testing.T) {
 				trigger.Spec.Backends = append(trigger.Spec.Backends, v1alpha1.Backend{Function: fn.Status.Service})
 			}
 			shares, _ := sharesOf(&trigger, seen)
-			got := "<nil>"
-			if timeouts := route(&trigger, shares).Spec.Rules[0].Timeouts; timeouts != nil {
-				got = string(*timeouts.Request)
-			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
-				t.Errorf("the timeout (-want +got):\n%s", diff)
+			if got := string(*route(&trigger, shares).Spec.Rules[0].Timeouts.Request); got != test.want {
+				t.Errorf("the timeout is %s, want %s", got, test.want)
 			}
 		})
 	}

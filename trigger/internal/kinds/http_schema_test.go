@@ -34,6 +34,9 @@ func TestHTTPSchema(t *testing.T) {
 		"Everything":   {func(s *v1alpha1.HTTPTriggerSpec) { s.Hostnames = []v1alpha1.Hostname{"*"} }, "spec.hostnames[0]"},
 		"Path":         {func(s *v1alpha1.HTTPTriggerSpec) { s.Path = "a" }, "spec.path"},
 		"PathEnd":      {func(s *v1alpha1.HTTPTriggerSpec) { s.Path = "/a/" }, "spec.path"},
+		"PathAbove":    {func(s *v1alpha1.HTTPTriggerSpec) { s.Path = "/a/../b" }, "path must not have"},
+		"PathDot":      {func(s *v1alpha1.HTTPTriggerSpec) { s.Path = "/a/." }, "path must not have"},
+		"PathHidden":   {func(s *v1alpha1.HTTPTriggerSpec) { s.Path = "/.well-known/a..b" }, ""},
 		"PathRegexp":   {func(s *v1alpha1.HTTPTriggerSpec) { s.Path = "/(.*)" }, "spec.path"},
 		"ClassOfRoute": {func(s *v1alpha1.HTTPTriggerSpec) { s.IngressClassName, s.ParentRefs = "internal", parents }, "ingressClassName and tls"},
 		"TLSOfRoute": {func(s *v1alpha1.HTTPTriggerSpec) {
@@ -60,5 +63,16 @@ func TestHTTPSchema(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// What was only just applied is not taken for what is finished: kstatus compares the observed
+// generation, and so do Argo CD and Flux.
+func TestNotSeenYet(t *testing.T) {
+	t.Parallel()
+	for _, trigger := range oneOfEachKind(newNamespace(t)) {
+		if err := cluster.Create(t.Context(), trigger, client.DryRunAll); err != nil || trigger.CommonStatus().ObservedGeneration != -1 {
+			t.Errorf("a new %s has observed generation %d, want -1 (%v)", trigger.TriggerKind(), trigger.CommonStatus().ObservedGeneration, err)
+		}
 	}
 }

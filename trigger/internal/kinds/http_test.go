@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -161,11 +162,46 @@ func TestHostnames(t *testing.T) {
 	change(t, second, func(t *v1alpha1.HTTPTrigger) { t.Spec.Path = "/other" })
 	await(t, second, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 
+	// The older one takes over what the younger one has, which is told.
+	change(t, trigger, func(t *v1alpha1.HTTPTrigger) { t.Spec.Path = "/other" })
+	await(t, second, v1alpha1.ConditionStalled, v1alpha1.ReasonHostnameTaken)
+
 	hosts(t, trigger.Namespace, "other.example")
 	if message := await(t, trigger, v1alpha1.ConditionStalled, v1alpha1.ReasonHostnameNotAllowed); !strings.Contains(message, "other.example") {
 		t.Error(message)
 	}
 	eventually(t, "the Ingress is gone", func() bool { return !there(t, &networkingv1.Ingress{}, trigger) })
+}
+
+// A namespace that may not have a hostname keeps nobody from it who may.
+func TestSquatter(t *testing.T) {
+	t.Parallel()
+	trigger := httpTrigger(t)
+	squatter := trigger.DeepCopy()
+	squatter.Namespace = newNamespace(t)
+	create(t, squatter)
+	await(t, squatter, v1alpha1.ConditionStalled, v1alpha1.ReasonHostnameNotAllowed)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+
+	// Where both may, the older one has it. Of two of the same second that is one of them.
+	hosts(t, squatter.Namespace, string(trigger.Spec.Hostnames[0]))
+	newFunction(t, squatter.Namespace)
+	eventually(t, "one of them has the hostname", func() bool {
+		reasons := map[string]*v1alpha1.HTTPTrigger{}
+		for _, t2 := range []*v1alpha1.HTTPTrigger{trigger, squatter} {
+			read(t, t2)
+			reasons[meta.FindStatusCondition(t2.Status.Conditions, v1alpha1.ConditionReady).Reason] = t2
+		}
+		waits, has := reasons[v1alpha1.ReasonHostnameTaken], reasons[v1alpha1.ReasonReady]
+		if waits == nil || has == nil {
+			return false
+		}
+		if message := await(t, waits, v1alpha1.ConditionStalled, v1alpha1.ReasonHostnameTaken); !strings.Contains(message, "by a trigger of another namespace,") {
+			t.Fatalf("it tells what another namespace has: %s", message)
+		}
+		return true
+	})
 }
 
 // What a stolen token cannot do with routes.

@@ -3,8 +3,10 @@
 package kinds
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -108,9 +111,9 @@ func Register(mgr manager.Manager, images Images) error {
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
 		Kind: cron.Kind{Client: mgr.GetClient(), Image: images.Deliver},
 	}
+	hosts := gateway.Kind{Client: mgr.GetClient(), Gateways: gateways}
 	routes := trigger.Reconciler[*v1alpha1.HTTPTrigger, gateway.Seen]{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
-		Kind: gateway.Kind{Client: mgr.GetClient(), Gateways: gateways},
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner), Kind: hosts,
 	}
 	becomes := []client.Object{&networkingv1.Ingress{}}
 	if gateways {
@@ -121,11 +124,22 @@ func Register(mgr manager.Manager, images Images) error {
 		consumes.Owned = append(consumes.Owned, keda.New())
 	}
 	return errors.Join(
+		gateway.Index(context.Background(), mgr.GetFieldIndexer()),
 		crons.Register(mgr, trigger.Watched{Owned: []client.Object{&batchv1.CronJob{}}, Labelled: []client.Object{&batchv1.Job{}, &corev1.Pod{}}}),
-		routes.Register(mgr, trigger.Watched{Owned: becomes, Namespaces: true}),
+		routes.Register(mgr, trigger.Watched{Owned: becomes, Rivals: hosts.Rivals, OfNamespace: hosts.OfNamespace}),
 		consuming(mgr, images, scaled, consumer.Kafka, func() *v1alpha1.KafkaTrigger { return &v1alpha1.KafkaTrigger{} }).Register(mgr, consumes),
 		consuming(mgr, images, scaled, consumer.NATS, func() *v1alpha1.NATSTrigger { return &v1alpha1.NATSTrigger{} }).Register(mgr, consumes),
+		watchKinds(mgr, map[schema.GroupVersionKind]bool{httpRoute: gateways, keda.GroupVersionKind: scaled}),
 	)
+}
+
+// watchKinds ends the manager within a minute of when the cluster has got or lost one of the kinds.
+func watchKinds(mgr manager.Manager, had map[schema.GroupVersionKind]bool) error {
+	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return err
+	}
+	return mgr.Add(Change{Discovery: d, Pause: time.Minute, Had: had})
 }
 
 // consuming returns the reconciler of a kind that consumes a stream.
@@ -136,8 +150,8 @@ func consuming[T v1alpha1.StreamTrigger](mgr manager.Manager, images Images, sca
 	}
 }
 
-// has tells whether the cluster has a kind. It is asked once: an informer of one that does not
-// exist would keep the manager from starting.
+// has tells whether the cluster has a kind. It is asked before the start: an informer of one that
+// does not exist would keep the manager from starting.
 func has(mapper meta.RESTMapper, kind schema.GroupVersionKind) (bool, error) {
 	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +35,8 @@ var (
 	cluster client.Client // of somebody who may do everything
 	account client.Client // of the account of goless-triggers
 	mgr     manager.Manager
+
+	apiServer *kubernetes.Clientset // as cluster, for what is no object
 
 	writes writeLog
 )
@@ -83,6 +86,9 @@ func startManager(ctx context.Context, config *rest.Config, ended chan<- error) 
 		return err
 	}
 	if cluster, err = client.New(config, client.Options{Scheme: options.Scheme}); err != nil {
+		return err
+	}
+	if apiServer, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
 	if err := apiservertest.Install(ctx, cluster, "00-namespace.yaml", "60-triggers.yaml"); err != nil {
@@ -218,7 +224,7 @@ func await(t *testing.T, trigger v1alpha1.Trigger, condition, reason string) str
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("waited for:", what)
 		}

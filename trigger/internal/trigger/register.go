@@ -46,8 +46,9 @@ type Watched struct {
 	// Owned are objects that belong to triggers, and Labelled others that have their labels.
 	Owned, Labelled []client.Object
 
-	// Namespaces tells whether the annotations of the namespace matter.
-	Namespaces bool
+	// Rivals maps a trigger to others of the kind that it may be in the way of, and OfNamespace
+	// a namespace to the triggers for which its annotations matter; nil where there are none.
+	Rivals, OfNamespace handler.MapFunc
 }
 
 // Register makes the manager run r when a trigger changes, a Function that it calls, or what
@@ -72,8 +73,11 @@ func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 	for _, object := range w.Owned {
 		b.Owns(object)
 	}
-	if w.Namespaces {
-		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.inNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
+	if w.OfNamespace != nil {
+		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(w.OfNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
+	}
+	if w.Rivals != nil {
+		b.Watches(r.Kind.New(), handler.EnqueueRequestsFromMapFunc(w.Rivals), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	for _, object := range w.Labelled {
 		b.Watches(object, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
@@ -95,18 +99,9 @@ var targetChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 // callersOf maps a Function to the triggers that call it.
 func (r *Reconciler[T, S]) callersOf(ctx context.Context, fn client.Object) []reconcile.Request {
-	return r.list(ctx, client.InNamespace(fn.GetNamespace()), client.MatchingFields{byFunction: fn.GetName()})
-}
-
-// inNamespace maps a namespace to its triggers.
-func (r *Reconciler[T, S]) inNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return r.list(ctx, client.InNamespace(namespace.GetName()))
-}
-
-func (r *Reconciler[T, S]) list(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	triggers, err := listOf(r.Client, r.Kind.New())
 	if err == nil {
-		err = r.Client.List(ctx, triggers, options...)
+		err = r.Client.List(ctx, triggers, client.InNamespace(fn.GetNamespace()), client.MatchingFields{byFunction: fn.GetName()})
 	}
 	if err != nil {
 		return nil // the cache has ended

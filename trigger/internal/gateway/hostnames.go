@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/target"
+)
+
+// byHostname is the index of HTTPTriggers by their hostnames.
+const byHostname = "hostnames"
+
+// Index lets a cache find HTTPTriggers by their hostnames.
+func Index(ctx context.Context, indexer client.FieldIndexer) error {
+	err := indexer.IndexField(ctx, &v1alpha1.HTTPTrigger{}, byHostname, func(obj client.Object) []string {
+		var names []string
+		for _, host := range obj.(*v1alpha1.HTTPTrigger).Spec.Hostnames {
+			names = append(names, string(host))
+		}
+		return names
+	})
+	if err != nil {
+		return fmt.Errorf("indexing HTTPTriggers by their hostnames: %w", err)
+	}
+	return nil
+}
+
+// Rivals maps an HTTPTrigger to the others that have one of its hostnames, of any namespace.
+func (k Kind) Rivals(ctx context.Context, t client.Object) []reconcile.Request {
+	rivals, _ := k.rivals(ctx, t.(*v1alpha1.HTTPTrigger)) // an error is the end of the cache
+	var requests []reconcile.Request
+	for _, rival := range rivals {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&rival)})
+	}
+	return requests
+}
+
+// OfNamespace maps a namespace to its HTTPTriggers and their rivals.
+func (k Kind) OfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
+	var list v1alpha1.HTTPTriggerList
+	_ = k.Client.List(ctx, &list, client.InNamespace(namespace.GetName())) // as above
+	var requests []reconcile.Request
+	for _, t := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&t)})
+		requests = append(requests, k.Rivals(ctx, &t)...)
+	}
+	return requests
+}
+
+// rivals are the others that have one of the hostnames of an HTTPTrigger.
+func (k Kind) rivals(ctx context.Context, t *v1alpha1.HTTPTrigger) (rivals []v1alpha1.HTTPTrigger, err error) {
+	seen := map[types.UID]bool{t.UID: true}
+	for _, host := range t.Spec.Hostnames {
+		var list v1alpha1.HTTPTriggerList
+		err = errors.Join(err, k.Client.List(ctx, &list, client.MatchingFields{byHostname: string(host)}))
+		for _, other := range list.Items {
+			if !seen[other.UID] {
+				rivals, seen[other.UID] = append(rivals, other), true
+			}
+		}
+	}
+	return rivals, err
+}
+
+// patterns are the hostnames that a namespace may have.
+func (k Kind) patterns(ctx context.Context, name string) ([]string, error) {
+	var namespace corev1.Namespace
+	if err := k.Client.Get(ctx, client.ObjectKey{Name: name}, &namespace); err != nil {
+		return nil, err
+	}
+	return strings.Fields(namespace.Annotations[v1alpha1.HostnamesAnnotation]), nil
+}
+
+// refused is why a trigger may have no route; nil when it may.
+func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
+	if len(t.Spec.ParentRefs) > 0 && !k.Gateways {
+		return &target.Problem{
+			Reason: v1alpha1.ReasonNoGatewayAPI, Stalled: true,
+			Message: "spec.parentRefs: the cluster has no HTTPRoutes of the Gateway API",
+		}
+	}
+	patterns := seen.Patterns[t.Namespace]
+	if host, ok := foreign(t, patterns); ok {
+		return &target.Problem{Reason: v1alpha1.ReasonHostnameNotAllowed, Stalled: true, Message: fmt.Sprintf(
+			"spec.hostnames: %s is not for namespace %s, whose annotation %s has %q: an administrator can add it there",
+			host, t.Namespace, v1alpha1.HostnamesAnnotation, strings.Join(patterns, " "))}
+	}
+	if host, by := taken(t, seen); by != nil {
+		whose := "HTTPTrigger " + by.Name
+		if by.Namespace != t.Namespace {
+			whose = "a trigger of another namespace" // which is nobody's business here
+		}
+		return &target.Problem{
+			Reason: v1alpha1.ReasonHostnameTaken, Stalled: true,
+			Message: fmt.Sprintf("spec.hostnames: %s with the path %s is taken by %s, which is older", host, t.Spec.Path, whose),
+		}
+	}
+	return nil
+}
+
+// foreign returns the first hostname of a trigger that is not one of its namespace.
+func foreign(t *v1alpha1.HTTPTrigger, patterns []string) (v1alpha1.Hostname, bool) {
+	for _, host := range t.Spec.Hostnames {
+		if !allowed(string(host), patterns) {
+			return host, true
+		}
+	}
+	return "", false
+}
+
+// allowed tells whether a hostname is one of the patterns, or below one that begins with *.
+func allowed(host string, patterns []string) bool {
+	for _, p := range patterns {
+		if below, ok := strings.CutPrefix(p, "*"); host == p || ok && strings.HasPrefix(below, ".") && strings.HasSuffix(host, below) {
+			return true
+		}
+	}
+	return false
+}
+
+// taken returns a hostname that an older trigger has with the same path, and that trigger. One
+// that may not have its hostnames takes none from those who may.
+func taken(t *v1alpha1.HTTPTrigger, seen Seen) (v1alpha1.Hostname, *v1alpha1.HTTPTrigger) {
+	for i := range seen.Rivals {
+		rival := &seen.Rivals[i]
+		if rival.Spec.Path != t.Spec.Path || !older(rival, t) {
+			continue
+		}
+		if _, refused := foreign(rival, seen.Patterns[rival.Namespace]); refused {
+			continue
+		}
+		for _, host := range t.Spec.Hostnames {
+			if slices.Contains(rival.Spec.Hostnames, host) {
+				return host, rival
+			}
+		}
+	}
+	return "", nil
+}
+
+// older tells whether a comes before b: by age, and then by name.
+func older(a, b *v1alpha1.HTTPTrigger) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Namespace+"/"+a.Name < b.Namespace+"/"+b.Name
+}

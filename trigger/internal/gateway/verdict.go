@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
+
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/target"
+)
+
+// verdict is what a Gateway holds against the route; nil when all that the route names have
+// accepted it. What was said of an older generation does not count, nor what Gateways have said
+// that the route does not name any more.
+func verdict(route *gatewayv1.HTTPRoute) *target.Problem {
+	accepted := 0
+	for _, ref := range route.Spec.ParentRefs {
+		for _, c := range said(route, ref) {
+			if objects(c) {
+				return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("Gateway %s says %s: %s", ref.Name, c.Reason, c.Message)}
+			}
+		}
+		if slices.ContainsFunc(said(route, ref), accepts) {
+			accepted++
+		}
+	}
+	if wanted := len(route.Spec.ParentRefs); accepted < wanted {
+		return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("%d of %d Gateways have accepted the route", accepted, wanted)}
+	}
+	return nil
+}
+
+// said are the conditions that one of the parents of a route has written of its generation.
+func said(route *gatewayv1.HTTPRoute, ref gatewayv1.ParentReference) (conditions []metav1.Condition) {
+	for _, parent := range route.Status.Parents {
+		if sameParent(ref, parent.ParentRef, route.Namespace) {
+			conditions = append(conditions, parent.Conditions...)
+		}
+	}
+	return slices.DeleteFunc(conditions, func(c metav1.Condition) bool { return c.ObservedGeneration < route.Generation })
+}
+
+func accepts(c metav1.Condition) bool {
+	return c.Type == string(gatewayv1.RouteConditionAccepted) && c.Status == metav1.ConditionTrue
+}
+
+// objects tells whether a condition says that a route does not work, or not all of it. Gateways
+// have conditions of their own too, of which nobody knows what they mean.
+func objects(c metav1.Condition) bool {
+	switch gatewayv1.RouteConditionType(c.Type) {
+	case gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs:
+		return c.Status == metav1.ConditionFalse
+	case gatewayv1.RouteConditionPartiallyInvalid:
+		return c.Status == metav1.ConditionTrue
+	}
+	return false
+}
+
+// sameParent tells whether two references from a namespace are to the same listeners of the same
+// Gateway.
+func sameParent(a, b gatewayv1.ParentReference, namespace string) bool {
+	home := gatewayv1.Namespace(namespace)
+	return a.Name == b.Name &&
+		value(a.Group, gatewayv1.GroupName) == value(b.Group, gatewayv1.GroupName) &&
+		value(a.Kind, "Gateway") == value(b.Kind, "Gateway") &&
+		value(a.Namespace, home) == value(b.Namespace, home) &&
+		value(a.SectionName, "") == value(b.SectionName, "")
+}
+
+// value is that of a field which may be left out.
+func value[T ~string](field *T, otherwise T) T {
+	if field == nil {
+		return otherwise
+	}
+	return cmp.Or(*field, otherwise)
+}
