@@ -128,7 +128,7 @@ unit-trigger:
 	@export GATEWAY_CRDS=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/standard; \
 	KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) ./trigger/...
 unit-test: # some of these build the operator, with the modules of this machine
-	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./bench/... ./monitoring/... ./otlp/... ./streams/...
+	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./bench/... ./gateway/... ./monitoring/... ./otlp/... ./podmetrics/... ./streams/...
 	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 -timeout 20m ./cli/... # Go does not see a change of the builder
 	@cd test && GOWORK=off KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(TEST) -count=1 ./docs/... ./install # Go does not see that the files have changed which these read
 	@cd test/cluster && GOWORK=off $(TEST) ./...
@@ -167,11 +167,12 @@ release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## make
 	@cd test && GOWORK=off $(TEST) -count=1 -timeout 60m ./release
 
 .PHONY: e2e
-e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the end-to-end tests on the real cluster
+e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the end-to-end tests on the real cluster (FULL=1 with more requests through a gateway)
 	$(call say,testing on the real cluster)
 	@$(ENV) && cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
 	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) PODMETRICS_IMAGE=$$(ko build --base-import-paths ./podmetrics) \
 	NATS_IMAGE=$$(ko build --base-import-paths ./natsserver) KAFKA_IMAGE=$$(ko build --base-import-paths ./kafkaserver) \
+	GATEWAY_IMAGE=$$(ko build --base-import-paths ./gateway) \
 	$(TEST) -count=1 -timeout 60m ./e2e/...
 
 .PHONY: e2e-chart

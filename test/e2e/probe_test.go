@@ -20,8 +20,9 @@ import (
 )
 
 // A probe sends requests from inside the cluster. It is a Function itself:
-// testdata/probe.yaml.
-type probe struct{ namespace string }
+// testdata/probe.yaml. Its requests go to the host of their URL, or to via where that
+// is given.
+type probe struct{ namespace, via string }
 
 // A reply is what came back of one request. Error is empty when something did.
 type reply struct {
@@ -79,8 +80,12 @@ func (p *probe) remove() {
 
 // request is one to the probe itself, which the API server forwards.
 func (p *probe) request(method, path string) *rest.Request {
-	return kube.CoreV1().RESTClient().Verb(method).
+	r := kube.CoreV1().RESTClient().Verb(method).
 		Namespace(p.namespace).Resource("services").Name("http:probe:8080").SubResource("proxy").Suffix(path)
+	if p.via != "" {
+		r.Param("via", p.via)
+	}
+	return r
 }
 
 // call sends one request, as soon as the API server reaches the probe.
@@ -194,9 +199,15 @@ type load struct {
 // where the machine cannot keep up.
 func (ns *namespace) loadAt(fn *v1beta1.Function, rate int) load {
 	ns.t.Helper()
+	return ns.loadOf(caller, url(fn), rate)
+}
+
+// loadOf is loadAt for a URL.
+func (ns *namespace) loadOf(p *probe, url string, rate int) load {
+	ns.t.Helper()
 	workers := strconv.Itoa(4 + rate/100)
-	id, err := caller.request(http.MethodPost, "start").
-		Param("url", url(fn)).Param("workers", workers).Param("rps", strconv.Itoa(rate)).DoRaw(ns.t.Context())
+	id, err := p.request(http.MethodPost, "start").
+		Param("url", url).Param("workers", workers).Param("rps", strconv.Itoa(rate)).DoRaw(ns.t.Context())
 	if err != nil {
 		ns.t.Fatalf("starting the traffic: %v: %s", err, id)
 	}
