@@ -104,6 +104,8 @@ func startManager(ctx context.Context, config *rest.Config, ended chan<- error) 
 	options.Metrics = metricsserver.Options{BindAddress: "0"}
 	options.LeaderElectionReleaseOnCancel = true
 	options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, "goless-triggers", "goless-system"
+	// On a busy machine a write may take many seconds.
+	options.LeaseDuration, options.RenewDeadline = new(2*time.Minute), new(time.Minute)
 	if mgr, err = ctrl.NewManager(logged, options); err != nil {
 		return err
 	}
