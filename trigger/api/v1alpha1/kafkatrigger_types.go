@@ -34,6 +34,7 @@ type KafkaTrigger struct {
 
 	// status is what was last seen in the cluster.
 	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
 	Status KafkaTriggerStatus `json:"status,omitzero"`
 }
 
