@@ -16,11 +16,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"goless.io/trigger/internal/event"
 	"goless.io/trigger/internal/send"
+	"goless.io/trigger/internal/stream"
 )
 
 // BenchmarkThroughput says how many events a second a function gets, beside a bare loop of the
-// client library that posts the same records to the same function. That knows no tries, and
+// client library that posts the same events to the same function. That knows no tries, and
 // commits every five seconds.
 func BenchmarkThroughput(b *testing.B) {
 	for _, inFlight := range []int{1, 64} {
@@ -107,22 +109,32 @@ func bareLoop(ctx context.Context, brokers []string, url string, function *http.
 		return err
 	}
 	defer client.Close()
+	m := &member{deliverer: &stream.Deliverer{Source: "/test"}}
 	for ctx.Err() == nil {
 		var polled sync.WaitGroup
 		client.PollFetches(ctx).EachPartition(func(p kgo.FetchTopicPartition) {
 			polled.Go(func() {
 				for _, r := range p.Records {
-					answer, err := function.Post(url, "application/octet-stream", bytes.NewReader(r.Value))
-					if err == nil {
-						_, _ = io.Copy(io.Discard, answer.Body)
-						_ = answer.Body.Close()
-					}
+					_ = post(ctx, function, url, message{m, r}.Event()) // what fails is not tried again
 				}
 			})
 		})
 		polled.Wait()
 	}
 	return nil
+}
+
+func post(ctx context.Context, function *http.Client, url string, e event.Event) error {
+	r, err := e.Request(ctx, http.MethodPost, url)
+	if err != nil {
+		return err
+	}
+	answer, err := function.Do(r)
+	if err != nil {
+		return err
+	}
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.Body.Close()
 }
 
 // groupName is one that no other group has.
