@@ -35,18 +35,27 @@ type backend struct {
 // rules are sorted: the first that fits counts.
 type rules []rule
 
-// sort puts the longer hosts and paths first, and each host before those with *.
+// sort puts names before those with *., and those before every host; the longer ones come first,
+// of hosts and of paths.
 func (all rules) sort() {
-	slices.SortStableFunc(all, func(a, b rule) int {
-		wildcard := func(r rule) int { return strings.Count(r.host, "*") }
-		exact := func(r rule) int {
-			if r.exact {
-				return 0
-			}
+	breadth := func(r rule) int {
+		switch {
+		case r.host == "":
+			return 2
+		case strings.HasPrefix(r.host, "*"):
 			return 1
 		}
+		return 0
+	}
+	exact := func(r rule) int {
+		if r.exact {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b rule) int {
 		return cmp.Or(
-			cmp.Compare(wildcard(a), wildcard(b)), cmp.Compare(len(b.host), len(a.host)),
+			cmp.Compare(breadth(a), breadth(b)), cmp.Compare(len(b.host), len(a.host)),
 			cmp.Compare(exact(a), exact(b)), cmp.Compare(len(b.path), len(a.path)),
 		)
 	})
