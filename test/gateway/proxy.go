@@ -71,7 +71,7 @@ func (all rules) find(host, path string) (rule, bool) {
 
 func (r rule) fits(host, path string) bool {
 	below, wildcard := strings.CutPrefix(r.host, "*")
-	if r.host != "" && r.host != host && !(wildcard && strings.HasSuffix(host, below)) {
+	if r.host != "" && r.host != host && (!wildcard || !strings.HasSuffix(host, below)) {
 		return false
 	}
 	return path == r.path || !r.exact && strings.HasPrefix(path, strings.TrimSuffix(r.path, "/")+"/")
