@@ -64,8 +64,9 @@ func TestPodsUnderPolicies(t *testing.T) {
 		err := cluster.Create(t.Context(), pod, client.DryRunAll)
 		text, _ := json.Marshal(pod) // it cannot fail
 		last = fmt.Sprint(string(text), err)
-		return err == nil && *pod.Spec.SecurityContext.RunAsUser == 1000680000 && len(pod.Spec.Containers) == 2 &&
-			pod.Labels["mesh.example/injected"] == "true" && pod.Spec.ImagePullSecrets[0].Name == "mesh"
+		id := pod.Spec.SecurityContext.RunAsUser // nil until the API server has read the policy
+		return err == nil && id != nil && *id == 1000680000 && len(pod.Spec.Containers) == 2 &&
+			pod.Labels["mesh.example/injected"] == "true" && slices.Contains(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: "mesh"})
 	})
 }
 

@@ -36,6 +36,10 @@ const (
 	// regainWait is how long one lasts for messages that may not be given again yet.
 	regainWait = 500 * time.Millisecond
 
+	// overdue is after how long beyond its time a message that is not given again is given up: the
+	// servers, and this process, may be busy.
+	overdue = 5 * time.Second
+
 	// lastTimeout bounds how long a process that ends waits until the servers have what it has
 	// sent.
 	lastTimeout = 3 * time.Second
@@ -211,12 +215,12 @@ func (s *session) behind() bool { return !s.complete || s.reconnects != s.conn.S
 // nothing overtakes what comes before it. They give it again when its time is over; what they
 // give before that is put aside.
 func (s *session) catchUp(ctx context.Context) error {
-	reconnects, again := s.conn.Stats().Reconnects, s.consumer.CachedInfo().Config.AckWait+time.Second
+	reconnects, again := s.conn.Stats().Reconnects, s.consumer.CachedInfo().Config.AckWait+overdue
 	missing, err := s.missing(ctx)
 	if missing > 0 {
 		s.Sender.Log.Info("waiting for messages that were given before and are not here", "messages", missing, "for", again.String())
 	}
-	for overdue := time.Now().Add(again); missing > 0 && err == nil && ctx.Err() == nil && time.Now().Before(overdue); {
+	for end := time.Now().Add(again); missing > 0 && err == nil && ctx.Err() == nil && time.Now().Before(end); {
 		missing, err = s.regain(ctx, missing)
 	}
 	if err != nil || ctx.Err() != nil || reconnects != s.conn.Stats().Reconnects {
@@ -245,7 +249,8 @@ func (s *session) regain(ctx context.Context, missing int) (int, error) {
 }
 
 // missing is how many messages the servers have given that are neither here nor acknowledged.
-// It may be more than that for a moment, because they note later what is acknowledged.
+// It may be more than that for a moment, because they note later what is acknowledged. After a
+// crash they may have forgotten that they gave the last ones that are here, and do not count those.
 func (s *session) missing(ctx context.Context) (int, error) {
 	info, err := s.consumer.Info(ctx)
 	if err != nil {
@@ -253,7 +258,13 @@ func (s *session) missing(ctx context.Context) (int, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return info.NumAckPending - len(s.held), nil
+	missing := info.NumAckPending
+	for sequence := range s.held {
+		if sequence <= info.Delivered.Stream {
+			missing--
+		}
+	}
+	return missing, nil
 }
 
 // hold notes a message. It is not fresh where the session has it already, and the servers have
