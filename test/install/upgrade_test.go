@@ -97,9 +97,14 @@ var (
 
 const replicas = 5
 
+// exchanged is the release that noted what its pods were made of in a way that later ones do not
+// compare with theirs, so that an upgrade exchanges the pods of its functions once.
+const exchanged = "0.1.0"
+
 // TestUpgrade installs the last release, made of the commit that CHANGELOG.md names for it, and
 // after that what is checked out, as the resolved deploy/ that the variable INSTALL names. The
-// functions of the release serve on in the pods that they have, and no request is lost. Asked
+// functions of the release serve on in the pods that they have, those of one release aside, and
+// no request is lost. Asked
 // for it, they take the new version.
 func TestUpgrade(t *testing.T) {
 	install := os.Getenv("INSTALL")
@@ -144,7 +149,7 @@ func TestUpgrade(t *testing.T) {
 	for _, stop := range stops {
 		stop()
 	}
-	if now := c.pods("name", serving...); now != before {
+	if now := c.pods("name", serving...); now != before && last.version != exchanged {
 		t.Errorf("the functions have the pods\n%swant that these go on:\n%s", now, before)
 	}
 
