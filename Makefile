@@ -24,7 +24,7 @@ PROMETHEUS := $(or $(shell command -v prometheus),.cache/prometheus/usr/bin/prom
 # The modules that the tests' functions require, as a module proxy has them. The
 # builder's tests read them here, and the end-to-end tests have them in an image.
 MODULES_SERVED := test/modproxy/kodata/modules
-REQUIRE        := runtime test/e2e/testdata/dependencies builder/internal/modules/testdata/current
+REQUIRE        := runtime test/e2e/testdata/dependencies test/e2e/testdata/publisher builder/internal/modules/testdata/current
 REQUIRE_OLDER  := builder/internal/modules/testdata/older
 
 # The race detector needs a C compiler. What these packages test are programs that they
@@ -33,14 +33,16 @@ REQUIRE_OLDER  := builder/internal/modules/testdata/older
 RACE    := $(if $(shell command -v gcc),-race)
 UNRACED := /(builder|cmd/builder|compile|modules|fence|function|status)$$
 
-# As go test, and at the end it says which tests were skipped, and why.
-TEST := gotestsum --format standard-quiet --
+# As go test, and at the end it says which tests were skipped, and why. What go test would
+# vet, with all that it depends on, make verify vets once for all of them.
+TEST := gotestsum --format standard-quiet -- -vet=off
 
 # The go commands that the unit tests of the modules run see no modules of this
 # machine, and have no network: there is a module proxy of exactly what is listed
 # above, and a module cache of this checkout. A test that needs more fails here as on a fresh machine.
 UNIT := $(TEST) -timeout 40m -exec "env GOWORK=off GOSUMDB=off GOPROXY=file://$(CURDIR)/$(MODULES_SERVED) GOMODCACHE=$(CURDIR)/.cache/gomodcache"
 
+comma := ,
 say = @printf '\n==> %s\n' "$(1)"
 
 # demo, e2e and bench use the cluster that KUBECONFIG and KO_DOCKER_REPO name, if
@@ -62,7 +64,11 @@ demo: install ## set up whatever is missing, run examples/hello.yaml on a real c
 	@$(ENV) && ENV_FILE=$(ENV_FILE) test/demo.sh
 
 .PHONY: test
-test: unit faults lint verify release-test e2e e2e-chart ## run every test: units, faults, linter, generated files, release, API server, real cluster
+test: unit ## run every test: units, faults, linter, release, generated files, real cluster
+	$(call say,testing the operator under faults$(comma) and beside them the linter and the release: some ten minutes without a word)
+	@# The faults mostly wait.
+	@$(MAKE) --jobs=2 --output-sync=target faults lint release-test
+	@$(MAKE) verify e2e e2e-chart
 	$(call say,all tests passed)
 
 ##@ Use
@@ -75,7 +81,7 @@ install: kodata $(BIN)/ko $(CLUSTER) ## install Goless into the cluster, images 
 
 .PHONY: images
 images: $(BIN)/ko $(BIN)/crane ## build all images for PLATFORMS and push them to KO_DOCKER_REPO
-	@mkdir -p .cache && PLATFORMS=$(PLATFORMS) tools/images.sh | tee .cache/images
+	@mkdir -p .cache && VERSION=$(VERSION) PLATFORMS=$(PLATFORMS) tools/images.sh | tee .cache/images
 
 .PHONY: chart
 chart: images $(BIN)/helm ## derive the Helm chart from deploy/, and push its images to KO_DOCKER_REPO
@@ -108,22 +114,23 @@ cluster-down: ## stop that Kubernetes and leave nothing of it behind
 .PHONY: unit
 unit: kodata assets modules $(PROMETHEUS) $(BIN)/gotestsum ## run the tests of all modules, some against etcd and kube-apiserver
 	$(call say,testing the modules)
-	@# Each of them waits for half of its time.
-	@$(MAKE) --jobs=3 --output-sync=target --keep-going unit-builder unit-operator unit-runtime unit-trigger unit-test
+	@# Each of them waits for half of its time. The first take longest, and the others are short, or need what those have compiled.
+	@$(MAKE) --jobs=3 --output-sync=target --keep-going unit-builder unit-operator unit-trigger unit-test unit-builder-raced unit-runtime
 	@# The race detector allocates memory too.
 	@$(UNIT) -run '^TestAllocations$$' ./runtime
 
-.PHONY: unit-builder unit-operator unit-runtime unit-trigger unit-test
+.PHONY: unit-builder unit-builder-raced unit-operator unit-runtime unit-trigger unit-test
 unit-builder: # what is not raced is linked statically, as in the image
 	@CGO_ENABLED=0 $(UNIT) $$(go list ./builder/... | grep -E '$(UNRACED)')
+unit-builder-raced:
 	@$(UNIT) $(RACE) $$(go list ./builder/... | grep -vE '$(UNRACED)')
 	@# Their goroutines. That of vet is left out: it is limited in memory, of which the race detector takes terabytes.
 	@$(UNIT) $(RACE) -run '^(TestTest|TestFetchAndServe)$$' ./builder/internal/compile ./builder/internal/modules
-unit-operator:
+unit-operator: # without the chart: make verify has the helm command that its tests need
 	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $$(go list ./operator/... | grep -E '$(UNRACED)')
-	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) $$(go list ./operator/... | grep -vE '$(UNRACED)')
-unit-runtime:
-	@$(UNIT) $(RACE) ./runtime/...
+	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) $$(go list ./operator/... | grep -vE '$(UNRACED)|/chart$$')
+unit-runtime: # most of these wait for a deadline
+	@$(UNIT) $(RACE) -parallel 8 ./runtime/...
 unit-trigger:
 	@export GATEWAY_CRDS=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/standard; \
 	KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) ./trigger/...
@@ -162,9 +169,9 @@ verify: $(BIN)/controller-gen $(BIN)/helm ## prove that generated files are curr
 	@HELM=$(abspath $(BIN)/helm) go test ./operator/cmd/chart
 
 .PHONY: release-test
-release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## make two releases of the last commit, compare them, and publish one to a registry of the test
+release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## make two releases of the last commit, compare them, and publish one to a registry of the test (FULL=1 with images for amd64 and arm64)
 	$(call say,testing the release)
-	@cd test && GOWORK=off $(TEST) -count=1 -timeout 60m ./release
+	@cd test && GOWORK=off $(TEST) -count=1 -timeout 60m ./release $(if $(FULL),-full)
 
 .PHONY: e2e
 e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the end-to-end tests on the real cluster (FULL=1 with more requests through a gateway)
@@ -176,13 +183,14 @@ e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the end-to-end tests 
 	$(TEST) -count=1 -timeout 60m ./e2e/...
 
 .PHONY: e2e-chart
-e2e-chart: $(CLUSTER) $(BIN)/gotestsum ## run the tests of the Helm chart on the real cluster, from which Goless is uninstalled
+e2e-chart: $(CLUSTER) modules $(BIN)/gotestsum ## run the tests of the Helm chart on the real cluster, from which Goless is uninstalled
 ifeq ($(CLUSTER),)
 	$(call say,leaving out the tests of the chart: they would uninstall Goless with all Functions from the cluster of KUBECONFIG)
 else
 	@$(ENV) && $(MAKE) chart && kubectl delete --ignore-not-found --wait -f deploy >/dev/null
 	$(call say,testing the chart on the real cluster)
-	@$(ENV) && cd test && GOWORK=off HELM=$(abspath $(BIN)/helm) CHART=$(abspath $(CHART)) $(TEST) -count=1 -timeout 30m ./install
+	@$(ENV) && cd test && export GOWORK=off && HELM=$(abspath $(BIN)/helm) CHART=$(abspath $(CHART)) \
+	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) $(TEST) -count=1 -timeout 30m ./install
 endif
 
 .PHONY: upgrade-test

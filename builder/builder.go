@@ -39,7 +39,7 @@ type Builder struct {
 
 	// Timeout is the longest time that a build may take, modules fetched and
 	// compiled, at most half of it for fetching. 0 means DefaultTimeout, or
-	// SlowTimeout with a toolchain that is slow.
+	// SlowTimeout where the toolchain is not that of an image.
 	Timeout time.Duration
 
 	// Memory bounds what the processes of a build use together, in bytes. 0 leaves
@@ -60,24 +60,11 @@ type Builder struct {
 	Trace io.Writer
 }
 
-// Result describes a binary that was built.
+// Result describes a binary that was built. Its Duration is that of the whole build, from
+// source to binary, and its Warnings also tell which requirements of the go.mod are not met as
+// they are written. They are in the author's files.
 type Result struct {
-	// Duration is the time that the build took, from source to binary.
-	Duration time.Duration
-
-	// PeakMemory is the largest resident size of one process of the compiler, in
-	// bytes.
-	PeakMemory int64
-
-	// Warnings are requirements that are not met as they are written, and what go vet has
-	// found, by place. They are in the author's files. Omitted counts the findings of go
-	// vet beyond a hundred, which were left out.
-	Warnings []handler.Diagnostic
-	Omitted  int
-
-	// Unvetted is why go vet has not finished, which is no fault of the source. It
-	// is nil when it has.
-	Unvetted error
+	compile.Result
 
 	// Unkept is why Dependencies has not kept what this build has fetched and compiled,
 	// which only makes the next one slower. It is nil if nothing went wrong.
@@ -95,7 +82,6 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 	unfinished := output + ".unfinished"
 	defer os.Remove(unfinished) //nolint:errcheck // it is gone when all went well
 	var compiled *compile.Result
-	var warnings []handler.Diagnostic
 	var unkept error
 	err := b.withProgram(ctx, src, func(written *program.Program, tools *toolchainLease) (err error) {
 		compiled, err = compile.Build(ctx, tools.Toolchain, compile.Options{
@@ -112,7 +98,7 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 		if err != nil {
 			return err
 		}
-		warnings = slices.Concat(overridden(written), compiled.Warnings)
+		compiled.Warnings = append(compiled.Warnings, overridden(written)...)
 		unkept = b.saveDependencies(written, tools)
 		return nil
 	})
@@ -122,15 +108,9 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 	if err := os.Rename(unfinished, output); err != nil {
 		return nil, fmt.Errorf("putting the binary in its place: %w", err)
 	}
-	slices.SortFunc(warnings, handler.Diagnostic.Compare)
-	return &Result{
-		Duration:   time.Since(started),
-		PeakMemory: compiled.PeakMemory,
-		Warnings:   warnings,
-		Omitted:    compiled.Omitted,
-		Unvetted:   compiled.Unvetted,
-		Unkept:     unkept,
-	}, nil
+	slices.SortFunc(compiled.Warnings, handler.Diagnostic.Compare)
+	compiled.Duration = time.Since(started)
+	return &Result{Result: *compiled, Unkept: unkept}, nil
 }
 
 // WithProgram verifies src, writes the program around it, fetches the modules that
@@ -222,7 +202,7 @@ func (b *Builder) MaxDuration() time.Duration {
 	switch {
 	case b.Timeout != 0:
 		return b.Timeout
-	case b.Toolchain.Slow != "" || !b.Toolchain.Sealed: // nobody knows what is in the cache of a machine
+	case !b.Toolchain.Sealed: // nobody knows what is in the cache of a machine
 		return SlowTimeout
 	}
 	return DefaultTimeout

@@ -2,14 +2,10 @@ package builder
 
 import (
 	"fmt"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -42,7 +38,7 @@ type toolchainLease struct {
 // lease returns the toolchain for a program.
 func (b *Builder) lease(p *program.Program) (*toolchainLease, error) {
 	l := &toolchainLease{Toolchain: b.Toolchain}
-	if b.Dependencies == nil || !p.Fetches() || !b.Toolchain.Sealed || b.Toolchain.Slow != "" {
+	if b.Dependencies == nil || !p.Fetches() || !b.Toolchain.Sealed {
 		return l, nil
 	}
 	key, err := b.dependencyKey(p)
@@ -94,19 +90,9 @@ func (b *Builder) dependencyKey(p *program.Program) (string, error) {
 		inputs = append(inputs, string(data))
 	}
 	imports := map[string]bool{}
-	for _, f := range p.Source.Files {
-		if path.Ext(f.Name) != ".go" {
-			continue
-		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name, f.Data, parser.ImportsOnly)
-		if err != nil {
-			continue // the compiler says what is wrong with it
-		}
-		for _, spec := range parsed.Imports {
-			imported, _ := strconv.Unquote(spec.Path.Value) // it was parsed
-			if _, err := os.Stat(filepath.Join(b.Toolchain.Root, "src", imported)); err != nil {
-				imports[imported] = true
-			}
+	for _, imported := range p.Source.Imports {
+		if _, err := os.Stat(filepath.Join(b.Toolchain.Root, "src", imported.Path)); err != nil {
+			imports[imported.Path] = true
 		}
 	}
 	return dependencies.Key(b.Namespace, append(inputs, slices.Sorted(maps.Keys(imports))...)...), nil

@@ -76,8 +76,6 @@ func NewReport(b *Builder, took time.Duration, err error) Report {
 		r.Diagnostics, r.Omitted = mistakes.Diagnostics, mistakes.Omitted
 	case err != nil:
 		r.Message = line(err.Error())
-	case b.Toolchain.Slow != "":
-		r.Message = fmt.Sprintf("built in %s: %s", r.Duration, b.Toolchain.Slow)
 	default:
 		r.Message = "built in " + r.Duration
 	}

@@ -33,7 +33,6 @@ func diagnostics(n int, message string) []handler.Diagnostic {
 // TestReport keeps the reports that the operator's tests read.
 func TestReport(t *testing.T) {
 	pinned := &builder.Builder{Toolchain: &toolchain.Toolchain{Version: "go1.27.4"}}
-	slow := &builder.Builder{Toolchain: &toolchain.Toolchain{Version: "go1.27.4", Slow: "there is no build cache"}}
 	_, invalid := handler.Parse(handler.Filename, []byte("package main\n\nimport \"github.com/go-chi/chi/v5\"\n\nfunc Handler() {}\n"))
 	cases := map[string]struct {
 		builder  *builder.Builder
@@ -42,7 +41,6 @@ func TestReport(t *testing.T) {
 		unvetted error
 	}{
 		"built":          {builder: pinned},
-		"built_slow":     {builder: slow},
 		"compile_failed": {builder: pinned, err: &handler.Error{Compiled: true, Diagnostics: append(diagnostics(1, "w.Writ undefined (type http.ResponseWriter has no field or method Writ)"), diagnostics(1, `declared and not used: <a> & "b"`)...)}},
 		"invalid_source": {builder: pinned, err: invalid},
 		"truncated":      {builder: pinned, err: &handler.Error{Compiled: true, Diagnostics: diagnostics(100, strings.Repeat(`"ü" `, 40)), Omitted: 23}},
@@ -58,7 +56,7 @@ func TestReport(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			report := builder.NewReport(c.builder, 412345*time.Microsecond, c.err)
-			report.AddWarnings(&builder.Result{Warnings: c.warnings, Unvetted: c.unvetted})
+			report.AddWarnings(&builder.Result{Result: compile.Result{Warnings: c.warnings, Unvetted: c.unvetted}})
 			got, err := report.Marshal()
 			if err != nil {
 				t.Fatal(err)
@@ -75,7 +73,7 @@ func TestReport(t *testing.T) {
 func TestReportOfMany(t *testing.T) {
 	pinned := &builder.Builder{Toolchain: &toolchain.Toolchain{Version: "go1.27.4"}}
 	report := builder.NewReport(pinned, time.Second, nil)
-	report.AddWarnings(&builder.Result{Warnings: diagnostics(1000, "self-assignment of x (assign)"), Omitted: 7})
+	report.AddWarnings(&builder.Result{Result: compile.Result{Warnings: diagnostics(1000, "self-assignment of x (assign)"), Omitted: 7}})
 	var data []byte
 	allocations := testing.AllocsPerRun(1, func() {
 		var err error

@@ -13,10 +13,9 @@ func TestTimeout(t *testing.T) {
 		builder Builder
 		want    time.Duration
 	}{
-		"Image":        {Builder{Toolchain: &toolchain.Toolchain{Sealed: true}}, DefaultTimeout},
-		"WithoutCache": {Builder{Toolchain: &toolchain.Toolchain{Sealed: true, Slow: "no cache"}}, SlowTimeout},
-		"Machine":      {Builder{Toolchain: &toolchain.Toolchain{}}, SlowTimeout},
-		"Chosen":       {Builder{Toolchain: &toolchain.Toolchain{}, Timeout: time.Second}, time.Second},
+		"Image":   {Builder{Toolchain: &toolchain.Toolchain{Sealed: true}}, DefaultTimeout},
+		"Machine": {Builder{Toolchain: &toolchain.Toolchain{}}, SlowTimeout},
+		"Chosen":  {Builder{Toolchain: &toolchain.Toolchain{}, Timeout: time.Second}, time.Second},
 	} {
 		if got := c.builder.MaxDuration(); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)

@@ -33,6 +33,7 @@ func newRegistry(c Config) *prometheus.Registry {
 			"function":   c.Name,
 			"namespace":  c.Namespace,
 			"revision":   c.Revision,
+			"version":    c.Version,
 			"go_version": goruntime.Version(),
 		},
 	})

@@ -21,6 +21,7 @@ import (
 //	FUNCTION_NAME              label of logs and metrics
 //	FUNCTION_NAMESPACE         label of logs and metrics
 //	FUNCTION_REVISION          label of logs and metrics
+//	GOLESS_VERSION             label of the metric goless_build_info
 //	REQUEST_TIMEOUT     60s    longest time of one request, 0 for none
 //	REQUEST_CONCURRENCY 0      most requests at a time, 0 for no limit
 //	LOG_LEVEL           info   debug, info, warn or error
@@ -39,6 +40,9 @@ type Config struct {
 	// Name, Namespace and Revision label every line of the log and the metric
 	// goless_build_info. Empty ones are left out of the log.
 	Name, Namespace, Revision string
+
+	// Version is the release of Goless whose image the function runs in, for goless_build_info.
+	Version string
 
 	// RequestTimeout is the longest time of one request, streams included;
 	// after it the request's context ends and the client gets the status 504,
@@ -112,6 +116,7 @@ func configFrom(getenv func(string) string) (Config, error) {
 	c.Name = getenv("FUNCTION_NAME")
 	c.Namespace = getenv("FUNCTION_NAMESPACE")
 	c.Revision = getenv("FUNCTION_REVISION")
+	c.Version = getenv("GOLESS_VERSION")
 	err := firstError(
 		set(&c.ServerPort, "SERVER_PORT", getenv, parsePort),
 		set(&c.AdminPort, "ADMIN_PORT", getenv, parsePort),

@@ -21,13 +21,13 @@ func TestConfig(t *testing.T) {
 		"Everything": {
 			env: map[string]string{
 				"SERVER_PORT": "80", "ADMIN_PORT": "65535",
-				"FUNCTION_NAME": "hello", "FUNCTION_NAMESPACE": "default", "FUNCTION_REVISION": "0123abc",
+				"FUNCTION_NAME": "hello", "FUNCTION_NAMESPACE": "default", "FUNCTION_REVISION": "0123abc", "GOLESS_VERSION": "v1.2.3",
 				"REQUEST_TIMEOUT": "0", "REQUEST_CONCURRENCY": "10", "LOG_SAMPLING": "100/50",
 				"LOG_LEVEL": "warn", "DRAIN_DELAY": "0s", "DRAIN_TIMEOUT": "1m",
 			},
 			want: func(c *Config) {
 				c.ServerPort, c.AdminPort = 80, 65535
-				c.Name, c.Namespace, c.Revision = "hello", "default", "0123abc"
+				c.Name, c.Namespace, c.Revision, c.Version = "hello", "default", "0123abc", "v1.2.3"
 				c.RequestTimeout, c.RequestConcurrency = 0, 10
 				c.LogLevel, c.LogSampling = zapcore.WarnLevel, Sampling{First: 100, Thereafter: 50}
 				c.DrainDelay, c.DrainTimeout = 0, time.Minute

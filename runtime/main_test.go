@@ -313,12 +313,12 @@ func (p *program) getNothing(path string) {
 // contradicts ours is left out. The names are the same in both formats.
 func TestMainMetrics(t *testing.T) {
 	t.Parallel()
-	p := launch(t, "FUNCTION_NAME=hello", "FUNCTION_NAMESPACE=default", "FUNCTION_REVISION=abc")
+	p := launch(t, "FUNCTION_NAME=hello", "FUNCTION_NAMESPACE=default", "FUNCTION_REVISION=abc", "GOLESS_VERSION=v1.2.3")
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/", nil)
 	req.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	do(t, http.DefaultClient, req)
 	plain, open := p.scrape("text/plain"), p.scrape("application/openmetrics-text;version=1.0.0")
-	info := `goless_build_info{function="hello",go_version="` + goruntime.Version() + `",namespace="default",revision="abc"}`
+	info := `goless_build_info{function="hello",go_version="` + goruntime.Version() + `",namespace="default",revision="abc",version="v1.2.3"}`
 	for _, line := range []string{"orders_total 1", "visits 1", "goless_panics_total 0", "total_invocations 1", info + " 1"} {
 		for format, body := range map[string]string{"plain": plain, "OpenMetrics": strings.ReplaceAll(open, ".0\n", "\n")} {
 			if strings.Count(body, "\n"+line+"\n") != 1 {

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds all images for the platforms in PLATFORMS, such as linux/amd64,linux/arm64, and
 # pushes them to the registry in KO_DOCKER_REPO. For each it prints IMPORTPATH=REFERENCE.
-# The arguments are further flags of ko build. make images and make release run it.
+# The programs in them say that they are of VERSION. The arguments are further flags of ko
+# build. make images and make release run it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,7 +11,8 @@ if [ -z "${KO_DOCKER_REPO-}" ]; then
   exit 1
 fi
 
-build() { ko build --base-import-paths "$@"; }
+commit=$(git describe --always --abbrev=40 --exclude='*' --dirty 2>/dev/null || echo unknown)
+build() { ko build --base-import-paths --ldflags="-s -w -X main.version=v${VERSION#v} -X main.commit=$commit" "$@"; }
 
 for path in operator/cmd/goless-operator operator/cmd/goless-activator operator/cmd/goless-check runtime/cmd/launch trigger/cmd/goless-triggers trigger/cmd/deliver trigger/cmd/consume; do
   reference=$(build --platform="$PLATFORMS" "$@" "./$path")

@@ -46,7 +46,7 @@ done
 here=127.0.0.1:$port
 
 echo "==> images" >&2
-KO_DOCKER_REPO=$here tools/images.sh --ldflags="$ldflags" --sbom-dir=dist/sboms \
+KO_DOCKER_REPO=$here tools/images.sh --sbom-dir=dist/sboms \
   --image-label="org.opencontainers.image.version=$VERSION,org.opencontainers.image.revision=$commit,org.opencontainers.image.licenses=Apache-2.0" >"$work/images"
 while IFS== read -r path reference; do
   name=${reference#"$here/"}

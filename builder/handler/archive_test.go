@@ -220,7 +220,12 @@ func TestParseRejectsArchives(t *testing.T) {
 	for i := range handler.MaxFiles {
 		many += fmt.Sprintf("-- %d --\n", i)
 	}
+	deep := hello
+	for i := range 9 {
+		deep += fmt.Sprintf("-- %d/%sx --\n", i, strings.Repeat("a/", 120))
+	}
 	cases := map[string]struct{ src, want string }{
+		"TooManyDirs":     {deep, "8/" + strings.Repeat("a/", 120) + "x:1:1: the archive has more than 1000 directories, use fewer"},
 		"Outside":         {hello + "-- ../a --\n-- a/../../b --\n", "../a:1:1: the name leads out of its directory, write it without ..\na/../../b:1:1: the name leads out of its directory, write it without .."},
 		"Absolute":        {hello + "-- /etc/passwd --\n", "/etc/passwd:1:1: the name must be relative to the archive, remove the / at its beginning"},
 		"Backslash":       {hello + "-- a\\b --\n", `a\b:1:1: the name has a \, write / between directories`},
@@ -250,7 +255,8 @@ func TestParseRejectsArchives(t *testing.T) {
 		"NotBuilt":        {"-- a.go --\npackage p\n-- b_windows.go --\n" + hello, "b_windows.go:5:1: Handler is in a file that is not built, because of its name or a build constraint: functions are built for linux, on amd64 and arm64"},
 		"OneMachine":      {"-- a.go --\npackage handlers\n-- b_amd64.go --\n" + hello, "b_amd64.go:5:1: Handler is in a file that is not built, because of its name or a build constraint: functions are built for linux, on amd64 and arm64"},
 		"OneHook":         {hello + "-- b_arm64.go --\npackage handlers\nimport \"context\"\nfunc Stop(context.Context) error { return nil }\n", "handler.go:1:1: Start, Stop and Ready are not the same everywhere: amd64 has [], arm64 has [Stop]"},
-		"Packages":        {hello + "-- b.go --\npackage other\n-- c_test.go --\npackage third\n", "b.go:1:9: package other is not the package of handler.go:1:9, which is handlers: use one name in a directory"},
+		"Packages":        {hello + "-- b.go --\npackage other\n", "b.go:1:9: package other is not the package of handler.go:1:9, which is handlers: use one name in a directory"},
+		"PackageOfTests":  {hello + "-- a_test.go --\npackage handlers\n-- b_test.go --\npackage handlers_test\n-- c_test.go --\n// Mine.\npackage third\n-- d_windows_test.go --\npackage fourth\n", "c_test.go:2:9: package third is not for tests of handler.go:1:9, which is handlers: write package handlers_test, or package handlers"},
 		"NoModule":        {hello + "-- util/a.go --\npackage util\n-- util/b.go --\npackage util\n", "util/a.go:1:9: a package in a directory of its own needs a go.mod, add one with the line: module example.com/function"},
 		"Syntax":          {hello + moduleFile + "-- util/a.go --\npackage util\n\nfunc {\n-- b.go --\npackage handlers; import \"C\"\n", "util/a.go:3:6: expected 'IDENT', found '{'\nb.go:1:26: cannot import \"C\": functions are built without cgo"},
 		"SyntaxElsewhere": {noPackage + "-- x_windows.go --\npackage", "x_windows.go:1:8: expected 'IDENT', found 'EOF'"},
@@ -280,6 +286,9 @@ func TestParseRejectsModules(t *testing.T) {
 	cases := map[string]struct{ mod, want string }{
 		"Empty":       {"", "go.mod:1:1: go.mod does not name the module, add the line: module example.com/function"},
 		"Syntax":      {"module x.y/z\n\nrequire (\n", "go.mod:4:1: syntax error (unterminated block started at go.mod:3:1)"},
+		"Conflict":    {"module x.y/z\n<<<<<<< HEAD\nrequire a.b/c v1.0.0\n=======\n>>>>>>> x\n", "go.mod:2:1: unknown directive: <<<<<<<; resolve the conflict of the merge"},
+		"Major":       {"module x.y/z\nrequire a.b/c v2.0.0\n", `go.mod:2:1: require a.b/c: version "v2.0.0" invalid: should be v0 or v1, not v2; the path of such a version ends with /v2`},
+		"Malformed":   {"module x.y/z\nrequire gopkg.in/yaml v3.0.1\n", "go.mod:2:1: invalid module path: require gopkg.in/yaml v3.0.1"},
 		"Unknown":     {"module x.y/z\nrequires a.b/c v1.0.0\n", "go.mod:2:1: unknown directive: requires"},
 		"Version":     {"module x.y/z\nrequire (\n\ta.b/c latest\n)\n", `go.mod:3:2: require a.b/c: version "latest" invalid: must be of the form v1.2.3; to have a version chosen, remove the line and run: builder tidy FILE`},
 		"Go":          {"module x.y/z\ngo 1.28\n", "go.mod:2:1: go 1.28 is newer than what compiles functions, go1.27.4: write go 1.27.0 or older"},
@@ -287,6 +296,8 @@ func TestParseRejectsModules(t *testing.T) {
 		"GoNumber":    {"module x.y/z\ngo one\n", "go.mod:2:1: invalid go version 'one': must match format 1.23.0"},
 		"Replace":     {"module x.y/z\nreplace a.b/c => ../c\nreplace a.b/d v1.0.0 => /etc\n", "go.mod:2:1: cannot replace a.b/c by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version\ngo.mod:3:1: cannot replace a.b/d by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version"},
 		"ReplaceOurs": {"module x.y/z\nreplace goless.io/runtime => a.b/c v1.0.0\n", "go.mod:2:1: cannot replace goless.io/runtime: it is the program around the function, remove the line"},
+		"ReplaceSelf": {"module x.y/z\nreplace x.y/z => a.b/c v1.0.0\n", "go.mod:2:1: cannot replace x.y/z: it is the module of the function itself, remove the line"},
+		"Exclude":     {"module x.y/z\nexclude x.y/z v0.0.0\nexclude goless.io/runtime v0.0.0\n", "go.mod:2:1: cannot exclude x.y/z: the function needs it, remove the line\ngo.mod:3:1: cannot exclude goless.io/runtime: the function needs it, remove the line"},
 		"Ours":        {"module goless.io/function\n", "go.mod:1:1: module path goless.io/function is the program's around the function, use another such as example.com/function"},
 		"Standard":    {"module net/http\n", "go.mod:1:1: module path net/http is reserved for Go itself, use another such as example.com/function"},
 		"Main":        {"// mine\nmodule main\n", "go.mod:2:1: module path main is reserved for Go itself, use another such as example.com/function"},

@@ -33,12 +33,8 @@ var everywhere = [len(architectures)]bool{true, true}
 // checkConstraints fills in where f is built, by its name and by what stands
 // above its package clause. In an archive, a file may be for another platform.
 func (c *checker) checkConstraints(f *file) {
-	for i, arch := range architectures {
-		platform := build.Context{
-			GOOS: "linux", GOARCH: arch, Compiler: "gc", ReleaseTags: releases,
-			OpenFile: func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(f.Data)), nil },
-		}
-		match, err := platform.MatchFile(root, f.base)
+	for i := range architectures {
+		match, err := f.matches(i)
 		if err != nil {
 			_, reason, _ := strings.Cut(err.Error(), f.base+": ")
 			c.report(f, constraint(f.syntax), "the build constraint cannot be read, mend it: "+reason)
@@ -52,6 +48,15 @@ func (c *checker) checkConstraints(f *file) {
 		c.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source, remove it: functions are built for linux/%s with %s and without cgo", architectures[i], version.Lang(GoVersion)))
 		f.builds = everywhere
 	}
+}
+
+// matches reports whether f is built on an architecture.
+func (f *file) matches(arch int) (bool, error) {
+	platform := build.Context{
+		GOOS: "linux", GOARCH: architectures[arch], Compiler: "gc", ReleaseTags: releases,
+		OpenFile: func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(f.Data)), nil },
+	}
+	return platform.MatchFile(root, f.base)
 }
 
 // constraint returns the place of the first build constraint, or else of the

@@ -35,7 +35,8 @@ const (
 	// each of them needs four bytes, a ConfigMap can hold it.
 	MaxCharacters = 245760
 
-	// MaxFiles is the largest number of files in an archive.
+	// MaxFiles is the largest number of files in an archive, of directories, and of modules that
+	// it has in its directory vendor.
 	MaxFiles = 1000
 )
 

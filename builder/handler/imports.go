@@ -55,6 +55,10 @@ func (c *checker) checkImport(path string) string {
 	switch {
 	case path == "C":
 		return cannot("functions are built without cgo")
+	case strings.Contains(path, "://"):
+		return cannot("an import path is no URL, write it without " + path[:strings.Index(path, "://")+len("://")])
+	case strings.Contains(path, "@"):
+		return cannot("an import path has no version, which is in go.mod: write it without " + path[strings.IndexByte(path, '@'):])
 	case first == "." || first == "..":
 		return cannot("imports are never relative, write the path of the module before it")
 	case slices.Contains(ours, path):

@@ -40,8 +40,15 @@ func (c *checker) checkGoMod() *modfile.File {
 		switch {
 		case isOurs(r.Old.Path):
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: it is the program around the function, remove the line", r.Old.Path))
+		case c.mod != nil && r.Old.Path == c.modulePath(): // for the go command it is the main module, which it never replaces
+			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: it is the module of the function itself, remove the line", r.Old.Path))
 		case r.New.Version == "" && !isVendored: // what is vendored comes from there
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version", r.Old.Path))
+		}
+	}
+	for _, e := range mod.Exclude {
+		if isOurs(e.Mod.Path) || c.mod != nil && e.Mod.Path == c.modulePath() {
+			c.reportMod(e.Syntax.Start, fmt.Sprintf("cannot exclude %s: the function needs it, remove the line", e.Mod.Path))
 		}
 	}
 	c.required = make(map[string]bool)
@@ -66,10 +73,21 @@ func (c *checker) reportModule(f *file, err error) {
 		if strings.HasSuffix(message, "invalid: must be of the form v1.2.3") {
 			message += "; to have a version chosen, remove the line and run: builder tidy FILE"
 		}
+		if _, major, ok := strings.Cut(message, "should be v0 or v1, not "); ok {
+			message += "; the path of such a version ends with /" + major
+		}
 		if e.Verb != "" {
 			message = strings.TrimSpace(e.Verb+" "+e.ModPath) + ": " + message
 		}
-		c.reportMod(e.Pos, message)
+		line, _, _ := bytes.Cut(f.Data[min(e.Pos.Byte, len(f.Data)):], []byte("\n"))
+		if message == "invalid module path" {
+			message += ": " + string(line)
+		}
+		mistake := remedy(line, 0)
+		c.reportMod(e.Pos, message+mistake)
+		if mistake != "" {
+			return // what follows is rarely a mistake of its own
+		}
 	}
 }
 

@@ -90,11 +90,17 @@ func (c *checker) checkCollisions() {
 			c.reportAt(f, 0, fmt.Sprintf("the name differs from %s in case alone, rename one", first.Name))
 		}
 	}
+	dirs := make(map[string]bool)
 	for _, f := range c.files {
 		for dir := path.Dir(strings.ToLower(f.Name)); dir != root && dir != "/"; dir = path.Dir(dir) {
 			if outer := files[dir]; outer != nil {
 				c.reportAt(f, 0, fmt.Sprintf("%s is a file, so it cannot be a directory, rename one", outer.Name))
 			}
+			dirs[dir] = true
+		}
+		if len(dirs) > MaxFiles { // each of them takes space on the disk
+			c.reportAt(f, 0, fmt.Sprintf("the archive has more than %d directories, use fewer", MaxFiles))
+			return
 		}
 	}
 }

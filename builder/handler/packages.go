@@ -3,6 +3,8 @@ package handler
 import (
 	"fmt"
 	"go/ast"
+	"go/parser"
+	"go/token"
 	"slices"
 	"strings"
 )
@@ -26,6 +28,7 @@ func (c *checker) checkPackages() {
 		var top *pkg
 		for _, p := range c.packages(arch) {
 			c.checkClauses(p)
+			c.checkTests(p, arch)
 			if p.dir == c.dir {
 				top = p
 			}
@@ -73,6 +76,27 @@ func (c *checker) checkClauses(p *pkg) {
 		c.checkRootClause(first, name)
 	case p.dir != root && c.goMod == nil:
 		c.report(first, name.Pos(), "a package in a directory of its own needs a go.mod, add one with the line: module example.com/function")
+	}
+}
+
+// checkTests rejects tests in the directory of a package that are neither of it nor of the package
+// of its tests: the go command compiles nothing there then. What else is wrong with tests is only
+// found when they run.
+func (c *checker) checkTests(p *pkg, arch int) {
+	first := p.files[0]
+	name := first.syntax.Name
+	for _, f := range c.files {
+		if f.dir != p.dir || Ignored(f.Name) || !strings.HasSuffix(f.base, "_test.go") {
+			continue
+		}
+		syntax, err := parser.ParseFile(token.NewFileSet(), "", f.Data, parser.PackageClauseOnly|parser.SkipObjectResolution)
+		if err != nil {
+			continue
+		}
+		other := syntax.Name.Name
+		if match, err := f.matches(arch); err == nil && match && other != "documentation" && strings.TrimSuffix(other, "_test") != name.Name {
+			c.reportAt(f, int(syntax.Name.Pos()-syntax.FileStart), fmt.Sprintf("package %s is not for tests of %s, which is %s: write package %s_test, or package %s", other, first.place(name.Pos()), name.Name, name.Name, name.Name))
+		}
 	}
 }
 

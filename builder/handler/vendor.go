@@ -97,6 +97,10 @@ func (c *checker) checkVendor(mod *modfile.File) {
 	report := func(line int, message string) {
 		c.findings = append(c.findings, finding{file: index, line: line, column: 1, message: message})
 	}
+	if len(modules) > MaxFiles {
+		report(modules[MaxFiles].line, fmt.Sprintf("the archive has %d modules in vendor, at most %d are allowed", len(modules), MaxFiles))
+		return
+	}
 	for _, line := range unreadable {
 		report(line, "this is neither a module with its version nor a package, "+rewriteVendor)
 	}

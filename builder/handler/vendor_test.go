@@ -1,6 +1,7 @@
 package handler_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -25,6 +26,10 @@ func TestParseVendored(t *testing.T) {
 		x    = "# example.com/x v1.0.0\n## explicit; go 1.18\nexample.com/x/sub\n"
 		anew = "write vendor anew with: go mod vendor"
 	)
+	many := x
+	for i := range handler.MaxFiles {
+		many += fmt.Sprintf("# example.com/z%d v1.0.0\n", i)
+	}
 	replaced := strings.Replace(vendoring, "v1.0.0\n", "v1.0.0\nreplace example.com/x => example.com/y v1.5.0\n", 1)
 	cases := map[string]struct{ source, index, want string }{
 		"Right":          {vendoring, x, ""},
@@ -50,6 +55,7 @@ func TestParseVendored(t *testing.T) {
 		"NotReplaced":    {replaced, x, "1:1: what example.com/x is replaced by is not what go.mod says, " + anew},
 		"NewerGo":        {vendoring, strings.Replace(x, "go 1.18", "go 1.99", 1), "1:1: example.com/x needs go 1.99, which is newer than what compiles functions, go1.27.4: require an older version of it"},
 		"NoGo":           {vendoring, strings.Replace(x, "go 1.18", "go 1.18 (", 1), "1:1: go 1.18 ( is not a version of Go, " + anew},
+		"TooMany":        {vendoring, many, "1003:1: the archive has 1001 modules in vendor, at most 1000 are allowed"},
 		"SeveralMissing": {strings.Replace(vendoring, "require example.com/x v1.0.0", "require (\n\texample.com/x v1.0.0\n\texample.com/z v1.0.0\n)", 1), "", "go.mod:6:2: vendor/modules.txt does not list example.com/x@v1.0.0 as explicit, " + anew + "\ngo.mod:7:2: vendor/modules.txt does not list example.com/z@v1.0.0 as explicit, " + anew},
 	}
 	for name, c := range cases {

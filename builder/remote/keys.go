@@ -51,10 +51,8 @@ func NewKeys(seed []byte) (*Keys, error) {
 	}, nil
 }
 
-// Private returns the key that signs binaries. The certificate of the service has it, too.
-func (k *Keys) Private() ed25519.PrivateKey { return k.private }
-
-// Public returns the public key that belongs to Private, in base64. Pods know it.
+// Public returns the public key that belongs to the key which signs binaries, in base64. Pods
+// know it.
 func (k *Keys) Public() string {
 	return encoding.EncodeToString(k.private.Public().(ed25519.PublicKey))
 }

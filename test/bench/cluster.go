@@ -104,7 +104,7 @@ func (b *bench) measure(ctx context.Context, n int) {
 	clear(b.samples)
 	clear(b.failed) // the first of a kind may come too early
 	b.turns(ctx, "deploying", n, b.sample, plain, novolume, inpod, miss, hit)
-	b.turns(ctx, "scaling", max(1, n/5), b.scale, plain, miss)
+	b.turns(ctx, "scaling", max(1, n/10), b.scale, plain, miss)
 	b.turns(ctx, "deploying many", max(1, n/10), b.crowd, plain, miss)
 }
 

@@ -46,7 +46,7 @@ func (b *bench) function(name string, strategy v1beta1.BuildStrategy, source fun
 			return []client.Object{fn}
 		},
 		list:  &v1beta1.FunctionList{},
-		ready: isReady,
+		ready: hasAllReplicas,
 		small: func(object client.Object) {
 			little := v1beta1.Amounts{CPU: new(resource.MustParse("20m"))}
 			object.(*v1beta1.Function).Spec.Resources = &v1beta1.Resources{Requests: little} //nolint:forcetypeassert // as objects makes them
@@ -74,6 +74,17 @@ func isReady(object client.Object) bool {
 	}
 	c := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady)
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == fn.Generation
+}
+
+// hasAllReplicas tells whether a Function is ready with as many replicas as it wants. The
+// condition Ready alone stays true while a function that serves gets more of them.
+func hasAllReplicas(object client.Object) bool {
+	fn, ok := object.(*v1beta1.Function)
+	if !ok {
+		return false
+	}
+	wanted, fixed := fn.FixedReplicas()
+	return isReady(fn) && fixed && fn.Status.ReadyReplicas == wanted
 }
 
 var peak = regexp.MustCompile(`the compiler took (\d+) MiB`)

@@ -32,7 +32,7 @@ const (
 
 // measureOperator measures what the operator costs with many Functions, on a real
 // etcd and kube-apiserver without nodes. GOLESS_IDLE is how long it is watched at
-// rest, a minute by default; GOLESS_STEPS has the comma-separated names of the steps
+// rest, half a minute by default; GOLESS_STEPS has the comma-separated names of the steps
 // if not all are wanted; KUBEBUILDER_ASSETS is where kube-apiserver is. Without the
 // Functions of the step create nothing else can be measured.
 func measureOperator(ctx context.Context, s *session) error {

@@ -32,7 +32,7 @@ const (
 // rest counts what the operator asks for while nothing happens. That it watches
 // does not count.
 func (f *fleet) rest(ctx context.Context) error {
-	window := time.Minute
+	window := 30 * time.Second
 	if text := os.Getenv("GOLESS_IDLE"); text != "" {
 		var err error
 		if window, err = time.ParseDuration(text); err != nil {

@@ -104,7 +104,7 @@ func (z *sleepers) oneByOne(ctx context.Context) error {
 		}
 		for n, i := range rand.Perm(2 * fewSleepers) {
 			z.session.progress.say("round %d of %d, %d of %d", round, rounds, n, 2*fewSleepers)
-			time.Sleep(rand.N(500 * time.Millisecond)) // as in turns
+			time.Sleep(rand.N(200 * time.Millisecond)) // as in turns
 			took, err := z.one(ctx, i)
 			switch {
 			case err != nil:

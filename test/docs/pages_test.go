@@ -33,7 +33,7 @@ func readPage(t *testing.T, path string) markdown.Page {
 var notRun = map[string]string{
 	"README.md":                "a recording: test/demo.sh runs these commands",
 	"docs/figures.md":          "measuring takes too long for a test",
-	"docs/how-to/expose.md":    "the cluster of the tests has no Ingress controller",
+	"docs/how-to/expose.md":    "the controller of the tests has another name",
 	"docs/how-to/cli.md":       "test/cli runs the commands, which wait, serve and follow",
 	"docs/how-to/install.md":   "other tests need the Goless that is installed; test/install installs by Helm and by deploy/",
 	"docs/how-to/operate.md":   "kubectl port-forward runs until it is stopped",

@@ -15,42 +15,6 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// asking passes a path on to the Kubernetes API, with the token that the function has.
-const asking = `package handlers
-
-import (
-	"crypto/tls"
-	"crypto/x509"
-	"io"
-	"net/http"
-	"os"
-)
-
-const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
-
-func Handler(w http.ResponseWriter, r *http.Request) {
-	token, err := os.ReadFile(account + "token")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusTeapot)
-		return
-	}
-	ca, _ := os.ReadFile(account + "ca.crt")
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	request, _ := http.NewRequestWithContext(r.Context(), http.MethodGet, "https://kubernetes.default.svc"+r.URL.Path, nil)
-	request.Header.Set("Authorization", "Bearer "+string(token))
-	response, err := client.Do(request)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	defer response.Body.Close()
-	w.WriteHeader(response.StatusCode)
-	io.Copy(w, response.Body)
-}
-`
-
 // audience is that of the API of the cluster of the tests, and of most others.
 const audience = "https://kubernetes.default.svc.cluster.local"
 
@@ -58,19 +22,14 @@ const audience = "https://kubernetes.default.svc.cluster.local"
 // and only once RBAC opens the account to functions. An account that is missing is told, and what
 // served goes on. So it does when the account is closed.
 func TestAccount(t *testing.T) {
+	t.Parallel()
 	for name, strategy := range map[string]v1beta1.BuildStrategy{"shared": v1beta1.BuildShared, "inpod": v1beta1.BuildInPod} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := newNamespace(t)
-			for _, name := range []string{"open", "closed"} {
-				ns.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"word": "read from " + name}})
-			}
-			ns.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}})
-			ns.allow("read", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"open"}, Verbs: []string{"get"}},
-				rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns.name, Name: "reader"})
-			fn := function("asking", asking, func(spec *v1beta1.FunctionSpec) {
+			ns.reader()
+			fn := function("asking", production, asReader, func(spec *v1beta1.FunctionSpec) {
 				spec.Build = &v1beta1.BuildSpec{Strategy: strategy}
-				spec.ServiceAccountName, spec.ServiceAccountToken = "reader", &v1beta1.ServiceAccountToken{Audience: audience}
 			})
 			ns.refusesAccount(fn)
 			binding := ns.open("reader")
@@ -90,11 +49,27 @@ func TestAccount(t *testing.T) {
 			if err := ns.client.Delete(t.Context(), binding); err != nil {
 				t.Fatal(err)
 			}
-			ns.refusesAccount(function("late", asking, func(spec *v1beta1.FunctionSpec) { spec.ServiceAccountName = "reader" }))
+			ns.refusesAccount(function("late", production, asReader))
 			fn = ns.stalled(ns.change(fn, replicas(2)), v1beta1.ReasonInvalidSpec)
 			ns.makes(fn, reads)
 		})
 	}
+}
+
+// asReader runs a Function as the account reader, with a token for the API of Kubernetes.
+func asReader(spec *v1beta1.FunctionSpec) {
+	spec.ServiceAccountName, spec.ServiceAccountToken = "reader", &v1beta1.ServiceAccountToken{Audience: audience}
+}
+
+// reader makes the account reader, which may read one of two ConfigMaps.
+func (ns *namespace) reader() {
+	ns.t.Helper()
+	for _, name := range []string{"open", "closed"} {
+		ns.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"word": "read from " + name}})
+	}
+	ns.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}})
+	ns.allow("read", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{"open"}, Verbs: []string{"get"}},
+		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns.name, Name: "reader"})
 }
 
 // refusesAccount waits until admission refuses the account of a Function.
@@ -111,8 +86,8 @@ func (ns *namespace) refusesAccount(fn *v1beta1.Function) {
 	})
 }
 
-// readsWhatItMay checks what a function can read, and that no other container has its token. It
-// returns the call that reads what is allowed.
+// readsWhatItMay checks what the function of testdata/production can read as the account reader,
+// and that no other container has its token. It returns the call that reads what is allowed.
 func (ns *namespace) readsWhatItMay(fn *v1beta1.Function) call {
 	ns.t.Helper()
 	api := "/api/v1/namespaces/" + ns.name

@@ -13,6 +13,12 @@ import (
 // afflicted is an annotation of pods that a policy has changed.
 const afflicted = "goless.io/test-afflicted"
 
+// newPods are what policies of the tests are about.
+var newPods = admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
+	Operations: []admissionv1.OperationType{admissionv1.Create},
+	Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+}}
+
 // afflict lets a policy of the cluster change each new pod of the namespace, by
 // what is a JSONPatch in CEL, and returns when it does so. A cluster may have such
 // policies, and this one stands for what may befall a node as well. cure takes it
@@ -25,10 +31,7 @@ func (ns *namespace) afflict(patches string) (cure func()) {
 		ReinvocationPolicy: admissionv1.NeverReinvocationPolicy,
 		MatchConstraints: &admissionv1.MatchResources{
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns.name}},
-			ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
-			}}},
+			ResourceRules:     []admissionv1.NamedRuleWithOperations{newPods},
 		},
 		Mutations: []admissionv1.Mutation{{
 			PatchType: admissionv1.PatchTypeJSONPatch,

@@ -38,12 +38,13 @@ func TestClass(t *testing.T) {
 		PodUser:           &v1beta1.PodUser{RunAsUser: new(int64(1234)), RunAsGroup: new(int64(1234))},
 	}
 	var all []*v1beta1.Function
+	var loads []load
 	for i := range 5 {
 		fn := ns.ready(ns.apply(function(fmt.Sprintf("classified-%d", i), answering("served"))))
 		ns.answers(fn, "served")
 		all = append(all, fn)
+		loads = append(loads, ns.loadAt(fn, 20))
 	}
-	stop := ns.load(all[0])
 
 	if err := cluster.Patch(t.Context(), object, before); err != nil {
 		t.Fatal(err)
@@ -56,7 +57,9 @@ func TestClass(t *testing.T) {
 		}
 		return reached(class, len(all))
 	})
-	stop()
+	for _, l := range loads {
+		l.stop()
+	}
 	for _, fn := range all {
 		fn = ns.ready(fn)
 		ns.answers(fn, "served")

@@ -12,6 +12,6 @@
 // for what the witness sees; when one ends, the record must not hold a moment at
 // which the status of a Function was wrong (see namespace.neverLied).
 //
-// Tests that disturb the operator, or look at the time, are not parallel. The
+// Tests that disturb the operator or the node, or look at the time, are not parallel. The
 // testing package runs them first and alone.
 package e2e

@@ -32,6 +32,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 // Files reach the function in both shapes of pods. What is missing is told, and waited for. A
 // ConfigMap that changes is rolled out; a Secret that changes reaches the pods that there are.
 func TestFiles(t *testing.T) {
+	t.Parallel()
 	for name, strategy := range map[string]v1beta1.BuildStrategy{"shared": v1beta1.BuildShared, "inpod": v1beta1.BuildInPod} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"goless.io/test/docs/markdown"
 )
 
 // throughGateway is a canary, at first with a Gateway that does not take it.
@@ -41,7 +43,8 @@ spec: {functionRef: {name: asleep}, hostnames: [HOST], path: /asleep, ingressCla
 `
 
 // HTTPTriggers lead through a gateway: each Function gets its share of many requests, and none
-// is lost. A Gateway that refuses, and a hostname that one may not have, are told.
+// is lost. A Gateway that refuses, and a hostname that one may not have, are told. Who follows the
+// page about this gets there as well.
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	requests := 20_000
@@ -53,7 +56,7 @@ func TestGateway(t *testing.T) {
 	ns.ready(ns.apply(function("old", answering("old"), little)))
 	ns.ready(ns.apply(function("new", answering("new"), little)))
 	host := ns.name + ".example"
-	ns.applyText(strings.ReplaceAll(throughGateway, "HOST", host))
+	ns.applyYAML(strings.ReplaceAll(throughGateway, "HOST", host))
 	if !gatewayAPI(t.Context()) {
 		ns.triggerSays("canary", "NoGatewayAPI", "the cluster has no HTTPRoutes")
 	}
@@ -92,6 +95,14 @@ func TestGateway(t *testing.T) {
 
 	ns.asleep(sleeper)
 	ns.replies(gateway, ns.kubectl("get", "httptrigger/asleep", "--output=jsonpath={.status.url}"), http.StatusOK, "awake")
+
+	page, err := markdown.Read(repo, exposed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReader(t, filepath.Dir(buildBuilder(t)))
+	r.env = append(r.env, "INGRESS_NAMESPACE=goless-e2e-gateway", "INGRESS_SERVICE=gateway")
+	r.follow(page)
 }
 
 // triggerSays waits until the condition Ready of an HTTPTrigger has a reason, and a message with a part.
@@ -119,16 +130,6 @@ func (ns *namespace) replies(p *probe, url string, status int, part string) {
 		}
 		return nil
 	})
-}
-
-// applyText applies objects to the namespace.
-func (ns *namespace) applyText(text string) {
-	ns.t.Helper()
-	file := filepath.Join(ns.t.TempDir(), "objects.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		ns.t.Fatal(err)
-	}
-	ns.kubectl("apply", "-f", file)
 }
 
 // gatewayAPI tells whether the cluster has the Gateway API.

@@ -17,11 +17,15 @@ func TestGRPC(t *testing.T) {
 	fn := readFunction(t, file)
 	fn = ns.ready(get(ns, fn.Name, fn))
 	ns.reach(fn)
+	checkHealth(t, forward(t, ns.name, "service/"+fn.ServiceName(), "8080"))
+}
 
+// checkHealth asks the function of examples/grpc.yaml at an address.
+func checkHealth(t *testing.T, address string) {
+	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
 	transport.Protocols.SetUnencryptedHTTP2(true)
 	defer transport.CloseIdleConnections()
-	address := forward(t, ns.name, "service/"+fn.ServiceName(), "8080")
 	for path, want := range map[string]string{"/grpc.health.v1.Health/Check": "0", "/grpc.health.v1.Health/Watch": "12"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+path, nil)
 		if err != nil {

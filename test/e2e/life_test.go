@@ -81,7 +81,7 @@ func TestConcurrency(t *testing.T) {
 		_, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/?d=20s", "")
 		first <- err
 	}()
-	ns.underWay(fn)
+	ns.underWay(fn, 1)
 	if r := ns.call(http.MethodGet, url(fn), ""); r.Status != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
 		t.Errorf("another request is answered %d %v", r.Status, r.Header)
 	}

@@ -2,6 +2,9 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -127,6 +130,16 @@ func (ns *namespace) apply(fn *v1beta1.Function) *v1beta1.Function {
 	return fn
 }
 
+// applyYAML applies objects to the namespace.
+func (ns *namespace) applyYAML(text string) {
+	ns.t.Helper()
+	file := filepath.Join(ns.t.TempDir(), "objects.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		ns.t.Fatal(err)
+	}
+	ns.kubectl("apply", "-f", file)
+}
+
 // change changes the spec of a Function and returns what it became.
 func (ns *namespace) change(fn *v1beta1.Function, mutate func(*v1beta1.FunctionSpec)) *v1beta1.Function {
 	ns.t.Helper()
@@ -145,18 +158,25 @@ func (ns *namespace) change(fn *v1beta1.Function, mutate func(*v1beta1.FunctionS
 // until waits for what is told, looking again at each sighting.
 func (ns *namespace) until(what string, ok func() bool) {
 	ns.t.Helper()
+	if err := ns.await(what, ok); err != nil {
+		ns.t.Fatal(err)
+	}
+}
+
+// await is until for goroutines, which must not end the test.
+func (ns *namespace) await(what string, ok func() bool) error {
 	deadline := time.After(patience)
 	for {
 		news := ns.witness.next()
 		if ok() {
-			return
+			return nil
 		}
 		select {
 		case <-news:
 		case <-deadline:
-			ns.t.Fatalf("waited %s in vain until %s", patience, what)
+			return fmt.Errorf("waited %s in vain until %s", patience, what)
 		case <-ns.t.Context().Done():
-			ns.t.Fatalf("the test ended before %s", what)
+			return fmt.Errorf("the test ended before %s", what)
 		}
 	}
 }

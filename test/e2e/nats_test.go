@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -94,14 +93,4 @@ func (ns *namespace) startNATS() jetstream.JetStream {
 		ns.t.Fatal(err)
 	}
 	return js
-}
-
-// applyYAML applies what is in a text.
-func (ns *namespace) applyYAML(text string) {
-	ns.t.Helper()
-	file := filepath.Join(ns.t.TempDir(), "objects.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		ns.t.Fatal(err)
-	}
-	ns.kubectl("apply", "-f", file)
 }

@@ -15,14 +15,12 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A request may come at any moment while a function falls asleep: when it has just been idle
-// for long enough, when nodes come to know that the activators take its requests, when its
-// pod drains, and when that has gone. It is answered.
+// A request may come at any moment while a function falls asleep: while nodes come to know that
+// the activators take its requests, while its pod drains, and when that has gone. It is answered.
 func TestSleepCalledMeanwhile(t *testing.T) {
 	t.Parallel()
-	const functions = 12
-	// From a request on it takes v1beta1.MinSleepAfter, 15 s for the nodes, and the end of the pod.
-	const earliest, latest = v1beta1.MinSleepAfter - time.Second, v1beta1.MinSleepAfter + 30*time.Second
+	const functions, rounds = 25, 2
+	const longest = 28 * time.Second // 15 for the nodes, some until the next look, and the end of the pod
 	ns := newNamespace(t)
 	var all []*v1beta1.Function
 	for i := range functions {
@@ -34,12 +32,16 @@ func TestSleepCalledMeanwhile(t *testing.T) {
 		fn = ns.ready(fn)
 		ns.answers(fn, "awake")
 		group.Go(func() {
-			for round := range 2 { // at one instant, and at another one after that
-				share := (i + round*functions/2) % functions
-				time.Sleep(earliest + time.Duration(share)*(latest-earliest)/functions)
+			for round := range rounds {
+				after := time.Duration(rounds*i+round) * longest / (functions * rounds)
+				if err := ns.fallsAsleep(fn); err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(after)
 				r, err := caller.call(t.Context(), http.MethodGet, url(fn), "")
 				if err != nil || r.Status != http.StatusOK || r.Body != "awake" {
-					t.Errorf("%s, share %d: a request gets %d %q %s (%v)", fn.Name, share, r.Status, r.Body, r.Error, err)
+					t.Errorf("%s, %s after it began to fall asleep: a request gets %d %q %s (%v)", fn.Name, after, r.Status, r.Body, r.Error, err)
 				}
 			}
 		})

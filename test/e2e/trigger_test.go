@@ -14,7 +14,7 @@ spec: {functionRef: {name: called}, schedule: "* * * * *", path: /minute}
 func TestTriggers(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	ns.applyText(minutely) // before there is a Function
+	ns.applyYAML(minutely) // before there is a Function
 	ns.kubectl("wait", "crontrigger/minutely", "--for=jsonpath={.status.conditions[?(@.type=='Ready')].reason}=FunctionNotFound", "--timeout=60s")
 	ns.ready(ns.apply(function("called", answering("called"), sleeping)))
 	ns.kubectl("wait", "crontrigger/minutely", "--for=condition=Delivered", "--timeout=180s")

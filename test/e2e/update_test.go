@@ -119,7 +119,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 		r, err := caller.call(t.Context(), http.MethodGet, url(fn)+"/slow", "")
 		answered <- outcome{r, err}
 	}()
-	ns.underWay(fn)
+	ns.underWay(fn, 1)
 
 	fn = ns.ready(ns.change(fn, source(answering("new"))))
 	ns.until("the old pod has to go", func() bool {
@@ -131,12 +131,12 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	ns.answers(fn, "new")
 }
 
-// underWay waits until a function serves one request.
-func (ns *namespace) underWay(fn *v1beta1.Function) {
+// underWay waits until a function serves n requests at the same time.
+func (ns *namespace) underWay(fn *v1beta1.Function, n int) {
 	ns.t.Helper()
-	ns.eventually("the request is under way", func() error {
+	ns.eventually("the requests are under way", func() error {
 		metrics := ns.call(http.MethodGet, adminURL(fn)+"/metrics", "").Body
-		if !strings.Contains(metrics, "http_server_active_requests 1\n") {
+		if !strings.Contains(metrics, fmt.Sprintf("http_server_active_requests %d\n", n)) {
 			return differs(metrics)
 		}
 		return nil

@@ -13,8 +13,13 @@ func TestWebsocket(t *testing.T) {
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(readFunction(t, filepath.Join("..", "..", "examples", "websocket.yaml"))))
 	ns.reach(fn)
+	shout(t, forward(t, ns.name, "service/"+fn.ServiceName(), "http"))
+}
 
-	c, _, err := websocket.Dial(t.Context(), "ws://"+forward(t, ns.name, "service/"+fn.ServiceName(), "http"), nil) //nolint:bodyclose // it need not be
+// shout talks with the function of examples/websocket.yaml at an address.
+func shout(t *testing.T, address string) {
+	t.Helper()
+	c, _, err := websocket.Dial(t.Context(), "ws://"+address, nil) //nolint:bodyclose // it need not be
 	if err != nil {
 		t.Fatal(err)
 	}

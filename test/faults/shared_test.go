@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/test/faults/builds"
-	"goless.io/test/faults/wire"
 )
 
 // share makes the Functions of a test compile in the build service.
@@ -52,9 +50,7 @@ func TestSharedWrites(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/%d %s", loss.name, k+1, want.writes[k].Verb+" "+want.writes[k].Resource), func(t *testing.T) {
-						over = append(over, s.against(t, "shared: "+loss.name, want, func(tr *trial, hit *atomic.Bool) wire.Injector {
-							return nth(tr.ns, k+1, hit, loss.fault(world(t)))
-						}))
+						over = append(over, s.againstWrite(t, "shared: "+loss.name, want, k+1, loss.fault(world(t))))
 					})
 				}
 			}

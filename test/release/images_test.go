@@ -29,11 +29,16 @@ func serveRegistry(t *testing.T) string {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
 	host := strings.TrimPrefix(server.URL, "http://")
-	base, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: "linux", Architecture: runtime.GOARCH})
-	if err == nil {
-		err = remote.Write(reference(t, host+"/base:latest"), base)
+	var base v1.ImageIndex = empty.Index
+	for _, platform := range platforms() {
+		of := &v1.Platform{OS: "linux", Architecture: path.Base(platform)}
+		image, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{OS: of.OS, Architecture: of.Architecture})
+		if err != nil {
+			t.Fatal(err)
+		}
+		base = mutate.AppendManifests(base, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: of}})
 	}
-	if err != nil {
+	if err := remote.WriteIndex(reference(t, host+"/base:latest"), base); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("KO_DEFAULTBASEIMAGE", host+"/base:latest")
@@ -138,8 +143,14 @@ func (c *checkout) isOfVersion(name, commit string) {
 	}
 	program := path.Base(ref.Context().RepositoryStr())
 	want := says(program, commit)
-	if out := run(c.T, c.dir, nil, c.extract(image, path.Join("ko-app", program)), "--version"); !strings.HasPrefix(out, want) {
+	file := c.extract(image, path.Join("ko-app", program))
+	if out := run(c.T, c.dir, nil, file, "--version"); !strings.HasPrefix(out, want) {
 		c.Errorf("%s says %q, want %q", program, out, want)
+	}
+	if program == "launch" { // which tells it to functions, for their metrics
+		if out := run(c.T, c.dir, nil, file, "/usr/bin/env"); !strings.Contains(out, "GOLESS_VERSION="+version+"\n") {
+			c.Errorf("launch gives functions the environment\n%s", out)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ package release
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,6 +19,16 @@ const (
 	version = "v1.2.3"
 	root    = "../.."
 )
+
+var full = flag.Bool("full", false, "make the images for amd64 and arm64, as a release has them, and not only for this machine")
+
+// platforms are those of the images.
+func platforms() []string {
+	if *full {
+		return []string{"linux/amd64", "linux/arm64"}
+	}
+	return []string{"linux/" + runtime.GOARCH}
+}
 
 // section is what CHANGELOG.md has of the release that the tests make.
 const section = "## [1.2.3] - 2026-01-02\n\nCommit: this one\n\n### Added\n\n- This test.\n\n## [1.2.2] - 2026-01-01\n\nCommit: 0123\n"
@@ -51,7 +62,7 @@ func (c *checkout) git(args ...string) string {
 
 // release runs make release, and returns what it has printed.
 func (c *checkout) release(repository string, args ...string) (string, error) {
-	args = append([]string{"release", "KO_DOCKER_REPO=" + repository, "PLATFORMS=linux/" + runtime.GOARCH}, args...)
+	args = append([]string{"release", "KO_DOCKER_REPO=" + repository, "PLATFORMS=" + strings.Join(platforms(), ",")}, args...)
 	cmd := exec.CommandContext(c.Context(), "make", args...)
 	cmd.Dir, cmd.Env = c.dir, c.env
 	out, err := cmd.CombinedOutput()

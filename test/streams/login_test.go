@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,6 +79,37 @@ func TestNATSLogin(t *testing.T) {
 			eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
 		})
 	}
+}
+
+// A user who may not ask for messages gets no answer, which is told as long as it is so.
+func TestNATSForbidden(t *testing.T) {
+	const next = "$JS.API.CONSUMER.MSG.NEXT.>"
+	server := newNATS(t, fmt.Sprintf("authorization {users: [{user: test, password: test}, {user: shop, password: secret, permissions: {publish: {deny: %q}}}]}", next))
+	js := server.connect(t, nats.UserInfo("test", "test"))
+	orders(t, js)
+	publish(t, js, "orders.7", "0")
+	password := filepath.Join(t.TempDir(), "password")
+	write(t, password, "secret")
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock("--user=shop", "--password-file="+password)...)
+	eventually(t, "it says what is forbidden", func() bool { return c.says(t, "NotConnected", "MSG.NEXT.ORDERS.shop") })
+	told := time.Now()
+	eventually(t, "it has asked again", func() bool {
+		if c.healthy(t) {
+			t.Fatal("it does not say any more what is forbidden")
+		}
+		return time.Since(told) > 5*time.Second
+	})
+	file := filepath.Join(server.dir, "server.conf")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, strings.Replace(string(text), next, "nothing", 1))
+	if err := server.cmd.Process.Signal(syscall.SIGHUP); err != nil { // it reads that again
+		t.Fatal(err)
+	}
+	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 
 func write(t *testing.T, file, text string) {

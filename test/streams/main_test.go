@@ -107,6 +107,8 @@ type function struct {
 	answer func(cloudevents.Event, int) int // the status for the n-th try of an event, counted from 1
 	tries  map[string]int
 	taken  []cloudevents.Event
+
+	requests int
 }
 
 func newFunction(t *testing.T, answer func(cloudevents.Event, int) int) *function {
@@ -123,25 +125,44 @@ const noAnswer = 0
 func ok(cloudevents.Event, int) int { return http.StatusOK }
 
 func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e, err := cehttp.NewEventFromHTTPRequest(r)
-	if err == nil {
-		err = e.Validate()
-	}
+	events, err := read(r)
 	if err != nil {
-		f.t.Errorf("it is no CloudEvent: %v", err)
+		f.t.Errorf("these are no CloudEvents: %v", err)
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.tries[e.ID()]++
-	code := f.answer(*e, f.tries[e.ID()])
+	f.requests++
+	code := http.StatusOK
+	for _, e := range events {
+		f.tries[e.ID()]++
+		if answer := f.answer(e, f.tries[e.ID()]); answer != http.StatusOK {
+			code = answer
+		}
+	}
 	switch code {
 	case noAnswer:
 		panic(http.ErrAbortHandler)
 	case http.StatusOK:
-		f.taken = append(f.taken, *e)
+		f.taken = append(f.taken, events...)
 	}
 	w.WriteHeader(code)
+}
+
+// read returns the event of a request, or those of a batch.
+func read(r *http.Request) ([]cloudevents.Event, error) {
+	if cehttp.IsHTTPBatch(r.Header) {
+		events, err := cehttp.NewEventsFromHTTPRequest(r)
+		for _, e := range events {
+			err = errors.Join(err, e.Validate())
+		}
+		return events, err
+	}
+	e, err := cehttp.NewEventFromHTTPRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	return []cloudevents.Event{*e}, e.Validate()
 }
 
 func (f *function) begin() {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 // natsServer is a NATS server with JetStream, which keeps what it has where it is killed.
 type natsServer struct {
 	*process
-	url string
+	url, dir string
 }
 
 // newNATS starts a server, with more configuration.
@@ -31,7 +32,7 @@ func newNATS(t *testing.T, configuration string) *natsServer {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &natsServer{start(t, "natsserver", "-c", file), fmt.Sprintf("nats://127.0.0.1:%d", at)}
+	return &natsServer{start(t, "natsserver", "-c", file), fmt.Sprintf("nats://127.0.0.1:%d", at), dir}
 }
 
 // connect waits until the server takes somebody's connection, which comes back when it is lost.
@@ -198,6 +199,80 @@ func TestNATSDeadLetter(t *testing.T) {
 	if n := f.tried(); n != 1 {
 		t.Errorf("what is refused was tried %d times", n)
 	}
+}
+
+// A consumer of somebody else's is asked for no more than it may be asked for.
+func TestNATSLimits(t *testing.T) {
+	const messages = 20
+	server := newNATS(t, "")
+	js := server.connect(t)
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
+	if err == nil {
+		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
+			Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestBatch: 2, MaxRequestExpires: time.Second, MaxRequestMaxBytes: 1 << 20,
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	publishAll(t, js, messages, messages)
+	f := newFunction(t, ok)
+	consume(t, f, server.stock()...)
+	eventually(t, "all are taken", func() bool { return distinct(f) == messages })
+}
+
+// What the server says of requests that it refuses is told, and what it has is taken once it does
+// not any more.
+func TestNATSRefused(t *testing.T) {
+	server := newNATS(t, "")
+	js := server.connect(t)
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
+	if err == nil {
+		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, MaxWaiting: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := server.connect(t)
+	held, err := other.Consumer(t.Context(), "ORDERS", "shop")
+	if err == nil {
+		_, err = held.Fetch(1, jetstream.FetchMaxWait(10*time.Minute))
+	}
+	if err == nil {
+		err = other.Conn().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock()...)
+	eventually(t, "it says what the server does", func() bool { return c.says(t, "NotConnected", "Exceeded MaxWaiting") })
+	other.Conn().Close()
+	publish(t, js, "orders.7", "0")
+	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+}
+
+// A message that is larger than what a consumer may be asked for is told, and taken once it is not.
+func TestNATSTooLarge(t *testing.T) {
+	server := newNATS(t, "")
+	js := server.connect(t)
+	config := jetstream.ConsumerConfig{Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestMaxBytes: 100}
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
+	if err == nil {
+		_, err = stream.CreateConsumer(t.Context(), config)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, js, "orders.7", strings.Repeat("7", 1000))
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock()...)
+	eventually(t, "it says that the message is too large", func() bool { return c.says(t, "NotConnected", "larger than the 100 bytes") })
+	config.MaxRequestMaxBytes = 0
+	if _, err := stream.UpdateConsumer(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 
 // While the function takes nothing, it is not asked in a hot loop, and the events wait: their

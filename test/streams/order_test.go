@@ -1,12 +1,18 @@
 package streams
 
 import (
+	"bytes"
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -24,11 +30,29 @@ const underWay = 64
 // Each message is taken, in the order of its subject, while the deliverer and the function are
 // killed in any order, and no more than what was under way is taken twice.
 func TestNATSKills(t *testing.T) {
+	surviveKills(t)
+}
+
+// The same holds where requests have several messages.
+func TestNATSBatches(t *testing.T) {
+	f := surviveKills(t, "--batch=20", "--concurrency=4")
+	n := distinct(f)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.requests > n/2 {
+		t.Errorf("%d messages have come in %d requests", n, f.requests)
+	}
+}
+
+// surviveKills kills a deliverer, which has more arguments, and its function again and again, and
+// checks what they take. It returns the function.
+func surviveKills(t *testing.T, more ...string) *function {
+	t.Helper()
 	server := newNATS(t, "")
 	js := server.connect(t)
 	orders(t, js)
 	f := newFunction(t, ok)
-	c := consume(t, f, server.stock()...)
+	c := consume(t, f, server.stock(more...)...)
 	twice, kills := killAtRandom(t, f, js, []func(){
 		func() { c.restart(syscall.SIGKILL) },
 		func() { f.kill(); f.begin() },
@@ -37,6 +61,7 @@ func TestNATSKills(t *testing.T) {
 	if twice > kills*underWay {
 		t.Errorf("%d messages were taken twice, want no more than were under way", twice)
 	}
+	return f
 }
 
 // Each message is taken, in the order of its subject, while the server is killed, too. How many
@@ -81,6 +106,133 @@ func killAtRandom(t *testing.T, f *function, js jetstream.JetStream, victims []f
 	t.Logf("%d of %d messages were taken twice after %d kills", twice, messages, kills)
 	inOrder(t, events)
 	return twice, kills
+}
+
+// A server that crashes has forgotten which messages it gave last. Those that are here are not taken
+// for what is missing since before, and so nothing comes before that.
+func TestNATSCrash(t *testing.T) {
+	server := newNATS(t, "")
+	js := server.connect(t)
+	ordersAgain(t, js, 15*time.Second) // after the crash
+	var takes atomic.Bool
+	f := newFunction(t, func(cloudevents.Event, int) int {
+		if takes.Load() {
+			return http.StatusOK
+		}
+		return http.StatusInternalServerError
+	})
+	c := consume(t, f, server.stock()...)
+	publish(t, js, "orders.7", "0")
+	eventually(t, "the first is with the function", func() bool { return f.tried() > 0 })
+	c.end(syscall.SIGKILL) // and so the first is missing
+	server.end(syscall.SIGTERM)
+	file := filepath.Join(server.dir, "jetstream", "$G", "streams", "ORDERS", "obs", "shop", "o.dat")
+	given, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.begin()
+	js = server.connect(t)
+	alive, err := js.Conn().SubscribeSync("$JS.ACK.ORDERS.shop.1.2.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.begin()
+	publish(t, js, "orders.8", "1")
+	if _, err := alive.NextMsg(time.Minute); err != nil {
+		t.Fatal("there is no sign of life for the second message:", err)
+	}
+	server.end(syscall.SIGKILL)
+	if err := os.WriteFile(file, given, 0o600); err != nil { // as if it had not written anything since
+		t.Fatal(err)
+	}
+	takes.Store(true)
+	server.begin()
+	publish(t, server.connect(t), "orders.7", "2")
+	eventually(t, "all are taken", func() bool { return distinct(f) == 3 })
+	inOrder(t, f.events())
+}
+
+// What a server gives to a request that it answers too late is missing, and nothing overtakes it.
+func TestNATSSlowServer(t *testing.T) {
+	server := newNATS(t, "")
+	js := server.connect(t)
+	ordersAgain(t, js, 10*time.Second)
+	slow := newSlowdown(t, strings.TrimPrefix(server.url, "nats://"))
+	f := newFunction(t, ok)
+	consume(t, f, server.stock("--servers=nats://"+slow.address)...)
+	publish(t, js, "orders.7", "0")
+	eventually(t, "the first is taken", func() bool { return distinct(f) == 1 })
+	slow.holdAnswers(func() {
+		publish(t, js, "orders.7", "1")
+		eventually(t, "the server gives it", func() bool {
+			consumer, err := js.Consumer(t.Context(), "ORDERS", "shop")
+			return err == nil && consumer.CachedInfo().NumAckPending == 1
+		})
+		slow.gaveUp.Store(false)
+		eventually(t, "the process gives up its request", slow.gaveUp.Load)
+	})
+	publish(t, js, "orders.7", "2")
+	eventually(t, "all are taken", func() bool { return distinct(f) == 3 })
+	inOrder(t, f.events())
+}
+
+// slowdown is between a NATS server and its clients, and can hold what the server says.
+type slowdown struct {
+	address string
+	answers sync.Mutex  // held while the server is not heard
+	gaveUp  atomic.Bool // a client has unsubscribed
+}
+
+func newSlowdown(t *testing.T, server string) *slowdown {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	s := &slowdown{address: l.Addr().String()}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			upstream, err := net.Dial("tcp", server)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go s.forward(client, upstream, &s.answers)
+			go s.forward(upstream, client, &sync.Mutex{})
+		}
+	}()
+	return s
+}
+
+// forward copies from one connection to another, while nobody else has the lock.
+func (s *slowdown) forward(to, from net.Conn, lock sync.Locker) {
+	defer func() { _ = to.Close() }()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if bytes.Contains(buffer[:n], []byte("UNSUB")) {
+			s.gaveUp.Store(true)
+		}
+		lock.Lock()
+		_, failed := to.Write(buffer[:n])
+		lock.Unlock()
+		if err != nil || failed != nil {
+			return
+		}
+	}
+}
+
+// holdAnswers does something while the server is not heard.
+func (s *slowdown) holdAnswers(do func()) {
+	s.answers.Lock()
+	defer s.answers.Unlock()
+	do()
 }
 
 // A process that is told to end lets go of what it has, and of what comes meanwhile: nothing is

@@ -70,11 +70,6 @@ func (b *build) run(ctx context.Context, path string) error {
 	if b.timeout < 0 {
 		return fmt.Errorf("--timeout %s is negative, see: builder build --help", b.timeout)
 	}
-	if b.report != "" {
-		if err := checkReport(b.report); err != nil {
-			return err
-		}
-	}
 	functions, err := b.functions(path)
 	if err != nil {
 		found, omitted, _ := diagnosticsOf(err)
@@ -145,7 +140,7 @@ func (b *build) function(ctx context.Context, function *input.Function) outcome 
 	if err != nil {
 		return newOutcome(nil, time.Since(started), err)
 	}
-	for _, note := range tools.Notes() {
+	if note := tools.Unconfined(); note != "" {
 		b.notef("%s", note)
 	}
 	maker := &builder.Builder{Toolchain: tools, Timeout: b.timeout}

@@ -36,8 +36,8 @@ that builder pack writes.
 
 What the cluster says meanwhile is printed as it comes, mistakes in the source
 with their places in FILE. The exit code is 0 when each function serves with its
-new version, and its Service leads to a pod that is ready; or when it sleeps or
-is stopped, as FILE says. It is 1 when a Function is at fault: it is refused,
+new version, and its Service leads to pods of that version alone; or when it
+sleeps or is stopped, as FILE says. It is 1 when a Function is at fault: it is refused,
 does not compile, or ends after its start. It is 2 when anything else hinders it,
 and when the time is over. What served before goes on serving then.
 
@@ -157,7 +157,7 @@ func (w *waiter) await(ctx context.Context) error {
 	function, err := w.settled(ctx)
 	if err == nil && function.Condition(cluster.Ready).Reason == cluster.Serving {
 		w.tell("waiting until the Service leads to it")
-		err = w.kubectl(w.err).AwaitEndpoint(ctx, function)
+		err = w.kubectl(w.err).AwaitEndpoints(ctx, function)
 	}
 	switch {
 	case ctx.Err() != nil:

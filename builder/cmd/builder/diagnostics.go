@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,9 +131,7 @@ func diagnosticsOf(err error) (found []handler.Diagnostic, omitted int, isSource
 
 func (d *diagnostics) add(function *input.Function, severity format.Severity, found []handler.Diagnostic) {
 	found = slices.Clone(found)
-	slices.SortStableFunc(found, func(a, b handler.Diagnostic) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	slices.SortStableFunc(found, handler.Diagnostic.Compare)
 	for _, f := range found {
 		if function != nil {
 			f = function.Locate(f)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -144,13 +145,10 @@ func (f *fixer) show(edits []input.Edit) {
 	}
 }
 
-// describe prints what was changed to standard error, because standard output may hold
-// the result.
+// describe prints which files were changed to standard error, because standard output may
+// hold the result.
 func (f *fixer) describe(change input.Change) {
-	for _, file := range change.Function.Files() {
-		if after, ok := change.Files[file.Name]; ok {
-			at := change.Function.Locate(handler.Diagnostic{File: file.Name, Line: 1, Message: fix.Describe(file.Data, after)})
-			f.notef("%s", at)
-		}
+	for _, name := range slices.Sorted(maps.Keys(change.Files)) {
+		f.notef("%s", change.Function.Locate(handler.Diagnostic{File: name, Line: 1, Message: "fixed"}))
 	}
 }

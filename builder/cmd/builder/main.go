@@ -120,7 +120,6 @@ func newRoot(s streams, environ []string) *cobra.Command {
 		Short:         "Check, build, run, test and deploy the Go source of Functions",
 		Long:          rootLong,
 		Example:       rootExample,
-		Args:          known,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -140,20 +139,7 @@ func newRoot(s streams, environ []string) *cobra.Command {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.SuggestionsMinimumDistance = 2
-	root.InitDefaultHelpCmd()
-	if help, _, err := root.Find([]string{"help"}); err == nil {
-		help.Args = func(_ *cobra.Command, args []string) error {
-			cmd, rest, _ := root.Find(args) // a command that it does not find is in the rest
-			return known(cmd, rest)
-		}
-	}
 	root.CompletionOptions.DisableDefaultCmd = called != builderName // kubectl completes its plugins otherwise
-	root.InitDefaultCompletionCmd()
-	if completion, _, err := root.Find([]string{"completion"}); err == nil {
-		completion.Args = known
-		completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	}
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Long, cmd.Example = named(cmd.Long), named(cmd.Example)
 	}
@@ -161,18 +147,6 @@ func newRoot(s streams, environ []string) *cobra.Command {
 		return fmt.Errorf("%w, see: %s --help", err, cmd.CommandPath())
 	})
 	return root
-}
-
-// known returns an error if rest, the arguments that follow cmd, is not empty: cmd has
-// no command of that name.
-func known(cmd *cobra.Command, rest []string) error {
-	if len(rest) == 0 {
-		return nil
-	}
-	if similar := cmd.SuggestionsFor(rest[0]); len(similar) > 0 {
-		return fmt.Errorf("unknown command %q, did you mean %s? See: %s --help", rest[0], strings.Join(similar, " or "), cmd.CommandPath())
-	}
-	return fmt.Errorf("unknown command %q, see: %s --help", rest[0], cmd.CommandPath())
 }
 
 // asFlags returns args with two dashes where flags that go test has too have one.

@@ -3,10 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,8 +14,8 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-const packExample = `  # the Go module in this directory
-  builder pack . > function.yaml
+const packExample = `  # the Go module in the directory hello
+  builder pack ./hello > hello.yaml
 
   # and apply it at once
   builder pack --name hello ./hello | kubectl apply -f -
@@ -35,9 +32,9 @@ func newPack(s streams) *cobra.Command {
 
 All files of a directory become part of the Function, but for modules of their
 own below it, go.work, and what no Go file embeds of these: files whose name
-begins with a dot, compiled programs, and others that are no text. What unpack
-makes of the YAML is the same again, byte for byte, but for a line break at the
-end of texts that have none.`,
+begins with a dot, compiled programs, others that are no text, and the YAML of
+Functions. What unpack makes of the YAML is the same again, byte for byte, but
+for a line break at the end of texts that have none.`,
 		Example:           packExample,
 		Args:              arguments,
 		ValidArgsFunction: completeFiles,
@@ -45,15 +42,13 @@ end of texts that have none.`,
 	}
 	p.addFlag(cmd)
 	cmd.Flags().StringVar(&p.name, "name", "", "metadata.name of the Function (default that of the module, directory or file)")
-	cmd.Flags().StringVar(&p.output, "output-file", "", "write to `file` (default standard output)")
 	cmd.Flags().StringVar(&p.into, "into", "", "replace the source in the Function YAML `file`, and nothing else in it")
-	cmd.MarkFlagsMutuallyExclusive("output-file", "into")
 	return cmd
 }
 
 type pack struct {
 	diagnostics
-	name, output, into string
+	name, into string
 }
 
 func (p *pack) run(path string) error {
@@ -93,17 +88,8 @@ func (p *pack) write(function *input.Function) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case p.output == "":
-		_, err = p.out.Write(manifest)
-		return err
-	case isSpecial(p.output):
-		return os.WriteFile(p.output, manifest, 0o644)
-	}
-	if err := checkPacked(p.output); err != nil {
-		return err
-	}
-	return replaceFile(p.output, manifest)
+	_, err = p.out.Write(manifest)
+	return err
 }
 
 // nameFor returns the name that a Function gets in YAML: the chosen one, or else one made of
@@ -117,25 +103,6 @@ func nameFor(function *input.Function, chosen string) (string, error) {
 		return "", fmt.Errorf("%w: choose one with --name", err)
 	}
 	return name, nil
-}
-
-// checkPacked returns an error if there is a file at path that pack has not written or
-// that was edited since: its content would be lost.
-func checkPacked(path string) error {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if functions, _, err := input.Read(path, nil); err == nil && len(functions) == 1 {
-		before, err := input.Manifest(functions[0].Name, functions[0].Source)
-		if err == nil && bytes.Equal(before, data) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s is there already and holds what pack has not written, choose another file, or replace the source in it alone with: --into", path)
 }
 
 // checkLossless returns an error that names the first file that unpack would not write

@@ -12,7 +12,6 @@ import (
 	"goless.io/builder/internal/devserver"
 	"goless.io/builder/internal/input"
 	"goless.io/builder/internal/toolchain"
-	"goless.io/builder/internal/watch"
 )
 
 // The ports that the runtime of functions has without being told others.
@@ -66,7 +65,7 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, note := range tools.Notes() {
+	if note := tools.Unconfined(); note != "" {
 		r.notef("%s", note)
 	}
 	r.path, r.maker = path, &builder.Builder{Toolchain: tools}
@@ -79,19 +78,12 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	}
 	r.forget() // follow says what is wrong with the source
 	if !cmd.Flags().Changed("port") {
-		r.config.Port = portOf(function)
-		r.port = r.config.Port
+		r.ownPort, r.config.Port = true, portOf(function)
 	}
 	if r.scratch, err = os.MkdirTemp("", "goless-run-"); err != nil {
 		return fmt.Errorf("making a directory for the binaries: %w", err)
 	}
 	defer os.RemoveAll(r.scratch) //nolint:errcheck // it is below the temporary directory
-	watcher, err := watch.New(path, "go.mod", "go.sum")
-	if err != nil {
-		return err
-	}
-	defer watcher.Close()
-	r.watcher = watcher
 	r.config.Dir, r.config.Env = r.scratch, r.environ
 	if r.server, err = devserver.Listen(r.config); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
@@ -22,7 +23,6 @@ import (
 	"goless.io/builder/internal/linewriter"
 	"goless.io/builder/internal/readable"
 	"goless.io/builder/internal/toolchain"
-	"goless.io/builder/internal/watch"
 )
 
 // A runner serves the Function that a file holds, and what it becomes with every save.
@@ -32,9 +32,8 @@ type runner struct {
 	path, name string // of the Function
 	dir        string // the working directory at the start, which path is relative to
 	config     devserver.Config
-	port       int // spec.serverPort of the version before, or 0 when a flag has chosen the port
+	ownPort    bool // the port is spec.serverPort, and not that of a flag
 	maker      *builder.Builder
-	watcher    *watch.Watcher // of path
 	server     *devserver.Server
 	scratch    string // the directory of the binaries
 	count      int    // of the versions that were built
@@ -42,32 +41,58 @@ type runner struct {
 	current *input.Function // what serves, or nil
 }
 
-// follow serves version after version until ctx ends.
+// pause is the least time between two looks at the input. Ten times as long as a look takes is
+// better, where there are many files.
+const pause = 100 * time.Millisecond
+
+// follow serves version after version until ctx ends. It reads the input again and again, which
+// is the same on every system, in network file systems, and for directories that are replaced
+// by others of their name.
 func (r *runner) follow(ctx context.Context) {
+	served := r.look()
 	r.reload(ctx)
-	for {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for before := served; ; {
 		program := r.server.Lifetime()
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.watcher.Changes():
-			r.reload(ctx)
 		case <-program.Done():
 			r.notef("%s: ended: %v; waiting for the next save", r.current.Name, context.Cause(program))
 			r.stop()
+			continue
+		case <-timer.C:
 		}
+		began := time.Now()
+		now := r.look()
+		took := time.Since(began)
+		// To save one file, some editors empty it first, or write, rename and remove several.
+		if now == before && now != served {
+			served = now
+			r.reload(ctx)
+		}
+		before = now
+		timer.Reset(max(pause, 10*took))
 	}
+}
+
+// look returns a hash of what the input holds, which changes with every save.
+func (r *runner) look() [sha256.Size]byte {
+	defer r.forget()
+	state := r.path
+	if f := r.readAgain(); f != nil {
+		state = fmt.Sprint(f.Modified, f.Serving, string(f.Source))
+	}
+	return sha256.Sum256(fmt.Append(nil, state, r.messages, r.all))
 }
 
 // reload serves what the file holds now, or says what is wrong with it.
 func (r *runner) reload(ctx context.Context) {
 	began := time.Now()
 	function := r.readAgain()
-	if function != nil {
-		r.watcher.Include(function.Dirs()...)
-		if r.current != nil && same(function, r.current) {
-			return // the file was saved without a change
-		}
+	if function != nil && r.current != nil && same(function, r.current) {
+		return // the file was saved without a change
 	}
 	if function != nil && r.build(ctx, function) {
 		r.announce(time.Since(began))
@@ -143,12 +168,8 @@ func (r *runner) stop() {
 // announce says where the function is, or that it is another one now.
 func (r *runner) announce(took time.Duration) {
 	took = took.Round(time.Millisecond)
-	port := cmp.Or(r.current.Serving.Port, defaultPort)
-	if r.port != 0 && port != r.port {
-		r.port = port
-		if port != r.config.Port {
-			r.notef("%s: spec.serverPort is %d now, end this and run it again to have that", r.current.Name, port)
-		}
+	if port := cmp.Or(r.current.Serving.Port, defaultPort); r.ownPort && port != r.config.Port {
+		r.noteOnce("%s: spec.serverPort is %d now, end this and run it again to have that", r.current.Name, port)
 	}
 	if r.count > 1 {
 		r.notef("%s: reloaded in %s", r.current.Name, took)

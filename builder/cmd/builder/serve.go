@@ -51,11 +51,11 @@ to start, unless --allow-unconfined says that all sources are your own.`,
 	cmd.Flags().StringVar(&v.probes, "probe-listen", "", "`address` to listen on for the kubelet's probes, /healthz and /readyz, in plain HTTP")
 	cmd.Flags().StringVar(&v.seed, "seed-file", "", "`file` of 32 random bytes, from which all keys are derived")
 	cmd.Flags().StringVar(&v.store, "store", "", "`directory` for results and for work, which nobody else writes to; what another process has left there is removed")
-	cmd.Flags().Int64Var(&v.storeSize, "store-size", 2048, "size of the results in the store, in `MiB`")
-	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", 1024, "size of the modules and packages in the store that builds leave for the next ones of their namespace, in `MiB`; 0 keeps none")
+	cmd.Flags().Int64Var(&v.storeSize, "store-size", buildservice.DefaultStoreSize>>20, "size of the results in the store, in `MiB`")
+	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", buildservice.DefaultDependenciesSize>>20, "size of the modules and packages in the store that builds leave for the next ones of their namespace, in `MiB`; 0 keeps none")
 	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "how many builds go on at a time; the last place is kept for namespaces that build seldom (default one a processor and one more)")
-	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", 10*time.Minute, "the longest time that a build may take, whatever is ordered")
-	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", 768, "the most memory that a build may use, in `MiB`, whatever is ordered; go vet takes up to 256 beside it")
+	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", buildservice.DefaultMaxTimeout, "the longest time that a build may take, whatever is ordered")
+	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", buildservice.DefaultMemory>>20, "the most memory that a build may use, in `MiB`, whatever is ordered; go vet takes up to 256 beside it")
 	cmd.Flags().StringVar(&v.peers, "peers", "", "`name:port` of all replicas, which agree on who builds what")
 	cmd.Flags().BoolVar(&v.allowUnconfined, "allow-unconfined", false, "build also where the compiler cannot be confined, so that a source can read the seed and all else that this process can")
 	for _, required := range []string{"seed-file", "store"} {
@@ -96,7 +96,7 @@ func (v *buildService) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, note := range v.config.Toolchain.Notes() {
+	if note := v.config.Toolchain.Unconfined(); note != "" {
 		v.config.Log.Warn(note)
 	}
 	if checkConfined(v.config.Toolchain) != nil {
@@ -157,9 +157,6 @@ func (v *buildService) clean() error {
 // compiler and the packages have to be read from the disk. It only logs a failure; if
 // others fail, too, their clients are told.
 func (v *buildService) warm(ctx context.Context) {
-	if v.config.Toolchain.Slow != "" {
-		return // it would take minutes
-	}
 	const smallest = "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"
 	output := filepath.Join(os.TempDir(), "warm")
 	defer os.Remove(output) //nolint:errcheck // it is below the temporary directory

@@ -30,12 +30,8 @@ func newValidate(s streams) *cobra.Command {
 
 This is the check that the operator makes before it builds a Function: syntax,
 packages, imports, go.mod, and the signature of Handler. In YAML, it also finds
-fields that a cluster does not know, and values of a wrong type or size. It takes
-milliseconds.
-
-It does not evaluate the rules in CEL by which an API server refuses, for example,
-a sleepAfter of 1s, or a max below min. These are found by:
-kubectl apply --dry-run=server`,
+what the schema of Functions refuses: unknown fields, values of a wrong type or
+size, and values that do not go together. It takes milliseconds.`,
 		Example:           validateExample,
 		Args:              arguments,
 		ValidArgsFunction: completeFiles,

@@ -3,13 +3,14 @@ package buildservice
 import (
 	"context"
 	"crypto/subtle"
-	"errors"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"goless.io/builder"
 	"goless.io/builder/remote"
@@ -30,19 +31,22 @@ const (
 // equal compares tokens in a time that does not depend on their content.
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// serveBinary answers GET and HEAD of /v1/binaries/{key}.
+// serveBinary answers GET of /v1/binaries/{key}.
 func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	key := r.PathValue("key")
 	if !equal(bearer(r), s.config.Keys.Capability(key)) {
 		http.Error(w, "this token does not fetch this binary", http.StatusForbidden)
 		return
 	}
+	if r.ContentLength != 0 {
+		http.Error(w, "a request for a binary has no body", http.StatusBadRequest)
+		return
+	}
 	byPeer := equal(r.Header.Get(peerHeader), s.config.Keys.Token())
 	admit(w, r, !byPeer)
-	// There is no body, and without a read deadline the server only notices when the
-	// client disconnects.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); r.ContentLength != 0 || err != nil {
-		http.Error(w, "a request for a binary has no body", http.StatusBadRequest)
+	// Without a read deadline the server only notices when the client disconnects.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	asked := time.Now()
@@ -60,9 +64,6 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	header.Set("Content-Length", strconv.FormatInt(found.Size, 10))
 	if encoded, err := found.header(); byPeer && err == nil {
 		header.Set(resultHeader, encoded)
-	}
-	if r.Method == http.MethodHead {
-		return
 	}
 	waited := time.Since(asked)
 	sent, err := io.Copy(&deadlineWriter{w, http.NewResponseController(w)}, file)
@@ -87,10 +88,10 @@ func preferredWait(r *http.Request) time.Duration {
 // ctx ends, or if the source does not compile. A build that it waits for is not
 // cancelled. With askPeers, it asks the other replicas for what is not built here.
 func (s *Service) await(ctx context.Context, key string, askPeers bool) (*os.File, result) {
-	var fetched <-chan struct{} // nil while no replica is asked
+	var fetched <-chan singleflight.Result // nil while no replica is asked
 	for {
 		changed := s.changed.wait()
-		file, found, known := s.lookUp(key)
+		file, found, known := s.store.open(key)
 		if known || ctx.Err() != nil {
 			return file, found
 		}
@@ -112,20 +113,6 @@ func (s *Service) await(ctx context.Context, key string, askPeers bool) (*os.Fil
 		case <-ctx.Done():
 		}
 	}
-}
-
-// lookUp returns the binary of key if it is stored. It is known, too, if there is none
-// because the source does not compile.
-func (s *Service) lookUp(key string) (file *os.File, found result, known bool) {
-	file, found, err := s.store.open(key)
-	if err == nil {
-		return file, found, true
-	}
-	if errors.Is(err, errDamaged) {
-		s.config.Log.Warn("a binary was dropped", "key", short(key), "error", err)
-	}
-	found, known = s.store.find(key)
-	return nil, found, known && !found.built()
 }
 
 // explain answers a request for a binary that is not here.

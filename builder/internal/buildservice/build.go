@@ -51,7 +51,7 @@ func (s *Service) start(key string, o remote.Order) (jobID, *job, error) {
 // limits returns the time and the memory for an order, within the limits of the service.
 func (s *Service) limits(o remote.Order) (timeout time.Duration, memory int64) {
 	timeout = (&builder.Builder{Toolchain: s.config.Toolchain, Timeout: o.Timeout}).MaxDuration()
-	return min(timeout, s.config.MaxTimeout), min(cmp.Or(o.Memory, defaultMemory), s.config.MaxMemory)
+	return min(timeout, s.config.MaxTimeout), min(cmp.Or(o.Memory, DefaultMemory), s.config.MaxMemory)
 }
 
 // build builds, stores the result, and returns the report, or nil if ctx has ended.
@@ -150,7 +150,6 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o 
 		if err := s.storeResult(key, o.Namespace, report, binary); err != nil {
 			return failed(err)
 		}
-		s.copyToNext(key, o)
 	case report.Lasts([]byte(o.Source)):
 		if err := s.storeResult(key, o.Namespace, report, ""); err != nil {
 			s.config.Log.Warn("a failure is not remembered", "key", short(key), "error", err)

@@ -21,26 +21,29 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"goless.io/builder"
 	"goless.io/builder/internal/dependencies"
 	"goless.io/builder/internal/toolchain"
 	"goless.io/builder/remote"
 )
 
+// The defaults of a Config, which are those of the flags of builder serve too.
 const (
-	// defaultMemory is what a build may use unless its order says otherwise, in
+	// DefaultMemory is what a build may use unless its order says otherwise, in
 	// bytes. The container that builds in a pod has the same limit.
-	defaultMemory = 768 << 20
+	DefaultMemory = 768 << 20
 
-	// defaultMaxTimeout is the longest time that a build may take.
-	defaultMaxTimeout = 10 * time.Minute
+	// DefaultMaxTimeout is the longest time that a build may take.
+	DefaultMaxTimeout = 10 * time.Minute
 
-	// defaultStoreSize is the size of the results on disk, in bytes. It suffices for
+	// DefaultStoreSize is the size of the results on disk, in bytes. It suffices for
 	// some hundred binaries.
-	defaultStoreSize = 2 << 30
+	DefaultStoreSize = 2 << 30
 
-	// defaultDependenciesSize is the size of dependencies on disk, in bytes.
-	defaultDependenciesSize = 1 << 30
+	// DefaultDependenciesSize is the size of dependencies on disk, in bytes.
+	DefaultDependenciesSize = 1 << 30
 )
 
 // Config configures a Service. Zero values mean the defaults.
@@ -102,10 +105,10 @@ type Service struct {
 	changed broadcast // a build has begun or ended, or a binary was stored
 	metrics *metrics
 
-	orders   *remote.Client // passes orders on to other replicas
-	peers    *http.Client   // fetches binaries from other replicas
-	fetching fetches
-	copying  sync.WaitGroup // what exchanges binaries with other replicas
+	orders   *remote.Client     // passes orders on to other replicas
+	peers    *http.Client       // fetches binaries from other replicas
+	fetching singleflight.Group // of binaries from other replicas, by key
+	copying  sync.WaitGroup     // what copies binaries of other replicas
 
 	life context.Context // ends when Serve is to return
 	stop func()
@@ -113,11 +116,11 @@ type Service struct {
 
 // New opens the store and returns a Service. Serve makes it work.
 func New(c Config) (*Service, error) {
-	c.StoreSize = cmp.Or(c.StoreSize, defaultStoreSize)
-	c.DependenciesSize = cmp.Or(c.DependenciesSize, defaultDependenciesSize)
+	c.StoreSize = cmp.Or(c.StoreSize, DefaultStoreSize)
+	c.DependenciesSize = cmp.Or(c.DependenciesSize, DefaultDependenciesSize)
 	c.Parallel = cmp.Or(c.Parallel, runtime.GOMAXPROCS(0)+1)
-	c.MaxTimeout = cmp.Or(c.MaxTimeout, defaultMaxTimeout)
-	c.MaxMemory = cmp.Or(c.MaxMemory, defaultMemory)
+	c.MaxTimeout = cmp.Or(c.MaxTimeout, DefaultMaxTimeout)
+	c.MaxMemory = cmp.Or(c.MaxMemory, DefaultMemory)
 	dir, err := filepath.Abs(c.Store) // compilers have other working directories
 	if err != nil {
 		return nil, fmt.Errorf("finding the store: %w", err)
@@ -134,8 +137,6 @@ func New(c Config) (*Service, error) {
 		queue:       newQueue(c.Parallel),
 		orders:      remote.NewClient("", c.Keys),
 		peers:       newPeerClient(c.Keys),
-
-		fetching: fetches{byKey: map[string]chan struct{}{}},
 	}
 	if c.Dependencies != "" {
 		if s.dependencies, err = dependencies.Open(c.Dependencies, c.DependenciesSize); err != nil {

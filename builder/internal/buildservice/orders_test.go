@@ -233,24 +233,23 @@ func TestWaitingIsTold(t *testing.T) {
 
 // TestLimits orders with more and with less than the service allows, and with nothing said.
 func TestLimits(t *testing.T) {
-	image, slow := &toolchain.Toolchain{Sealed: true}, &toolchain.Toolchain{Sealed: true, Slow: "there is no build cache"}
+	image, machine := &toolchain.Toolchain{Sealed: true}, &toolchain.Toolchain{}
 	for name, c := range map[string]struct {
 		toolchain *toolchain.Toolchain
 		most      time.Duration
 		ordered   time.Duration
 		want      time.Duration
 	}{
-		"Default":     {image, 10 * time.Minute, 0, builder.DefaultTimeout},
-		"DefaultSlow": {slow, 10 * time.Minute, 0, builder.SlowTimeout},
-		"Slow":        {slow, 2 * time.Minute, 0, 2 * time.Minute},
-		"Short":       {image, time.Second, 0, time.Second},
-		"Less":        {image, time.Minute, time.Second, time.Second},
-		"More":        {image, time.Minute, time.Hour, time.Minute},
+		"Default": {image, 10 * time.Minute, 0, builder.DefaultTimeout},
+		"Slow":    {machine, 10 * time.Minute, 0, builder.SlowTimeout},
+		"Short":   {image, time.Second, 0, time.Second},
+		"Less":    {image, time.Minute, time.Second, time.Second},
+		"More":    {image, time.Minute, time.Hour, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Service{config: Config{Toolchain: c.toolchain, MaxTimeout: c.most, MaxMemory: 1 << 30}}
-			if timeout, memory := s.limits(remote.Order{Timeout: c.ordered}); timeout != c.want || memory != defaultMemory {
-				t.Errorf("limits: %s and %d bytes, want %s and %d", timeout, memory, c.want, defaultMemory)
+			if timeout, memory := s.limits(remote.Order{Timeout: c.ordered}); timeout != c.want || memory != DefaultMemory {
+				t.Errorf("limits: %s and %d bytes, want %s and %d", timeout, memory, c.want, DefaultMemory)
 			}
 		})
 	}
@@ -360,9 +359,10 @@ func TestWrongRequests(t *testing.T) {
 func TestStrangersMustNotWait(t *testing.T) {
 	r := newReplica(t, Config{})
 	for name, head := range map[string]string{
-		"Order":   "POST " + remote.BuildsPath,
-		"Binary":  "GET " + remote.BinariesPath + "0",
-		"Nothing": "POST /",
+		"Order":   "POST " + remote.BuildsPath + " HTTP/1.1",
+		"Binary":  "GET " + remote.BinariesPath + "0 HTTP/1.1",
+		"Pod":     "GET " + remote.BinariesPath + "0 HTTP/1.1\r\nAuthorization: Bearer " + r.keys.Capability("0"),
+		"Nothing": "POST / HTTP/1.1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -371,7 +371,7 @@ func TestStrangersMustNotWait(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer connection.Close() //nolint:errcheck // the other side has closed it
-			if _, err := connection.Write([]byte(head + " HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")); err != nil {
+			if _, err := connection.Write([]byte(head + "\r\nHost: x\r\nContent-Length: 10\r\n\r\n")); err != nil {
 				t.Fatal(err)
 			}
 			if err := connection.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/tools/txtar"
 
 	"goless.io/builder/internal/dependencies"
@@ -29,8 +30,8 @@ import (
 // themselves at last. As each knows the same addresses, a key is built once. Where they
 // know different ones for a moment it is built twice, with the same bytes.
 //
-// A copy of each binary goes to another replica, so that nothing is lost with one. Pods
-// ask any replica, and that one asks all others for what it does not have.
+// Pods ask any replica, and that one asks all others for what it does not have. What is lost
+// with a replica is built again.
 
 const (
 	// lookupTimeout is how long looking up the replicas may take.
@@ -43,9 +44,6 @@ const (
 	// time until it is asked again if it could not be reached.
 	peerWait  = 30 * time.Second
 	peerPause = time.Second
-
-	// copyTimeout is how long copying a binary to another replica may take.
-	copyTimeout = time.Minute
 )
 
 // Lookup returns a function for Config.Replicas that looks up the name of a headless
@@ -79,26 +77,31 @@ func Lookup(hostport string) (func(context.Context) (own string, others []string
 	}, nil
 }
 
-// rank returns the addresses of the other replicas in the order in which they are to
-// build key: those before this replica, and those after it. Nobody knows this replica
-// yet if it does not find itself, so it comes last then.
-func (s *Service) rank(ctx context.Context, key string) (before, after []string) {
+// replicas returns the addresses of this replica and of the others. The own address is empty
+// where others do not know this replica yet.
+func (s *Service) replicas(ctx context.Context) (own string, others []string) {
 	if s.config.Replicas == nil {
-		return nil, nil
+		return "", nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	own, others, err := s.config.Replicas(ctx)
 	if err != nil {
 		s.config.Log.Debug("looking up the replicas", "error", err)
-		return nil, nil
+		return "", nil
+	}
+	return own, others
+}
+
+// before returns the addresses of the replicas that come before this one to build key, the
+// first one first. Those are all others where these do not know this replica yet.
+func (s *Service) before(ctx context.Context, key string) []string {
+	own, others := s.replicas(ctx)
+	if own != "" {
+		others = slices.DeleteFunc(others, func(address string) bool { return weight(key, address) < weight(key, own) })
 	}
 	slices.SortFunc(others, func(a, b string) int { return strings.Compare(weight(key, b), weight(key, a)) })
-	n := slices.IndexFunc(others, func(address string) bool { return weight(key, address) < weight(key, own) })
-	if own == "" || n < 0 {
-		n = len(others)
-	}
-	return others[:n], others[n:]
+	return others
 }
 
 // affinityKey returns the key by which replicas are ranked to build an order. Where it
@@ -128,8 +131,7 @@ func weight(key, address string) string {
 // or ctx has ended.
 func (s *Service) passOn(ctx context.Context, key string, o remote.Order, notify func(remote.Event)) bool {
 	o.Key = key
-	before, _ := s.rank(ctx, affinityKey(key, o))
-	for _, address := range before {
+	for _, address := range s.before(ctx, affinityKey(key, o)) {
 		err := s.orderFrom(ctx, address, o, notify)
 		if err == nil || ctx.Err() != nil {
 			return true
@@ -165,46 +167,27 @@ func newPeerClient(keys *remote.Keys) *http.Client {
 	}}
 }
 
-// fetches are the binaries that this replica is fetching from others, by key. Their
-// channels are closed at the end.
-type fetches struct {
-	mu    sync.Mutex
-	byKey map[string]chan struct{}
-}
-
 // fetch begins to fetch a binary from the other replicas, unless that goes on already. The
-// channel is closed when it is stored here, or when it makes sense to try again.
-func (s *Service) fetch(key string) <-chan struct{} {
-	s.fetching.mu.Lock()
-	defer s.fetching.mu.Unlock()
-	if done := s.fetching.byKey[key]; done != nil {
-		return done
-	}
-	done := make(chan struct{})
-	s.fetching.byKey[key] = done
-	s.copying.Go(func() {
-		defer close(done)
-		defer s.fetching.end(key)
-		if err := s.fetchAny(s.life, key); err != nil {
+// channel delivers when it is stored here, or when it makes sense to try again.
+func (s *Service) fetch(key string) <-chan singleflight.Result {
+	return s.fetching.DoChan(key, func() (any, error) {
+		s.copying.Add(1)
+		defer s.copying.Done()
+		err := s.fetchAny(s.life, key)
+		if err != nil {
 			s.config.Log.Debug("fetching from the other replicas", "key", short(key), "error", err)
 			select {
 			case <-time.After(peerPause):
 			case <-s.life.Done():
 			}
 		}
+		return nil, err
 	})
-	return done
-}
-
-func (f *fetches) end(key string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.byKey, key)
 }
 
 // fetchAny asks all other replicas at once and stores what the first one has.
 func (s *Service) fetchAny(ctx context.Context, key string) error {
-	addresses := slices.Concat(s.rank(ctx, key))
+	_, addresses := s.replicas(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	var asked sync.WaitGroup
 	defer asked.Wait()
@@ -224,40 +207,29 @@ func (s *Service) fetchAny(ctx context.Context, key string) error {
 	return err
 }
 
-// fetchFrom stores the binary that the replica at address has for key.
+// fetchFrom stores the binary that the replica at address has for key. That one may wait for it.
 func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
-	response, err := s.ask(ctx, http.MethodGet, address, key, http.Header{peerHeader: {s.config.Keys.Token()}})
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+remote.BinariesPath+key, nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set(peerHeader, s.config.Keys.Token())
+	request.Header.Set("Authorization", "Bearer "+s.config.Keys.Capability(key))
+	request.Header.Set("Prefer", "wait="+strconv.Itoa(int(peerWait.Seconds())))
+	response, err := s.peers.Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read
+	if response.StatusCode != http.StatusOK {
+		_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection can be used again
+		return fmt.Errorf("%s answers %s", address, response.Status)
+	}
 	known, err := resultOf(response.Header.Get(resultHeader))
 	if err != nil {
 		return fmt.Errorf("%s may be of another version: %w", address, err)
 	}
 	return s.receive(key, known, response.Body)
-}
-
-// ask requests a binary of another replica, which may wait for it. The error is nil only
-// if that replica has it.
-func (s *Service) ask(ctx context.Context, method, address, key string, header http.Header) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "https://"+address+remote.BinariesPath+key, nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header = header
-	request.Header.Set("Authorization", "Bearer "+s.config.Keys.Capability(key))
-	request.Header.Set("Prefer", "wait="+strconv.Itoa(int(peerWait.Seconds())))
-	response, err := s.peers.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	if response.StatusCode != http.StatusOK {
-		_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection can be used again
-		_ = response.Body.Close()                         // it was only read
-		return nil, fmt.Errorf("%s answers %s", address, response.Status)
-	}
-	return response, nil
 }
 
 // receive stores what another replica has built, if its signature is right.
@@ -290,21 +262,4 @@ func (s *Service) receive(key string, r result, body io.Reader) error {
 	}
 	s.changed.notify()
 	return nil
-}
-
-// copyToNext has another replica fetch the binary that was built here: the one that is
-// to build the order next, or else one after that.
-func (s *Service) copyToNext(key string, o remote.Order) {
-	s.copying.Go(func() {
-		ctx, cancel := context.WithTimeout(s.life, copyTimeout)
-		defer cancel()
-		for _, address := range slices.Concat(s.rank(ctx, affinityKey(key, o))) {
-			response, err := s.ask(ctx, http.MethodHead, address, key, http.Header{})
-			if err == nil {
-				_ = response.Body.Close() // it is empty
-				return
-			}
-			s.config.Log.Debug("copying a binary", "key", short(key), "error", err)
-		}
-	})
 }

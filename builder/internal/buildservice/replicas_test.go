@@ -248,33 +248,6 @@ func TestReplicasDisagree(t *testing.T) {
 	building(t, replicas, 2)
 }
 
-// TestReplicasKeepACopy ends the replica that has built. The next one has the binary, also
-// where the replica was chosen for the modules that it has.
-func TestReplicasKeepACopy(t *testing.T) {
-	for name, more := range map[string]string{"File": "", "Module": "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n"} {
-		t.Run(name, func(t *testing.T) {
-			var c cluster
-			replicas, o := c.newReplicas(t, 3)
-			if more != "" {
-				o.Source = more + "-- handler.go --\n" + o.Source
-			}
-			affinity := affinityKey(replicas[0].key(o), o)
-			slices.SortFunc(replicas, func(a, b *replica) int {
-				return strings.Compare(weight(affinity, b.address()), weight(affinity, a.address()))
-			})
-			key, _ := replicas[0].build(t, o)
-			replicas[0].copying.Wait()
-			replicas[0].end()
-			if _, ok := replicas[1].store.find(key); !ok {
-				t.Error("the next replica has no copy")
-			}
-			replicas[2].binary(t, key)
-			replicas[1].build(t, o)
-			building(t, replicas, 0)
-		})
-	}
-}
-
 // TestPeersAskNobodyElse asks as another replica does. The answer must not depend on
 // other replicas.
 func TestPeersAskNobodyElse(t *testing.T) {

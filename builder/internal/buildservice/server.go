@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"goless.io/builder/connlimit"
 	"goless.io/builder/remote"
 )
 
@@ -44,14 +45,14 @@ func (s *Service) ServeProbes(ctx context.Context, listener net.Listener) error 
 // servePlain answers short requests of anybody, in plain HTTP, until ctx ends.
 func servePlain(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: readTimeout,
-		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       2 * time.Minute, // longer than between two scrapes
-		MaxHeaderBytes:    16 << 10,
+		Handler:        handler,
+		ReadTimeout:    readTimeout, // bodies included, which net/http reads to their end
+		WriteTimeout:   30 * time.Second,
+		IdleTimeout:    2 * time.Minute, // longer than between two scrapes
+		MaxHeaderBytes: 16 << 10,
 	}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // clients ask again
-	if err := server.Serve(limitConns(listener, maxPlain)); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(connlimit.Listen(listener, maxPlain)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -79,7 +80,7 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 		s.end(server)
 	})()
 	config.NextProtos = []string{"http/1.1"} // whose connections are spread over the replicas
-	err = server.Serve(tls.NewListener(limitConns(listener, maxClients), config))
+	err = server.Serve(tls.NewListener(connlimit.Listen(listener, maxClients), config))
 	if errors.Is(err, http.ErrServerClosed) {
 		<-ended
 		return nil

@@ -28,13 +28,6 @@ const (
 	minFree = 64 << 20
 )
 
-// errUnknown says that the store has no such binary, and errDamaged that it has none any
-// more, because the file is gone or was changed.
-var (
-	errUnknown = errors.New("not stored here")
-	errDamaged = fmt.Errorf("%w any more", errUnknown)
-)
-
 // A result says how a build has ended.
 type result struct {
 	// Namespace is that of the order.
@@ -102,42 +95,46 @@ func openStore(dir string, most int64) (*store, error) {
 }
 
 // find returns the result of key, if there is one and its binary is intact.
-func (s *store) find(key string) (result, bool) {
-	file, known, err := s.open(key)
-	if err == nil {
+func (s *store) find(key string) (found result, known bool) {
+	file, found, known := s.open(key)
+	if file != nil {
 		_ = file.Close() // it was only read
-		return known, true
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if failed := s.stored[key]; failed != nil && !failed.built() {
-		failed.used = time.Now()
-		return failed.result, true
-	}
-	return result{}, false
+	return found, known
 }
 
-// open opens the binary of key, which the caller closes. If the file is gone or was
-// changed, open drops the binary and returns errDamaged, which wraps errUnknown.
-func (s *store) open(key string) (*os.File, result, error) {
+// open returns the result of key, if there is one, and opens its binary, which the caller
+// closes. The file is nil if there is none because the source does not compile. If it is
+// gone or was changed, open forgets the result.
+func (s *store) open(key string) (file *os.File, found result, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.stored[key]
-	if known == nil || !known.built() {
-		return nil, result{}, errUnknown
+	entry := s.stored[key]
+	if entry == nil {
+		return nil, result{}, false
 	}
-	file, err := os.Open(s.path(key))
+	if entry.built() {
+		if file = entry.openUnchanged(s.path(key)); file == nil {
+			s.forget(key)
+			return nil, result{}, false
+		}
+	}
+	entry.used = time.Now()
+	return file, entry.result, true
+}
+
+// openUnchanged opens the binary at path. It returns nil if that is not the one that was
+// stored.
+func (s *stored) openUnchanged(path string) *os.File {
+	file, err := os.Open(path)
 	if err != nil {
-		s.forget(key)
-		return nil, result{}, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil
 	}
-	if info, err := file.Stat(); err != nil || info.Size() != known.Size || !info.ModTime().Equal(known.written) {
+	if info, err := file.Stat(); err != nil || info.Size() != s.Size || !info.ModTime().Equal(s.written) {
 		_ = file.Close() // it was not even read
-		s.forget(key)
-		return nil, result{}, errors.Join(errDamaged, err)
+		return nil
 	}
-	known.used = time.Now()
-	return file, known.result, nil
+	return file
 }
 
 // temporary makes a directory in the store for a binary that put is to take. If somebody

@@ -137,28 +137,60 @@ func (k *Kubectl) Wake(ctx context.Context, f *Function) error {
 	return err
 }
 
-// AwaitEndpoint waits until the Service of a Function leads to a pod that is ready. It may do
-// so a little later than the status says that the Function is ready.
-func (k *Kubectl) AwaitEndpoint(ctx context.Context, f *Function) error {
-	type slice struct {
-		Endpoints []struct {
-			Conditions struct {
-				Ready bool `json:"ready"`
-			} `json:"conditions"`
-		} `json:"endpoints"`
-	}
-	slices := watch[slice](ctx, k, "endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name="+f.Status.Service, "--namespace="+f.Metadata.Namespace)
-	for event, err := range slices {
+// AwaitEndpoints waits until the Service of a Function that is ready leads to its pods, and to none
+// that is being deleted, as those of the version before are. That may be a little later than the
+// status says that the Function is ready.
+func (k *Kubectl) AwaitEndpoints(ctx context.Context, f *Function) error {
+	of := []string{"endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name=" + f.Status.Service, "--namespace=" + f.Metadata.Namespace}
+	for _, err := range watch[struct{}](ctx, k, of...) {
 		if err != nil {
 			return err
 		}
-		for _, endpoint := range event.Object.Endpoints {
-			if endpoint.Conditions.Ready && event.Type != "DELETED" {
-				return nil
-			}
+		if leads, err := k.leadsToLivingPods(ctx, f, of); leads || err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// leadsToLivingPods tells whether the EndpointSlices of a Service lead to pods of a Function, of
+// which none is being deleted. Those of the activators, which pass requests on, name no pods.
+func (k *Kubectl) leadsToLivingPods(ctx context.Context, f *Function, of []string) (bool, error) {
+	var slices struct {
+		Items []struct {
+			Endpoints []struct {
+				Conditions struct {
+					Ready bool `json:"ready"`
+				} `json:"conditions"`
+				TargetRef struct {
+					Name string `json:"name"`
+				} `json:"targetRef"`
+			} `json:"endpoints"`
+		} `json:"items"`
+	}
+	if err := k.decode(ctx, &slices, append([]string{"get"}, of...)...); err != nil {
+		return false, err
+	}
+	pods, err := k.pods(ctx, f)
+	if err != nil {
+		return false, err
+	}
+	living := map[string]bool{}
+	for _, p := range pods {
+		living[p.Metadata.Name] = p.Metadata.DeletionTimestamp == ""
+	}
+	leads := false
+	for _, slice := range slices.Items {
+		for _, endpoint := range slice.Endpoints {
+			if endpoint.Conditions.Ready && endpoint.TargetRef.Name != "" {
+				if !living[endpoint.TargetRef.Name] {
+					return false, nil
+				}
+				leads = true
+			}
+		}
+	}
+	return leads, nil
 }
 
 // IsOwnFault reports whether Ready is false because of the Function itself, and not because of

@@ -13,6 +13,7 @@ import (
 	"io"
 	"iter"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -66,10 +67,15 @@ func (k *Kubectl) command(ctx context.Context, args []string) (*exec.Cmd, error)
 	return cmd, nil
 }
 
+// noise matches what kubectl says beside its error: what its client has logged, and the advice not
+// to have objects checked.
+var noise = regexp.MustCompile(`(?m)^[EIW]\d{4} .*\n?|; if you choose to ignore these errors, turn validation off with --validate=false`)
+
 // wait waits for the end of a call.
 func (k *Kubectl) wait(ctx context.Context, cmd *exec.Cmd) error {
 	err := cmd.Wait()
-	said := strings.TrimSpace(cmd.Stderr.(*bytes.Buffer).String())
+	all := cmd.Stderr.(*bytes.Buffer).String()
+	said := strings.TrimSpace(cmp.Or(noise.ReplaceAllString(all, ""), all))
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

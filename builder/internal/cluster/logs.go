@@ -17,6 +17,7 @@ type pod struct {
 	Metadata struct {
 		Name              string `json:"name"`
 		CreationTimestamp string `json:"creationTimestamp"`
+		DeletionTimestamp string `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Status struct {
 		ContainerStatuses []struct {
@@ -42,14 +43,21 @@ func selector(f *Function) []string {
 	return []string{"pods", "--selector=goless.io/function=" + f.Metadata.Name, "--namespace=" + f.Metadata.Namespace}
 }
 
+// pods returns the pods of a Function, those that are being deleted too.
+func (k *Kubectl) pods(ctx context.Context, f *Function) ([]pod, error) {
+	var list struct{ Items []pod }
+	err := k.decode(ctx, &list, append([]string{"get"}, selector(f)...)...)
+	return list.Items, err
+}
+
 // Logs writes the logs of all pods of a Function to what open returns, one pod after the
 // other, the oldest first. It reports false if there are none.
 func (k *Kubectl) Logs(ctx context.Context, f *Function, open func() io.WriteCloser) (bool, error) {
-	var list struct{ Items []pod }
-	if err := k.decode(ctx, &list, append([]string{"get"}, selector(f)...)...); err != nil {
+	pods, err := k.pods(ctx, f)
+	if err != nil {
 		return false, err
 	}
-	pods := slices.DeleteFunc(list.Items, func(p pod) bool { return p.started() == "" })
+	pods = slices.DeleteFunc(pods, func(p pod) bool { return p.started() == "" })
 	slices.SortFunc(pods, func(a, b pod) int {
 		return cmp.Or(cmp.Compare(a.Metadata.CreationTimestamp, b.Metadata.CreationTimestamp), cmp.Compare(a.Metadata.Name, b.Metadata.Name))
 	})

@@ -25,14 +25,14 @@ func (k *Kubectl) Proxy(ctx context.Context, f *Function) (_ http.RoundTripper, 
 	if err != nil {
 		return nil, func() {}, fmt.Errorf("making a directory for a socket: %w", err)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	stop = func() {
-		cancel()
-		_ = os.RemoveAll(dir) // it is below the temporary directory
-	}
 	socket := filepath.Join(dir, "kubectl")
 	below := fmt.Sprintf("/api/v1/namespaces/%s/services/http:%s:%d/proxy", f.Metadata.Namespace, f.Status.Service, f.Spec.ServerPort)
-	if err := k.serve(ctx, "--unix-socket="+socket, "--accept-paths=^"+regexp.QuoteMeta(below)+"/", "--append-server-path"); err != nil {
+	end, err := k.serve(ctx, "--unix-socket="+socket, "--accept-paths=^"+regexp.QuoteMeta(below)+"/", "--append-server-path")
+	stop = func() {
+		end()
+		_ = os.RemoveAll(dir) // it is below the temporary directory
+	}
+	if err != nil {
 		return nil, stop, err
 	}
 	return &proxy{below: below, transport: http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -40,24 +40,28 @@ func (k *Kubectl) Proxy(ctx context.Context, f *Function) (_ http.RoundTripper, 
 	}}}, stop, nil
 }
 
-// serve starts kubectl proxy, and returns when it serves. It does so until ctx ends.
-func (k *Kubectl) serve(ctx context.Context, flags ...string) error {
+// serve starts kubectl proxy, and returns when it serves. end ends it, and returns when it has
+// ended: it would outlive this process otherwise. There is an end after an error too.
+func (k *Kubectl) serve(ctx context.Context, flags ...string) (end func(), err error) {
+	ctx, cancel := context.WithCancel(ctx)
 	cmd, err := k.command(ctx, append([]string{"proxy"}, flags...))
 	if err != nil {
-		return err
+		return cancel, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return cancel, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return cancel, err
 	}
 	if !bufio.NewScanner(out).Scan() { // it prints a line when it serves
-		return k.wait(ctx, cmd)
+		return cancel, k.wait(ctx, cmd)
 	}
-	go cmd.Wait() //nolint:errcheck // it is killed when ctx ends
-	return nil
+	return func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	}, nil
 }
 
 // A proxy sends requests by way of the API server.

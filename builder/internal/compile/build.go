@@ -110,24 +110,15 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 
 	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("%w: it was stopped after %s", ErrTimeout, b.Timeout))
 	defer cancel()
-	policy := sandbox.Policy{
-		Read:  []string{t.Root, t.Cache, t.Modules, b.Program.Dir},
-		Write: []string{work, filepath.Dir(b.Output)},
-		Open:  !t.Sealed,
-
-		Memory: uint64(max(b.Memory, 0)),
-	}
-	if t.Slow != "" {
-		if err := os.MkdirAll(t.Cache, 0o755); err != nil {
-			return nil, fmt.Errorf("making a temporary cache: %w", err)
-		}
-		policy.Write = append(policy.Write, t.Cache)
-	}
 	command := sandbox.Command{
-		Policy: policy,
-		Dir:    b.Program.Dir,
-		Env:    t.Environ(work, t.ModuleCache(b.Program), !t.Sealed),
-
+		Policy: sandbox.Policy{
+			Read:   []string{t.Root, t.Cache, t.Modules, b.Program.Dir},
+			Write:  []string{work, filepath.Dir(b.Output)},
+			Open:   !t.Sealed,
+			Memory: uint64(max(b.Memory, 0)),
+		},
+		Dir:   b.Program.Dir,
+		Env:   t.Environ(work, t.ModuleCache(b.Program), !t.Sealed),
 		Quota: t.Quota(b.space, b.files, work, b.Program.Dir, b.Output),
 	}
 	if err := shareCaches(t, b, work, &command); err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,25 +18,39 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// planned returns the toolchain of the machine, sealed like that of an image, with
-// a plan for programs that import what the sources of these tests do.
-func planned(t *testing.T) *toolchain.Toolchain {
+// plan is for programs that import what the sources of these tests do. Making it takes
+// seconds, so all tests share one.
+var plan struct {
+	sync.Once
+	data []byte
+}
+
+func makePlan(t *testing.T) []byte {
 	t.Helper()
 	tools := buildtest.Machine(t)
 	p := buildtest.Write(t, "package p\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n\t\"text/template\"\n\n\t_ \"goless.io/runtime/otlp\"\n)\n\nvar _ = fmt.Sprint(template.New(\"\"))\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n")
-	var plan *Plan
+	var made *Plan
 	for range 2 { // what the first compiles is in the cache for the second
 		var err error
-		if plan, err = MakePlan(t.Context(), tools, p); err != nil {
+		if made, err = MakePlan(t.Context(), tools, p); err != nil {
 			t.Fatal(err)
 		}
 	}
-	data, err := json.Marshal(plan)
+	data, err := json.Marshal(made)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return data
+}
+
+// planned returns the toolchain of the machine, sealed like that of an image, with
+// the plan.
+func planned(t *testing.T) *toolchain.Toolchain {
+	t.Helper()
+	plan.Do(func() { plan.data = makePlan(t) })
+	tools := buildtest.Machine(t)
 	tools.Plan = filepath.Join(t.TempDir(), "plan.json")
-	if err := os.WriteFile(tools.Plan, data, 0o600); err != nil {
+	if err := os.WriteFile(tools.Plan, plan.data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tools.Sealed, tools.Network = true, nil

@@ -111,7 +111,7 @@ func (s *Server) Start(p Program) error {
 	cmd.SysProcAttr = sandbox.EndWithParent(sandbox.NewGroup())
 	cmd.Cancel = func() error { return end(cmd.Process) }
 	cmd.WaitDelay = grace
-	release, err := s.hand(cmd)
+	release, err := s.passListeners(cmd)
 	if err == nil {
 		if err = cmd.Start(); err != nil {
 			release()
@@ -149,7 +149,7 @@ func (s *Server) Stop() {
 // Close ends the program that runs, as Stop does, and closes the ports.
 func (s *Server) Close() error {
 	s.Stop()
-	if err := errors.Join(s.function.Close(), s.admin.Close()); !errors.Is(err, net.ErrClosed) { // see hand
+	if err := errors.Join(s.function.Close(), s.admin.Close()); !errors.Is(err, net.ErrClosed) { // see passListeners
 		return err
 	}
 	return nil

@@ -126,18 +126,26 @@ func expect(t *testing.T, address fmt.Stringer, want string) {
 func TestStart(t *testing.T) {
 	t.Parallel()
 	s := listen(t)
-	first := make(chan string)
-	go func() {
-		body, err := get("http://" + s.Addr().String())
-		first <- fmt.Sprint(body, err)
-	}()
+	early, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = early.SetDeadline(time.Now().Add(patience))
+	if err == nil {
+		_, err = io.WriteString(early, "GET / HTTP/1.0\r\n\r\n")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for version := range 5 {
 		start(t, s, strconv.Itoa(version))
+		if version == 0 { // the next one ends it
+			if got, err := io.ReadAll(early); err != nil || !strings.HasSuffix(string(got), "\r\n\r\n0") {
+				t.Errorf("who came before the first version gets %q, %v", got, err)
+			}
+		}
 		expect(t, s.Addr(), strconv.Itoa(version))
 		expect(t, s.AdminAddr(), strconv.Itoa(version))
-	}
-	if got := <-first; got != "0<nil>" {
-		t.Errorf("who came before the first version gets %q", got)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

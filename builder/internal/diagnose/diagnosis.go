@@ -170,10 +170,11 @@ func (d *diagnosis) place(line string) bool {
 var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
 
 // placeDependency takes a line with a place in a module that was fetched. The first
-// such line is enough, because the author can only require another version.
+// such line is enough, because the author can only require another version; without a go.mod
+// not even that.
 func (d *diagnosis) placeDependency(line string) bool {
 	file, ok := strings.CutPrefix(strings.TrimSpace(line), hiddenModules+"/")
-	if !ok || !placed.MatchString(line) {
+	if !ok || !placed.MatchString(line) || d.program.Source.GoMod == nil {
 		return false
 	}
 	if len(d.dependency) == 0 {

@@ -35,7 +35,7 @@ const (
 	CompletePackages        // by what the packages of the program need
 )
 
-// The go command says in prose why it cannot load packages. These five classes of
+// The go command says in prose why it cannot load packages. These six classes of
 // messages decide what happens next. Authors read all others as they are.
 var (
 	// incomplete matches what it says about a go.mod or a go.sum that lacks lines. It
@@ -56,6 +56,9 @@ var (
 	// database, or on the way to them.
 	unreachable = regexp.MustCompile(`(?:(?:reading|Get|Head) "?https?://|dial tcp)[^\n]*(?:\n\tserver response:[^\n]*)?`)
 )
+
+// disabled is what it says where no module may be fetched.
+const disabled = "module lookup disabled by GOPROXY=off"
 
 // WithoutFetching says what to do about modules that cannot be fetched.
 const WithoutFetching = "take the modules along with go mod vendor and builder pack, or let the administrator of the cluster set build.modules: goProxy, netrc or caBundle"
@@ -89,7 +92,9 @@ func ModuleFault(p *program.Program, pkg, place, text string) (Fault, bool) {
 		at = cmp.Or(parsePlace(place), at)
 		message = missingPackage(p, text)
 	case absent.MatchString(text):
-		message = fmt.Sprintf("there is no %s at the module proxy (%s), check its path and version", subject, absent.FindString(text))
+		message = fmt.Sprintf("there is no %s at the module proxy (%s), check its path and version; if it is private, %s", subject, absent.FindString(text), WithoutFetching)
+	case strings.Contains(text, disabled):
+		message = fmt.Sprintf("%s cannot be fetched: %s; %s", subject, disabled, WithoutFetching)
 	case unreachable.MatchString(text):
 		f.Fetch = true
 		message = fmt.Sprintf("%s cannot be fetched: %s; %s", subject, oneLine(unreachable.FindString(text)), WithoutFetching)

@@ -49,7 +49,7 @@ func TestFaults(t *testing.T) {
 		},
 		"NotFoundInGraph": {
 			text: "go: example.com/b@v1.2.0 requires\n\texample.com/c@v0.1.0: reading https://proxy.example.com/example.com/c/@v/v0.1.0.mod: 404 Not Found",
-			want: "go.mod:7:2: there is no example.com/c@v0.1.0 at the module proxy (404 Not Found), check its path and version",
+			want: "go.mod:7:2: there is no example.com/c@v0.1.0 at the module proxy (404 Not Found), check its path and version; if it is private, " + administrator[2:],
 		},
 		"Unavailable": {
 			pkg:   "example.com/a/sub",
@@ -91,7 +91,7 @@ func TestFaults(t *testing.T) {
 		"Off": {
 			pkg: "example.com/a/sub", place: "handler/handler.go:6:2",
 			text: "module lookup disabled by GOPROXY=off",
-			want: "go.mod:6:2: example.com/a@v1.0.0: module lookup disabled by GOPROXY=off",
+			want: "go.mod:6:2: example.com/a@v1.0.0 cannot be fetched: module lookup disabled by GOPROXY=off" + administrator,
 		},
 		"Malformed": {
 			text: "malformed go.sum:\ngo.sum:3: wrong number of fields 2",

@@ -52,7 +52,7 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 	case len(author.dependency) > 0:
 		return newError(author.dependency)
 	}
-	if f, ok := ModuleFault(p, "", "", strings.Join(rest, "\n")); ok && p.Source.GoMod != nil {
+	if f, ok := ModuleFault(p, "", "", strings.Join(rest, "\n")); ok && (f.Fetch || p.Source.GoMod != nil) {
 		return FaultsError([]Fault{f})
 	}
 	return Unexpected(rest)

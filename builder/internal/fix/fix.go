@@ -21,8 +21,8 @@ import (
 // Files returns the new content of the Go files that have to change, by name. All files
 // are in the directory dir. Packages to import are looked for in the standard library
 // and, if there is a go.mod, in its module and in the downloaded modules that it
-// requires. Files calls the first go command in PATH. It changes the environment and the
-// working directory of the process until it returns.
+// requires. Files calls the first go command in PATH. It changes the environment of the
+// process, and its working directory until it returns.
 //
 // The error is a *handler.Error if a file has a syntax error. If ctx ends first, a
 // goroutine goes on with the work, so the process should end soon.
@@ -41,7 +41,8 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 		}
 		fixed, err := process(ctx, filepath.Join(dir, filepath.FromSlash(f.Name)), f.Data)
 		if list, ok := errors.AsType[scanner.ErrorList](err); ok { // what follows the first is rarely a mistake of its own
-			found = append(found, handler.NewDiagnostic(f.Name, list[0].Pos.Line, list[0].Pos.Column, list[0].Msg))
+			line, column := place(f.Data, list[0].Pos.Offset)
+			found = append(found, handler.NewDiagnostic(f.Name, line, column, list[0].Msg))
 		} else if err != nil {
 			return nil, fmt.Errorf("fixing %s: %w", f.Name, err)
 		} else if string(fixed) != string(f.Data) {
@@ -52,6 +53,14 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 		return nil, &handler.Error{Diagnostics: found}
 	}
 	return changed, nil
+}
+
+// place returns the line and the column of a syntax error. Where a file ends too soon, that is
+// the end of its text: what is behind its last line may be another file.
+func place(data []byte, offset int) (line, column int) {
+	text := bytes.TrimRight(data, " \t\r\n")
+	text = text[:min(offset, len(text))]
+	return bytes.Count(text, []byte("\n")) + 1, len(text) - bytes.LastIndexByte(text, '\n')
 }
 
 // process fixes one file. It returns when ctx ends, although package imports, which takes
@@ -77,40 +86,26 @@ func process(ctx context.Context, path string, data []byte) ([]byte, error) {
 	}
 }
 
+// gopath is where the user has the downloaded modules; empty for the default.
+var gopath = os.Getenv("GOPATH")
+
 // confine sets the working directory and the environment of the process for package
 // imports, which passes them on to the go command: that shall look at dir and not use the
 // network. Without a go.mod it shall look at no modules, which the source cannot import.
-// release restores both.
+// release restores the working directory.
 func confine(dir string, hasModule bool) (release func(), err error) {
 	back, err := os.Getwd()
 	if err != nil {
 		return nil, err
 	}
-	env := map[string]string{"GOFLAGS": "", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on"}
+	env := map[string]string{"GOFLAGS": "", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on", "GOPATH": gopath}
 	if !hasModule {
 		env["GO111MODULE"], env["GOPATH"] = "off", filepath.Join(dir, "none")
 	}
-	var restore []func() error
-	release = func() {
-		for _, undo := range restore {
-			_ = undo() // it was like that before
-		}
-	}
 	for name, value := range env {
-		if before, ok := os.LookupEnv(name); ok {
-			restore = append(restore, func() error { return os.Setenv(name, before) })
-		} else {
-			restore = append(restore, func() error { return os.Unsetenv(name) })
-		}
 		if err := os.Setenv(name, value); err != nil {
-			release()
 			return nil, err
 		}
 	}
-	if err := os.Chdir(dir); err != nil {
-		release()
-		return nil, err
-	}
-	restore = append(restore, func() error { return os.Chdir(back) })
-	return release, nil
+	return func() { _ = os.Chdir(back) }, os.Chdir(dir) // it was there before
 }

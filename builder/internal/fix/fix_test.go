@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/fix"
@@ -64,43 +63,27 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFilesRestoresTheEnvironment is about the next source, which may have a go.mod
-// and then needs the module cache that is below GOPATH.
-func TestFilesRestoresTheEnvironment(t *testing.T) {
-	t.Setenv("GOPATH", "")
-	if err := os.Unsetenv("GOPATH"); err != nil {
-		t.Fatal(err)
+// A source with a go.mod needs the module cache that is below GOPATH, also after one without.
+func TestFilesFindsModulesAgain(t *testing.T) {
+	for _, files := range []map[string]string{{"a.go": "package a\n"}, {"go.mod": "module m.example\n", "a.go": "package a\n"}} {
+		if _, err := run(t, files); err != nil {
+			t.Fatal(err)
+		}
 	}
-	before := os.Environ()
-	if _, err := run(t, map[string]string{"a.go": "package a\n"}); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(before, os.Environ(), cmpopts.SortSlices(strings.Compare)); diff != "" {
-		t.Errorf("the environment: -before +after\n%s", diff)
+	if got := os.Getenv("GOPATH"); strings.HasSuffix(got, "none") {
+		t.Errorf("GOPATH is %s", got)
 	}
 }
 
 func TestFilesReportsSyntaxErrors(t *testing.T) {
-	_, err := run(t, map[string]string{"a/a.go": "package a\n\nfunc {\n"})
-	invalid, ok := errors.AsType[*handler.Error](err)
-	if !ok {
-		t.Fatalf("Files: %v", err)
-	}
-	if at := invalid.Diagnostics[0]; at.File != "a/a.go" || at.Line != 3 {
-		t.Errorf("Files: %v", at)
-	}
-}
-
-func TestDescribe(t *testing.T) {
-	const old = "package a\n\nimport (\n\t\"os\"\n\tx \"strings\"\n)\n"
-	for want, after := range map[string]string{
-		"formatted":           old + "\n",
-		`added import "io"`:   "package a\n\nimport (\n\t\"io\"\n\t\"os\"\n\tx \"strings\"\n)\n",
-		`removed import "os"`: "package a\n\nimport x \"strings\"\n",
-		`added import "io", removed import "os", removed import x "strings"`: "package a\n\nimport \"io\"\n",
+	for src, want := range map[string]string{
+		"package a\n\nfunc {\n":                       "a/a.go:3:6: expected 'IDENT', found '{'",
+		"package a\n\nfunc A() {\n\n\n":               "a/a.go:3:11: expected '}', found 'EOF'",
+		"package a\n\n//line b.go:70\nfunc A() { 1 +": "a/a.go:4:15: expected operand, found 'EOF'",
 	} {
-		if got := fix.Describe([]byte(old), []byte(after)); got != want {
-			t.Errorf("Describe: %s, want %s", got, want)
+		_, err := run(t, map[string]string{"a/a.go": src})
+		if _, ok := errors.AsType[*handler.Error](err); !ok || err.Error() != want {
+			t.Errorf("Files: %v, want %s", err, want)
 		}
 	}
 }

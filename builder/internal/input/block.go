@@ -21,7 +21,11 @@ func (b *block) locate(line, column int) place {
 	// The indicator ends its line, so the source begins on the next one.
 	inFile := b.scalar.Line + line
 	if !b.literal() || inFile > len(b.lines) {
-		return place{line: b.scalar.Line, column: b.scalar.Column, inside: fmt.Sprintf("line %d of the source", line)}
+		inside := fmt.Sprintf("line %d of the source", line)
+		if b.scalar.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle) == 0 && len(b.source) > 1 {
+			inside += ", whose lines need function: | above them"
+		}
+		return place{line: b.scalar.Line, column: b.scalar.Column, inside: inside}
 	}
 	return place{line: inFile, column: b.column(line, column)}
 }

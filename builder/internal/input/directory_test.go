@@ -43,11 +43,13 @@ func TestReadDirectory(t *testing.T) {
 		"Nested":       {map[string]string{"a.go": goSource, "tool/go.mod": "module t\n", "tool/a.go": goSource}, "dir", "a.go", "dir/tool is a module of its own, left out"},
 		"Program":      {map[string]string{"a.go": goSource, "server": "\x7fELF" + strings.Repeat("\x00", 17<<20)}, "dir", "a.go", "dir/server is a compiled program, left out"},
 		"Picture":      {map[string]string{"a.go": goSource, "b/b.go": "package b\n\n//go:embed x.png\n", "x.png": "\x89PNG"}, "dir", "a.go b/b.go", "dir/x.png is no text and no Go file embeds it, left out"},
+		"Manifest":     {map[string]string{"a.go": goSource, "f.yaml": "# mine\napiVersion: goless.io/v1beta1\nkind: Function\n", "x.yaml": "a: b\n"}, "dir", "a.go x.yaml", "dir/f.yaml is the YAML of objects of Goless, left out"},
 		"Video":        {map[string]string{"a.go": goSource, "x.mp4": strings.Repeat("\xff", 17<<20)}, "dir", "a.go", "dir/x.mp4 is no text and no Go file embeds it, left out"},
 		"Workspace":    {map[string]string{"a.go": goSource, "go.work": "go 1.26\n"}, "dir", "a.go", "dir/go.work is for this machine, left out"},
 		"Embedded":     {map[string]string{"a.go": goSource + "\n//go:embed *.gif \"x.png\"\n", "x.png": "\x89PNG", "y.png": "\x89PNG"}, "dir", "a.go x.png", "dir/y.png is no text and no Go file embeds it, left out"},
 		"EmbeddedTree": {map[string]string{"a.go": goSource, "b/b.go": "package b\n\nvar (\n\t//go:embed p*\n\tfiles embed.FS\n)\n", "b/pages/x/y.png": "\x89PNG", "b/pages/.x": "x\n", "b/pages/m/go.mod": "module m\n"}, "dir", "a.go b/b.go b/pages/x/y.png", "dir/b/pages/m is a module of its own, left out"},
 		"EmbeddedDots": {map[string]string{"a.go": goSource + "\n//go:embed .env all:b c/* .git\n", ".env": "x\n", "b/.x/y": "x\n", "c/.x": "x\n", ".y": "x\n", ".git/config": "x\n"}, "dir", "a.go .env b/.x/y c/.x", ""},
+		"EmbeddedAway": {map[string]string{"a.go": goSource + "\n//go:embed m/x.png\n", "m/go.mod": "module m\n", "m/x.png": "\x89PNG"}, "dir", "a.go", "dir/m is a module of its own, left out"},
 		"Wasm":         {map[string]string{"a.go": goSource + "\n//go:embed x.wasm\n", "x.wasm": "\x00asm\x01"}, "dir", "a.go x.wasm", ""},
 		"Marker":       {map[string]string{"a.go": goSource, "x.txt": "a\n-- b --\n"}, "dir", "a.go x.txt", ""},
 		"Open":         {map[string]string{"a.go": goSource + "\n//go:embed x.txt\n", "x.txt": "1.2.3", "y.txt": "x"}, "dir", "a.go x.txt y.txt", "dir/x.txt has no line break at its end, what the Function embeds has one"},
@@ -99,7 +101,7 @@ func TestReadPackage(t *testing.T) {
 	for _, f := range handler.Split(handler.Filename, functions[0].Source) {
 		names = append(names, f.Name)
 	}
-	if diff := cmp.Diff([]string{"p/p.go", "p/testdata/a", "p/.y", "p/x.png", "q/q.go", "go.mod"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"p/.y", "p/p.go", "p/testdata/a", "p/x.png", "q/q.go", "go.mod"}, names); diff != "" {
 		t.Errorf("files: -want +got\n%s", diff)
 	}
 	want := []string{"dir/p/testdata/b.png is no text and no Go file embeds it, left out", "dir/p/.y has no line break at its end, what the Function embeds has one"}
@@ -131,7 +133,7 @@ func TestReadDirectoryRefuses(t *testing.T) {
 		"Marker":   {map[string]string{"a.go": goSource, "x.go": "package a\n/*\n-- b --\n*/\n"}, "dir/x.go:3:1: the line would begin another file"},
 		"Name":     {map[string]string{"a.go": goSource, "x.txt ": "x\n"}, "dir/x.txt :1: no file of a Function can have this name"},
 		"TooLarge": {map[string]string{"a.go": goSource, "b/x.txt": strings.Repeat("x\n", 1<<17)}, "dir/b/x.txt:1: dir holds 262"},
-		"Huge":     {map[string]string{"a.go": goSource, "x.txt": strings.Repeat("x\n", 9<<20)}, "dir/x.txt:1: dir holds 18.9 MB"},
+		"Huge":     {map[string]string{"a.go": goSource, "x.txt": strings.Repeat("x\n", 9<<20)}, "dir/x.txt:1: dir holds more than 16.8 MB"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -79,19 +79,6 @@ func (f *Function) Within() (module, dir string) {
 	return f.dir, f.within
 }
 
-// Dirs returns the directories of the files of a Function that is a package of a module,
-// and none for other Functions.
-func (f *Function) Dirs() []string {
-	var dirs []string
-	if f.within != "" {
-		for _, file := range f.files {
-			dirs = append(dirs, filepath.Dir(inDir(f.dir, file.Name)))
-		}
-		slices.Sort(dirs)
-	}
-	return slices.Compact(dirs)
-}
-
 // Separate reports whether each file of the source is a file of its own: the input is a
 // directory, or a Go file.
 func (f *Function) Separate() bool {

@@ -1,64 +1,62 @@
 package input
 
 import (
-	"fmt"
 	"go/ast"
 	"go/token"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
-
-	"goless.io/builder/handler"
 )
 
-// An embedding is what the //go:embed directives of Go files name: the files, by their names
-// in the module.
-type embedding map[string]bool
-
-// embedded returns what the Go files among files embed of the directory root.
-func embedded(root *os.Root, files []handler.File) embedding {
-	all := embedding{}
-	for _, f := range files {
-		if path.Ext(f.Name) == ".go" {
-			for _, pattern := range embedPatterns(f.Data) {
-				all.add(root, path.Dir(f.Name), pattern)
+// embed remembers which files the //go:embed directives of a Go file in dir name, as the go
+// command does: hidden ones only where a pattern names them or begins with all, and none of
+// other modules. Whoever checks the source reports what is wrong with a pattern.
+func (c *collection) embed(dir string, src []byte) {
+	below, err := fs.Sub(c.root.FS(), dir)
+	if err != nil {
+		return
+	}
+	for _, pattern := range embedPatterns(src) {
+		glob, hidden := strings.CutPrefix(pattern, "all:")
+		if glob == top {
+			continue
+		}
+		matches, _ := fs.Glob(below, glob) // none if the pattern is wrong
+		for _, match := range matches {
+			if !c.isForeign(dir, match) {
+				c.embedTree(below, dir, match, hidden)
 			}
 		}
 	}
-	return all
 }
 
-// add adds the files that a pattern matches in a directory of root, as the go command does:
-// hidden ones only where the pattern names them or begins with all. Whoever checks the source
-// reports what is wrong with a pattern.
-func (e embedding) add(root *os.Root, dir, pattern string) (names []string) {
-	glob, hidden := strings.CutPrefix(pattern, "all:")
-	below, err := fs.Sub(root.FS(), dir)
-	if err != nil || glob == "." {
+// isForeign reports whether a directory between dir and a file below it belongs to another
+// module.
+func (c *collection) isForeign(dir, match string) bool {
+	for up := path.Dir(match); up != top; up = path.Dir(up) {
+		if c.isModule(path.Join(dir, up)) {
+			return true
+		}
+	}
+	return false
+}
+
+// embedTree remembers a file, or the files of a directory, that a pattern matches in dir.
+func (c *collection) embedTree(below fs.FS, dir, match string, hidden bool) {
+	_ = fs.WalkDir(below, match, func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // the go command says what is missing
+		case isVersionControl(entry.Name()), name != match && !hidden && strings.ContainsAny(entry.Name()[:1], "._"):
+			return skip(entry)
+		case !entry.IsDir():
+			c.embedded[path.Join(dir, name)] = true
+		case c.isModule(path.Join(dir, name)):
+			return fs.SkipDir
+		}
 		return nil
-	}
-	matches, _ := fs.Glob(below, glob) // none if the pattern is wrong
-	for _, match := range matches {
-		_ = fs.WalkDir(below, match, func(name string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return nil //nolint:nilerr // the go command says what is missing
-			case isVersionControl(entry.Name()), name != match && !hidden && strings.ContainsAny(entry.Name()[:1], "._"):
-				return skip(entry)
-			case entry.IsDir():
-				if isModule(root, path.Join(dir, name)) {
-					return fs.SkipDir
-				}
-				return nil
-			}
-			names = append(names, path.Join(dir, name))
-			e[path.Join(dir, name)] = true
-			return nil
-		})
-	}
-	return names
+	})
 }
 
 // isVersionControl reports whether the go command embeds nothing that is called like that.
@@ -80,15 +78,4 @@ func embedPatterns(src []byte) (patterns []string) {
 		}
 	}
 	return patterns
-}
-
-// openNotes returns a note about each embedded text that has no line break at its end: in the
-// source, which is an archive, it has one.
-func (e embedding) openNotes(dir string, files []handler.File) (notes []string) {
-	for _, f := range files {
-		if e[f.Name] && isText(f.Data) && len(f.Data) > 0 && f.Data[len(f.Data)-1] != '\n' {
-			notes = append(notes, fmt.Sprintf("%s has no line break at its end, what the Function embeds has one", inDir(dir, f.Name)))
-		}
-	}
-	return notes
 }

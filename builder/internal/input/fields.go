@@ -20,7 +20,7 @@ var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // CheckFields returns a *handler.Error, with places in the input, if the YAML of the
 // Function has fields that the API server would refuse. It returns nil if the input is no
-// YAML. It does not check all rules that the API server does.
+// YAML. What is merged into a mapping is not checked, nor are the keys of labels and annotations.
 func (f *Function) CheckFields() error {
 	if f.object == nil {
 		return nil
@@ -31,7 +31,6 @@ func (f *Function) CheckFields() error {
 		c.report(written, fmt.Sprintf("apiVersion %s is not known, write %s", written.Value, version))
 	}
 	metadata := field(f.object, "metadata")
-	c.checkMetadata(metadata)
 	name := field(metadata, "name")
 	switch {
 	case name.Value == "" && name.Kind != yaml.MappingNode:
@@ -63,23 +62,6 @@ func (c *fieldChecker) report(at *yaml.Node, message string) {
 	c.found = append(c.found, handler.NewDiagnostic(c.file, at.Line, at.Column, message))
 }
 
-// checkMetadata checks what the schema, which is about Functions alone, does not say.
-func (c *fieldChecker) checkMetadata(metadata *yaml.Node) {
-	text := &schema{Type: "string"}
-	c.check(text, "metadata.namespace", field(metadata, "namespace"))
-	for _, name := range []string{"labels", "annotations"} {
-		texts := field(metadata, name)
-		if texts.Kind != yaml.MappingNode {
-			continue
-		}
-		for i, key := range texts.Content {
-			if i%2 == 0 && key.Tag != "!!merge" {
-				c.check(text, join("metadata."+name, key.Value), texts.Content[i+1])
-			}
-		}
-	}
-}
-
 // check checks the value of the field at a path, which is empty for the whole object.
 func (c *fieldChecker) check(s *schema, path string, value *yaml.Node) {
 	value = resolved(value)
@@ -87,7 +69,11 @@ func (c *fieldChecker) check(s *schema, path string, value *yaml.Node) {
 	switch {
 	case kind == "null": // as if the field were not there
 	case s.IntOrString && (kind == "integer" || kind == "string"), kind == s.Type, s.Type == "number" && kind == "integer":
+		found := len(c.found)
 		c.checkValue(s, kind, path, value)
+		if len(c.found) == found { // rules are about values that are right in themselves
+			c.checkRules(s, path, value)
+		}
 	case s.Type != "":
 		c.report(value, fmt.Sprintf("%s must be of type %s, and is %s", path, s.Type, quotedValue(kind, value)))
 	}
@@ -99,12 +85,7 @@ func (c *fieldChecker) checkValue(s *schema, kind, path string, value *yaml.Node
 	case "object":
 		c.checkObject(s, path, value)
 	case "array":
-		if s.MaxItems != nil && len(value.Content) > *s.MaxItems {
-			c.report(value, fmt.Sprintf("%s must have at most %d items", path, *s.MaxItems))
-		}
-		for i, item := range value.Content {
-			c.check(s.Items, fmt.Sprintf("%s[%d]", path, i), item)
-		}
+		c.checkItems(s, path, value)
 	case "integer", "number":
 		number := numberOf(value)
 		switch {
@@ -112,9 +93,36 @@ func (c *fieldChecker) checkValue(s *schema, kind, path string, value *yaml.Node
 			c.report(value, fmt.Sprintf("%s must be at least %g", path, *s.Minimum))
 		case s.Maximum != nil && number > *s.Maximum:
 			c.report(value, fmt.Sprintf("%s must be at most %g", path, *s.Maximum))
+		case s.Format == "int32" && number > math.MaxInt32:
+			c.report(value, fmt.Sprintf("%s must be at most %d", path, math.MaxInt32))
 		}
 	case "string":
 		c.checkText(s, path, value)
+	}
+}
+
+func (c *fieldChecker) checkItems(s *schema, path string, array *yaml.Node) {
+	if s.MaxItems != nil && len(array.Content) > *s.MaxItems {
+		c.report(array, fmt.Sprintf("%s must have at most %d items", path, *s.MaxItems))
+	}
+	seen := map[string]bool{}
+	for i, item := range array.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		c.check(s.Items, at, item)
+		key := s.keyOf(item)
+		if key != "" && seen[key] {
+			c.report(item, fmt.Sprintf("%s is there twice: %s", at, key))
+		}
+		seen[key] = true
+	}
+}
+
+// checkRules checks the rules of a value.
+func (c *fieldChecker) checkRules(s *schema, path string, value *yaml.Node) {
+	for _, r := range s.Rules {
+		if !r.holds(valueOf(s, value)) {
+			c.report(value, fmt.Sprintf("%s: %s", path, r.Message))
+		}
 	}
 }
 
@@ -132,14 +140,13 @@ func (c *fieldChecker) checkObject(s *schema, path string, object *yaml.Node) {
 		switch {
 		case known != nil:
 			c.check(known, join(path, key.Value), value)
+		case s.Values != nil && key.Tag != "!!merge":
+			c.check(s.Values, join(path, key.Value), value)
 		case len(s.Properties) > 0 && key.Tag != "!!merge":
 			c.report(key, fmt.Sprintf("there is no field %s, there are: %s", join(path, key.Value), strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")))
 		}
 	}
 }
-
-// textRule matches a rule in CEL that compares a text with a regular expression.
-var textRule = regexp.MustCompile(`^self\.matches\('([^']*)'\)$`)
 
 func (c *fieldChecker) checkText(s *schema, path string, text *yaml.Node) {
 	length := utf8.RuneCountInString(text.Value)
@@ -154,11 +161,6 @@ func (c *fieldChecker) checkText(s *schema, path string, text *yaml.Node) {
 		c.report(text, fmt.Sprintf("%s must be a quantity such as 100m or 128Mi, and is %q", path, text.Value))
 	case s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(text.Value):
 		c.report(text, fmt.Sprintf("%s must match %s", path, s.Pattern))
-	}
-	for _, r := range s.Rules {
-		if parts := textRule.FindStringSubmatch(r.Rule); parts != nil && !regexp.MustCompile(parts[1]).MatchString(text.Value) {
-			c.report(text, r.Message)
-		}
 	}
 }
 

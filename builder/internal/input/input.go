@@ -14,8 +14,10 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -45,6 +47,10 @@ type Function struct {
 	// Serving is what the YAML of the Function says of how it is served.
 	Serving Serving
 
+	// Modified is when one of the files of the input was saved last. It is zero for
+	// standard input.
+	Modified time.Time
+
 	files []handler.File // of the source
 	file  string         // that holds the source, as messages name it
 	dir   string         // of the files, "" if file holds them all
@@ -62,33 +68,46 @@ type Function struct {
 // Stdin, and sentences for the user about what it has left out. The error is a
 // *handler.Error if something is wrong at a place in the input.
 func Read(path string, stdin io.Reader) (functions []*Function, notes []string, err error) {
-	if info, err := os.Stat(path); path != Stdin && err == nil && info.IsDir() {
+	info, err := os.Stat(path)
+	if path != Stdin && err == nil && info.IsDir() {
 		root := FindModule(path)
 		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil || root == "" {
-			return readDirectory(path)
+			return alone(readDirectory(path))
 		}
-		function, notes, err := readPackage(root, path, "")
-		if err != nil {
-			return nil, notes, err
-		}
-		return []*Function{function}, notes, nil
+		return alone(readPackage(root, path, ""))
 	}
 	name, data, err := load(path, stdin)
 	if err != nil {
 		return nil, nil, err
 	}
-	if isSource(path, data) {
-		function, notes, err := readSource(path, name, data)
-		if err != nil {
-			return nil, notes, err
+	functions, notes, err = readText(path, name, data)
+	for _, f := range functions {
+		if info != nil && info.ModTime().After(f.Modified) {
+			f.Modified = info.ModTime()
 		}
-		return []*Function{function}, notes, nil
+	}
+	return functions, notes, err
+}
+
+// readText returns the Functions in a file that is not a directory.
+func readText(path, name string, data []byte) (functions []*Function, notes []string, err error) {
+	if isSource(path, data) {
+		return alone(readSource(path, name, data))
 	}
 	functions, notes, err = readYAML(name, data)
 	if err == nil && len(functions) == 0 {
-		err = fmt.Errorf("%s holds no Function of goless.io", name)
+		_, version := functionSchema()
+		err = fmt.Errorf("%s holds no Function of goless.io, which has the lines: apiVersion: %s and kind: %s", name, version, functionKind)
 	}
 	return functions, notes, err
+}
+
+// alone returns what Read does of an input that is one Function.
+func alone(f *Function, notes []string, err error) ([]*Function, []string, error) {
+	if err != nil {
+		return nil, notes, err
+	}
+	return []*Function{f}, notes, nil
 }
 
 // isURL matches what people may take for the name of a file.
@@ -116,10 +135,14 @@ func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	switch {
 	case err != nil:
 		return "", nil, fmt.Errorf("reading %s: %w", name, err)
-	case IsObject(bytes.NewReader(data)):
+	case IsCompiled(bytes.NewReader(data)):
 		return "", nil, fmt.Errorf("%s is a compiled program and no source", name)
 	case bytes.HasPrefix(data, gzipMagic):
 		return "", nil, fmt.Errorf("%s is compressed and no source, decompress it with: gunzip", name)
+	case slices.Contains([]string{"go.mod", "go.sum", "go.work"}, filepath.Base(path)):
+		return "", nil, fmt.Errorf("%s holds no Go, name the directory of the module: %s", name, filepath.Dir(path))
+	case filepath.Ext(path) != ".go" && bytes.IndexByte(data, 0) >= 0:
+		return "", nil, fmt.Errorf("%s is no text, so it is no source", name)
 	case len(data) > maxSize:
 		return "", nil, fmt.Errorf("%s is larger than %d MiB", name, maxSize>>20)
 	}
@@ -158,13 +181,10 @@ func readSource(path, name string, data []byte) (*Function, []string, error) {
 		return f, nil, nil
 	}
 	inModule, notes, err := readPackage(root, filepath.Dir(path), filepath.Base(path))
-	if err != nil {
-		return nil, notes, err
-	}
-	if inModule.within == "" {
+	if err == nil && inModule.within == "" {
 		return f, nil, nil
 	}
-	return inModule, notes, nil
+	return inModule, notes, err
 }
 
 // functionName derives a name from the path of a file.

@@ -83,6 +83,15 @@ func TestReadKeepsTheSource(t *testing.T) {
 	}
 }
 
+// Functions of one name are different ones in different namespaces.
+func TestReadNamespaces(t *testing.T) {
+	elsewhere := strings.Replace(function("one", literal), "name: one", "name: one\n  namespace: x", 1)
+	functions, _, err := read(t, "x.yaml", function("one", literal)+"---\n"+elsewhere)
+	if err != nil || len(functions) != 2 {
+		t.Errorf("Read: %d Functions, %v", len(functions), err)
+	}
+}
+
 func TestReadNotesWhatItLeavesOut(t *testing.T) {
 	data := "apiVersion: v1\nkind: Namespace\n---\n" + function("one", literal) + "---\napiVersion: example.com/v1\nkind: Function\n---\nplain text\n"
 	_, notes, err := read(t, "all.yaml", data)
@@ -104,8 +113,8 @@ func TestReadRefuses(t *testing.T) {
 		name, data, want string
 		authors          bool
 	}{
-		"NoFunction": {"x.yaml", "kind: Namespace\n", "x.yaml holds no Function of goless.io", false},
-		"Empty":      {"x.yaml", "", "x.yaml holds no Function of goless.io", false},
+		"NoFunction": {"x.yaml", "kind: Namespace\n", "x.yaml holds no Function of goless.io, which has the lines: apiVersion: goless.io/v1beta1 and kind: Function", false},
+		"Empty":      {"x.yaml", "", "x.yaml holds no Function of goless.io, which has the lines: apiVersion: goless.io/v1beta1 and kind: Function", false},
 		"NoName":     {"x.yaml", strings.Replace(function("one", literal), "name: one", "namespace: x", 1), "x.yaml:1:1: metadata.name is missing", true},
 		"NoSource":   {"x.yaml", strings.Replace(function("one", "|"), "function: |", "service: x", 1), "x.yaml:6:3: spec.function is missing", true},
 		"NoSpec":     {"x.yaml", strings.Replace(function("one", "|"), "spec:\n  function: |\n", "", 1), "x.yaml:1:1: spec is missing", true},
@@ -114,7 +123,10 @@ func TestReadRefuses(t *testing.T) {
 		"Kind":       {"x.yaml", strings.Replace(function("one", "|"), "kind: Function", "kind: function", 1), "x.yaml:2:7: kind function is not known, write Function", true},
 		"Field":      {"x.yaml", "apiVersion: goless.io/v1\nkind: Function\nmetadata:\n  name: one\nspec:\n", "x.yaml:1:1: spec is missing\nx.yaml:1:13: apiVersion goless.io/v1 is not known, write goless.io/v1beta1", true},
 		"Merged":     {"x.yaml", "apiVersion: v1\nkind: List\nitems:\n- &b {spec: {function: []}}\n- apiVersion: goless.io/v1beta1\n  kind: Function\n  metadata: {name: one}\n  <<: *b\n", "x.yaml:5:3: spec.function must be text", true},
+		"GoMod":      {"go.mod", "module m\n", "go.mod holds no Go, name the directory of the module: .", false},
+		"Binary":     {"x.zip", "PK\x03\x04\x00", "x.zip is no text, so it is no source", false},
 		"Twice":      {"x.yaml", function("one", literal) + "  function: |\n    package p\n", "x.yaml:10:3: function is there twice, the first is in line 6: remove one", true},
+		"SameName":   {"x.yaml", function("one", literal) + "---\n" + function("one", literal), "x.yaml:14:9: Function one is there twice, the first is in line 4: remove or rename one", true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -137,10 +149,13 @@ func TestReadLocatesSyntaxErrors(t *testing.T) {
 		"Values":    {head + "c: d: e\n", "4: mapping values are not allowed in this context"},
 		"Unclosed":  {head + "spec: {a: b\nc:\n  d: |\n", "4: did not find expected ',' or '}'"},
 		"List":      {head + "spec: [a,\nb\nc: d\n", "4: did not find expected ',' or ']'"},
-		"Key":       {head + " spec: x\nc: d\n", "4: did not find expected key"},
-		"Colon":     {head + "spec:\n  function: |\n    package p\n\nfunc f() {\n}\nfunc g()\n", "8: could not find expected ':'"},
-		"Tab":       {head + "spec:\n  function: |\n    package p\n\n\timport x\n\n    func f()\n", "8: found a tab character where an indentation space is expected"},
-		"TabBefore": {head + "\tspec: x\na: b\n", "4: found a tab character that violates indentation"},
+		"Key":       {head + " spec: x\nc: d\n", "4: did not find expected key, is this line, or the one above, indented like those beside it?"},
+		"KeyLate":   {head + "spec:\n  function: |\n    package p\n   replicas: 1\n", "7: did not find expected key, is this line, or the one above, indented like those beside it?"},
+		"Colon":     {head + "spec:\n  function: |\n    package p\n\nfunc f() {\n}\nfunc g()\n", "8: could not find expected ':', is this line, or the one above, indented like those beside it?"},
+		"Tab":       {head + "spec:\n  function: |\n    package p\n\n\timport x\n\n    func f()\n", "8: found a tab character where an indentation space is expected; indent with spaces, not with tabs"},
+		"TabBefore": {head + "\tspec: x\na: b\n", "4: found a tab character that violates indentation; indent with spaces, not with tabs"},
+		"TabFirst":  {head + "spec:\n\ta: b\n", "5: found character that cannot start any token; indent with spaces, not with tabs"},
+		"JSON":      {`{"kind": "Function"`, "1: did not find expected ',' or '}'"},
 		"Quote":     {head + "spec: \"x\na: b\n", "4: found unexpected end of stream"},
 		"Escape":    {head + "spec: \"\\q\"\na: b\n", "4: found unknown escape character"},
 		"Encoding":  {head + "spec: \xff\na: b\n", "4: invalid leading UTF-8 octet"},
@@ -178,6 +193,7 @@ func TestLocate(t *testing.T) {
 		"NextLine":  {"x.yaml", function("one", "\n    "+literal), "x.yaml:10:10: declared twice, the first is at x.yaml:8:13"},
 		"Alias":     {"x.yaml", "source: &s " + literal + "\n" + function("one", "*s"), "x.yaml:4:10: declared twice, the first is at x.yaml:2:13"},
 		"Quoted":    {"x.yaml", function("one", `"package p\n\nfunc Handler() {}"`), "x.yaml:6:13: line 3 of the source: declared twice, the first is at x.yaml:6:13"},
+		"Plain":     {"x.yaml", function("one", "\n    package p\n\n    func Handler() {}"), "x.yaml:7:5: line 3 of the source, whose lines need function: | above them: declared twice, the first is at x.yaml:7:5"},
 		"Truncated": {"x.yaml", function("one", "|\n    package p"), "x.yaml:6:13: line 3 of the source: declared twice, the first is at x.yaml:7:13"},
 	}
 	for name, c := range cases {

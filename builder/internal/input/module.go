@@ -1,13 +1,9 @@
 package input
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -15,18 +11,17 @@ import (
 	"goless.io/builder/handler"
 )
 
-// packageFiles are what a package of a module is built from: its own files, and those
+// top is the path of a module's own directory, relative to the module.
+const top = "."
+
+// A packageReader reads what a package of a module is built from: its own files, and those
 // of the packages that it imports from the module and from its vendor directory.
-type packageFiles struct {
-	dir           string // of the module
-	root          *os.Root
+type packageReader struct {
+	*collection
 	mod           *modfile.File
-	files         []handler.File
-	embedded      embedding
-	notes         []string        // about what was left out
-	added         map[string]bool // files and directories that were visited
-	needsModules  bool            // whether it imports other modules
-	needsPackages bool            // whether it imports other packages of the module
+	others        []string // files to add beside Go files
+	needsModules  bool     // whether the package imports other modules
+	needsPackages bool     // whether it imports other packages of the module
 }
 
 // readPackage returns the Function of the package in dir, which belongs to the module
@@ -37,35 +32,23 @@ type packageFiles struct {
 // module. Any other keeps its place in the module: it is in the same directory of the
 // source.
 func readPackage(root, dir, only string) (*Function, []string, error) {
-	opened, err := os.OpenRoot(root)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer opened.Close() //nolint:errcheck // it was only read
-	p := &packageFiles{dir: root, root: opened, added: map[string]bool{}, embedded: embedding{}}
-	f, err := p.readPackage(dir, only)
-	return f, p.notes, err
+	return collect(root, func(c *collection) (*Function, error) {
+		return (&packageReader{collection: c}).read(dir, only)
+	})
 }
 
-func (p *packageFiles) readPackage(dir, only string) (*Function, error) {
+func (p *packageReader) read(dir, only string) (*Function, error) {
 	rel, err := relative(p.dir, dir)
 	if err != nil {
 		return nil, err
 	}
-	goMod, err := p.read("go.mod")
+	goMod, err := p.readGoMod(dir)
 	if err != nil {
 		return nil, err
 	}
-	if p.mod, err = modfile.ParseLax("go.mod", goMod.Data, nil); err != nil || p.mod.Module == nil {
-		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the go.mod of %s cannot be read: mend it, go mod tidy says what is wrong", dir))
-	}
-	if err := p.add(rel, only, true); err != nil {
+	if err := p.addFiles(dir, rel, only); err != nil {
 		return nil, err
 	}
-	if !slices.ContainsFunc(p.files, func(f handler.File) bool { return path.Ext(f.Name) == ".go" }) {
-		return nil, fmt.Errorf("%s holds no Go file", dir)
-	}
-	p.notes = append(p.notes, p.embedded.openNotes(p.dir, p.files)...)
 	name := directoryName(dir, nil)
 	if only != "" {
 		name = functionName(only)
@@ -79,19 +62,53 @@ func (p *packageFiles) readPackage(dir, only string) (*Function, error) {
 	return p.function(name, dir, rel, goMod)
 }
 
+// readGoMod returns the go.mod of the module of the package in dir, as it is.
+func (p *packageReader) readGoMod(dir string) ([]byte, error) {
+	goMod, err := p.root.ReadFile("go.mod")
+	if err != nil {
+		return nil, err
+	}
+	if p.mod, err = modfile.ParseLax("go.mod", goMod, nil); err != nil || p.mod.Module == nil {
+		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the go.mod of %s cannot be read: mend it, go mod tidy says what is wrong", dir))
+	}
+	return goMod, nil
+}
+
+// addFiles adds the files of the package in dir, which is rel within the module, and of the
+// packages of the module that it imports, with what the go command needs beside go.mod.
+func (p *packageReader) addFiles(dir, rel, only string) error {
+	if err := p.addPackage(rel, only, true); err != nil {
+		return err
+	}
+	if len(p.files) == 0 {
+		return fmt.Errorf("%s holds no Go file", dir)
+	}
+	if p.needsModules {
+		for _, name := range []string{"go.sum", "vendor/modules.txt"} {
+			if _, err := p.root.Stat(filepath.FromSlash(name)); err == nil {
+				p.others = append(p.others, name)
+			}
+		}
+	}
+	return p.addAll(p.others)
+}
+
 // function returns the Function of a package that needs its module, after all of its
 // files were added. The package is in dir, which is rel within the module.
-func (p *packageFiles) function(name, dir, rel string, goMod handler.File) (*Function, error) {
+func (p *packageReader) function(name, dir, rel string, goMod []byte) (*Function, error) {
 	if aside := ignoredElement(rel); aside != "" {
 		return nil, fmt.Errorf("%s is below %s, which the go command leaves aside, so it can import the standard library alone: move it out of there", dir, aside)
 	}
-	if rel != top && p.added[top] && handler.Inspect(p.files).Dir == top && handler.Inspect(p.below()).Dir == rel {
+	if rel != top && p.visited[top] && handler.Inspect(p.files).Dir == top && handler.Inspect(p.below()).Dir == rel {
 		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the package at the top of the module, which %s imports, declares Handler as well, and would be taken for the Function: rename its Handler", dir))
 	}
-	if err := p.addModule(goMod); err != nil {
-		return nil, err
+	if !p.needsModules {
+		var err error
+		if goMod, err = minimalGoMod(p.mod); err != nil {
+			return nil, err
+		}
 	}
-	f, err := newDirectory(name, p.dir, p.files)
+	f, err := newDirectory(name, p.dir, append(p.files, handler.File{Name: "go.mod", Line: 1, Data: goMod}))
 	if err == nil {
 		f.within = rel
 	}
@@ -109,11 +126,8 @@ func ignoredElement(rel string) string {
 	return ""
 }
 
-// top is the path of a module's own directory, relative to the module.
-const top = "."
-
 // below returns a go.mod and the files that are not at the top of the module.
-func (p *packageFiles) below() []handler.File {
+func (p *packageReader) below() []handler.File {
 	files := []handler.File{{Name: "go.mod", Data: []byte("module " + modfile.AutoQuote(p.mod.Module.Mod.Path) + "\n")}}
 	for _, f := range p.files {
 		if path.Dir(f.Name) != top {
@@ -121,37 +135,6 @@ func (p *packageFiles) below() []handler.File {
 		}
 	}
 	return files
-}
-
-// at returns the path of a file of the module.
-func (p *packageFiles) at(name string) string {
-	return inDir(p.dir, name)
-}
-
-func (p *packageFiles) read(name string) (handler.File, error) {
-	data, err := p.root.ReadFile(filepath.FromSlash(name))
-	return handler.File{Name: name, Line: 1, Data: data}, err
-}
-
-// addModule adds go.mod and go.sum. If the package needs no other module, its go.mod
-// requires and replaces none, whatever the rest of the repository needs.
-func (p *packageFiles) addModule(goMod handler.File) error {
-	if !p.needsModules {
-		var err error
-		goMod.Data, err = minimalGoMod(p.mod)
-		p.files = append(p.files, goMod)
-		return err
-	}
-	p.files = append(p.files, goMod)
-	for _, name := range []string{"go.sum", "vendor/modules.txt"} {
-		file, err := p.read(name)
-		if err == nil {
-			p.files = append(p.files, file)
-		} else if !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 // minimalGoMod returns a go.mod with the path, the Go version and the settings of

@@ -14,11 +14,11 @@ import (
 //go:embed crd.yaml
 var crd []byte
 
-// A schema is what the API server checks of a value, as far as it is checked here: of the
-// rules in CEL, only those that match a text against an expression.
+// A schema is what the API server checks of a value, as far as it is checked here.
 type schema struct {
 	Type        string             `yaml:"type"`
 	Properties  map[string]*schema `yaml:"properties"`
+	Values      *schema            `yaml:"additionalProperties"`
 	Items       *schema            `yaml:"items"`
 	Required    []string           `yaml:"required"`
 	Enum        []string           `yaml:"enum"`
@@ -28,14 +28,22 @@ type schema struct {
 	MaxLength   *int               `yaml:"maxLength"`
 	MaxItems    *int               `yaml:"maxItems"`
 	Pattern     string             `yaml:"pattern"`
+	Format      string             `yaml:"format"`
+	ListType    string             `yaml:"x-kubernetes-list-type"`
+	ListKeys    []string           `yaml:"x-kubernetes-list-map-keys"`
 	IntOrString bool               `yaml:"x-kubernetes-int-or-string"`
-	Rules       []rule             `yaml:"x-kubernetes-validations"`
+	Rules       []*rule            `yaml:"x-kubernetes-validations"`
 }
 
-// A rule is an expression in CEL, and what to say where it does not hold.
-type rule struct {
-	Rule    string `yaml:"rule"`
-	Message string `yaml:"message"`
+// keyOf returns what no two items of a list may share; empty where all may be the same.
+func (s *schema) keyOf(item *yaml.Node) string {
+	switch s.ListType {
+	case "set":
+		return resolved(item).Value
+	case "map": // of one key, which is required
+		return field(item, s.ListKeys[0]).Value
+	}
+	return ""
 }
 
 // functionSchema returns the schema of Functions and their apiVersion.
@@ -55,5 +63,26 @@ var functionSchema = sync.OnceValues(func() (*schema, string) {
 		panic(err) // it was embedded
 	}
 	latest := definition.Spec.Versions[0]
+	latest.Schema.Root.Properties["metadata"] = metadataSchema()
+	latest.Schema.Root.Rules = nil // they are about metadata.name, which CheckFields checks
 	return &latest.Schema.Root, definition.Spec.Group + "/" + latest.Name
 })
+
+// metadataSchema returns the schema of the metadata of all objects, which the CRD leaves to the
+// API server. The types of those fields are not checked that only the API server writes.
+func metadataSchema() *schema {
+	text := &schema{Type: "string"}
+	fields := map[string]*schema{
+		"namespace":    {Type: "string", Pattern: dnsLabel.String()},
+		"generateName": text,
+		"labels":       {Type: "object", Values: &schema{Type: "string", MaxLength: new(63), Pattern: `^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$`}},
+		"annotations":  {Type: "object", Values: text},
+	}
+	for _, name := range []string{
+		"name", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+		"deletionGracePeriodSeconds", "selfLink", "finalizers", "ownerReferences", "managedFields",
+	} {
+		fields[name] = &schema{}
+	}
+	return &schema{Type: "object", Properties: fields}
+}

@@ -8,28 +8,40 @@ import (
 	"strings"
 )
 
-// yamlMessage matches the messages of the YAML parser that have a line number, and
-// fromZero those whose lines count from 0.
+// yamlMessage matches the messages of the YAML parser that have a line number, fromZero those
+// whose lines count from 0, and fromStart those whose line is the one where what they are about
+// has begun.
 var (
 	yamlMessage = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)`)
-	fromZero    = regexp.MustCompile(`^did not find expected (node content|key|'-'|','|<)`)
+	fromZero    = regexp.MustCompile(`^did not find expected (node content|'-'|','|<)`)
+	fromStart   = regexp.MustCompile(`tab character|^did not find expected key`)
 )
 
-// syntaxError returns the diagnostic for an error that the parser has returned after it
-// had read this many lines. The last of them is the place of a tab; for other errors the
-// parser knows a better place.
-func syntaxError(file string, lines int, err error) error {
+// syntaxError returns the diagnostic for an error that the parser has returned after it had
+// read some lines of a file. The last of them is the place unless the parser knows a better one.
+func syntaxError(file string, lines []string, read int, err error) error {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	at := read
 	if match := yamlMessage.FindStringSubmatch(message); match != nil {
 		message = match[2]
-		if !strings.Contains(message, "tab character") {
-			lines, _ = strconv.Atoi(match[1]) // digits
+		if !fromStart.MatchString(message) {
+			at, _ = strconv.Atoi(match[1]) // digits
 		}
 		if fromZero.MatchString(message) {
-			lines++
+			at++
 		}
 	}
-	return authorError(file, max(lines, 1), 0, message)
+	if last := len(lines) - 1; last > 0 && lines[last] == "" {
+		lines = lines[:last]
+	}
+	at = min(max(at, 1), len(lines)) // the parser may be behind the end
+	switch {
+	case strings.HasPrefix(strings.TrimLeft(lines[at-1], " "), "\t"):
+		message += "; indent with spaces, not with tabs"
+	case strings.HasSuffix(message, "expected key"), strings.HasSuffix(message, "expected ':'"):
+		message += ", is this line, or the one above, indented like those beside it?"
+	}
+	return authorError(file, at, 0, message)
 }
 
 // A lineReader returns one line for each Read, and counts them.

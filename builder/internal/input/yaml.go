@@ -22,7 +22,7 @@ func readYAML(file string, data []byte) (functions []*Function, notes []string, 
 		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 			return functions, notes, nil
 		} else if err != nil {
-			return nil, notes, syntaxError(file, text.count, err)
+			return nil, notes, syntaxError(file, lines, text.count, err)
 		}
 		for _, object := range objects(document.Content[0]) {
 			if !isFunction(object) {
@@ -32,6 +32,9 @@ func readYAML(file string, data []byte) (functions []*Function, notes []string, 
 			function, err := readFunction(file, lines, object)
 			if err != nil {
 				return nil, notes, err
+			}
+			if at, first := function.sameAs(functions); first != nil {
+				return nil, notes, authorError(file, at.Line, at.Column, fmt.Sprintf("Function %s is there twice, the first is in line %d: remove or rename one", function.Name, first.Line))
 			}
 			function.text = data
 			functions = append(functions, function)
@@ -81,6 +84,21 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 		object:  object,
 		block:   &block{scalar: source, lines: lines, source: strings.Split(source.Value, "\n")},
 	}, nil
+}
+
+// sameAs returns where a Function is named, and where one of others is that has its name and
+// namespace, which it would overwrite; nil where none has.
+func (f *Function) sameAs(others []*Function) (at, first *yaml.Node) {
+	metadata := field(f.object, "metadata")
+	for _, other := range others {
+		if other.Name != f.Name {
+			continue
+		}
+		if known := field(other.object, "metadata"); field(known, "namespace").Value == field(metadata, "namespace").Value {
+			return field(metadata, "name"), field(known, "name")
+		}
+	}
+	return nil, nil
 }
 
 func isMapping(data []byte) bool {

@@ -34,12 +34,13 @@ func machine(t *testing.T, proxy string) *toolchain.Toolchain {
 	tools.Modules = cache
 	tools.Network = []string{"GOPROXY=" + proxy, "GOSUMDB=off"}
 	tools.Sealed = true
-	tools.Slow = "the cache of the machine may be cold" // so it can be written
 	return tools
 }
 
 // runtimeModules returns a module cache of what the runtime needs, as an image
-// has it: without what the modules were unpacked from. TestMain removes it.
+// has it: without what the modules were unpacked from. It also has the runtime compiled
+// into the build cache of the machine, as sealed toolchains only read that. TestMain
+// removes the directory.
 var runtimeModules = sync.OnceValues(func() (string, error) {
 	ctx := context.Background()
 	machine, err := toolchain.Find(ctx, append(os.Environ(), "KO_DATA_PATH="))
@@ -68,6 +69,9 @@ var runtimeModules = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	if _, err := machine.Inputs(ctx, p.Dir); err != nil {
+		return "", err
+	}
+	if _, err := compile.Build(ctx, machine, compile.Options{Program: p, Output: filepath.Join(scratch, "server"), Timeout: buildtest.Timeout}); err != nil {
 		return "", err
 	}
 	return machine.Modules, filepath.WalkDir(machine.Modules, func(path string, _ os.DirEntry, err error) error {

@@ -12,7 +12,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// get does what Get does, and leaves go.mod changed after an error.
+// get adds what query names to the go.mod with this content.
 func get(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []byte, query string) error {
 	if err := os.WriteFile(filepath.Join(dir, goMod), data, 0o644); err != nil {
 		return fmt.Errorf("writing go.mod: %w", err)

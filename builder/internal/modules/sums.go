@@ -43,6 +43,7 @@ func checkSums(t *toolchain.Toolchain, p *program.Program, before map[string]boo
 		return err
 	}
 	var refused []handler.Diagnostic
+	var unnamed []string // modules that no line of the author's go.mod is about
 	for _, line := range slices.Sorted(maps.Keys(after)) {
 		fields := strings.Fields(line)
 		if before[line] || len(fields) != 3 {
@@ -50,10 +51,19 @@ func checkSums(t *toolchain.Toolchain, p *program.Program, before map[string]boo
 		}
 		m := module.Version{Path: fields[0], Version: strings.TrimSuffix(fields[1], "/go.mod")}
 		named, _ := p.Required(m.Path)
-		if named == m || !asksDatabase(t, m.Path) {
-			at := p.Requirement(m.Path)
-			refused = append(refused, handler.NewDiagnostic(at.File, at.Line, at.Column, fmt.Sprintf("go.sum has no checksum of %s, write it with: builder tidy FILE", m)))
+		if named != m && asksDatabase(t, m.Path) {
+			continue
 		}
+		if named.Path != m.Path {
+			unnamed = append(unnamed, m.String())
+			continue
+		}
+		at := p.Requirement(m.Path)
+		refused = append(refused, handler.NewDiagnostic(at.File, at.Line, at.Column, fmt.Sprintf("go.sum has no checksum of %s, write it with: builder tidy FILE", m)))
+	}
+	if unnamed = slices.Compact(unnamed); len(unnamed) > 0 {
+		refused = append(refused, handler.NewDiagnostic(goMod, 1, 1, fmt.Sprintf(
+			"go.sum has no checksum of what other modules require (%d in all, the first is %s), write it with: builder tidy FILE", len(unnamed), unnamed[0])))
 	}
 	if len(refused) > 0 {
 		return diagnose.NewError(refused)

@@ -24,7 +24,7 @@ import (
 // go mod tidy does. If there is no go.mod and the imports need one, it makes one for a
 // module with this path. Where the runtime requires a module too, Tidy takes its
 // version, unless go.mod has another one. The error is a *handler.Error if there is no
-// module for an import. After an error, go.mod is as it was before.
+// module for an import. After an error, dir is of no use any more.
 func Tidy(ctx context.Context, t *toolchain.Toolchain, dir, path string) error {
 	return edit(dir, path, func(work string, data []byte) error { return tidy(ctx, t, dir, work, data) })
 }
@@ -32,13 +32,13 @@ func Tidy(ctx context.Context, t *toolchain.Toolchain, dir, path string) error {
 // Get adds a module to the go.mod and go.sum of the author's files in dir, or changes
 // its version, as go get does. query names the module, with a version as in
 // example.com/m@v1.2.3 or the latest one. If there is no go.mod, Get makes one for a
-// module with this path. After an error, go.mod is as it was before.
+// module with this path. After an error, dir is of no use any more.
 func Get(ctx context.Context, t *toolchain.Toolchain, dir, path, query string) error {
 	return edit(dir, path, func(work string, data []byte) error { return get(ctx, t, dir, work, data, query) })
 }
 
-// edit has a function change the go.mod in dir, and undoes that after an error. If
-// there is none the function gets a new one, which stays if it requires anything.
+// edit has a function change the go.mod in dir. If there is none the function gets a new
+// one, which stays if it requires anything.
 func edit(dir, path string, by func(work string, data []byte) error) error {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
@@ -46,23 +46,17 @@ func edit(dir, path string, by func(work string, data []byte) error) error {
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
 	file := filepath.Join(dir, goMod)
-	before, err := os.ReadFile(file)
+	data, err := os.ReadFile(file)
 	isNew := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !isNew {
-		return fmt.Errorf("reading go.mod: %w", err)
-	}
-	data := before
 	if isNew {
 		data = program.NewModule(path)
+	} else if err != nil {
+		return fmt.Errorf("reading go.mod: %w", err)
 	}
-	err = by(work, data)
-	switch {
-	case isNew && (err != nil || requiresNothing(file)):
-		return errors.Join(err, os.Remove(file))
-	case err == nil:
-		return nil
+	if err := by(work, data); err != nil || !isNew || !requiresNothing(file) {
+		return err
 	}
-	return errors.Join(err, os.WriteFile(file, before, 0o644))
+	return os.Remove(file)
 }
 
 func requiresNothing(file string) bool {
@@ -74,7 +68,7 @@ func requiresNothing(file string) bool {
 	return err == nil && len(mod.Require) == 0
 }
 
-// tidy does what Tidy does, and leaves go.mod changed after an error.
+// tidy tidies the go.mod with this content.
 func tidy(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []byte) error {
 	author, err := readModule(dir)
 	if err != nil {

@@ -2,7 +2,6 @@ package modules
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,24 +109,17 @@ func TestTidyReports(t *testing.T) {
 	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.HasPrefix(err.Error(), "handler.go:3:10: there is no module for the package example.com/none: ") || strings.Contains(err.Error(), dir) {
 		t.Errorf("Tidy: %v", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "go.mod")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Tidy leaves a go.mod although it failed: %v", err)
-	}
 }
 
 func TestTidyWithoutName(t *testing.T) {
 	tools, dir := workbench(t, "GOPROXY=off", "GOSUMDB=off"), t.TempDir()
-	const before = "go 1.26\n"
 	if err := errors.Join(
 		os.WriteFile(filepath.Join(dir, "handler.go"), []byte(buildtest.Hello), 0o644),
-		os.WriteFile(filepath.Join(dir, "go.mod"), []byte(before), 0o644),
+		os.WriteFile(filepath.Join(dir, "go.mod"), []byte("go 1.26\n"), 0o644),
 	); err != nil {
 		t.Fatal(err)
 	}
 	if err := Tidy(t.Context(), tools, dir, "example.com/mine"); err == nil || !strings.Contains(err.Error(), "missing module declaration") {
 		t.Errorf("Tidy of a go.mod without a module: %v", err)
-	}
-	if after, err := os.ReadFile(filepath.Join(dir, "go.mod")); err != nil || string(after) != before {
-		t.Errorf("Tidy leaves %q in go.mod although it failed: %v", after, err)
 	}
 }

@@ -34,12 +34,9 @@ const dnsPort = 53
 // from files.
 func ConfinesFiles() bool { return LandlockVersion() > 0 }
 
-// ConfinesNetwork reports whether Landlock also keeps a command from the network,
-// which it does since Linux 6.7.
-func ConfinesNetwork() bool { return LandlockVersion() >= 4 }
-
 // LandlockVersion returns the version of the kernel's Landlock ABI, or 0 if the
-// kernel has no Landlock.
+// kernel has no Landlock. Since version 4, of Linux 6.7, Landlock also keeps a command
+// from the network.
 func LandlockVersion() int {
 	version, err := ll.LandlockGetABIVersion()
 	if err != nil {

@@ -32,7 +32,7 @@ func (q *Quota) check() error {
 				return nil //nolint:nilerr // the command removes files at the same time
 			}
 			used.Files++
-			if info, err := entry.Info(); err == nil && !entry.IsDir() {
+			if info, err := entry.Info(); err == nil {
 				used.Bytes += DiskUse(info)
 			}
 			return q.compare(used)

@@ -42,10 +42,17 @@ func TestQuota(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "0"), 1<<30); err != nil {
 		t.Fatal(err)
 	}
+	empty := t.TempDir()
+	for i := range 9 {
+		if err := os.Mkdir(filepath.Join(empty, fmt.Sprint(i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		quota Quota
 		over  bool
 	}{
+		"Dirs":    {Quota{[]string{empty}, 0, 10}, true},
 		"Enough":  {Quota{[]string{dir}, 2 << 30, 10}, false},
 		"Hole":    {Quota{[]string{dir}, 1 << 20, 10}, true},
 		"Files":   {Quota{[]string{dir}, 2 << 30, 9}, true},

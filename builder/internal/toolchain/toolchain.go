@@ -59,12 +59,8 @@ type Toolchain struct {
 
 	// Sealed means that Root, Cache and Modules hold all that a build needs,
 	// except for the modules that a function requires. The compiler is then kept
-	// from all other files and from the network. It writes to Cache only if the
-	// toolchain is Slow.
+	// from all other files and from the network, and does not write to Cache.
 	Sealed bool
-
-	// Slow says in a sentence why builds take long. It is empty if they do not.
-	Slow string
 }
 
 // Find returns the toolchain of the builder's image, which is where KO_DATA_PATH in
@@ -132,17 +128,13 @@ func (t *Toolchain) Command() string { return filepath.Join(t.Root, "bin", Execu
 // arch returns the GOARCH of what is built.
 func (t *Toolchain) arch() string { return cmp.Or(t.Arch, runtime.GOARCH) }
 
-// Notes returns sentences for the log of a build that say why it is slower, or less
-// confined, than it could be.
-func (t *Toolchain) Notes() []string {
-	var notes []string
-	if t.Slow != "" {
-		notes = append(notes, "this build takes long: "+t.Slow)
+// Unconfined says for the log what nothing keeps the compiler from, although it should be
+// kept from that. It is empty if there is nothing to say.
+func (t *Toolchain) Unconfined() string {
+	if !t.Sealed {
+		return ""
 	}
-	if note := confinement(sandbox.LandlockVersion()); t.Sealed && note != "" {
-		notes = append(notes, note)
-	}
-	return notes
+	return confinement(sandbox.LandlockVersion())
 }
 
 // confinement says what a kernel with that version of Landlock cannot keep the
@@ -181,8 +173,7 @@ func fromMachine(ctx context.Context, command string, environ []string) (*Toolch
 	}
 	t := &Toolchain{Version: env["GOVERSION"], Root: env["GOROOT"], Cache: env["GOCACHE"], Modules: env["GOMODCACHE"]}
 	if !filepath.IsAbs(t.Cache) || !filepath.IsAbs(t.Modules) {
-		t.Cache, t.Modules = filepath.Join(os.TempDir(), "goless", "cache"), filepath.Join(os.TempDir(), "goless", "mod")
-		t.Slow = "the go command has no cache of its own here, so the standard library is compiled first; set HOME to a directory that can be written"
+		return nil, fmt.Errorf("%s has no cache here, set HOME to a directory that can be written", command)
 	}
 	// On the machine of a developer, modules may come from version control, whose
 	// commands are in PATH.

@@ -16,6 +16,10 @@ const (
 
 	// ReasonClassRollingOut is the reason of False: some of them do not yet.
 	ReasonClassRollingOut = "RollingOut"
+
+	// ReasonClassRolloutFailed is the reason of False where the API server refuses what the class
+	// makes of some of them, or their rollouts were given up.
+	ReasonClassRolloutFailed = "RolloutFailed"
 )
 
 // FunctionClass is what the administrator of a cluster decides about the pods of functions:
@@ -24,7 +28,9 @@ const (
 // functionclass.goless.io/is-default-class: "true", where there is one for its namespace, and
 // the newest of several.
 //
-// A change of a class rolls out the functions that have it, a tenth of them at a time.
+// A change of a class rolls out the functions that have it: a tenth of them at the same time, at
+// least one and at most 20. One that cannot be changed keeps the others back for ten minutes, one
+// that does not get ready for its progressDeadlineSeconds; the condition Ready of the class says so.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=goless
@@ -133,16 +139,19 @@ type PodUser struct {
 	// runAsUser is the id of the user.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
 	RunAsUser *int64 `json:"runAsUser,omitempty"`
 
 	// runAsGroup is the id of the group.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
 	RunAsGroup *int64 `json:"runAsGroup,omitempty"`
 
 	// fsGroup is the id of the group that owns the volumes.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
 	FSGroup *int64 `json:"fsGroup,omitempty"`
 }
 

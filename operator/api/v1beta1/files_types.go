@@ -42,7 +42,7 @@ type FileSource struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
-	// +kubebuilder:validation:items:Pattern=`^[-._a-zA-Z0-9]+$`
+	// +kubebuilder:validation:items:Pattern=`^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$`
 	Keys []string `json:"keys,omitempty"`
 
 	// optional lets the function start without the object, or without some of its keys;

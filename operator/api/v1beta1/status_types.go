@@ -83,6 +83,14 @@ const (
 	// not as it should be.
 	ReasonNetworkPolicyFailed = "NetworkPolicyFailed"
 
+	// ReasonAutoscalerFailed is Degraded's reason when the HorizontalPodAutoscaler is missing
+	// or not as it should be.
+	ReasonAutoscalerFailed = "AutoscalerFailed"
+
+	// ReasonSourceNotStored is Degraded's reason when the ConfigMap of the source is missing,
+	// and the pods run a binary of the build service, for which they do not need it.
+	ReasonSourceNotStored = "SourceNotStored"
+
 	// ReasonReferenceUnreadable is Degraded's reason when a ConfigMap or Secret that the
 	// environment comes from cannot be read, so that its changes are not followed.
 	ReasonReferenceUnreadable = "ReferenceUnreadable"

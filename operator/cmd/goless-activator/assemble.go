@@ -12,14 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator"
@@ -33,10 +27,9 @@ import (
 
 // parts are what the activator consists of.
 type parts struct {
-	manager  ctrl.Manager
-	peers    cache.Cache
-	proxy    *proxy.Server
-	election *activator.Election
+	manager    ctrl.Manager
+	proxy      *proxy.Server
+	reconciler *activator.Reconciler
 }
 
 // assemble connects the parts. The name is of this replica alone.
@@ -46,7 +39,7 @@ func assemble(cfg config, name string) (*parts, error) {
 		return nil, fmt.Errorf("finding a cluster: %w", err)
 	}
 	restConfig.QPS = -1 // a burst of wakes is what this is for; the API server defends itself
-	options, err := managerOptions(cfg)
+	options, err := activator.ManagerOptions(cfg.namespaces)
 	if err != nil {
 		return nil, err
 	}
@@ -54,45 +47,18 @@ func assemble(cfg config, name string) (*parts, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
-	peers, err := cache.New(restConfig, cache.Options{
-		Scheme: options.Scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		DefaultNamespaces:    map[string]cache.Config{cfg.namespace: {}},
-		DefaultLabelSelector: labels.SelectorFromSet(labels.Set(activator.PeerLabel)),
-		DefaultTransform:     cache.TransformStripManagedFields(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating the cache of the replicas: %w", err)
-	}
 	lister := pods.Lister{Reader: mgr.GetClient()}
 	waker := wakerOf(cfg, mgr, lister)
 	server := proxyOf(cfg, waker, lister)
 	reconciler := &activator.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Proxy: server,
-		Peers: activator.Peers{Reader: peers, AdminPort: cfg.adminPort}, Settle: rule.Settle,
+		Name: name, Namespace: cfg.namespace, AdminPort: cfg.adminPort, Pods: lister, Proxy: server, Settle: rule.Settle,
 	}
-	election, err := activator.NewElection(restConfig, cfg.namespace, name, reconciler.Forget)
-	if err != nil {
-		return nil, err
-	}
-	reconciler.Leads = election.Leads
 	ctx := context.Background()
-	if err := errors.Join(mgr.Add(peers), waker.Watch(ctx, mgr.GetCache()), reconciler.Register(ctx, mgr, peers, election.Changed())); err != nil {
+	if err := errors.Join(waker.Watch(ctx, mgr.GetCache()), reconciler.Register(ctx, mgr)); err != nil {
 		return nil, fmt.Errorf("setting up: %w", err)
 	}
 	ctrlmetrics.Registry.MustRegister(asleep(server, lister), metrics.BuildInfo("goless_activator_build_info", version, commit))
-	return &parts{manager: mgr, peers: peers, proxy: server, election: election}, nil
-}
-
-func managerOptions(cfg config) (ctrl.Options, error) {
-	scheme := runtime.NewScheme()
-	cached, err := activator.CacheOptions(cfg.namespaces)
-	return ctrl.Options{
-		Scheme:                 scheme,
-		Cache:                  cached,
-		Client:                 client.Options{FieldOwner: "goless-activator"},
-		Metrics:                metricsserver.Options{BindAddress: "0"}, // they are on the admin port
-		HealthProbeBindAddress: "0",
-	}, errors.Join(err, clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme))
+	return &parts{manager: mgr, proxy: server, reconciler: reconciler}, nil
 }
 
 // wakerOf is what wakes functions.

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -80,11 +81,8 @@ func (c *config) complete(namespaces string) error {
 		return fmt.Errorf("--admin-bind-address: %w", err)
 	}
 	c.adminPort = int32(n)
-	for _, name := range strings.FieldsFunc(namespaces, func(r rune) bool { return r == ',' }) {
-		if c.namespaces == nil {
-			c.namespaces = map[string]cache.Config{}
-		}
-		c.namespaces[name] = cache.Config{}
+	if c.namespaces, err = watched(namespaces); err != nil {
+		return err
 	}
 	if c.namespace != "" {
 		return nil
@@ -95,6 +93,22 @@ func (c *config) complete(namespaces string) error {
 	}
 	c.namespace = string(own)
 	return nil
+}
+
+// watched are the namespaces of --namespaces, with commas between them; nil for all.
+func watched(list string) (map[string]cache.Config, error) {
+	if list == "" {
+		return nil, nil
+	}
+	all := map[string]cache.Config{}
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return nil, fmt.Errorf("--namespaces: %q in %q is not the name of a namespace: give names with commas between them, such as team-a,team-b", name, list)
+		}
+		all[name] = cache.Config{}
+	}
+	return all, nil
 }
 
 // run is the activator. When ctx ends it gives up the lead and is no longer ready, serves on
@@ -112,9 +126,9 @@ func run(ctx context.Context, cfg config) error {
 	admin := &http.Server{Addr: cfg.admin, Handler: a.admin(&ready), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
 	go func() { failed <- admin.ListenAndServe() }()
 	go func() {
-		if a.manager.GetCache().WaitForCacheSync(serving) && a.peers.WaitForCacheSync(serving) {
+		if a.manager.GetCache().WaitForCacheSync(serving) {
 			ready.Store(true)
-			a.election.Run(ctx)
+			a.reconciler.StandForElection(ctx)
 		}
 	}()
 	select {

@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -51,23 +52,24 @@ func main() {
 		return
 	}
 	log.SetLogger(zap.New())
-	if err := run(os.Stdout, *namespace, *admission); err != nil {
+	cfg, err := config.GetConfig()
+	if err == nil {
+		err = run(os.Stdout, cfg, *namespace, *admission, 2*time.Minute)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "goless-check:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out io.Writer, namespace string, admission bool) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
+// run asks everything once a second until all of it holds, for as long as patience. Then it
+// writes what holds, and the error is about the rest.
+func run(out io.Writer, cfg *rest.Config, namespace string, admission bool, patience time.Duration) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	cfg, err := config.GetConfig()
-	if err != nil {
-		return err
-	}
+	cfg.Timeout = 10 * time.Second // of each request
 	cluster, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		return err
@@ -81,37 +83,24 @@ func run(out io.Writer, namespace string, admission bool) error {
 		{"the build service is ready", c.ready("goless-build")},
 		{"an operator leads", c.leads},
 		{"a good Function is accepted", c.accepts},
+		{"a wrong Function is refused", c.refuses},
 	}
-	if admission {
-		checks = append(checks, struct {
-			what string
-			try  func(context.Context) error
-		}{"a wrong Function is refused", c.refuses})
+	if !admission {
+		checks = checks[:len(checks)-1]
 	}
-	var errs []error
-	for _, check := range checks {
-		if err := until(ctx, check.try); err != nil {
-			errs = append(errs, fmt.Errorf("not so: %s: %w", check.what, err))
-			continue
+	for end := time.Now().Add(patience); ; time.Sleep(time.Second) {
+		var holds strings.Builder
+		var errs []error
+		for _, check := range checks {
+			if err := check.try(context.Background()); err != nil {
+				errs = append(errs, fmt.Errorf("not so: %s: %w", check.what, err))
+			} else {
+				fmt.Fprintln(&holds, "ok:", check.what)
+			}
 		}
-		if _, err := fmt.Fprintln(out, "ok:", check.what); err != nil {
-			return err
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// until tries once a second until there is no error, or ctx ends, and returns the last error.
-func until(ctx context.Context, try func(context.Context) error) error {
-	for {
-		err := try(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(time.Second):
+		if len(errs) == 0 || time.Now().After(end) {
+			_, err := io.WriteString(out, holds.String())
+			return errors.Join(append(errs, err)...)
 		}
 	}
 }

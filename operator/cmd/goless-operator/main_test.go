@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +17,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/internal/apiservertest"
 )
@@ -43,7 +40,7 @@ func TestMain(m *testing.M) {
 		environment = started
 		var err error
 		if cluster, err = client.New(started.Config, client.Options{}); err == nil {
-			err = install(context.Background(), "00-namespace.yaml")
+			err = apiservertest.Install(context.Background(), cluster, nil, "00-namespace.yaml")
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "preparing the cluster:", err)
@@ -51,24 +48,6 @@ func TestMain(m *testing.M) {
 		}
 		return m.Run()
 	})
-}
-
-// install applies a file of deploy/.
-func install(ctx context.Context, name string) error {
-	text, err := os.ReadFile(filepath.Join(apiservertest.Root, "deploy", name))
-	if err != nil {
-		return err
-	}
-	for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(part, &object.Object); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if err := cluster.Create(ctx, object); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
 }
 
 // A replica that may not watch what it has to is not ready. With its rights and a certificate
@@ -85,7 +64,7 @@ func TestNotReady(t *testing.T) {
 		t.Errorf("/readyz answers %s", body)
 	}
 	for _, name := range []string{"20-rbac.yaml", "45-admission.yaml"} {
-		if err := install(t.Context(), name); err != nil {
+		if err := apiservertest.Install(t.Context(), cluster, nil, name); err != nil {
 			t.Fatal(err)
 		}
 	}

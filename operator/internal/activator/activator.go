@@ -18,11 +18,14 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -35,20 +38,22 @@ import (
 
 // A Reconciler does for each Service what is to be done.
 type Reconciler struct {
-	Client client.Client // reads from the cache
-	Live   client.Reader // reads from the API server
-	Peers  Peers
-	Pods   pods.Lister
-	Proxy  *proxy.Server
-	Leads  func() bool
+	Name      string // of this replica alone
+	Namespace string // of the activator's pods and of its lease
+	AdminPort int32  // of all replicas
+	Pods      pods.Lister
+	Proxy     *proxy.Server
 	// Settle is that of [rule.Observation].
 	Settle time.Duration
 
+	client   client.Client // reads from the cache
+	live     client.Reader // reads from the API server
+	peers    client.Reader // reads the pods of the activator from a cache
+	election *election
+	ports    *rule.Ports
+
 	// scaleDowns has a rule.ScaleDown, by Service, of each function that is falling asleep.
 	scaleDowns sync.Map
-
-	mu    sync.Mutex
-	ports *rule.Ports
 }
 
 // Reconcile listens for the function of a Service, and leads it if this replica leads.
@@ -58,7 +63,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	var service corev1.Service
-	if err := client.IgnoreNotFound(r.Client.Get(ctx, request.NamespacedName, &service)); err != nil {
+	if err := client.IgnoreNotFound(r.client.Get(ctx, request.NamespacedName, &service)); err != nil {
 		return reconcile.Result{}, err
 	}
 	t, ok := target.Of(&service)
@@ -66,11 +71,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !r.Leads() {
 		return reconcile.Result{}, failed
 	}
-	if !ok {
+	var again time.Duration
+	switch {
+	case !ok:
 		r.scaleDowns.Delete(request.NamespacedName)
-		return reconcile.Result{}, r.deleteAll(ctx, slices)
+		err = r.deleteAll(ctx, slices)
+	case t.MaySleep():
+		if errors.Is(failed, syscall.EADDRINUSE) { // two leaders, one after the other, chose one port for two functions
+			port, failed = 0, nil
+		}
+		again, err = r.lead(ctx, t, port, slices)
+	default:
+		again, err = r.release(ctx, t, port, slices)
 	}
-	again, err := r.lead(ctx, t, port, slices)
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		again, err = retry, nil // what was seen is old
 	}
@@ -80,7 +93,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// listen returns the port of the slices, and 0 if there is none.
+// listen takes requests at the port of the slices, and returns it; 0 if there is none.
 func (r *Reconciler) listen(service types.NamespacedName, t target.Target, ok bool, slices []discoveryv1.EndpointSlice) (int32, error) {
 	var port int32
 	for i := range slices {
@@ -96,12 +109,9 @@ func (r *Reconciler) listen(service types.NamespacedName, t target.Target, ok bo
 // lead says in the slices who takes the requests, and lets the function fall asleep. It
 // returns after how long to look again.
 func (r *Reconciler) lead(ctx context.Context, t target.Target, port int32, slices []discoveryv1.EndpointSlice) (time.Duration, error) {
-	shared, err := r.shared(ctx, t, port)
-	if err != nil {
-		return 0, err
-	}
 	w := &sliceWriter{r: r, target: t, port: port, slices: slices}
-	if port == 0 || shared {
+	if port == 0 {
+		var err error
 		if w.port, err = r.choose(ctx); err != nil {
 			return 0, err
 		}
@@ -134,6 +144,37 @@ func (r *Reconciler) lead(ctx context.Context, t target.Target, port int32, slic
 	return sooner(again, next), err
 }
 
+// release ends what was done for a function that may not sleep any more. If it sleeps or wakes
+// just now the activators take its requests until a pod does, unless somebody has stopped it.
+func (r *Reconciler) release(ctx context.Context, t target.Target, port int32, slices []discoveryv1.EndpointSlice) (time.Duration, error) {
+	r.scaleDowns.Delete(t.Service)
+	found, err := r.Pods.Of(ctx, t.Function)
+	if err != nil {
+		return 0, err
+	}
+	if s := r.observe(t.Service, found, slices); s.Routed && s.NeedsActivators() {
+		d, err := r.deployment(ctx, t)
+		if err != nil {
+			return 0, err
+		}
+		if d != nil && *d.Spec.Replicas > 0 {
+			w := &sliceWriter{r: r, target: t, port: port, slices: slices}
+			return sooner(s.RecheckAfter(), recheck), w.routeToActivators(ctx)
+		}
+	}
+	return 0, r.deleteAll(ctx, slices)
+}
+
+// deployment returns the Deployment of a function, and nil if there is none.
+func (r *Reconciler) deployment(ctx context.Context, t target.Target) (*appsv1.Deployment, error) {
+	var d appsv1.Deployment
+	err := r.live.Get(ctx, t.Function, &d)
+	if owner := metav1.GetControllerOf(&d); err != nil || owner == nil || owner.UID != t.FunctionUID {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return &d, nil
+}
+
 // observe returns what is known of a function: by the cache, and by what was done before.
 func (r *Reconciler) observe(service types.NamespacedName, found []pods.Pod, slices []discoveryv1.EndpointSlice) rule.Observation {
 	s := rule.Observation{Now: time.Now(), Settle: r.Settle}
@@ -158,6 +199,3 @@ func sooner(a, b time.Duration) time.Duration {
 	}
 	return a
 }
-
-// Forget is called before this replica leads: what another one has done meanwhile is unknown.
-func (r *Reconciler) Forget() { r.scaleDowns.Clear() }

@@ -37,6 +37,7 @@ type function struct {
 	namespace string
 	busy      atomic.Bool  // what its pods say
 	asked     atomic.Int32 // how many requests they got
+	led       atomic.Bool  // the leader has asked them what they do
 	answers   sync.RWMutex // locked while they do not answer
 
 	// Where pods serve, until stop is called.
@@ -83,6 +84,7 @@ func (f *function) serve() {
 		_, _ = io.WriteString(w, "hello")
 	})
 	serve(f.t, f.ip, v1beta1.AdminPort, func(w http.ResponseWriter, _ *http.Request) {
+		f.led.Store(true)
 		if f.busy.Load() {
 			_, _ = io.WriteString(w, `{"inFlight":1,"idleSeconds":0}`)
 			return
@@ -303,7 +305,7 @@ func TestSliceStaysWhileAwake(t *testing.T) {
 	f := newFunction(t, 1, "1s")
 	f.busy.Store(true)
 	f.run("a", time.Now().Add(-time.Minute))
-	eventually(t, "a slice that names nobody", f.unnamed)
+	eventually(t, "a slice that names nobody", func() bool { return f.led.Load() && f.unnamed() }) // and not because it is new
 	f.answers.Lock()
 	answered := make(chan int)
 	go func() {
@@ -363,12 +365,7 @@ func TestWakeFails(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0, "1h")
 	eventually(t, "the activator takes the requests", f.named)
-	answered := make(chan string)
-	go func() {
-		status, body := f.call()
-		answered <- fmt.Sprint(status, " ", body)
-	}()
-	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+	answered := f.hold()
 	d := f.deployment()
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Conditions: []appsv1.DeploymentCondition{
 		{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate"},
@@ -386,26 +383,67 @@ func TestWakeFails(t *testing.T) {
 	}
 }
 
-// When the function may no longer sleep its slice goes, and what is held gets 503.
+// hold sends a request, which wakes the function, and waits for that.
+func (f *function) hold() (answer chan string) {
+	answer = make(chan string, 1)
+	go func() {
+		status, body := f.call()
+		answer <- fmt.Sprint(status, " ", body)
+	}()
+	eventually(f.t, "one replica", func() bool { return f.replicas() == 1 })
+	return answer
+}
+
+// When a function that wakes may no longer sleep, requests are held until there is a pod, and
+// the slice goes once that takes them.
 func TestMayNoLongerSleep(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0, "1h")
 	eventually(t, "the activator takes the requests", f.named)
-	answered := make(chan int)
-	go func() {
-		status, _ := f.call()
-		answered <- status
-	}()
-	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+	before := f.hold()
 	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
-	if status := <-answered; status != http.StatusServiceUnavailable {
-		t.Errorf("the request gets %d", status)
+	other := newFunction(t, 0, "1h") // it comes later, so that the change has been seen
+	eventually(t, "the activator takes the requests of another function", other.named)
+	after := f.hold()
+	pod := f.run("first", time.Time{})
+	for _, answer := range []chan string{before, after} {
+		if got := <-answer; got != "200 hello" {
+			t.Errorf("a request gets %s", got)
+		}
+	}
+	if !f.named() {
+		t.Error("nobody takes the requests before the pod is ready")
+	}
+	if err := setStatus(t.Context(), pod, time.Now().Add(-time.Minute), f.ip); err != nil {
+		t.Fatal(err)
 	}
 	eventually(t, "no slice", func() bool { return f.slice() == nil })
 }
 
-// The slice of a function that may no longer sleep goes, even if nobody led when that came.
-func TestMayNoLongerSleepWithoutLeader(t *testing.T) { // and without other tests, which need a leader
+// When somebody stops a function that wakes, its slice goes, what is held gets 503, and nobody
+// wakes it.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0, "1h")
+	eventually(t, "the activator takes the requests", f.named)
+	answer := f.hold()
+	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
+	d := f.deployment()
+	d.Spec.Replicas = new(int32(0))
+	if err := cluster.Update(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-answer; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "stopped") {
+		t.Errorf("the request gets %s", got)
+	}
+	eventually(t, "no slice", func() bool { return f.slice() == nil })
+	if n := f.replicas(); n != 0 {
+		t.Errorf("there are %d replicas", n)
+	}
+}
+
+// The slice of a Service that is no function's any more goes, even if nobody led when that came.
+func TestNoFunctionWithoutLeader(t *testing.T) { // and without other tests, which need a leader
 	f := newFunction(t, 0, "1h")
 	eventually(t, "the activator takes the requests", f.named)
 	lead := func(holder string) {
@@ -417,10 +455,10 @@ func TestMayNoLongerSleepWithoutLeader(t *testing.T) { // and without other test
 		}
 	}
 	lead("another")
-	eventually(t, "nobody leads", func() bool { return !election.Leads() })
+	eventually(t, "nobody leads", func() bool { return !replica.Leads() })
 	lead("another") // for as long as a lease is valid
 	address := net.JoinHostPort(own(), strconv.Itoa(int(*f.slice().Ports[0].Port)))
-	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
+	f.patchService(`{"metadata":{"ownerReferences":null}}`)
 	eventually(t, "the activator does not listen", func() bool {
 		connection, err := net.Dial("tcp", address)
 		if err == nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -16,27 +16,27 @@ import (
 
 const leaseName = "goless-activator"
 
-// An Election lets one of the replicas lead. It is not the manager's: a replica that ends
+// An election lets one of the replicas lead. It is not the manager's: a replica that ends
 // gives the lease back at once, and goes on serving; one that has lost it serves on, too.
-type Election struct {
+type election struct {
 	elector *leaderelection.LeaderElector
 	before  func()
-	leading atomic.Pointer[context.Context] // ends when this replica leads no longer
-	changed chan event.TypedGenericEvent[struct{}]
+	leading atomic.Pointer[context.Context]        // ends when this replica leads no longer
+	changed chan event.TypedGenericEvent[struct{}] // has an event whenever this replica begins to lead
 }
 
-// NewElection is for a replica with a name of its own. before is called whenever the replica is
+// newElection is for a replica with a name of its own. before is called whenever the replica is
 // about to lead.
-func NewElection(config *rest.Config, namespace, name string, before func()) (*Election, error) {
-	clients, err := kubernetes.NewForConfig(config)
+func newElection(config *rest.Config, namespace, name string, before func()) (*election, error) {
+	leases, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	e := &Election{before: before, changed: make(chan event.TypedGenericEvent[struct{}], 1)}
+	e := &election{before: before, changed: make(chan event.TypedGenericEvent[struct{}], 1)}
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName},
-			Client:     clients.CoordinationV1(),
+			Client:     leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 		},
 		// As those of the operator.
@@ -52,27 +52,24 @@ func NewElection(config *rest.Config, namespace, name string, before func()) (*E
 	return e, nil
 }
 
-// Leads tells whether this replica leads.
-func (e *Election) Leads() bool {
-	leading := e.leading.Load()
-	return leading != nil && (*leading).Err() == nil
-}
-
-// Changed has an event whenever this replica begins to lead.
-func (e *Election) Changed() <-chan event.TypedGenericEvent[struct{}] { return e.changed }
-
-// Run stands for election until ctx ends, and again whenever the lease is lost.
-func (e *Election) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		e.elector.Run(ctx)
-	}
-}
-
-func (e *Election) start(ctx context.Context) {
+func (e *election) start(ctx context.Context) {
 	e.before()
 	e.leading.Store(&ctx)
 	select {
 	case e.changed <- event.TypedGenericEvent[struct{}]{}:
 	default: // the last one was not taken yet
+	}
+}
+
+// Leads tells whether this replica leads.
+func (r *Reconciler) Leads() bool {
+	leading := r.election.leading.Load()
+	return leading != nil && (*leading).Err() == nil
+}
+
+// StandForElection lets this replica lead whenever it gets the lease, until ctx ends.
+func (r *Reconciler) StandForElection(ctx context.Context) {
+	for ctx.Err() == nil {
+		r.election.elector.Run(ctx)
 	}
 }

@@ -5,9 +5,6 @@ import (
 	"flag"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -19,10 +16,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator"
@@ -36,10 +31,10 @@ import (
 // The tests of this package talk to a real API server, as the account of deploy/, with its
 // rights and behind its fence. They play the Deployment controller and the kubelet.
 var (
-	scheme   = runtime.NewScheme()
-	cluster  client.Client
-	account  client.Client // that of the activator
-	election *activator.Election
+	scheme  = runtime.NewScheme()
+	cluster client.Client
+	account client.Client // that of the activator
+	replica *activator.Reconciler
 
 	// failed has the wakes that have failed.
 	failed = make(chan target.Target, 100)
@@ -60,10 +55,13 @@ func run(m *testing.M, environment *envtest.Environment) int {
 	var err error
 	cluster, err = client.New(environment.Config, client.Options{Scheme: scheme})
 	must(err)
-	must(install(environment))
+	must(apiservertest.Install(context.Background(), cluster, nil, "00-namespace.yaml", "55-activator.yaml"))
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	must(start(ctx, environment.Config))
+	for !replica.Leads() { // it logs that to what m.Run is about to exchange
+		time.Sleep(10 * time.Millisecond)
+	}
 	return m.Run()
 }
 
@@ -71,27 +69,6 @@ func must(err error) {
 	if err != nil {
 		panic(err)
 	}
-}
-
-// install applies what deploy/ has for the activator.
-func install(environment *envtest.Environment) error {
-	dir, err := os.MkdirTemp("", "activator-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is among temporary files
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
-		return err
-	}
-	for _, file := range []string{"00-namespace.yaml", "55-activator.yaml"} {
-		command := exec.Command(environment.ControlPlane.KubectlPath, "apply", "--kubeconfig="+kubeconfig, "-f", filepath.Join(apiservertest.Root, "deploy", file))
-		command.Stderr = os.Stderr
-		if err := command.Run(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // start starts a replica of the activator, and makes its pod.
@@ -102,13 +79,9 @@ func start(ctx context.Context, config *rest.Config) error {
 	var err error
 	account, err = client.New(config, client.Options{Scheme: scheme})
 	must(err)
-	cached, err := activator.CacheOptions(nil)
+	options, err := activator.ManagerOptions(nil)
 	must(err)
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: scheme, Cache: cached, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
-	})
-	must(err)
-	peers, err := cache.New(config, cache.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper(), DefaultNamespaces: map[string]cache.Config{system: {}}})
+	mgr, err := ctrl.NewManager(config, options)
 	must(err)
 	lister := pods.Lister{Reader: mgr.GetClient()}
 	registry := prometheus.NewRegistry()
@@ -123,18 +96,13 @@ func start(ctx context.Context, config *rest.Config) error {
 	l, err := net.Listen("tcp", ":0")
 	must(err)
 	go func() { _ = http.Serve(l, activator.Listening(server)) }() // until the process ends
-	reconciler := &activator.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Proxy: server,
-		Peers: activator.Peers{Reader: peers, AdminPort: int32(l.Addr().(*net.TCPAddr).Port)}, Settle: settle,
+	replica = &activator.Reconciler{
+		Name: "test", Namespace: system, AdminPort: int32(l.Addr().(*net.TCPAddr).Port), Pods: lister, Proxy: server, Settle: settle,
 	}
-	election, err = activator.NewElection(config, system, "test", reconciler.Forget)
-	must(err)
-	reconciler.Leads = election.Leads
-	must(mgr.Add(peers))
 	must(waker.Watch(ctx, mgr.GetCache()))
-	must(reconciler.Register(ctx, mgr, peers, election.Changed()))
+	must(replica.Register(ctx, mgr))
 	go func() { must(mgr.Start(ctx)) }()
-	go election.Run(ctx)
+	go replica.StandForElection(ctx)
 	pod := podOf(system, "activator-test", map[string]string{"app.kubernetes.io/name": "goless-activator"}, 1)
 	must(cluster.Create(ctx, pod))
 	return setStatus(ctx, pod, time.Now(), own(), own6)
@@ -195,14 +163,7 @@ func setStatus(ctx context.Context, pod *corev1.Pod, ready time.Time, ips ...str
 	return cluster.Status().Update(ctx, pod)
 }
 
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waited for:", what)
-		}
-	}
-}
+var eventually = apiservertest.Eventually
 
 // serve serves a handler at an address until stop is called, or the test ends.
 func serve(t *testing.T, ip string, port int, handler http.HandlerFunc) (at int, stop func()) {

@@ -13,21 +13,30 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/target"
 )
 
-// PeerLabel selects the pods of the activator.
-var PeerLabel = client.MatchingLabels{"app.kubernetes.io/name": "goless-activator"}
-
-// Peers are all replicas of the activator, this one included.
-type Peers struct {
-	Reader    client.Reader // of the pods of the activator
-	AdminPort int32
+// cachePeers returns a cache of the pods of the activator, which the manager starts.
+func (r *Reconciler) cachePeers(mgr manager.Manager) (cache.Cache, error) {
+	peers, err := cache.New(mgr.GetConfig(), cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		DefaultNamespaces:    map[string]cache.Config{r.Namespace: {}},
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": "goless-activator"}),
+		DefaultTransform:     cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the cache of the replicas: %w", err)
+	}
+	r.peers = peers
+	return peers, mgr.Add(peers)
 }
 
 // answers are what the replicas say of one function.
@@ -37,11 +46,12 @@ type answers struct {
 	inFlight  int          // requests
 }
 
-// ask asks all replicas that are ready whether they listen for a function on a port. One that
-// does not answer keeps its place among those that are named: it may just be busy.
-func (p Peers) ask(ctx context.Context, t target.Target, port int32, named []netip.Addr) (answers, error) {
+// ask asks all replicas that are ready, this one included, whether they listen for a function on
+// a port. One that does not answer keeps its place among those that are named: it may just be
+// busy.
+func (r *Reconciler) ask(ctx context.Context, t target.Target, port int32, named []netip.Addr) (answers, error) {
 	var list corev1.PodList
-	if err := p.Reader.List(ctx, &list, PeerLabel, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.peers.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return answers{}, err
 	}
 	query := url.Values{"namespace": {t.Service.Namespace}, "service": {t.Service.Name}, "uid": {string(t.UID)}, "port": {strconv.Itoa(int(port))}}
@@ -53,7 +63,7 @@ func (p Peers) ask(ctx context.Context, t target.Target, port int32, named []net
 	for i := range ready {
 		addresses := addressesOf(&ready[i])
 		asking.Go(func() {
-			at := net.JoinHostPort(ready[i].Status.PodIP, strconv.Itoa(int(p.AdminPort)))
+			at := net.JoinHostPort(ready[i].Status.PodIP, strconv.Itoa(int(r.AdminPort)))
 			a, status, err := pods.Ask(ctx, "http://"+at+"/listening?"+query.Encode())
 			mu.Lock()
 			defer mu.Unlock()

@@ -3,61 +3,63 @@ package activator
 import (
 	"context"
 	"errors"
-	"strconv"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/rule"
-	"goless.io/operator/internal/activator/target"
 )
 
-// Indexes of the cache. Services are found by their Function, slices by their Service and by
-// their port.
+// Indexes of the cache: Services by their Function, and slices by their Service.
 const (
 	byFunction = "metadata.labels.function"
 	byService  = "metadata.labels.service"
-	byPort     = "ports.port"
 )
 
-func portKey(port int32) string { return strconv.Itoa(int(port)) }
-
-// CacheOptions say what the cache holds: the Services and the pods of functions, and our
-// slices. namespaces is nil for all.
-func CacheOptions(namespaces map[string]cache.Config) (cache.Options, error) {
-	ofFunctions, err := labels.NewRequirement(v1beta1.FunctionLabel, selection.Exists, nil)
-	if err != nil {
-		return cache.Options{}, err
+// ManagerOptions are those of a manager whose cache holds what the activator reads: the Services
+// and the pods of functions, and our slices. namespaces is nil for all.
+func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error) {
+	scheme := runtime.NewScheme() // that of client-go would take more memory: it has all types of Kubernetes
+	ofFunctions, err := labels.Parse(v1beta1.FunctionLabel)
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, discoveryv1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, v1beta1.AddToScheme,
+	} {
+		err = errors.Join(err, add(scheme))
 	}
-	function := labels.NewSelector().Add(*ofFunctions)
-	return cache.Options{
-		DefaultNamespaces: namespaces,
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:     {Label: function, Transform: pods.Small},
-			&corev1.Service{}: {Label: function, Transform: cache.TransformStripManagedFields()},
-			&discoveryv1.EndpointSlice{}: {
-				Label:     labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: rule.Manager}),
-				Transform: cache.TransformStripManagedFields(),
+	return manager.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultNamespaces: namespaces,
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Pod{}:                {Label: ofFunctions, Transform: pods.Small},
+				&corev1.Service{}:            {Label: ofFunctions},
+				&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: rule.Manager})},
 			},
+			DefaultTransform:            cache.TransformStripManagedFields(),
+			ReaderFailOnMissingInformer: true,
 		},
-		ReaderFailOnMissingInformer: true,
-	}, nil
+		Client:                 client.Options{FieldOwner: "goless-activator"},
+		Metrics:                metricsserver.Options{BindAddress: "0"}, // they are on the admin port
+		HealthProbeBindAddress: "0",
+	}, err
 }
 
 // maxBackoff bounds how late the end of an outage is noticed. The default is 1000 s.
@@ -65,10 +67,16 @@ const maxBackoff = 30 * time.Second
 
 // Register makes the manager run r for each Service that changes, that has a slice that does,
 // or whose function has pods that do; and for all Services when the pods of the activator
-// change, which the second cache holds, and when something comes from all.
-func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager, peers cache.Cache, all <-chan event.TypedGenericEvent[struct{}]) error {
-	err := errors.Join(pods.Index(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer()))
+// change, and when this replica begins to lead.
+func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
+	r.client, r.live, r.ports = mgr.GetClient(), mgr.GetAPIReader(), rule.NewPorts()
+	peers, err := r.cachePeers(mgr)
 	if err != nil {
+		return err
+	}
+	// What another leader has done meanwhile is unknown.
+	r.election, err = newElection(mgr.GetConfig(), r.Namespace, r.Name, r.scaleDowns.Clear)
+	if err := errors.Join(err, pods.Index(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}
 	return builder.ControllerManagedBy(mgr).
@@ -78,8 +86,8 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager, peers ca
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.servicesOf)).
 		WatchesRawSource(source.Kind(peers, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.Pod) []reconcile.Request { return r.services(ctx) }))).
-		WatchesRawSource(source.Channel(all, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.everything(ctx) }))).
+		WatchesRawSource(source.Channel(r.election.changed, handler.TypedEnqueueRequestsFromMapFunc(
+			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.services(ctx) }))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 8,
 			ReconciliationTimeout:   15 * time.Second,
@@ -96,9 +104,6 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 		indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, byService, func(obj client.Object) []string {
 			return []string{obj.GetLabels()[discoveryv1.LabelServiceName]}
 		}),
-		indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, byPort, func(obj client.Object) []string {
-			return []string{portKey(rule.PortOf(obj.(*discoveryv1.EndpointSlice)))} //nolint:forcetypeassert // the index is of slices
-		}),
 	)
 }
 
@@ -112,32 +117,16 @@ func (r *Reconciler) servicesOf(ctx context.Context, pod client.Object) []reconc
 	return r.services(ctx, client.InNamespace(pod.GetNamespace()), client.MatchingFields{byFunction: pod.GetLabels()[v1beta1.FunctionLabel]})
 }
 
-// everything returns all Services that there may be something to do for: those of functions that
-// may sleep, and those that have slices of ours. A function may have lost the right to sleep while
-// nobody led.
-func (r *Reconciler) everything(ctx context.Context) []reconcile.Request {
-	var list discoveryv1.EndpointSliceList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache has ended
-	}
-	requests := r.services(ctx)
-	for i := range list.Items {
-		requests = append(requests, serviceOf(ctx, &list.Items[i])...)
-	}
-	return requests
-}
-
-// services are those of functions that may sleep.
+// services returns all Services of functions, or some of them. There is something to do also for
+// those that may not sleep: they may have lost the right to while nobody led.
 func (r *Reconciler) services(ctx context.Context, which ...client.ListOption) []reconcile.Request {
 	var list corev1.ServiceList
-	if err := r.Client.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := r.client.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil // the cache has ended
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if _, ok := target.Of(&list.Items[i]); ok {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
-		}
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 	}
 	return requests
 }

@@ -7,7 +7,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,18 +66,18 @@ func (r *Reconciler) scaleDown(ctx context.Context, t target.Target, s rule.Obse
 
 // scaleToZero ends the pods of a function, unless it is in a rollout.
 func (r *Reconciler) scaleToZero(ctx context.Context, t target.Target, begun rule.ScaleDown) (time.Duration, error) {
-	var d appsv1.Deployment
-	if err := r.Live.Get(ctx, t.Function, &d); err != nil {
+	d, err := r.deployment(ctx, t)
+	if err != nil {
 		return 0, err
 	}
-	if owner := metav1.GetControllerOf(&d); owner == nil || owner.UID != t.FunctionUID || !settled(&d) {
+	if d == nil || !settled(d) {
 		r.scaleDowns.Delete(t.Service)
 		return recheck, nil
 	}
 	begun.Scaled = time.Now()
 	r.scaleDowns.Store(t.Service, begun) // before it is seen in the cache
 	patch := fmt.Sprintf(`[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"replace","path":"/spec/replicas","value":0}]`, d.ResourceVersion)
-	err := r.Client.SubResource("scale").Patch(ctx, &d, client.RawPatch(types.JSONPatchType, []byte(patch)))
+	err = r.client.SubResource("scale").Patch(ctx, d, client.RawPatch(types.JSONPatchType, []byte(patch)))
 	if err != nil {
 		r.scaleDowns.Delete(t.Service)
 		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {

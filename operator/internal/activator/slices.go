@@ -14,12 +14,10 @@ import (
 	"goless.io/operator/internal/activator/target"
 )
 
-var errNoPort = errors.New("all ports that activators listen on are taken")
-
 // slicesOf returns our slices of a Service.
 func (r *Reconciler) slicesOf(ctx context.Context, service types.NamespacedName) ([]discoveryv1.EndpointSlice, error) {
 	var list discoveryv1.EndpointSliceList
-	err := r.Client.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{byService: service.Name})
+	err := r.client.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{byService: service.Name})
 	return list.Items, err
 }
 
@@ -38,7 +36,7 @@ func (w *sliceWriter) ask(ctx context.Context) (err error) {
 	for i := range w.slices {
 		named = append(named, rule.Addresses(&w.slices[i])...)
 	}
-	w.answers, err = w.r.Peers.ask(ctx, w.target, w.port, named)
+	w.answers, err = w.r.ask(ctx, w.target, w.port, named)
 	return err
 }
 
@@ -63,10 +61,10 @@ func (w *sliceWriter) write(ctx context.Context, addresses []netip.Addr) error {
 		var err error
 		switch {
 		case i < 0:
-			err = w.r.Client.Create(ctx, shall)
+			err = w.r.client.Create(ctx, shall)
 		case !rule.Same(&w.slices[i], shall):
 			shall.ResourceVersion = w.slices[i].ResourceVersion
-			err = w.r.Client.Update(ctx, shall)
+			err = w.r.client.Update(ctx, shall)
 		default:
 			shall = &w.slices[i]
 		}
@@ -86,7 +84,7 @@ func (w *sliceWriter) write(ctx context.Context, addresses []netip.Addr) error {
 func (r *Reconciler) deleteAll(ctx context.Context, all []discoveryv1.EndpointSlice) error {
 	var errs []error
 	for i := range all {
-		errs = append(errs, client.IgnoreNotFound(r.Client.Delete(ctx, &all[i])))
+		errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, &all[i])))
 	}
 	return errors.Join(errs...)
 }
@@ -94,31 +92,16 @@ func (r *Reconciler) deleteAll(ctx context.Context, all []discoveryv1.EndpointSl
 // choose returns a port that no function has.
 func (r *Reconciler) choose(ctx context.Context) (int32, error) {
 	var list discoveryv1.EndpointSliceList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, err
 	}
 	used := map[int32]bool{}
 	for i := range list.Items {
 		used[rule.PortOf(&list.Items[i])] = true
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ports == nil {
-		r.ports = rule.NewPorts()
-	}
 	port, ok := r.ports.Next(func(p int32) bool { return used[p] })
 	if !ok {
-		return 0, errNoPort
+		return 0, errors.New("all ports that activators listen on are taken")
 	}
 	return port, nil
-}
-
-// shared tells whether another Service has the same port: two leaders one after the other may
-// have chosen it.
-func (r *Reconciler) shared(ctx context.Context, t target.Target, port int32) (bool, error) {
-	var list discoveryv1.EndpointSliceList
-	err := r.Client.List(ctx, &list, client.MatchingFields{byPort: portKey(port)}, client.UnsafeDisableDeepCopy)
-	return slices.ContainsFunc(list.Items, func(s discoveryv1.EndpointSlice) bool {
-		return len(s.OwnerReferences) == 1 && s.OwnerReferences[0].UID != t.UID
-	}), err
 }

@@ -1,6 +1,7 @@
-// Package admission is the validating webhook for Functions: kubectl apply refuses what the
-// operator would refuse, with the same messages, which come from package check. The package
-// also keeps the certificate of the webhook.
+// Package admission is the validating webhook for Functions and FunctionClasses: kubectl apply
+// refuses what the operator would refuse, with the same messages, which come from package check,
+// and classes of which the API server would refuse the pods. The package also keeps the certificate
+// of the webhook.
 //
 // The webhook looks at nothing but the Function, its class and its ServiceAccount, and it compiles
 // nothing. While it does not answer, every Function can be applied, and its status says what is
@@ -68,6 +69,7 @@ func Register(mgr manager.Manager, s settings.Settings, o Options) error {
 	keeper := newKeeper(c, mgr.GetLogger().WithName("admission"), o)
 	webhook := &admission.Webhook{Handler: counted(o.Metrics, &validator{
 		settings: s, classes: classes, accounts: account.Accounts{Client: c, Namespace: o.Namespace}, decoder: admission.NewDecoder(mgr.GetScheme()),
+		client: c, namespace: o.Namespace,
 	})}
 	handler, err := admission.StandaloneWebhook(webhook, admission.StandaloneOptions{MetricsPath: metricsPath})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +23,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/admission"
@@ -57,7 +55,7 @@ func run(m *testing.M, started *envtest.Environment) int {
 		cluster, err = client.New(server, client.Options{Scheme: scheme})
 	}
 	if err == nil {
-		err = install(context.Background(), "00-namespace.yaml", "20-rbac.yaml", "40-fence.yaml", "45-admission.yaml")
+		err = apiservertest.Install(context.Background(), cluster, withoutBuildService, "00-namespace.yaml", "20-rbac.yaml", "40-fence.yaml", "45-admission.yaml")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "installing Goless:", err)
@@ -66,37 +64,10 @@ func run(m *testing.M, started *envtest.Environment) int {
 	return m.Run()
 }
 
-// install applies files of deploy/.
-func install(ctx context.Context, files ...string) error {
-	for _, name := range files {
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", name))
-		if err != nil {
-			return err
-		}
-		for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
-			if err := create(ctx, part); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-	}
-	return nil
-}
-
-// create makes an object, other than those of the build service, which has rights of
-// its own on Secrets. Nothing routes to a Service here, so that the one of the
-// webhook is another name for this machine.
-func create(ctx context.Context, text []byte) error {
-	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(text, &object.Object); err != nil {
-		return err
-	}
-	switch {
-	case object.GetName() == "goless-build":
-		return nil
-	case object.GetKind() == "Service":
-		object.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
-	}
-	return cluster.Create(ctx, object)
+// withoutBuildService is for apiservertest.Install: the operator's account has rights of its own
+// on the Secret of the build service.
+func withoutBuildService(object *unstructured.Unstructured) bool {
+	return object.GetName() != "goless-build" && apiservertest.WithLocalServices(object)
 }
 
 // A replica of the operator, as far as it is about admission.
@@ -208,11 +179,4 @@ func secretOf(t *testing.T) *corev1.Secret {
 	return secret
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("after two minutes it is still not so that %s", what)
-		}
-	}
-}
+var eventually = apiservertest.Eventually

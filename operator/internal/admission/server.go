@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"goless.io/builder/connlimit"
 	"goless.io/operator/internal/metrics"
 )
 
@@ -28,16 +29,17 @@ const (
 	// and as it shall be, of 1.5 MiB each in the API server, and more in JSON.
 	maxBody = 7 << 20
 
-	// maxBuffered is how many bytes the bodies of all requests may have together.
+	// maxConns is how many connections the webhook has at most. Each takes up to 60 KiB of
+	// memory, whoever has opened it.
+	maxConns = 1024
+
+	// maxBuffered is how many bytes the bodies of all requests may have together. Package check
+	// bounds how many sources are parsed at the same time.
 	maxBuffered = 4 * maxBody
 
-	// maxJudged is how many Functions are validated at the same time. One of the largest
-	// size takes 30 MiB of memory.
-	maxJudged = 2
-
-	// maxWait is how long the API server may take to send a Function, and how long that
-	// may then wait for its turn. The API server gives up after three seconds in all, and
-	// stores the Function then.
+	// maxWait is how long a request may wait until others have left room for it, and how long
+	// the API server may then take to send it. The API server gives up after three seconds in
+	// all, and stores the Function then.
 	maxWait = 1500 * time.Millisecond
 )
 
@@ -61,7 +63,7 @@ func newServer(o Options, handler http.Handler, keeper *keeper) *manager.Server 
 			// Callers that hang up, or come before there is a certificate, are no errors.
 			ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(keeper.log.V(1)), slog.LevelInfo),
 		},
-		Listener: tls.NewListener(o.Listener, &tls.Config{
+		Listener: tls.NewListener(connlimit.Listen(o.Listener, maxConns), &tls.Config{
 			MinVersion:     tls.VersionTLS13,
 			NextProtos:     []string{"h2", "http/1.1"},
 			GetCertificate: keeper.certificate,
@@ -86,11 +88,10 @@ func onlyKnown(known func(path string) bool, next http.Handler) http.Handler {
 	})
 }
 
-// bounded limits the memory that many requests take together. It reads a request before
-// that waits for its turn, so that a slow caller does not delay others. It calls busy for
-// each request that it turns away.
+// bounded limits the memory that many requests take together, and the time that slow callers may
+// hold some of it. It calls busy for each request that it turns away.
 func bounded(next http.Handler, busy func()) http.Handler {
-	buffered, judged := semaphore.NewWeighted(maxBuffered), semaphore.NewWeighted(maxJudged)
+	buffered := semaphore.NewWeighted(maxBuffered)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength < 0 || r.ContentLength > maxBody {
 			http.Error(w, "a request must tell its length, and have at most 7 MiB", http.StatusRequestEntityTooLarge)
@@ -112,14 +113,6 @@ func bounded(next http.Handler, busy func()) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		ctx, cancel = context.WithTimeout(r.Context(), maxWait)
-		defer cancel()
-		if err := judged.Acquire(ctx, 1); err != nil {
-			busy()
-			http.Error(w, "too many Functions are applied at the same time", http.StatusServiceUnavailable)
-			return
-		}
-		defer judged.Release(1)
 		next.ServeHTTP(w, r)
 	})
 }

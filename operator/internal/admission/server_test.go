@@ -20,9 +20,9 @@ func serve(t *testing.T, handler http.Handler) *httptest.Server {
 }
 
 // post sends a Function, and returns the status of the answer.
-func post(t *testing.T, url string) int {
+func post(t *testing.T, url, body string) int {
 	t.Helper()
-	answer, err := http.Post(url, "application/json", strings.NewReader("{}"))
+	answer, err := http.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
 		return 0
@@ -47,10 +47,11 @@ func slow(t *testing.T, address, path string) net.Conn {
 	return conn
 }
 
-// More Functions than can be judged in time are let pass rather than kept waiting.
+// More requests than there is memory for are turned away rather than kept waiting.
 func TestCrowd(t *testing.T) {
+	const most = maxBuffered / maxBody
 	var arrived sync.WaitGroup
-	arrived.Add(maxJudged)
+	arrived.Add(most)
 	leave := make(chan struct{})
 	var turned atomic.Int32
 	server := serve(t, bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -58,15 +59,15 @@ func TestCrowd(t *testing.T) {
 		<-leave
 	}), func() { turned.Add(1) }))
 	var crowd sync.WaitGroup
-	for range maxJudged {
+	for range most {
 		crowd.Go(func() {
-			if got := post(t, server.URL); got != http.StatusOK {
-				t.Errorf("one that is judged got %d", got)
+			if got := post(t, server.URL, strings.Repeat(" ", maxBody)); got != http.StatusOK {
+				t.Errorf("one that there is memory for got %d", got)
 			}
 		})
 	}
 	arrived.Wait()
-	if got := post(t, server.URL); got != http.StatusServiceUnavailable || turned.Load() != 1 {
+	if got := post(t, server.URL, "{}"); got != http.StatusServiceUnavailable || turned.Load() != 1 {
 		t.Errorf("one too many got %d, and %d were turned away, want 503 and 1", got, turned.Load())
 	}
 	close(leave)
@@ -77,11 +78,11 @@ func TestCrowd(t *testing.T) {
 func TestSlowCallers(t *testing.T) {
 	server := serve(t, bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func() {}))
 	var callers []net.Conn
-	for range 4 * maxJudged {
+	for range 8 {
 		callers = append(callers, slow(t, server.Listener.Addr().String(), "/"))
 	}
 	for range 20 {
-		if got := post(t, server.URL); got != http.StatusOK {
+		if got := post(t, server.URL, "{}"); got != http.StatusOK {
 			t.Fatalf("beside slow callers a Function got %d", got)
 		}
 	}
@@ -129,7 +130,7 @@ func TestUnknownCallers(t *testing.T) {
 		pathPrefix + "secret": http.StatusOK, pathPrefix: http.StatusNotFound, "/functions": http.StatusNotFound,
 		pathPrefix + "secret/": http.StatusNotFound, "/": http.StatusNotFound, "//functions/secret": http.StatusNotFound,
 	} {
-		if got := post(t, server.URL+path); got != want {
+		if got := post(t, server.URL+path, "{}"); got != want {
 			t.Errorf("%s: got %d, want %d", path, got, want)
 		}
 	}

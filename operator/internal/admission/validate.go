@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -29,12 +30,16 @@ import (
 // is well below the time for which the API server waits for the webhook.
 const newRights = time.Second
 
-// validator decides whether a Function may be stored.
+// validator decides whether a Function or a FunctionClass may be stored.
 type validator struct {
 	settings settings.Settings
 	classes  *class.Classes
 	accounts account.Accounts
 	decoder  admission.Decoder
+
+	// client and namespace are the operator's own.
+	client    client.Client
+	namespace string
 }
 
 // Handle refuses what the operator would refuse, unless it was in the Function before: people
@@ -43,13 +48,30 @@ type validator struct {
 func (v *validator) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
 	defer func() {
 		if p := recover(); p != nil {
-			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", p), "a Function could not be validated", "stack", string(debug.Stack()))
-			response = unjudged()
+			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", p), "a "+request.Kind.Kind+" could not be validated", "stack", string(debug.Stack()))
+			response = unjudged(request)
 		}
 	}()
+	validate := v.validate
+	if request.Kind.Kind == "FunctionClass" {
+		validate = v.validateClass
+	}
 	if len(v.settings.Namespaces) > 0 && !slices.Contains(v.settings.Namespaces, request.Namespace) {
 		return admission.Allowed("")
 	}
+	found, err := validate(ctx, request)
+	switch {
+	case err != nil:
+		log.FromContext(ctx).Error(err, "a "+request.Kind.Kind+" could not be validated")
+		return unjudged(request)
+	case len(found) > 0:
+		return refusal(found)
+	}
+	return admission.Allowed("")
+}
+
+// validate returns what is wrong with the Function of a request, and was not before.
+func (v *validator) validate(ctx context.Context, request admission.Request) ([]string, error) {
 	fn, old := &v1beta1.Function{}, (*v1beta1.Function)(nil)
 	err := v.decoder.DecodeRaw(request.Object, fn)
 	if err == nil && request.Operation == admissionv1.Update {
@@ -59,22 +81,14 @@ func (v *validator) Handle(ctx context.Context, request admission.Request) (resp
 	if err == nil && fn.Spec.Unreadable != "" { // of a version of the API that is newer than we are
 		err = errors.New(fn.Spec.Unreadable)
 	}
-	switch {
-	case err != nil:
-		log.FromContext(ctx).Error(err, "a Function could not be validated")
-		return unjudged()
-	case !fn.DeletionTimestamp.IsZero():
-		return admission.Allowed("")
+	if err != nil || !fn.DeletionTimestamp.IsZero() {
+		return nil, err
 	}
 	is, was, err := v.compare(ctx, fn, old)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "a Function could not be validated")
-		return unjudged()
+		return nil, err
 	}
-	if found := mistakes(fn, old, is, was); len(found) > 0 {
-		return refusal(found)
-	}
-	return admission.Allowed("")
+	return mistakes(fn, old, is, was), nil
 }
 
 // compare validates the spec of a Function, and of the old one, which is nil when the Function is
@@ -137,7 +151,7 @@ func mistakes(fn, old *v1beta1.Function, is, was check.Result) (found []string) 
 	return found
 }
 
-// refusal refuses a Function, with each mistake in a line of its own, as the builder prints
+// refusal refuses an object, with each mistake in a line of its own, as the builder prints
 // them.
 func refusal(mistakes []string) admission.Response {
 	message := mistakes[0]
@@ -149,9 +163,9 @@ func refusal(mistakes []string) admission.Response {
 	}}}
 }
 
-// unjudged allows a Function that cannot be validated because of a defect of the operator.
-func unjudged() admission.Response {
-	return admission.Allowed("").WithWarnings("the Function could not be checked before it was stored; its status will say what is wrong with it, if anything")
+// unjudged allows what cannot be validated because of a defect of the operator.
+func unjudged(request admission.Request) admission.Response {
+	return admission.Allowed("").WithWarnings("the " + request.Kind.Kind + " could not be checked before it was stored; its status will say what is wrong with it, if anything")
 }
 
 // counted returns a handler that counts the answers of another one.

@@ -1,23 +1,28 @@
 // Package apiservertest starts a real etcd and kube-apiserver for the tests of this module,
-// with the CustomResourceDefinition of Functions. What else is installed there is up to
-// each test. It has a Function with every field too, for what an API server makes of them.
+// with the CustomResourceDefinition of Functions, and installs files of deploy/. What else is
+// there is up to each test. It has a Function with every field too, for what an API server
+// makes of them.
 package apiservertest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"go.uber.org/zap/zapcore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/yaml"
 )
 
 // Root is the root of the repository, seen from the package whose tests run.
@@ -73,6 +78,54 @@ func start(m *testing.M, assets string, run func(*testing.M, *envtest.Environmen
 		return 1
 	}
 	return run(m, environment)
+}
+
+// The images of functions' pods that Install puts in the place of what ko builds.
+const (
+	BuilderImage  = "example/builder:1"
+	FunctionImage = "example/launch:1"
+)
+
+// Install creates the objects in files of deploy/. Before that edit changes each of them, or
+// returns false to leave it out. It may be nil.
+func Install(ctx context.Context, cluster client.Client, edit func(*unstructured.Unstructured) bool, files ...string) error {
+	images := strings.NewReplacer("ko://goless.io/builder/cmd/builder", BuilderImage, "ko://goless.io/runtime/cmd/launch", FunctionImage)
+	for _, name := range files {
+		text, err := os.ReadFile(filepath.Join(Root, "deploy", filepath.FromSlash(name)))
+		if err != nil {
+			return err
+		}
+		for part := range strings.SplitSeq(images.Replace(string(text)), "\n---\n") {
+			object := &unstructured.Unstructured{}
+			err := yaml.Unmarshal([]byte(part), &object.Object)
+			if err == nil && (edit == nil || edit(object)) {
+				err = cluster.Create(ctx, object)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// WithLocalServices is for Install where the API server calls a webhook. Nothing routes to a
+// Service here, so that it becomes another name for this machine.
+func WithLocalServices(object *unstructured.Unstructured) bool {
+	if object.GetKind() == "Service" {
+		object.Object["spec"] = map[string]any{"type": "ExternalName", "externalName": "localhost"}
+	}
+	return true
+}
+
+// Eventually waits until something holds, for three minutes at most.
+func Eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within three minutes: %s", what)
+		}
+	}
 }
 
 // NewNamespace makes a namespace for one test, and returns its name.

@@ -47,11 +47,15 @@ type Applier struct {
 // no object needs another one to exist. The order for the build service comes first, because
 // a build takes long, and then the source, before the pods that compile it.
 func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {
-	outcome := Outcome{Deployment: seen.OwnDeployment(fn), Service: seen.Service}
+	outcome := Outcome{Deployment: own(fn, seen.Deployment), Service: seen.Service}
 	outcome.addOptional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr)
 	outcome.add(p.DeploymentErr)
 	outcome.add(a.orders(ctx, fn, seen, p))
-	outcome.add(a.source(ctx, fn, seen, p.Source))
+	if stored := a.source(ctx, fn, seen, p.Source); desired.BinaryIn(p.Deployment) != nil {
+		outcome.addOptional(v1beta1.ReasonSourceNotStored, stored)
+	} else {
+		outcome.add(stored)
+	}
 	// Where the replicas cannot be handed over, an apply without them would reset them.
 	scaled := a.scale(ctx, seen.Deployment, p.Scale)
 	outcome.add(scaled)
@@ -72,15 +76,15 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	}
 	if p.Budget != nil {
 		_, err := ensure(ctx, a, fn, p.Budget, seen.Budget, policyv1ac.ExtractPodDisruptionBudget)
-		outcome.addOptional(v1beta1.ReasonDisruptionBudgetFailed, err)
+		outcome.addOptional(v1beta1.ReasonDisruptionBudgetFailed, ignoreNotOwned(err))
 	}
 	if p.NetworkPolicy != nil {
 		_, err := ensure(ctx, a, fn, p.NetworkPolicy, seen.NetworkPolicy, networkingv1ac.ExtractNetworkPolicy)
-		outcome.addOptional(v1beta1.ReasonNetworkPolicyFailed, err)
+		outcome.addOptional(v1beta1.ReasonNetworkPolicyFailed, ignoreNotOwned(err))
 	}
 	if p.Autoscaler != nil {
 		_, err := ensure(ctx, a, fn, p.Autoscaler, seen.Autoscaler, autoscalingv2ac.ExtractHorizontalPodAutoscaler)
-		outcome.add(err)
+		outcome.addOptional(v1beta1.ReasonAutoscalerFailed, err)
 	}
 	var leftovers []error
 	for _, obj := range p.Delete {

@@ -17,6 +17,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
 )
 
 // applyConfiguration is the interface of the generated apply configurations.
@@ -155,9 +156,8 @@ func (a *Applier) replace(ctx context.Context, live client.Object, want any) err
 // ownedByDeletedNamesake tells whether an object belongs to a deleted Function of the same name. The
 // garbage collector is about to delete it.
 func ownedByDeletedNamesake(obj client.Object, fn *v1beta1.Function) bool {
-	ref := metav1.GetControllerOf(obj)
-	return ref != nil && ref.APIVersion == v1beta1.GroupVersion.String() && ref.Kind == "Function" &&
-		ref.Name == fn.Name && ref.UID != fn.UID
+	ref := metav1.GetControllerOfNoCopy(obj)
+	return observe.OfAFunction(obj) && ref.Name == fn.Name && ref.UID != fn.UID
 }
 
 // create creates an object by an apply that names a resource version which no object has.

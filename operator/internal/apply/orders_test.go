@@ -32,7 +32,7 @@ func TestOrdersStayWhileUndecided(t *testing.T) {
 	orders := build.New(&build.Service{Live: unreachable{}, Client: unreachable{}})
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f"}}
 	key := client.ObjectKeyFromObject(fn)
-	t.Cleanup(func() { orders.Forget(key) })
+	t.Cleanup(func() { orders.Keep(key, nil) })
 	sent := remote.Order{Namespace: "team", Source: "package handlers\n"}
 	orders.Add(key, "sha256", sent)
 

@@ -47,18 +47,27 @@ func (o *Outcome) add(err error) {
 }
 
 // addOptional takes in what came of something that the function can do without. An error makes the
-// Function Degraded, with a reason, and not unready. That an object of the same name belongs to
-// somebody else is no error then. Conflicts, which are tried again at once, and errors because the
-// namespace is being deleted are as those of add.
+// Function Degraded, with a reason, and not unready. But that an object belongs to somebody else,
+// conflicts, which are tried again at once, and errors because the namespace is being deleted are
+// as those of add.
 func (o *Outcome) addOptional(reason string, err error) {
 	_, taken := errors.AsType[*notOwnedError](err)
 	switch {
-	case err == nil, taken:
-	case apierrors.IsConflict(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+	case err == nil:
+	case taken, apierrors.IsConflict(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		o.add(err)
 	default:
 		o.Degraded = append(o.Degraded, check.Problem{Reason: reason, Message: err.Error()})
 	}
+}
+
+// ignoreNotOwned returns nil if err says that an object belongs to somebody else, which does not
+// matter for objects that do the same whoever has made them.
+func ignoreNotOwned(err error) error {
+	if _, taken := errors.AsType[*notOwnedError](err); taken {
+		return nil
+	}
+	return err
 }
 
 // notOwnedError says that an object has the name that a Function needs and is

@@ -26,7 +26,8 @@ type Answer struct {
 	// Binary is what pods run; nil until the source has compiled.
 	Binary *desired.Binary
 
-	// Report is how the build ended; empty until it has.
+	// Report is how the build ended, as a builder leaves it in its termination message; empty
+	// until it has.
 	Report []byte
 
 	// Trouble is why the service does not answer, and since when; empty when it does.
@@ -56,7 +57,7 @@ type Orders struct {
 	byFunction map[types.NamespacedName]map[string]*order
 }
 
-// order is one of a Function.
+// order is one of a Function. It has no source any more once it is not sent again.
 type order struct {
 	remote.Order
 	answer Answer
@@ -108,8 +109,8 @@ func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted remote.Order
 	go o.keepSending(ctx, fn, added)
 }
 
-// Keep ends the orders of a Function for all but some sources. The service stops
-// building what nobody waits for.
+// Keep ends the orders of a Function for all but some sources; for all of them if there are none
+// to keep. The service stops building what nobody waits for.
 func (o *Orders) Keep(fn types.NamespacedName, sha256s []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,16 +123,6 @@ func (o *Orders) Keep(fn types.NamespacedName, sha256s []string) {
 	if len(o.byFunction[fn]) == 0 {
 		delete(o.byFunction, fn)
 	}
-}
-
-// Forget ends all orders of a Function.
-func (o *Orders) Forget(fn types.NamespacedName) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, known := range o.byFunction[fn] {
-		known.end()
-	}
-	delete(o.byFunction, fn)
 }
 
 // Changed makes a controller reconcile a Function when an answer changes.

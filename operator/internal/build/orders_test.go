@@ -311,7 +311,7 @@ func TestRetryAfter(t *testing.T) {
 func TestWrongService(t *testing.T) {
 	b := start(t)
 	b.until(t, "it is built", isBuilt)
-	b.Forget(fn)
+	b.Keep(fn, nil)
 	other, err := remote.NewKeys(make([]byte, remote.SeedSize))
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestWrongService(t *testing.T) {
 		t.Errorf("the public key is %s", a.Binary.PublicKey)
 	}
 
-	b.Forget(fn)
+	b.Keep(fn, nil)
 	b.service.Close()
 	impostor := &http.Server{Addr: strings.TrimPrefix(b.service.URL, "https://"), Handler: http.NotFoundHandler()}
 	a := b.until(t, "nobody is there", func(a build.Answer) bool { return strings.Contains(a.Trouble, "connection refused") })
@@ -350,7 +350,7 @@ func TestNoRight(t *testing.T) {
 	b := start(t)
 	b.secrets.seed.Store(nil)
 	b.secrets.refused.Store(true)
-	b.Forget(fn)
+	b.Keep(fn, nil)
 	orders := build.New(&build.Service{URL: b.service.URL, Namespace: "goless-system", Live: b.secrets, Client: b.secrets})
 	b.Orders = orders
 	ctx, cancel := context.WithCancel(t.Context())

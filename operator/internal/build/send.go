@@ -69,6 +69,9 @@ func (o *Orders) keepSending(ctx context.Context, fn types.NamespacedName, known
 		}
 		o.set(ctx, fn, known, answer)
 		if kind == never {
+			o.mu.Lock()
+			known.Source = "" // of up to 240 KiB, for as long as the Function stays broken
+			o.mu.Unlock()
 			return
 		}
 		select {

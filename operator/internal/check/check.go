@@ -28,13 +28,12 @@ type Result struct {
 	Source *handler.Error
 }
 
-// Problem is why the objects of a Function could not be brought about, where
-// only the user can help.
+// Problem is something that is wrong with a Function, for a condition or an event.
 type Problem struct {
-	// Reason is the reason of Ready: InvalidSpec, NotOwned or ServiceConflict.
+	// Reason is that of the condition or of the event.
 	Reason string
 
-	// Message says what to do.
+	// Message says what is wrong, and what to do where only the user can mend it.
 	Message string
 }
 

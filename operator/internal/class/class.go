@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -112,7 +111,8 @@ func newestFirst(a, b v1beta1.FunctionClass) int {
 }
 
 // allows tells whether Functions of a namespace may have a class. A class with an invalid selector,
-// which the API server accepts, is for no namespace: one mistake must not stop all Functions.
+// which is stored while the webhook does not answer, is for no namespace: one mistake must not stop
+// all Functions.
 func (c *Classes) allows(ctx context.Context, class *v1beta1.FunctionClass, namespace string) (bool, error) {
 	if class.Spec.NamespaceSelector == nil {
 		return true, nil
@@ -138,14 +138,14 @@ func (c *Classes) get(ctx context.Context, key client.ObjectKey, into client.Obj
 	return err
 }
 
-// Admits tells whether a function may be rolled out now because of the class that it has. One that
-// is not ready need not wait for others: the class may be what mends it.
+// Admits tells whether a function may be rolled out now because of the class that it has.
 func (c *Classes) Admits(fn *v1beta1.Function, class *v1beta1.FunctionClass) bool {
-	if class == nil || !meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady) {
+	if class == nil {
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	w := c.waves[class.Name]
-	return w.hash == desired.ClassHash(&class.Spec) && w.admitted[client.ObjectKeyFromObject(fn)]
+	_, admitted := w.admitted[client.ObjectKeyFromObject(fn)]
+	return admitted && w.hash == desired.ClassHash(&class.Spec)
 }

@@ -1,8 +1,10 @@
 package class
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -37,15 +39,15 @@ func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (rec
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	reached, admitted := next(members)
-	w := wave{hash: desired.ClassHash(&class.Spec), admitted: map[types.NamespacedName]bool{}}
-	for _, name := range admitted {
-		w.admitted[name] = true
-	}
+	before := c.waves[class.Name] // nobody else writes it
+	w := next(members, before, desired.ClassHash(&class.Spec), time.Now())
 	c.mu.Lock()
 	c.waves[class.Name] = w
 	c.mu.Unlock()
-	for _, name := range admitted {
+	for name := range w.admitted {
+		if _, told := before.admitted[name]; told && before.hash == w.hash {
+			continue
+		}
 		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 		select {
 		case c.admitted <- event.GenericEvent{Object: fn}:
@@ -53,10 +55,14 @@ func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (rec
 			return reconcile.Result{}, ctx.Err()
 		}
 	}
-	return reconcile.Result{}, c.report(ctx, class, reached)
+	result := reconcile.Result{}
+	if len(w.admitted) > 0 {
+		result.RequeueAfter = patience
+	}
+	return result, c.report(ctx, class, reached(members, before))
 }
 
-// members returns the functions of a class that have Deployments.
+// members returns the functions of a class that have Deployments, in the order of their names.
 func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]member, error) {
 	var functions v1beta1.FunctionList
 	var deployments appsv1.DeploymentList
@@ -81,13 +87,13 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 		if !has || d == nil {
 			continue
 		}
-		updated := d.Labels[desired.ClassLabel] == desired.ClassHash(&class.Spec)
 		members = append(members, member{
 			name:    client.ObjectKeyFromObject(&fn),
 			ready:   meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady),
-			updated: updated, rolling: updated && rolling(d),
+			updated: d.Labels[desired.ClassLabel] == desired.ClassHash(&class.Spec), rollout: rolloutOf(d),
 		})
 	}
+	slices.SortFunc(members, func(a, b member) int { return cmp.Compare(a.name.String(), b.name.String()) })
 	return members, nil
 }
 
@@ -101,17 +107,21 @@ func (c *Classes) has(ctx context.Context, fn *v1beta1.Function, class *v1beta1.
 }
 
 // report writes the status of a class if it has changed.
-func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, reached progress) error {
+func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p progress) error {
 	before := class.DeepCopy()
 	class.Status.ObservedGeneration = class.Generation
-	class.Status.Functions, class.Status.UpdatedFunctions = int32(reached.functions), int32(reached.updated)
+	class.Status.Functions, class.Status.UpdatedFunctions = int32(p.functions), int32(p.updated)
 	ready := metav1.Condition{
 		Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRolledOut,
 		Message: "all functions of the class run as it says", ObservedGeneration: class.Generation,
 	}
-	if reached.updated < reached.functions || reached.rolling > 0 {
+	if p.complete < p.functions {
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
-		ready.Message = fmt.Sprintf("%d of %d functions run as the class says, %d are being rolled out", reached.updated-reached.rolling, reached.functions, reached.rolling)
+		ready.Message = fmt.Sprintf("%d of %d functions run as the class says, %d are being rolled out", p.complete, p.functions, p.rolling)
+	}
+	if failed := p.failed; len(failed) > 0 {
+		ready.Reason = v1beta1.ReasonClassRolloutFailed
+		ready.Message += fmt.Sprintf(", and %d could not be: the status of %s says why", len(failed), failed[0])
 	}
 	if _, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector); err != nil {
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonInvalidSpec

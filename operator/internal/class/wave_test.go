@@ -3,7 +3,9 @@ package class
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,43 +17,74 @@ import (
 )
 
 func TestNext(t *testing.T) {
-	many := func(n int, as member) (all []member) {
-		for i := range n {
-			as.name = types.NamespacedName{Namespace: "team", Name: fmt.Sprintf("f%03d", n-i)}
-			all = append(all, as)
-		}
-		return all
-	}
-	behind, done, under := member{ready: true}, member{ready: true, updated: true}, member{updated: true, rolling: true}
+	many := func(n int, as member) []member { return slices.Repeat([]member{as}, n) }
+	behind, done, under := member{ready: true}, member{ready: true, updated: true}, member{updated: true, rollout: rolling}
+	former, hopeless := member{rollout: rolling}, member{updated: true, rollout: givenUp}
 	for name, test := range map[string]struct {
 		members  []member
 		want     progress
+		failed   int
 		admitted int
 	}{
-		"None":          {nil, progress{}, 0},
-		"Few":           {many(3, behind), progress{3, 0, 0}, 1},
-		"FewUnderWay":   {append(many(2, behind), many(1, under)...), progress{3, 1, 1}, 0},
-		"FewDone":       {append(many(2, behind), many(1, done)...), progress{3, 1, 0}, 1},
-		"Tenth":         {many(50, behind), progress{50, 0, 0}, 5},
-		"RestOfATenth":  {append(many(47, behind), many(3, under)...), progress{50, 3, 3}, 2},
-		"More":          {append(many(40, behind), many(10, under)...), progress{50, 10, 10}, 0}, // there were more functions before
-		"Most":          {many(1000, behind), progress{1000, 0, 0}, 20},
-		"NotReady":      {many(50, member{}), progress{50, 0, 0}, 0}, // they do not wait
-		"All":           {many(50, done), progress{50, 50, 0}, 0},
-		"FewerThanFree": {append(many(1, behind), many(49, done)...), progress{50, 49, 0}, 1},
+		"None":          {nil, progress{}, 0, 0},
+		"Few":           {many(3, behind), progress{functions: 3}, 0, 1},
+		"FewUnderWay":   {append(many(2, behind), many(1, under)...), progress{functions: 3, updated: 1, rolling: 1}, 0, 0},
+		"FewDone":       {append(many(2, behind), many(1, done)...), progress{functions: 3, updated: 1, complete: 1}, 0, 1},
+		"Tenth":         {many(50, behind), progress{functions: 50}, 0, 5},
+		"RestOfATenth":  {append(many(47, behind), many(3, under)...), progress{functions: 50, updated: 3, rolling: 3}, 0, 2},
+		"More":          {append(many(40, behind), many(10, under)...), progress{functions: 50, updated: 10, rolling: 10}, 0, 0}, // there were more functions before
+		"Most":          {many(1000, behind), progress{functions: 1000}, 0, 20},
+		"NotReady":      {many(50, member{}), progress{functions: 50}, 0, 5},
+		"Former":        {append(many(47, behind), many(3, former)...), progress{functions: 50, rolling: 3}, 0, 5}, // they roll anyway
+		"MoreFormer":    {append(many(40, behind), many(10, former)...), progress{functions: 50, rolling: 10}, 0, 10},
+		"All":           {many(50, done), progress{functions: 50, updated: 50, complete: 50}, 0, 0},
+		"FewerThanFree": {append(many(1, behind), many(49, done)...), progress{functions: 50, updated: 49, complete: 49}, 0, 1},
+		"GivenUp":       {append(many(47, behind), many(3, hopeless)...), progress{functions: 50, updated: 3}, 3, 5},
+		"FormerGivenUp": {many(50, member{rollout: givenUp}), progress{functions: 50}, 0, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, admitted := next(test.members)
-			if got != test.want || len(admitted) != test.admitted {
-				t.Errorf("%+v with %d admitted, want %+v with %d", got, len(admitted), test.want, test.admitted)
+			for i := range test.members {
+				test.members[i].name = types.NamespacedName{Namespace: "team", Name: fmt.Sprint(i)}
+			}
+			got, w := reached(test.members, wave{}), next(test.members, wave{}, "new", time.Now())
+			failed := len(got.failed)
+			got.failed = nil
+			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(progress{})); diff != "" || failed != test.failed || len(w.admitted) != test.admitted {
+				t.Errorf("%d have failed and %d are admitted, want %d and %d: %s", failed, len(w.admitted), test.failed, test.admitted, diff)
 			}
 		})
 	}
-	// Those that were admitted stay so until they are on their way.
-	_, admitted := next(many(50, behind))
-	if diff := cmp.Diff(types.NamespacedName{Namespace: "team", Name: "f001"}, admitted[0]); diff != "" {
-		t.Error(diff)
+}
+
+// What may be rolled out stays so, and those that cannot be changed keep others back until they have
+// had their time. Another class begins with those that the former one admitted.
+func TestNextWave(t *testing.T) {
+	named := func(name string, ready bool) member {
+		return member{name: types.NamespacedName{Namespace: "team", Name: name}, ready: ready}
 	}
+	begun := time.Unix(1e9, 0)
+	var w wave
+	step := func(hash string, after time.Duration, failed int, want string, members ...member) {
+		t.Helper()
+		p := reached(members, w)
+		w = next(members, w, hash, begun.Add(after))
+		var got []string
+		for name := range w.admitted {
+			got = append(got, name.Name)
+		}
+		slices.Sort(got)
+		if got := strings.Join(got, " "); got != want || len(p.failed) != failed {
+			t.Errorf("after %v of %s: %q admitted and %v failed, want %q and %d", after, hash, got, p.failed, want, failed)
+		}
+	}
+	step("refused", 0, 0, "b", named("a", false), named("b", true), named("c", true))
+	step("refused", time.Second, 0, "b", named("a", false), named("b", true), named("c", true))
+	step("refused", time.Minute, 1, "b", named("a", false), named("b", false), named("c", true))
+	step("refused", patience, 1, "b c", named("a", false), named("b", false), named("c", true))
+	step("refused", patience+time.Second, 2, "b c", named("a", false), named("b", false), named("c", false))
+	step("correction", patience+time.Minute, 2, "b c", named("a", false), named("b", false), named("c", false))
+	step("correction", 2*patience, 2, "b c", named("a", false), named("b", false), named("c", false))
+	step("correction", 2*patience+time.Minute, 2, "a b c", named("a", false), named("b", false), named("c", false))
 }
 
 // The cache lists classes in any order, and the default one must not depend on that.
@@ -72,35 +105,37 @@ func TestNewestFirst(t *testing.T) {
 	}
 }
 
-func TestRolling(t *testing.T) {
+func TestRolloutOf(t *testing.T) {
 	whole := appsv1.Deployment{Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}}
 	whole.Generation = 7
 	whole.Status = appsv1.DeploymentStatus{ObservedGeneration: 7, Replicas: 2, UpdatedReplicas: 2, ReadyReplicas: 2, AvailableReplicas: 2}
-	givenUp := []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
-	over := []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}}
+	hopeless := []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
+	available := []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"}}
 	for name, test := range map[string]struct {
 		change func(*appsv1.Deployment)
-		want   bool
+		want   rollout
 	}{
-		"Whole":       {func(*appsv1.Deployment) {}, false},
-		"Unseen":      {func(d *appsv1.Deployment) { d.Generation = 8 }, true},
-		"UnseenAgain": {func(d *appsv1.Deployment) { d.Generation, d.Status.Conditions = 8, givenUp }, true}, // of the template before
-		"None":        {func(d *appsv1.Deployment) { d.Status.Replicas, d.Status.UpdatedReplicas = 2, 0 }, true},
-		"Surge":       {func(d *appsv1.Deployment) { d.Status.Replicas = 3 }, true},
-		"Unavailable": {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, true},
-		"GivenUp":     {func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.Conditions = 1, givenUp }, false},
-		"Scaled":      {func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.Conditions = new(int32(3)), over }, false},
-		"Restarted":   {func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.Conditions = 1, over }, false},
-		"RolledBack":  {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas, d.Status.Conditions = 0, over }, true},
-		"UnseenOver":  {func(d *appsv1.Deployment) { d.Generation, d.Status.Conditions = 8, over }, true}, // of the template before
+		"Whole":       {func(*appsv1.Deployment) {}, over},
+		"Unseen":      {func(d *appsv1.Deployment) { d.Generation = 8 }, rolling},
+		"UnseenAgain": {func(d *appsv1.Deployment) { d.Generation, d.Status.Conditions = 8, hopeless }, rolling}, // of the template before
+		"None":        {func(d *appsv1.Deployment) { d.Status.Replicas, d.Status.UpdatedReplicas = 2, 0 }, rolling},
+		"Surge":       {func(d *appsv1.Deployment) { d.Status.Replicas = 3 }, rolling},
+		"Unavailable": {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, rolling},
+		"GivenUp":     {func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.Conditions = 1, hopeless }, givenUp},
+		"Paused":      {func(d *appsv1.Deployment) { d.Spec.Paused, d.Status.UpdatedReplicas = true, 0 }, givenUp},
+		"PausedOver":  {func(d *appsv1.Deployment) { d.Spec.Paused = true }, over},
+		"Scaled":      {func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.Conditions = new(int32(3)), available }, over},
+		"Restarted":   {func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.Conditions = 1, available }, over},
+		"RolledBack":  {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas, d.Status.Conditions = 0, available }, rolling},
+		"UnseenOver":  {func(d *appsv1.Deployment) { d.Generation, d.Status.Conditions = 8, available }, rolling}, // of the template before
 		"Stopped": {func(d *appsv1.Deployment) {
 			d.Spec.Replicas, d.Status = new(int32(0)), appsv1.DeploymentStatus{ObservedGeneration: 7}
-		}, false},
+		}, over},
 	} {
 		d := whole.DeepCopy()
 		test.change(d)
-		if got := rolling(d); got != test.want {
-			t.Errorf("%s: %t, want %t", name, got, test.want)
+		if got := rolloutOf(d); got != test.want {
+			t.Errorf("%s: %d, want %d", name, got, test.want)
 		}
 	}
 }

@@ -13,7 +13,8 @@ import (
 func ConfigMap(fn *v1beta1.Function) *corev1ac.ConfigMapApplyConfiguration {
 	revision := LatestRevision(fn)
 	return corev1ac.ConfigMap(ConfigMapName(fn, revision), fn.Namespace).
-		WithLabels(revisionLabels(fn, revision)).
+		WithLabels(labels(fn)).
+		WithLabels(map[string]string{RevisionLabel: revision}).
 		WithOwnerReferences(owner(fn)).
 		WithImmutable(true).
 		WithData(map[string]string{handler.Filename: fn.Spec.Function})

@@ -29,12 +29,6 @@ func labels(fn *v1beta1.Function) map[string]string {
 	}
 }
 
-func revisionLabels(fn *v1beta1.Function, revision string) map[string]string {
-	l := labels(fn)
-	l[RevisionLabel] = revision
-	return l
-}
-
 // owner makes the Function the controller of an object, so that the object is deleted with the
 // Function.
 func owner(fn *v1beta1.Function) *metav1ac.OwnerReferenceApplyConfiguration {

@@ -23,10 +23,10 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 var configured = settings.Settings{
 	Images: settings.Images{Builder: "registry.example/builder@sha256:1", Function: "registry.example/launch@sha256:2"},
-	Build: settings.Build{Modules: settings.Modules{
+	Build: settings.Build{Modules: v1beta1.Modules{
 		GoProxy:  "https://modules.example",
-		CABundle: settings.Key{Name: "company-ca", Key: "bundle.pem"},
-		Netrc:    settings.Key{Name: "modules", Key: ".netrc"},
+		CABundle: v1beta1.KeyOf{Name: "company-ca", Key: "bundle.pem"},
+		Netrc:    v1beta1.KeyOf{Name: "modules", Key: ".netrc"},
 	}},
 	PodMetadataPrefixes: []string{"mesh.example/"},
 }

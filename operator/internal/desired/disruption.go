@@ -8,13 +8,15 @@ import (
 	policyv1ac "k8s.io/client-go/applyconfigurations/policy/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
 )
 
-// NeedsBudget tells whether a function has a PodDisruptionBudget. One that never has more than
-// a single replica has none, because a budget that allows a disruption would not protect it.
-func NeedsBudget(fn *v1beta1.Function) bool {
+// NeedsBudget tells whether a function has a PodDisruptionBudget, if the settings allow one. A
+// function that never has more than a single replica has none, because a budget that allows a
+// disruption would not protect it.
+func NeedsBudget(fn *v1beta1.Function, s settings.Settings) bool {
 	_, most := fn.Bounds()
-	return most > 1 && !fn.Stopped()
+	return most > 1 && !fn.Stopped() && !s.NoDisruptionBudgets
 }
 
 // Budget keeps people who drain nodes from evicting more than one replica at a time. Replicas

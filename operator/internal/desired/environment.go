@@ -7,7 +7,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/settings"
 )
 
 type envVar = corev1ac.EnvVarApplyConfiguration
@@ -58,7 +57,7 @@ func functionEnvFrom(fn *v1beta1.Function) []*corev1ac.EnvFromSourceApplyConfigu
 type variable struct{ name, value string }
 
 // moduleVariables returns the variables that tell the go command where modules come from.
-func moduleVariables(m settings.Modules) []variable {
+func moduleVariables(m v1beta1.Modules) []variable {
 	return slices.DeleteFunc([]variable{
 		{"GOPROXY", m.GoProxy},
 		{"GOPRIVATE", m.GoPrivate},
@@ -72,7 +71,7 @@ func moduleVariables(m settings.Modules) []variable {
 }
 
 // moduleEnv returns moduleVariables, and where the certificates and credentials for them are.
-func moduleEnv(m settings.Modules) []*envVar {
+func moduleEnv(m v1beta1.Modules) []*envVar {
 	var all []*envVar
 	for _, v := range moduleVariables(m) {
 		all = append(all, env(v.name, v.value))

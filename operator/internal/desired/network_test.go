@@ -227,6 +227,8 @@ func TestNetworkPolicies(t *testing.T) {
 		"OperatorToMetadata":  {usual, operator, metadata, atPlain, false},
 		"OperatorToNeighbour": {usual, operator, neighbour, atHTTP, false},
 		"Admission":           {usual, apiServer, operator, atWebhook, true},
+		"ScrapeOfOperator":    {usual, prometheus, operator, atMetrics, true},
+		"StrangerFloodsIt":    {usual, stranger, operator, atMetrics, false},
 		"BuilderToDNS":        {usual, builder, coreDNS, atDNS, true},
 		"BuilderToBuilder":    {usual, builder, builder, atHTTPS, true},
 		"BuilderToProxy":      {usual, builder, internet, atWeb, true},

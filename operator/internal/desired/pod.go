@@ -2,6 +2,7 @@ package desired
 
 import (
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -51,6 +52,18 @@ func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 	return inPod(pod, function, fn, s)
 }
 
+// The health check of a function, in seconds: a probe each period after the delay, and the
+// container is ended after so many failures in a row.
+const (
+	livenessDelay    = 60
+	livenessPeriod   = 10
+	livenessFailures = 6
+
+	// UnhealthyAfter is the shortest time after which the kubelet ends a function that does not
+	// answer its health check.
+	UnhealthyAfter = (livenessDelay + (livenessFailures-1)*livenessPeriod) * time.Second
+)
+
 // functionContainer returns the container that serves.
 func functionContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.ContainerApplyConfiguration {
 	return container(FunctionContainer, s.Images.Function, functionResources(fn, s)).
@@ -66,7 +79,7 @@ func functionContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.Cont
 		// There is no startup probe: it made every start 0.6 s slower, because the kubelet
 		// looks at readiness only after it. A slow start has the initial delay.
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(1).WithFailureThreshold(3)).
-		WithLivenessProbe(probe("/healthz").WithInitialDelaySeconds(60).WithPeriodSeconds(10).WithFailureThreshold(6)).
+		WithLivenessProbe(probe("/healthz").WithInitialDelaySeconds(livenessDelay).WithPeriodSeconds(livenessPeriod).WithFailureThreshold(livenessFailures)).
 		// So a panic, which is written to stderr, gets into the status.
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -21,7 +22,7 @@ const (
 	RevisionLabel = "goless.io/revision"
 
 	// TemplateLabel holds, on pods and ReplicaSets, the hash of the pod template that they
-	// were made from.
+	// were made from, and after a hyphen the hash of its fields, without their values.
 	TemplateLabel = "goless.io/template"
 
 	// ValuesAnnotation holds, on pods, the hash of what their environment and their
@@ -110,37 +111,21 @@ func RevisionIn(d *appsv1ac.DeploymentApplyConfiguration) string {
 // KeepTemplateOfSameSpec returns want with the pod template of owned, the fields of the Deployment
 // that the operator has written before, if the author of the Function asked for the same then. So a
 // new version of the operator, other settings, or another class, do not restart the pods. The
-// result is false otherwise, and if somebody else has changed the template, so that it does not
-// match its own hash.
+// result is false otherwise, and where that of KeepTemplate is.
 func KeepTemplateOfSameSpec(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
-	if !hasTemplate(owned) || owned.Labels[SpecHashLabel] != want.Labels[SpecHashLabel] || !intact(owned) {
+	if !hasTemplate(owned) || owned.Labels[SpecHashLabel] != want.Labels[SpecHashLabel] {
 		return nil, false
 	}
-	return withTemplate(want, owned), true
+	return KeepTemplate(want, owned)
 }
 
-// KeepTemplate returns want with the pod template of owned, whatever the author asked for then,
-// while the source of want has not compiled. The result is false if somebody else has
-// changed the template.
+// KeepTemplate returns want with the pod template of owned, whatever the author asked for then, and
+// with the hashes of the spec and of the class that this template was built from. The result is
+// false if somebody else has changed the template.
 func KeepTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
-	if !hasTemplate(owned) || !intact(owned) {
+	if !hasTemplate(owned) || !isIntact(owned.Spec.Template) {
 		return nil, false
 	}
-	return withTemplate(want, owned), true
-}
-
-func hasTemplate(d *appsv1ac.DeploymentApplyConfiguration) bool {
-	return d != nil && d.ObjectMetaApplyConfiguration != nil && d.Spec != nil && d.Spec.Template != nil && d.Spec.Template.ObjectMetaApplyConfiguration != nil
-}
-
-// intact tells whether the template of a Deployment is as the operator has written it.
-func intact(d *appsv1ac.DeploymentApplyConfiguration) bool {
-	return d.Spec.Template.Labels[TemplateLabel] == templateHash(d.Spec.Template)
-}
-
-// withTemplate returns want with the pod template of owned, and with the hashes of the spec and
-// of the class that this template was built from.
-func withTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	template, spec, meta := *owned.Spec.Template, *want.Spec, *want.ObjectMetaApplyConfiguration
 	spec.Template = &template
 	meta.Labels = maps.Clone(want.Labels)
@@ -152,20 +137,55 @@ func withTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.
 	}
 	kept := *want
 	kept.Spec, kept.ObjectMetaApplyConfiguration = &spec, &meta
-	return &kept
+	return &kept, true
 }
 
-// templateHash is the hash of a template without its TemplateLabel.
+func hasTemplate(d *appsv1ac.DeploymentApplyConfiguration) bool {
+	return d != nil && d.ObjectMetaApplyConfiguration != nil && d.Spec != nil && d.Spec.Template != nil && d.Spec.Template.ObjectMetaApplyConfiguration != nil
+}
+
+// isIntact tells whether nobody else has changed what the operator owns of a pod template. Who
+// changes a field owns it from then on, and one of the operator's fields is missing. The operator
+// goes on owning what a policy of the cluster rewrites while the operator writes it, such as the
+// registry of an image: there the values differ and the fields are the same.
+func isIntact(template *corev1ac.PodTemplateSpecApplyConfiguration) bool {
+	_, written, found := strings.Cut(template.Labels[TemplateLabel], "-")
+	_, owned, _ := strings.Cut(templateHash(template), "-")
+	return found && written == owned
+}
+
+// templateHash is the value of the TemplateLabel of a template.
 func templateHash(template *corev1ac.PodTemplateSpecApplyConfiguration) string {
 	bare, meta := *template, *template.ObjectMetaApplyConfiguration
-	meta.Labels = map[string]string{}
-	for name, value := range template.Labels {
-		if name != TemplateLabel {
-			meta.Labels[name] = value
-		}
-	}
+	meta.Labels = maps.Clone(template.Labels)
+	delete(meta.Labels, TemplateLabel)
 	bare.ObjectMetaApplyConfiguration = &meta
-	return Digest(&bare)
+	text, err := json.Marshal(&bare)
+	var content any
+	if err == nil {
+		err = json.Unmarshal(text, &content)
+	}
+	if err != nil {
+		panic(err) // the types of templates have no values that are not JSON
+	}
+	return digits(text) + "-" + Digest(fields(content))
+}
+
+// fields returns JSON without the values of its fields.
+func fields(content any) any {
+	switch content := content.(type) {
+	case map[string]any:
+		for name, value := range content {
+			content[name] = fields(value)
+		}
+		return content
+	case []any:
+		for i, value := range content {
+			content[i] = fields(value)
+		}
+		return content
+	}
+	return nil
 }
 
 // Digest is the hash of a value of types whose JSON cannot fail: ten hexadecimal

@@ -10,7 +10,8 @@ import (
 )
 
 // An operator with other images leaves the template of one before it alone, as
-// long as the user wants the same, and nobody else has changed it.
+// long as the user wants the same, and nobody else has changed it but policies of the
+// cluster, which rewrite values while the operator writes them.
 func TestKept(t *testing.T) {
 	next := configured
 	next.Images.Builder, next.Images.Function = "builder-2", "launch-2"
@@ -31,8 +32,14 @@ func TestKept(t *testing.T) {
 		"Environment": {tamper: intact, change: func(fn *v1beta1.Function) { fn.Spec.Env = fn.Spec.Env[1:] }},
 		"Asked":       {tamper: intact, change: func(fn *v1beta1.Function) { fn.Annotations["goless.io/upgrade"] = "2" }},
 		"PodLabel":    {tamper: intact, change: func(fn *v1beta1.Function) { fn.Labels = map[string]string{"pod.goless.io/team": "red"} }},
+		"Rewritten": {change: same, kept: true, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
+			d.Spec.Template.Spec.Containers[0].WithImage("mirror.example/launch-1").WithImagePullPolicy("Always")
+		}},
 		"ForeignImage": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
-			d.Spec.Template.Spec.Containers[0].WithImage("evil")
+			d.Spec.Template.Spec.Containers[0].Image = nil // which somebody else owns
+		}},
+		"ForeignMount": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
+			d.Spec.Template.Spec.Containers[0].VolumeMounts = d.Spec.Template.Spec.Containers[0].VolumeMounts[1:]
 		}},
 		"LessOwned":  {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template.Spec.SecurityContext = nil }},
 		"NoTemplate": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) { d.Spec.Template = nil }},

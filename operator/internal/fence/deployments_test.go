@@ -20,7 +20,6 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/settings"
 )
 
 // forged is the Deployment of a Function in the hands of somebody who has the
@@ -28,8 +27,8 @@ import (
 func forged(t *testing.T, fn *v1beta1.Function, forge func(*appsv1.Deployment)) *appsv1.Deployment {
 	t.Helper()
 	s := installed
-	s.Build.Modules.Netrc = settings.Key{Name: "modules", Key: "netrc"}
-	s.Build.Modules.CABundle = settings.Key{Name: "company-ca", Key: "ca"}
+	s.Build.Modules.Netrc = v1beta1.KeyOf{Name: "modules", Key: "netrc"}
+	s.Build.Modules.CABundle = v1beta1.KeyOf{Name: "company-ca", Key: "ca"}
 	s.Build.Modules.GoProxy = "https://modules.example"
 	d := convert(t, desired.Deployment(fn, s, "", nil), &appsv1.Deployment{})
 	forge(d)
@@ -304,9 +303,22 @@ var hostile = map[string]struct {
 	"OtherTimeout":        {build(func(c *corev1.Container) { c.Args[6] = "--max-memory=0" }), "command, args and lifecycle"},
 	"NoLimits":            {serving(func(c *corev1.Container) { c.Resources.Limits = nil }), "fence.goless.io/max-memory"},
 	"AllTheMemory":        {serving(func(c *corev1.Container) { c.Resources.Limits["memory"] = resource.MustParse("1Ti") }), "fence.goless.io/max-memory"},
+	"NoEndOfStorage": {serving(func(c *corev1.Container) {
+		delete(c.Resources.Limits, "ephemeral-storage")
+	}), "fence.goless.io/max-ephemeral-storage"},
+	"AllTheStorage": {build(func(c *corev1.Container) {
+		c.Resources.Limits["ephemeral-storage"] = resource.MustParse("1Ti")
+	}), "fence.goless.io/max-ephemeral-storage"},
+	"AllTheProcessors": {serving(func(c *corev1.Container) {
+		delete(c.Resources.Limits, "cpu")
+		c.Resources.Requests["cpu"] = resource.MustParse("100")
+	}), "fence.goless.io/max-cpu"},
+	"ResourcesOfThePod": {pod(func(p *corev1.PodSpec) {
+		p.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100")}}
+	}), "resources is not for functions"},
 	"Devices": {serving(func(c *corev1.Container) {
 		c.Resources.Limits["example.com/gpu"], c.Resources.Requests["example.com/gpu"] = resource.MustParse("1"), resource.MustParse("1")
-	}), "spec.template.spec.containers.resources.limits"},
+	}), "others than cpu, memory and ephemeral-storage are not for functions"},
 	"HostPort":    {serving(func(c *corev1.Container) { c.Ports[0].HostPort = 80 }), "hostPort"},
 	"ProbeOfHost": {serving(func(c *corev1.Container) { c.LivenessProbe.HTTPGet.Host = "169.254.169.254" }), "the probes"},
 	"ProbeByExec": {serving(func(c *corev1.Container) {

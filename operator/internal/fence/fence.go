@@ -50,7 +50,7 @@ func Check(ctx context.Context, config *rest.Config, s settings.Settings, namesp
 }
 
 func check(ctx context.Context, c client.Client, s settings.Settings, namespace string) error {
-	own, err := sample(s, namespace)
+	own, err := Sample(s, namespace)
 	if err != nil {
 		return fmt.Errorf("checking the fence: %w", err)
 	}
@@ -82,9 +82,9 @@ func account(ctx context.Context, c client.Client) string {
 	return review.Status.UserInfo.Username
 }
 
-// sample is the Deployment of a Function that makes use of all settings that the fence
+// Sample is the Deployment of a Function that makes use of all settings that the fence
 // bounds.
-func sample(s settings.Settings, namespace string) (*appsv1.Deployment, error) {
+func Sample(s settings.Settings, namespace string) (*appsv1.Deployment, error) {
 	fn := &v1beta1.Function{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: "goless-fence-check", UID: "goless-fence-check",
@@ -98,12 +98,8 @@ func sample(s settings.Settings, namespace string) (*appsv1.Deployment, error) {
 	if most := s.Function.MaxReplicas; most > 0 {
 		fn.Spec.Replicas = new(most)
 	}
-	if most := s.Function.MaxResources.Memory; most != nil {
-		fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: most}}
-	}
-	if most := s.Build.MaxResources.Memory; most != nil {
-		fn.Spec.Build = &v1beta1.BuildSpec{Resources: &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: most}}}
-	}
+	fn.Spec.Resources = &v1beta1.Resources{Limits: s.Function.MaxResources}
+	fn.Spec.Build = &v1beta1.BuildSpec{Resources: &v1beta1.Resources{Limits: s.Build.MaxResources}}
 	text, err := json.Marshal(desired.Deployment(fn, s, "", nil))
 	var d appsv1.Deployment
 	return &d, errors.Join(err, json.Unmarshal(text, &d))

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/fence"
 	"goless.io/operator/internal/settings"
@@ -149,14 +150,7 @@ func stolen(t *testing.T) client.Client {
 	return thief
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within three minutes: %s", what)
-		}
-	}
-}
+var eventually = apiservertest.Eventually
 
 // In a namespace of another name the installation has its rights and its fence.
 func TestRelocated(t *testing.T) {
@@ -232,13 +226,14 @@ func wrong(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	netrc, prefixes, images, replicas, memory, build := installed, installed, installed, installed, installed, installed
-	netrc.Build.Modules.Netrc = settings.Key{Name: "modules", Key: "netrc"}
+	netrc, prefixes, images, replicas, cpu, memory, storage := installed, installed, installed, installed, installed, installed, installed
+	netrc.Build.Modules.Netrc = v1beta1.KeyOf{Name: "modules", Key: "netrc"}
 	prefixes.PodMetadataPrefixes = []string{"linkerd.io/"}
 	images.Images.Builder = "elsewhere.example/builder:1"
 	replicas.Function.MaxReplicas = 1000
+	cpu.Function.MaxResources.CPU = new(resource.MustParse("1000"))
 	memory.Function.MaxResources.Memory = new(resource.MustParse("1P"))
-	build.Build.MaxResources.Memory = new(resource.MustParse("1P"))
+	storage.Build.MaxResources.EphemeralStorage = new(resource.MustParse("1P"))
 	for name, test := range map[string]struct {
 		account  string
 		settings settings.Settings
@@ -249,8 +244,9 @@ func wrong(t *testing.T) {
 		"Prefixes": {"goless-operator", prefixes, "linkerd.io/check is neither a label of functions nor one that was there before"},
 		"Images":   {"goless-operator", images, "fence.goless.io/images"},
 		"Replicas": {"goless-operator", replicas, "fence.goless.io/max-replicas"},
+		"CPU":      {"goless-operator", cpu, "fence.goless.io/max-cpu"},
 		"Memory":   {"goless-operator", memory, "fence.goless.io/max-memory"},
-		"Build":    {"goless-operator", build, "fence.goless.io/max-memory"},
+		"Storage":  {"goless-operator", storage, "fence.goless.io/max-ephemeral-storage"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

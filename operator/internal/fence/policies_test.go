@@ -1,7 +1,6 @@
 package fence_test
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -9,54 +8,12 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/internal/apiservertest"
 )
 
 const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-
-// mutate has the API server change the Deployments of a namespace, as the policies of
-// clusters do, until the end of the test.
-func mutate(t *testing.T, namespace string, m admissionregistrationv1.Mutation) {
-	t.Helper()
-	policy := &admissionregistrationv1.MutatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "mutation-"},
-		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
-			ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"*"}, Resources: []string{"deployments"}},
-				},
-			}}},
-			Mutations: []admissionregistrationv1.Mutation{m},
-		},
-	}
-	if err := cluster.Create(t.Context(), policy); err != nil {
-		t.Fatal(err)
-	}
-	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
-		Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{
-			PolicyName: policy.Name,
-			MatchResources: &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{
-				MatchLabels: map[string]string{corev1.LabelMetadataName: namespace},
-			}},
-		},
-	}
-	if err := cluster.Create(t.Context(), binding); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		for _, object := range []client.Object{binding, policy} {
-			if err := cluster.Delete(context.Background(), object); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
 
 // merge merges fields of an object of CEL into the template of a Deployment.
 func merge(fields string) admissionregistrationv1.Mutation {
@@ -137,7 +94,7 @@ func TestFenceAndPolicies(t *testing.T) {
 	namespaces := map[string]string{}
 	for name, test := range policies { // they come into force at the same time
 		namespaces[name] = apiservertest.NewNamespace(t, cluster)
-		mutate(t, namespaces[name], test.mutation)
+		apiservertest.Mutate(t, cluster, namespaces[name], test.mutation)
 	}
 	for name, test := range policies {
 		t.Run(name, func(t *testing.T) {
@@ -174,8 +131,9 @@ func TestFenceAndPolicies(t *testing.T) {
 }
 
 // The content decides and not the place: an image by its digest may come from any
-// registry, and while a registry is moved the operator that leads on writes the images of
-// the old one.
+// registry. Where a new version comes from another one, the operator of before leads on,
+// whose images are those of the old one: they are listed before the upgrade, which leaves
+// the list alone.
 func TestFenceOfMovedImages(t *testing.T) {
 	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
 	create := func(registry string) error {
@@ -190,5 +148,16 @@ func TestFenceOfMovedImages(t *testing.T) {
 	eventually(t, "the same image of the old registry is let through", func() bool { return create("old.example/") == nil })
 	if err := create("evil.example/"); !refusedByFence(err) {
 		t.Errorf("a version of it, and not the content, in any registry: %v", err)
+	}
+	kubectl(t, bySed(t, installation), "apply", "-f", "-")
+	eventually(t, "what is of the old registry alone is refused, with what to do", func() bool {
+		err := create("old.example/")
+		return refusedByFence(err) && strings.Contains(err.Error(), "fence.goless.io/images")
+	})
+	parameterize(t, map[string]string{"images": "old.example/"})
+	kubectl(t, bySed(t, installation), "apply", "-f", "-")
+	eventually(t, "the operator of before leads on", func() bool { return create("old.example/") == nil })
+	if err := create("evil.example/"); !refusedByFence(err) {
+		t.Errorf("a third registry: %v", err)
 	}
 }

@@ -102,7 +102,7 @@ func TestClassLosesFunctions(t *testing.T) {
 	count(0, 1)
 }
 
-// A default class whose selector is invalid, which the API server accepts, has no functions and
+// A default class whose selector is invalid, which only the webhook refuses, has no functions and
 // says so, and keeps no Function from being served.
 func TestClassWithInvalidSelector(t *testing.T) {
 	class := newClass(t, "invalid", func(class *v1beta1.FunctionClass) {
@@ -197,6 +197,125 @@ func reaches(t *testing.T, class *v1beta1.FunctionClass, all []*v1beta1.Function
 	eventually(t, "the class has reached all", func() bool { return says(metav1.ConditionTrue, 3) })
 }
 
+// inClass makes a default class for functions of its own that are ready and as it says.
+func inClass(t *testing.T, name string, functions int) (*v1beta1.FunctionClass, []*v1beta1.Function) {
+	t.Helper()
+	namespace := apiservertest.NewNamespace(t, cluster)
+	relabel(t, namespace, name)
+	class := newClass(t, name, func(class *v1beta1.FunctionClass) {
+		class.Annotations = map[string]string{v1beta1.DefaultClassAnnotation: "true"}
+		class.Spec.PriorityClassName = "first"
+	})
+	var all []*v1beta1.Function
+	for i := range functions {
+		fn := create(t, fmt.Sprintf("%s-%d", name, i), func(fn *v1beta1.Function) {
+			fn.Namespace, fn.Spec.Service = namespace, fmt.Sprintf("%s-%d", name, i)
+		})
+		serve(t, fn)
+		all = append(all, fn)
+	}
+	return class, all
+}
+
+// changeClass changes the spec of a class.
+func changeClass(t *testing.T, class *v1beta1.FunctionClass, edit func(*v1beta1.FunctionClassSpec)) {
+	t.Helper()
+	before := client.MergeFrom(class.DeepCopy())
+	edit(&class.Spec)
+	if err := cluster.Patch(t.Context(), class, before); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// changed are the names of the functions whose pods have a priority.
+func changed(t *testing.T, all []*v1beta1.Function, priority string) (names []string) {
+	t.Helper()
+	for _, fn := range all {
+		if await(t, fn, fn.Name, &appsv1.Deployment{}, nil).Spec.Template.Spec.PriorityClassName == priority {
+			names = append(names, fn.Name)
+		}
+	}
+	return names
+}
+
+// A change of a class that the API server refuses is tried on as many functions as may roll at
+// the same time, and its correction reaches no more of them at once.
+func TestRefusedClass(t *testing.T) {
+	class, all := inClass(t, "refused", 3)
+	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.Labels = map[string]string{"not-in-the-fence": "x"} })
+	awaitReady(t, all[0], v1beta1.ReasonApplyFailed)
+	eventually(t, "the class says which function could not be changed", func() bool {
+		return strings.Contains(readyOf(t, class).Message, all[0].Namespace+"/refused-0")
+	})
+	for _, fn := range all[1:] {
+		if !has(t, fn, v1beta1.ConditionReady) {
+			t.Errorf("the class reaches %s although it could not change the one before", fn.Name)
+		}
+	}
+	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.Labels, spec.PriorityClassName = nil, "second" })
+	eventually(t, "one is corrected", func() bool { return len(changed(t, all, "second")) > 0 })
+	awaitReady(t, all[0], v1beta1.ReasonBuilding)
+	if got := changed(t, all, "second"); len(got) > 1 {
+		t.Errorf("%v are rolled out at the same time", got)
+	}
+	for _, fn := range all {
+		await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.PriorityClassName == "second" })
+		serve(t, fn)
+	}
+}
+
+// A class that changes while its last change rolls out begins with what rolls.
+func TestClassChangesAgain(t *testing.T) {
+	class, all := inClass(t, "again", 3)
+	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.PriorityClassName = "second" })
+	eventually(t, "one rolls", func() bool { return len(changed(t, all, "second")) > 0 })
+	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.PriorityClassName = "third" })
+	eventually(t, "the class reports its last change", func() bool {
+		return readyOf(t, class).ObservedGeneration == class.Generation && class.Status.UpdatedFunctions > 0
+	})
+	awaitReady(t, all[0], v1beta1.ReasonBuilding)
+	if got := changed(t, all, "first"); len(got) != 2 {
+		t.Errorf("only %v have not begun to roll", got)
+	}
+	for _, fn := range all {
+		await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.PriorityClassName == "third" })
+		serve(t, fn)
+	}
+}
+
+// A class is not ready where the Deployment controller has given up the rollout of a function.
+func TestClassGivenUp(t *testing.T) {
+	class, all := inClass(t, "hopeless", 1)
+	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.PriorityClassName = "second" })
+	d := await(t, all[0], all[0].Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.PriorityClassName == "second" })
+	before := client.MergeFrom(d.DeepCopy())
+	d.Status = appsv1.DeploymentStatus{
+		ObservedGeneration: d.Generation, Replicas: 2, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, UnavailableReplicas: 1,
+		Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}},
+	}
+	if err := cluster.Status().Patch(t.Context(), d, before); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the class says which function could not be changed", func() bool {
+		return strings.Contains(readyOf(t, class).Message, all[0].Namespace+"/hopeless-0")
+	})
+	if readyOf(t, class).Status != metav1.ConditionFalse {
+		t.Errorf("the class is ready: %+v", class.Status)
+	}
+}
+
+// readyOf reads a class, and returns its condition Ready; an empty one where there is none.
+func readyOf(t *testing.T, class *v1beta1.FunctionClass) (ready metav1.Condition) {
+	t.Helper()
+	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(class), class); err != nil {
+		t.Fatal(err)
+	}
+	if c := meta.FindStatusCondition(class.Status.Conditions, v1beta1.ConditionReady); c != nil {
+		ready = *c
+	}
+	return ready
+}
+
 // A class with all that it can have causes no writes once its functions are as it says.
 func TestClassCausesNoWrites(t *testing.T) {
 	disk := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}
@@ -253,6 +372,8 @@ func TestSchemaOfClasses(t *testing.T) {
 		"System":     {v1beta1.FunctionClassSpec{PriorityClassName: "system-node-critical"}, "not for functions"},
 		"Root":       {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{RunAsUser: new(int64(0))}}, "spec.podUser.runAsUser"},
 		"RootGroup":  {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{FSGroup: new(int64(0))}}, "spec.podUser.fsGroup"},
+		"NoID":       {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{RunAsUser: new(int64(1 << 31))}}, "spec.podUser.runAsUser"},
+		"BundleKey":  {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{CABundle: v1beta1.KeyOf{Name: "ca", Key: "../ca"}}}}, "spec.build.modules.caBundle.key"},
 		"Label":      {v1beta1.FunctionClassSpec{Labels: map[string]string{"goless.io/function": "other"}}, "set by Goless"},
 		"Annotation": {v1beta1.FunctionClassSpec{Annotations: map[string]string{"goless.io/values": "x"}}, "set by Goless"},
 		"FileProxy":  {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoProxy: "https://proxy.example.com|file:///x"}}}, "must not have a file: URL"},

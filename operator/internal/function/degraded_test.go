@@ -17,6 +17,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
+	"goless.io/operator/internal/build/buildtest"
 	"goless.io/operator/internal/desired"
 )
 
@@ -37,17 +38,8 @@ func degraded(t *testing.T, fn *v1beta1.Function, reason string) (message string
 // Where a quota leaves no room for a PodDisruptionBudget the function is ready, and says
 // by a condition and one event what it lacks.
 func TestQuotaOfBudgets(t *testing.T) {
-	const budgets = corev1.ResourceName("count/poddisruptionbudgets.policy")
 	namespace := apiservertest.NewNamespace(t, cluster)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"}}
-	quota.Spec.Hard = corev1.ResourceList{budgets: resource.MustParse("0")}
-	if err := cluster.Create(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
-	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // as its controller would
-	if err := cluster.Status().Update(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
+	quota := forbid(t, namespace, "count/poddisruptionbudgets.policy")
 	fn := create(t, "degraded", func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Replicas = namespace, new(int32(2)) })
 	serve(t, fn)
 	if message := degraded(t, fn, v1beta1.ReasonDisruptionBudgetFailed); !strings.Contains(message, "exceeded quota: none") {
@@ -64,6 +56,49 @@ func TestQuotaOfBudgets(t *testing.T) {
 	degraded(t, fn, "")
 	if n := warnings(t, fn, v1beta1.ReasonDisruptionBudgetFailed); n != 1 {
 		t.Errorf("there are %d events of it", n)
+	}
+}
+
+// forbid makes a quota that leaves no room for more objects of a kind.
+func forbid(t *testing.T, namespace string, kind corev1.ResourceName) *corev1.ResourceQuota {
+	t.Helper()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"}}
+	quota.Spec.Hard = corev1.ResourceList{kind: resource.MustParse("0")}
+	if err := cluster.Create(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // as its controller would
+	if err := cluster.Status().Update(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	return quota
+}
+
+// The same holds for whatever else a function that serves can do without.
+func TestQuotasOfOthers(t *testing.T) {
+	replies(t, buildtest.Reply{Report: buildtest.Built})
+	for reason, test := range map[string]struct {
+		kind   corev1.ResourceName
+		change func(*v1beta1.Function)
+	}{
+		v1beta1.ReasonAutoscalerFailed: {"count/horizontalpodautoscalers.autoscaling", func(fn *v1beta1.Function) {
+			fn.Spec.Scaling = &v1beta1.Scaling{Max: new(int32(5))}
+		}},
+		v1beta1.ReasonSourceNotStored: {"count/configmaps", shared},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			namespace := apiservertest.NewNamespace(t, cluster)
+			quota := forbid(t, namespace, test.kind)
+			fn := create(t, "degraded", func(fn *v1beta1.Function) { fn.Namespace = namespace; test.change(fn) })
+			serve(t, fn)
+			if message := degraded(t, fn, reason); !strings.Contains(message, "exceeded quota: none") {
+				t.Errorf("Degraded says %q", message)
+			}
+			if err := cluster.Delete(t.Context(), quota); err != nil {
+				t.Fatal(err)
+			}
+			degraded(t, fn, "")
+		})
 	}
 }
 

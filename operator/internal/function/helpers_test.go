@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -111,16 +110,7 @@ func await[T client.Object](t *testing.T, fn *v1beta1.Function, name string, obj
 	return object
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(3 * time.Minute)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within three minutes: %s", what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
+var eventually = apiservertest.Eventually
 
 // reconciles is how often the operator has looked at a Function.
 func reconciles(t *testing.T) float64 {

@@ -1,12 +1,10 @@
 package function_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -14,13 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
@@ -47,7 +43,7 @@ var (
 // configured has ceilings that no test reaches by accident, and compiles in pods where a test
 // does not say otherwise.
 var configured = settings.Settings{
-	Images:         settings.Images{Builder: "example/builder:1", Function: "example/launch:1"},
+	Images:         settings.Images{Builder: apiservertest.BuilderImage, Function: apiservertest.FunctionImage},
 	ReferencePause: metav1.Duration{Duration: 300 * time.Millisecond},
 	Function: settings.Function{
 		MaxReplicas:  50,
@@ -65,7 +61,7 @@ func run(m *testing.M, started *envtest.Environment) int {
 		cluster, err = client.New(server, client.Options{Scheme: options.Scheme})
 	}
 	if err == nil {
-		err = install(context.Background(), "00-namespace.yaml", "20-rbac.yaml", "25-config.yaml", "30-operator.yaml", "40-fence.yaml")
+		err = apiservertest.Install(context.Background(), cluster, nil, "00-namespace.yaml", "20-rbac.yaml", "25-config.yaml", "30-operator.yaml", "40-fence.yaml")
 	}
 	if err == nil {
 		err = apiservertest.OpenAccount(context.Background(), cluster)
@@ -86,37 +82,6 @@ func run(m *testing.M, started *envtest.Environment) int {
 // operatorAccount is whom the operator acts as, with the rights that it has where
 // it is installed, and behind the fence.
 const operatorAccount = "system:serviceaccount:goless-system:goless-operator"
-
-// install applies files of deploy/, those that mean something to an API server
-// alone.
-func install(ctx context.Context, files ...string) error {
-	return installIn(ctx, "", files...)
-}
-
-// installIn applies files to a namespace.
-func installIn(ctx context.Context, namespace string, files ...string) error {
-	for _, name := range files {
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", filepath.FromSlash(name)))
-		if err != nil {
-			return err
-		}
-		text = bytes.ReplaceAll(text, []byte("ko://goless.io/builder/cmd/builder"), []byte(configured.Images.Builder))
-		text = bytes.ReplaceAll(text, []byte("ko://goless.io/runtime/cmd/launch"), []byte(configured.Images.Function))
-		for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
-			object := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal(part, &object.Object); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			if namespace != "" {
-				object.SetNamespace(namespace)
-			}
-			if err := cluster.Create(ctx, object); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-	}
-	return nil
-}
 
 // startOperator runs an operator whose writes go to a log, until stop is called.
 func startOperator(s settings.Settings, log *writeLog) (stop func(), err error) {

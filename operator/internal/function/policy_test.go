@@ -3,14 +3,19 @@ package function_test
 import (
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
+	"goless.io/operator/internal/settings"
 )
 
 // A budget that somebody has made under our name is enough, and left alone.
@@ -62,4 +67,41 @@ func TestNetworkPolicy(t *testing.T) {
 	s.NetworkPolicy = false
 	exchangeOperator(t, s, &writeLog{})
 	eventually(t, "the policy goes", func() bool { return !exists(t, fn, fn.Name, policy) })
+}
+
+// A policy of the cluster may rewrite what the operator writes. The next version of the operator
+// leaves the pods alone all the same.
+func TestUpgradeUnderPolicies(t *testing.T) {
+	fn := create(t, "rewritten", func(*v1beta1.Function) {})
+	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
+	apiservertest.Mutate(t, cluster, fn.Namespace, admissionregistrationv1.Mutation{
+		PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
+		ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{Expression: `Object{spec: Object.spec{template: Object.spec.template{
+			spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: "function", imagePullPolicy: "Always"}]}}}}`},
+	})
+	rewritten := func(d *appsv1.Deployment) bool {
+		return d.Spec.Template.Spec.Containers[0].ImagePullPolicy == corev1.PullAlways
+	}
+	eventually(t, "the policy is in force", func() bool {
+		tried := deployment.DeepCopy()
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"somebody":"was-here"}}}`))
+		if err := cluster.Patch(t.Context(), tried, patch, client.DryRunAll); err != nil {
+			t.Fatal(err)
+		}
+		return rewritten(tried)
+	})
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 }) // a rollout
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+		return variable(d, "REQUEST_CONCURRENCY") == "9" && rewritten(d)
+	})
+	serve(t, fn)
+
+	next := configured
+	next.Images, next.Namespaces = settings.Images{Builder: "example/builder:2", Function: "example/launch:2"}, []string{fn.Namespace}
+	exchangeOperator(t, next, &writeLog{})
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
+	now := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 2 })
+	if image := now.Spec.Template.Spec.Containers[0].Image; image != configured.Images.Function {
+		t.Errorf("its pods have got the image %s", image)
+	}
 }

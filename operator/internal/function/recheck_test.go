@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apply"
 	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/status"
 )
@@ -18,29 +19,31 @@ func TestRecheck(t *testing.T) {
 	invalid, taken := &check.Problem{Reason: v1beta1.ReasonInvalidSpec}, &check.Problem{Reason: v1beta1.ReasonServiceConflict}
 	lacks := []check.Problem{{Reason: v1beta1.ReasonDisruptionBudgetFailed}}
 	for name, test := range map[string]struct {
-		seen    status.Seen
+		problem *check.Problem
+		lacks   []check.Problem
 		lasted  time.Duration
 		want    time.Duration
 		account string
 	}{
-		"Well":           {status.Seen{}, time.Minute, 0, ""},
-		"InvalidSpec":    {status.Seen{Problem: invalid}, time.Minute, 0, ""},
-		"TakenNow":       {status.Seen{Problem: taken}, 0, minRecheck, ""},
-		"TakenForLonger": {status.Seen{Problem: taken}, 40 * time.Second, 40 * time.Second, ""},
-		"TakenForDays":   {status.Seen{Problem: taken}, 48 * time.Hour, maxRecheck, ""},
-		"Degraded":       {status.Seen{Degraded: lacks}, 20 * time.Second, 20 * time.Second, ""},
-		"Both":           {status.Seen{Problem: invalid, Degraded: lacks}, time.Hour, maxRecheck, ""},
-		"Account":        {status.Seen{}, maxRecheck, maxRecheck, "a"},
-		"AccountRefused": {status.Seen{Problem: invalid}, time.Minute, time.Minute, "a"},
+		"Well":           {nil, nil, time.Minute, 0, ""},
+		"InvalidSpec":    {invalid, nil, time.Minute, 0, ""},
+		"TakenNow":       {taken, nil, 0, minRecheck, ""},
+		"TakenForLonger": {taken, nil, 40 * time.Second, 40 * time.Second, ""},
+		"TakenForDays":   {taken, nil, 48 * time.Hour, maxRecheck, ""},
+		"Degraded":       {nil, lacks, 20 * time.Second, 20 * time.Second, ""},
+		"Both":           {invalid, lacks, time.Hour, maxRecheck, ""},
+		"Account":        {nil, nil, maxRecheck, maxRecheck, "a"},
+		"AccountRefused": {invalid, nil, time.Minute, time.Minute, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := v1beta1.ConditionStalled
-			if test.seen.Problem == nil {
+			if test.problem == nil {
 				kind = v1beta1.ConditionDegraded
 			}
 			fn := &v1beta1.Function{Spec: v1beta1.FunctionSpec{ServiceAccountName: test.account}}
 			fn.Status.Conditions = []metav1.Condition{{Type: kind, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-test.lasted))}}
-			if got := recheck(fn, test.seen, now); got != test.want {
+			seen := status.Seen{Outcome: apply.Outcome{Problem: test.problem, Degraded: test.lacks}}
+			if got := recheck(fn, seen, now); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})

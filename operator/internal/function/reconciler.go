@@ -4,7 +4,6 @@
 package function
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -21,7 +20,6 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apply"
 	"goless.io/operator/internal/build"
-	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
@@ -89,7 +87,7 @@ const cleanupPause = 10 * time.Millisecond
 // writes into the status what is true after that.
 func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (reconcile.Result, error) {
 	if !fn.DeletionTimestamp.IsZero() {
-		r.orders.Forget(client.ObjectKeyFromObject(fn))
+		r.orders.Keep(client.ObjectKeyFromObject(fn), nil)
 		return reconcile.Result{}, nil // the garbage collector deletes what it owns
 	}
 
@@ -105,8 +103,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	if apierrors.IsConflict(outcome.Err) && r.conflicts.NumRequeues(client.ObjectKeyFromObject(fn)) < quietConflicts {
 		return r.retry(fn, outcome.Err)
 	}
-	r.announceRollout(fn, snapshot, planned, outcome)
-	seen, former := seenAfter(snapshot, planned, outcome), fn.Status.LatestRevision
+	seen, former := status.Seen{Snapshot: *snapshot, Plan: *planned, Outcome: outcome}, fn.Status.LatestRevision
+	r.announceRollout(fn, seen)
 	if err := errors.Join(outcome.Err, r.report(ctx, fn, seen)); err != nil {
 		return r.retry(fn, err)
 	}
@@ -117,21 +115,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 		return reconcile.Result{RequeueAfter: cleanupPause}, nil
 	}
 	return reconcile.Result{RequeueAfter: soonest(planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))}, nil
-}
-
-// seenAfter collects what the status is made of.
-func seenAfter(snapshot *observe.Snapshot, planned *plan.Plan, outcome apply.Outcome) status.Seen {
-	s := status.Seen{
-		Time: snapshot.Time, Diagnostics: planned.Diagnostics, Omitted: planned.Omitted,
-		Problem: cmp.Or(planned.Problem, outcome.Problem, planned.OverCeilings), Refused: planned.Refused, Unchecked: snapshot.CheckErr != nil, Degraded: outcome.Degraded,
-		Template: desired.TemplateIn(planned.Deployment), BuildService: planned.BuildService,
-		Deployment: outcome.Deployment, Service: outcome.Service,
-		ReplicaSets: snapshot.ReplicaSets, Pods: snapshot.Pods,
-	}
-	if outcome.Err != nil {
-		s.Failure = outcome.Err.Error()
-	}
-	return s
 }
 
 // soonest is the shortest of several times, but for those that are 0, which stands for never.
@@ -149,7 +132,8 @@ func soonest(times ...time.Duration) (least time.Duration) {
 // about as long as the error has lasted. An invalid spec needs no recheck: it is mended by a
 // change of the Function, which is watched. Who may run as its ServiceAccount is not watched.
 func recheck(fn *v1beta1.Function, seen status.Seen, now time.Time) time.Duration {
-	waits := len(seen.Degraded) > 0 || seen.Problem != nil && seen.Problem.Reason != v1beta1.ReasonInvalidSpec || fn.Spec.ServiceAccountName != ""
+	problem := seen.Problem()
+	waits := len(seen.Degraded) > 0 || problem != nil && problem.Reason != v1beta1.ReasonInvalidSpec || fn.Spec.ServiceAccountName != ""
 	if !waits {
 		return 0
 	}

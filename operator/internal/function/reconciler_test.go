@@ -94,35 +94,6 @@ func causesNoWrites(t *testing.T, fn *v1beta1.Function) {
 	}
 }
 
-func TestWhatIsNotOursIsNotTouched(t *testing.T) {
-	namespace := apiservertest.NewNamespace(t, cluster)
-	foreign := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "svc", Namespace: namespace, Labels: map[string]string{desired.FunctionLabel: "conflict"}},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}},
-	}
-	if err := cluster.Create(t.Context(), foreign); err != nil {
-		t.Fatal(err)
-	}
-	fn := create(t, "conflict", func(fn *v1beta1.Function) { fn.Namespace = namespace })
-	ready := awaitReady(t, fn, v1beta1.ReasonServiceConflict)
-	if !strings.Contains(ready.Message, `Service "svc" does not belong to this Function`) {
-		t.Errorf("message is %q", ready.Message)
-	}
-	if !has(t, fn, v1beta1.ConditionStalled) || has(t, fn, v1beta1.ConditionReconciling) {
-		t.Error("a conflict is not Stalled")
-	}
-	now := await(t, fn, "svc", &corev1.Service{}, nil)
-	if diff := cmp.Diff(foreign, now); diff != "" {
-		t.Errorf("the Service was written:\n%s", diff)
-	}
-
-	if err := cluster.Delete(t.Context(), foreign); err != nil {
-		t.Fatal(err)
-	}
-	await(t, fn, "svc", &corev1.Service{}, func(s *corev1.Service) bool { return metav1.IsControlledBy(s, fn) })
-	awaitReady(t, fn, v1beta1.ReasonBuilding)
-}
-
 // What an earlier Function of the name has left, after kubectl delete --cascade=orphan, is named
 // all at once.
 func TestAllThatIsInTheWayIsNamed(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/desired"
 )
 
@@ -121,7 +122,7 @@ func TestReferencedSecrets(t *testing.T) {
 		}
 	}
 
-	if err := install(t.Context(), "optional/secrets.yaml"); err != nil {
+	if err := apiservertest.Install(t.Context(), cluster, nil, "optional/secrets.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // other tests have none of these rights

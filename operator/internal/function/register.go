@@ -127,7 +127,7 @@ func (r *Reconciler) reconcileNamed(ctx context.Context, request reconcile.Reque
 	if apierrors.IsNotFound(err) {
 		r.conflicts.Forget(request.NamespacedName)
 		r.references.Forget(request.NamespacedName)
-		r.orders.Forget(request.NamespacedName)
+		r.orders.Keep(request.NamespacedName, nil)
 		r.sources.Forget(request.NamespacedName)
 		r.told.forget(request.NamespacedName)
 		r.Metrics.Forget(request.NamespacedName)

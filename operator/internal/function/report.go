@@ -39,7 +39,7 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	r.announce(fn, before, told)
-	r.announceHindrance(fn, before, seen)
+	r.announcePodProblem(fn, before, seen)
 	r.Metrics.Reported(fn, before.Status, time.Now())
 	return nil
 }

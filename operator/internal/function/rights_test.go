@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
@@ -25,7 +26,7 @@ func TestNamespacedInstallation(t *testing.T) {
 	s := configured
 	s.Namespaces = []string{apiservertest.NewNamespace(t, cluster), apiservertest.NewNamespace(t, cluster)}
 	for _, namespace := range s.Namespaces {
-		if err := installIn(t.Context(), namespace, "optional/namespaced.yaml"); err != nil {
+		if err := apiservertest.Install(t.Context(), cluster, into(namespace), "optional/namespaced.yaml"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -57,7 +58,7 @@ func TestNamespacedRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	namespace := apiservertest.NewNamespace(t, cluster)
-	if err := installIn(t.Context(), namespace, "optional/namespaced.yaml"); err != nil {
+	if err := apiservertest.Install(t.Context(), cluster, into(namespace), "optional/namespaced.yaml"); err != nil {
 		t.Fatal(err)
 	}
 	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "goless-operator"}, &role); err != nil {
@@ -68,5 +69,13 @@ func TestNamespacedRights(t *testing.T) {
 	})
 	if diff := cmp.Diff(want, role.Rules); diff != "" {
 		t.Errorf("optional/namespaced.yaml differs from 20-rbac.yaml:\n%s", diff)
+	}
+}
+
+// into is for apiservertest.Install: objects go into a namespace.
+func into(namespace string) func(*unstructured.Unstructured) bool {
+	return func(object *unstructured.Unstructured) bool {
+		object.SetNamespace(namespace)
+		return true
 	}
 }

@@ -67,6 +67,9 @@ func TestSchemaRefusesFields(t *testing.T) {
 		"NoFile":             {`{"files":[{"name":"a"}]}`, "exactly one of configMap and secret"},
 		"TwoFiles":           {`{"files":[{"name":"a","secret":{"name":"s"},"configMap":{"name":"s"}}]}`, "exactly one of configMap and secret"},
 		"FileKey":            {`{"files":[{"name":"a","secret":{"name":"s","keys":["a/b"]}}]}`, "secret.keys[0]"},
+		"FileKeyParent":      {`{"files":[{"name":"a","secret":{"name":"s","keys":["k","..k"]}}]}`, "secret.keys[1]"},
+		"FileKeyDot":         {`{"files":[{"name":"a","configMap":{"name":"s","keys":["."]}}]}`, "configMap.keys[0]"},
+		"ReferenceKeyDots":   {`{"env":[{"name":"A","valueFrom":{"configMapKeyRef":{"name":"s","key":".."}}}]}`, "configMapKeyRef.key"},
 		"FileKeyTwice":       {`{"files":[{"name":"a","secret":{"name":"s","keys":["k","k"]}}]}`, "Duplicate value"},
 		"Deadline":           {`{"progressDeadlineSeconds":0}`, "spec.progressDeadlineSeconds"},
 		"AppProtocol":        {`{"appProtocol":"grpc"}`, "spec.appProtocol"},
@@ -122,7 +125,7 @@ func TestSchemaRefusesFields(t *testing.T) {
 		})
 	}
 	t.Run("Numbers", func(t *testing.T) {
-		fn := raw(t, `{"resources":{"requests":{"cpu":0},"limits":{"cpu":2,"memory":"1.5Gi","ephemeral-storage":1000000000}},"timeout":"1m30s","scaling":{"min":0,"max":3,"cpu":1,"sleepAfter":"15s"}}`)
+		fn := raw(t, `{"resources":{"requests":{"cpu":0},"limits":{"cpu":2,"memory":"1.5Gi","ephemeral-storage":1000000000}},"timeout":"1m30s","scaling":{"min":0,"max":3,"cpu":1,"sleepAfter":"15s"},"files":[{"name":"a","secret":{"name":"s","keys":[".k","k..d"]}}]}`)
 		fn.SetNamespace(apiservertest.NewNamespace(t, cluster))
 		if err := cluster.Create(t.Context(), fn); err != nil {
 			t.Error(err)

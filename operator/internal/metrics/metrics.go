@@ -52,7 +52,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		}),
 		judged: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_admissions_total",
-			Help: "Functions that were applied, by the answer of admission: Allowed, Refused, or Unjudged, which lets pass as well.",
+			Help: "Functions and FunctionClasses that were applied, by the answer of admission: Allowed, Refused, or Unjudged, which lets pass as well.",
 		}, []string{"answer"}),
 		changed: map[types.NamespacedName]time.Time{},
 	}

@@ -226,14 +226,6 @@ func owned[T any, P interface {
 	})
 }
 
-// OwnDeployment returns the Function's own Deployment; nil when there is none.
-func (s *Snapshot) OwnDeployment(fn *v1beta1.Function) *appsv1.Deployment {
-	if !metav1.IsControlledBy(s.Deployment, fn) {
-		return nil
-	}
-	return s.Deployment
-}
-
 // Revision returns the Function with the summary of the source of one of its revisions; nil
 // when no ConfigMap has that source, or the revision is empty.
 func (s *Snapshot) Revision(fn *v1beta1.Function, revision string) *v1beta1.Function {

@@ -10,8 +10,17 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/build"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/status"
+	"goless.io/operator/internal/workload"
 )
+
+// BuildService is what the build service says of the latest source.
+type BuildService struct {
+	build.Answer
+
+	// Running means that pods run a binary that the service has compiled before, so that
+	// there is nothing to wait for.
+	Running bool
+}
 
 // order plans an order for the source of a Function, and returns the answer to the order that
 // has been sent for it.
@@ -28,18 +37,18 @@ func (p *planner) order(fn *v1beta1.Function) build.Answer {
 // is the one that they have, and nothing is ordered, unless the status does not say yet how it
 // was built. While pods are not ready it is ordered: the build service may have lost the
 // binary, or compile the source to another one by now.
-func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *status.BuildService) {
+func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
 	revision, live := desired.LatestRevision(fn), p.seen.Deployment
 	compiled := built(fn) && fn.Status.LatestRevision == revision
 	whole := has != nil && allPodsReady(live) && (compiled || live.Status.ReadyReplicas > 0)
 	if whole && buildInStatus(fn, revision) {
-		return has, &status.BuildService{Running: true}
+		return has, &BuildService{Running: true}
 	}
 	answer := p.order(fn)
 	if whole {
 		return has, whileReady(answer)
 	}
-	ordered := &status.BuildService{Report: answer.Report, Trouble: answer.Trouble, Waiting: answer.Waiting, Running: has != nil && compiled}
+	ordered := &BuildService{Answer: answer, Running: has != nil && compiled}
 	ended := len(answer.Report) > 0
 	switch {
 	case answer.Binary != nil && ordered.Running:
@@ -64,11 +73,11 @@ func buildInStatus(fn *v1beta1.Function, revision string) bool {
 
 // whileReady returns the part of an answer that matters while all pods are ready: how the build
 // of their binary went, and not what is wrong with a newer build.
-func whileReady(answer build.Answer) *status.BuildService {
+func whileReady(answer build.Answer) *BuildService {
 	if answer.Binary == nil {
-		return &status.BuildService{Running: true}
+		return &BuildService{Running: true}
 	}
-	return &status.BuildService{Running: true, Report: answer.Report}
+	return &BuildService{Answer: build.Answer{Report: answer.Report}, Running: true}
 }
 
 // shouldReplaceBinary tells whether pods that run one binary of a source get another one. While
@@ -83,7 +92,7 @@ func (p *planner) shouldReplaceBinary(has *desired.Binary, answer build.Answer) 
 		return true
 	}
 	return slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool {
-		return desired.TemplateOf(&pod) == desired.TemplateOf(&live.Spec.Template) && status.CannotFetchBinary(&pod)
+		return desired.TemplateOf(&pod) == desired.TemplateOf(&live.Spec.Template) && workload.CannotFetchBinary(&pod)
 	})
 }
 
@@ -122,9 +131,9 @@ func (p *planner) keepTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentAp
 	return nil
 }
 
-// withFetchable replaces what the pods of a frozen Deployment cannot fetch any more: images by
-// the operator's own, or the binary by the one that the build service compiles their source to now.
-// It changes nothing if the source is lost.
+// withFetchable replaces a frozen Deployment whose pods cannot fetch their images or their binary any
+// more by one of the same source: with the operator's own images, or with the binary that the build
+// service compiles the source to now. It changes nothing if the source is lost.
 func (p *planner) withFetchable(fn *v1beta1.Function, frozen *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	has, lost := desired.BinaryIn(frozen), p.imageLost(frozen)
 	if !lost && (has == nil || allPodsReady(p.seen.Deployment)) {
@@ -138,7 +147,7 @@ func (p *planner) withFetchable(fn *v1beta1.Function, frozen *appsv1ac.Deploymen
 		return desired.Deployment(older, p.settings, p.values, has)
 	}
 	if answer := p.order(older); p.shouldReplaceBinary(has, answer) {
-		return desired.WithBinary(frozen, answer.Binary)
+		return desired.Deployment(older, p.settings, p.values, answer.Binary)
 	}
 	return frozen
 }

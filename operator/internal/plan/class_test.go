@@ -14,9 +14,12 @@ import (
 // nobody, and a function that has lost its class keeps what that gave it.
 func TestClasses(t *testing.T) {
 	old, now := &v1beta1.FunctionClassSpec{PriorityClassName: "old"}, &v1beta1.FunctionClassSpec{PriorityClassName: "now"}
+	edit := func(fn *v1beta1.Function) { fn.Spec.Concurrency = 1 }
+	unbuild := func(fn *v1beta1.Function) { fn.Status.Conditions = nil }
 	for name, test := range map[string]struct {
 		before, after *v1beta1.FunctionClassSpec
-		waits, edited bool
+		waits         bool
+		change        func(*v1beta1.Function)
 		rollout       settings.Rollout
 		want          string // the priority
 	}{
@@ -24,12 +27,13 @@ func TestClasses(t *testing.T) {
 		"Changed":        {before: old, after: now, want: "now"},
 		"Waiting":        {before: old, after: now, waits: true, want: "old"},
 		"WaitingAlways":  {before: old, after: now, waits: true, rollout: settings.Always, want: "old"},
+		"WaitingUnbuilt": {before: old, after: now, waits: true, change: unbuild, want: "old"},
 		"First":          {after: now, want: "now"},
 		"WaitingFirst":   {after: now, waits: true},
-		"Edited":         {before: old, after: now, waits: true, edited: true, want: "now"},
+		"Edited":         {before: old, after: now, waits: true, change: edit, want: "now"},
 		"Lost":           {before: old, want: "old"},
 		"LostAndAlways":  {before: old, rollout: settings.Always},
-		"LostAndEdited":  {before: old, edited: true},
+		"LostAndEdited":  {before: old, change: edit},
 		"NeverHad":       {},
 		"OtherNamespace": {before: old, after: &v1beta1.FunctionClassSpec{PriorityClassName: "old"}, want: "old"},
 	} {
@@ -39,8 +43,8 @@ func TestClasses(t *testing.T) {
 				s.Rollout, s.Class = test.rollout, test.before
 				scene := begin(t, s, first).serving(binary, 1)
 				scene.settings.Class, scene.seen.Waits = test.after, test.waits
-				if test.edited {
-					scene.with(func(fn *v1beta1.Function) { fn.Spec.Concurrency = 1 })
+				if test.change != nil {
+					scene.with(test.change)
 				}
 				got, made := priority(scene.plan().Deployment)
 				if got != test.want || (made == "") != (test.want == "") {

@@ -25,7 +25,7 @@ func (p *planner) deletions(fn *v1beta1.Function) {
 	for _, source := range p.unneeded(fn) {
 		p.Delete = append(p.Delete, &source)
 	}
-	if !p.wantsBudget(fn) {
+	if !desired.NeedsBudget(fn, p.settings) {
 		p.deleteOwn(fn, p.seen.Budget)
 	}
 }

@@ -7,18 +7,17 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/settings"
-	"goless.io/operator/internal/status"
 )
 
 // deployment returns the Deployment that a Function should have; nil while there is nothing
 // that could run. A function that has been built is not restarted for changes of the operator
-// itself, such as a new image, unless its own images are gone. It gets another class, or a change
-// of its class, when package class lets it. A function that has not been built takes such changes,
-// because they may help. Where the build service compiles, the second result is what it answers.
-func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyConfiguration, *status.BuildService) {
+// itself, such as a new image, unless its own images are gone. One that has not been built takes
+// such changes, because they may help. Either gets another class, or a change of its class, when
+// package class lets it. Where the build service compiles, the second result is what it answers.
+func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyConfiguration, *BuildService) {
 	inPod := desired.Deployment(fn, p.settings, p.values, nil)
 	var kept *appsv1ac.DeploymentApplyConfiguration
-	if p.keeps() && built(fn) {
+	if p.keeps(fn) {
 		kept, _ = desired.KeepTemplateOfSameSpec(inPod, p.seen.OwnedFields)
 	}
 	if p.imageLost(kept) {
@@ -45,14 +44,14 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 
 // keeps tells whether pods stay as they are if the author of the Function asks for the same as
 // before. Pods of a function that has lost its class stay, as they do when the settings change.
-func (p *planner) keeps() bool {
+func (p *planner) keeps(fn *v1beta1.Function) bool {
 	switch {
 	case p.seen.Waits:
 		return true
 	case p.settings.Class != nil && p.seen.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(p.settings.Class):
 		return false
 	}
-	return p.settings.Rollout != settings.Always
+	return p.settings.Rollout != settings.Always && built(fn)
 }
 
 // built tells whether the last valid source has compiled.

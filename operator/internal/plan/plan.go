@@ -18,7 +18,6 @@ import (
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/settings"
-	"goless.io/operator/internal/status"
 )
 
 // A Plan is what to do about a Function.
@@ -42,7 +41,7 @@ type Plan struct {
 	Orders []*v1beta1.Function
 
 	// BuildService is what the build service says of the latest source; nil where pods compile.
-	BuildService *status.BuildService
+	BuildService *BuildService
 
 	// Source is the Function with the source to store in a ConfigMap; nil for none.
 	Source *v1beta1.Function
@@ -127,7 +126,7 @@ func (p *planner) planObjects(fn *v1beta1.Function) {
 	if p.resolveValuesHash() {
 		p.Deployment, p.BuildService = p.deployment(fn)
 	}
-	if p.wantsBudget(fn) {
+	if desired.NeedsBudget(fn, p.settings) {
 		p.Budget = desired.Budget(fn)
 	}
 	p.networkPolicy(fn)
@@ -180,9 +179,4 @@ func (p *planner) resolveValuesHash() bool {
 	}
 	p.values, p.ValuesErr = last, p.seen.ValuesErr
 	return true
-}
-
-// wantsBudget tells whether the Function gets a PodDisruptionBudget.
-func (p *planner) wantsBudget(fn *v1beta1.Function) bool {
-	return desired.NeedsBudget(fn) && !p.settings.NoDisruptionBudgets
 }

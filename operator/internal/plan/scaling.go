@@ -9,7 +9,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/status"
+	"goless.io/operator/internal/workload"
 )
 
 // startTimeout is how long the pods of a version that has slept may take to become ready
@@ -40,14 +40,11 @@ func (p *planner) scaling(fn *v1beta1.Function) {
 func (p *planner) replicas(fn *v1beta1.Function) {
 	live := p.seen.Deployment
 	least, most := fn.Bounds()
-	now := int32(1)
-	if live.Spec.Replicas != nil {
-		now = *live.Spec.Replicas
-	}
+	now := workload.Replicas(live)
 	owned := desired.OwnsReplicas(p.seen.OwnedFields)
 	changes := desired.TemplateIn(p.Deployment) != desired.TemplateOf(&live.Spec.Template)
 	asleep := now == 0 && least == 0 && !owned
-	if asleep && !changes && status.Served(fn, live) {
+	if asleep && !changes && workload.Served(fn, live) {
 		return
 	}
 	if within := min(max(now, least, 1), most); owned || within != now {
@@ -67,15 +64,15 @@ func (p *planner) starting() time.Duration {
 	for _, c := range p.seen.Deployment.Status.Conditions {
 		switch {
 		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue,
-			c.Type == appsv1.DeploymentProgressing && c.Reason != status.NewReplicaSetAvailable:
+			c.Type == appsv1.DeploymentProgressing && c.Reason != workload.NewReplicaSetAvailable:
 			return 0
 		}
 	}
 	for _, pod := range p.seen.Pods {
-		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed {
-			continue // it goes, and another one starts
+		if workload.Replaced(&pod) {
+			continue
 		}
-		if ready(&pod) || status.CannotStart(&pod) {
+		if ready(&pod) || workload.CannotStart(&pod) {
 			return 0
 		}
 		left = min(left, startTimeout-p.seen.Time.Sub(pod.CreationTimestamp.Time))

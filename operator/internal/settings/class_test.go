@@ -19,7 +19,7 @@ func TestOf(t *testing.T) {
 			Resources:    v1beta1.Resources{Requests: v1beta1.Amounts{CPU: amount("1"), Memory: amount("1Mi")}},
 			MaxResources: v1beta1.Amounts{Memory: amount("2Gi")},
 		},
-		Build: settings.Build{Strategy: v1beta1.BuildShared, Modules: settings.Modules{GoProxy: "off", GoPrivate: "example.com"}},
+		Build: settings.Build{Strategy: v1beta1.BuildShared, Modules: v1beta1.Modules{GoProxy: "off", GoPrivate: "example.com"}},
 	}
 	class := &v1beta1.FunctionClass{Spec: v1beta1.FunctionClassSpec{
 		Resources:    v1beta1.Resources{Requests: v1beta1.Amounts{CPU: amount("2")}},
@@ -30,7 +30,7 @@ func TestOf(t *testing.T) {
 	want.Class = &class.Spec
 	want.Function.Resources.Requests.CPU = amount("2")
 	want.Function.MaxResources.CPU = amount("8")
-	want.Build.Strategy, want.Build.Modules = v1beta1.BuildInPod, settings.Modules{GoProxy: "direct"}
+	want.Build.Strategy, want.Build.Modules = v1beta1.BuildInPod, v1beta1.Modules{GoProxy: "direct"}
 	if diff := cmp.Diff(want, file.Of(class)); diff != "" {
 		t.Error(diff)
 	}

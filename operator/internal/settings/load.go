@@ -92,7 +92,7 @@ func each(path *field.Path, values []string, wrong func(string) []string) (errs 
 }
 
 // nameAndKey wants both parts of a key or none.
-func nameAndKey(path *field.Path, k Key) field.ErrorList {
+func nameAndKey(path *field.Path, k v1beta1.KeyOf) field.ErrorList {
 	if (k.Name == "") == (k.Key == "") {
 		return nil
 	}

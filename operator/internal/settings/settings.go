@@ -96,9 +96,6 @@ const (
 	Always Rollout = "Always"
 )
 
-// Admission says whether Functions are validated when they are applied.
-type Admission string
-
 // PodUser says which user the pods of functions run as.
 type PodUser string
 
@@ -110,6 +107,9 @@ const (
 	// none. It must not be root.
 	PodUserCluster PodUser = "Cluster"
 )
+
+// Admission says whether Functions are validated when they are applied.
+type Admission string
 
 const (
 	// AdmissionEnabled validates them, which is the default of an operator of all namespaces.
@@ -155,11 +155,5 @@ type Build struct {
 	MaxTimeout metav1.Duration `json:"maxTimeout,omitzero"`
 
 	// Modules say where the modules of a go.mod come from.
-	Modules Modules `json:"modules,omitzero"`
+	Modules v1beta1.Modules `json:"modules,omitzero"`
 }
-
-// Modules say where the modules of a go.mod come from. A FunctionClass has the same.
-type Modules = v1beta1.Modules
-
-// Key names a key of a ConfigMap or of a Secret.
-type Key = v1beta1.KeyOf

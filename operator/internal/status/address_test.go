@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apply"
 	"goless.io/operator/internal/status"
 )
 
@@ -18,7 +19,7 @@ func TestAddress(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "sample", Namespace: "shop"},
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9000}, {Port: 9090}}},
 	}
-	fn.Status = status.Of(fn, status.Seen{Service: service})
+	fn.Status = status.Of(fn, status.Seen{Outcome: apply.Outcome{Service: service}})
 	if diff := cmp.Diff(&v1beta1.Address{URL: "http://sample.shop.svc:9000"}, fn.Status.Address); diff != "" {
 		t.Errorf("the address (-want +got):\n%s", diff)
 	}

@@ -12,6 +12,8 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/plan"
+	"goless.io/operator/internal/workload"
 )
 
 // report is what the builder writes into its termination message. The builder documents this
@@ -57,7 +59,7 @@ func (v *view) builtOutcome() outcome {
 		}
 	}
 	switch {
-	case v.complete() && v.seen.Deployment.Status.AvailableReplicas > 0 && !v.fn.Stopped():
+	case v.complete() && v.seen.Outcome.Deployment.Status.AvailableReplicas > 0 && !v.fn.Stopped():
 		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
 	case told.failed() && len(attempts) == 0 && told.reason != v1beta1.ReasonInvalidSource && (v.seen.BuildService == nil || v.failedBefore()):
 		return told
@@ -76,7 +78,7 @@ func (v *view) attempts() []outcome {
 	}
 	var all []outcome
 	for _, pod := range v.latestPods() {
-		all = append(all, podOutcome(&pod, v.lacking(&pod)))
+		all = append(all, podOutcome(&pod, v.waitsForFiles(&pod)))
 	}
 	return all
 }
@@ -104,12 +106,12 @@ func (v *view) newestOutcome() outcome {
 		if v.failedBefore() && !o.Running {
 			return v.outcomeInStatus()
 		}
-		return o.outcome()
+		return withoutReport(o)
 	}
 	if v.fn.Stopped() {
 		return outcome{reason: v1beta1.ReasonStopped, message: "spec.replicas is 0: the source is compiled when a replica starts"}
 	}
-	if why := v.obstacle(); why != "" {
+	if why := v.podsNotCreated(); why != "" {
 		return outcome{reason: v1beta1.ReasonBuilding, message: why}
 	}
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for a pod to compile the source"}
@@ -142,8 +144,8 @@ func (v *view) outcomeInStatus() outcome {
 	return outcome{reason: before.Reason, message: before.Message}
 }
 
-// outcome is for an order without a report.
-func (o *BuildService) outcome() outcome {
+// withoutReport is the outcome while the build service has no report.
+func withoutReport(o *plan.BuildService) outcome {
 	switch {
 	case o.Running:
 		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
@@ -169,12 +171,12 @@ func reported(text []byte) outcome {
 // failed because of that.
 func (v *view) latestPods() []corev1.Pod {
 	template := ""
-	if d := v.seen.Deployment; d != nil {
+	if d := v.seen.Outcome.Deployment; d != nil {
 		template = desired.TemplateOf(&d.Spec.Template)
 	}
 	pods := slices.DeleteFunc(slices.Clone(v.seen.Pods), func(pod corev1.Pod) bool {
 		return desired.RevisionOf(&pod) != v.revision || desired.TemplateOf(&pod) != template ||
-			pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed
+			workload.Replaced(&pod)
 	})
 	slices.SortFunc(pods, func(a, b corev1.Pod) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -194,7 +196,7 @@ func podOutcome(pod *corev1.Pod, lacking string) outcome {
 		}
 		switch {
 		case ended != nil:
-			return ending(ended)
+			return terminated(ended)
 		case c.State.Running != nil:
 			return outcome{reason: v1beta1.ReasonBuilding, message: "compiling"}
 		case c.State.Waiting != nil && c.State.Waiting.Message != "":
@@ -207,17 +209,15 @@ func podOutcome(pod *corev1.Pod, lacking string) outcome {
 // unscheduled says why a pod is on no node yet; empty where it is on one, or the scheduler has
 // not looked at it.
 func unscheduled(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return oneLine("the pod is not scheduled: " + c.Message)
-		}
+	if c := workload.Unscheduled(pod); c != nil {
+		return oneLine("the pod is not scheduled: " + c.Message)
 	}
 	return ""
 }
 
-// ending reads how the init container ended. It has left no report if the kernel has killed all
+// terminated reads how the init container ended. It has left no report if the kernel has killed all
 // of its processes.
-func ending(ended *corev1.ContainerStateTerminated) outcome {
+func terminated(ended *corev1.ContainerStateTerminated) outcome {
 	var r report
 	if err := json.Unmarshal([]byte(ended.Message), &r); err == nil && r.Reason != "" {
 		return r.outcome(ended.ExitCode)

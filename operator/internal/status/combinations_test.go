@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
 
@@ -47,7 +49,7 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 	if !meta.IsStatusConditionTrue(got.Conditions, "Ready") {
 		return
 	}
-	d := seen.Deployment
+	d := seen.Outcome.Deployment
 	if d == nil || d.DeletionTimestamp != nil || d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != d.Status.Replicas {
 		t.Fatal("Ready before the Deployment is what it should be")
 	}
@@ -61,7 +63,7 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 	if !fn.Stopped() && d.Status.AvailableReplicas == 0 && !sleeps(fn, d) {
 		t.Error("Ready, and nothing serves")
 	}
-	if seen.Problem != nil || seen.Failure != "" || len(seen.Diagnostics) > 0 || seen.Service == nil {
+	if seen.Problem() != nil || seen.Err != nil || len(seen.Diagnostics) > 0 || seen.Outcome.Service == nil {
 		t.Error("Ready, and something is wrong")
 	}
 	if o := seen.BuildService; o != nil && !o.Running && len(o.Report) == 0 {
@@ -106,7 +108,7 @@ func everyStatus() []v1beta1.FunctionStatus {
 	all := []v1beta1.FunctionStatus{{}}
 	fn := function(1)
 	for _, report := range []string{`{"reason":"Built","duration":"1s"}`, `{"reason":"CompileFailed","diagnostics":[{"file":"a","message":"b"}]}`, `{"reason":"BuildFailed"}`, ""} {
-		all = append(all, status.Of(fn, status.Seen{BuildService: &status.BuildService{Report: []byte(report)}}))
+		all = append(all, status.Of(fn, ordered(status.Seen{}, reports(report))))
 	}
 	all = append(all, status.Of(fn, refused(status.Seen{})))
 	for _, revision := range []string{old, latest} { // both served once, and the latter fell asleep
@@ -146,16 +148,17 @@ func everyPods() [][]corev1.Pod {
 	}
 }
 
-func everyOrder() []*status.BuildService {
-	return []*status.BuildService{
+func everyOrder() []*plan.BuildService {
+	gone, failed := build.Answer{Trouble: "refused"}, build.Answer{Report: []byte(`{"reason":"BuildFailed","message":"no space"}`)}
+	return []*plan.BuildService{
 		nil,
 		{},
-		{Trouble: "refused"},
+		{Answer: gone},
 		{Running: true},
-		{Running: true, Trouble: "refused"},
-		{Report: []byte(`{"reason":"Built","duration":"3s"}`)},
-		{Report: []byte(`{"reason":"BuildTimeout"}`)},
-		{Running: true, Report: []byte(`{"reason":"BuildFailed","message":"no space"}`)},
+		{Answer: gone, Running: true},
+		{Answer: build.Answer{Report: []byte(`{"reason":"Built","duration":"3s"}`)}},
+		{Answer: build.Answer{Report: []byte(`{"reason":"BuildTimeout"}`)}},
+		{Answer: failed, Running: true},
 	}
 }
 
@@ -167,7 +170,7 @@ var everyTrouble = []func(status.Seen) status.Seen{
 	lacking,
 	func(s status.Seen) status.Seen { return templateOf(s, "other") },
 	func(s status.Seen) status.Seen {
-		s.Service = nil
+		s.Outcome.Service = nil
 		return s
 	},
 }

@@ -13,6 +13,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/workload"
 )
 
 // view is what was seen, and what follows from that for the latest revision.
@@ -29,7 +30,7 @@ func (v *view) sourceValid() metav1.Condition {
 	if d := v.seen.Diagnostics; len(d) > 0 {
 		return condition(v1beta1.ConditionSourceValid, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, summary(d, v.seen.Omitted))
 	}
-	if v.seen.Unchecked {
+	if v.seen.CheckErr != nil {
 		return condition(v1beta1.ConditionSourceValid, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the source could not be read")
 	}
 	return condition(v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid, "the source parses and has the handler")
@@ -42,7 +43,7 @@ func (v *view) built() metav1.Condition {
 	if v.seen.Refused && v.revision == "" {
 		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonInvalidSpec, "the spec was refused, and nothing is compiled")
 	}
-	if v.seen.Unchecked && v.revision == "" {
+	if v.seen.CheckErr != nil && v.revision == "" {
 		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the source could not be read, and nothing is compiled")
 	}
 	status := metav1.ConditionFalse
@@ -56,10 +57,10 @@ func (v *view) built() metav1.Condition {
 }
 
 func (v *view) available() metav1.Condition {
-	d := v.seen.Deployment
+	d := v.seen.Outcome.Deployment
 	ready := d != nil && d.Status.ReadyReplicas > 0
 	switch {
-	case ready && v.seen.Service == nil:
+	case ready && v.seen.Outcome.Service == nil:
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoService, "no Service leads to the replicas")
 	case v.sleepingOrWaking():
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonAsleep, asleep)
@@ -82,12 +83,12 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason, message+v.stillServing())
 	}
 	switch {
-	case v.seen.Problem != nil:
-		return no(v.seen.Problem.Reason, v.seen.Problem.Message), true
+	case v.seen.Problem() != nil:
+		return no(v.seen.Problem().Reason, v.seen.Problem().Message), true
 	case len(v.seen.Diagnostics) > 0:
 		return no(v1beta1.ReasonInvalidSource, summary(v.seen.Diagnostics, v.seen.Omitted)), true
-	case v.seen.Failure != "":
-		return no(v1beta1.ReasonApplyFailed, oneLine(v.seen.Failure)), false
+	case v.seen.Err != nil:
+		return no(v1beta1.ReasonApplyFailed, oneLine(v.seen.Err.Error())), false
 	case v.complete() && v.hasWantedReplicas() && v.fn.Stopped():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0: nothing runs, as asked for"), false
 	case v.complete() && v.sleepingOrWaking():
@@ -98,15 +99,15 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
 	if ended := v.crash(); ended != nil {
-		message := fmt.Sprintf("the function ended with exit code %d: %s", ended.ExitCode, lastWords(ended))
+		message := fmt.Sprintf("the function ended with exit code %d: %s", ended.ExitCode, whyItEnded(ended))
 		return no(v1beta1.ReasonCrashLooping, message), true
 	}
 	reason, message := v1beta1.ReasonRollingOut, v.rollout()
-	if v.newest.reason == v1beta1.ReasonBuilding && (v.seen.Deployment == nil || v.seen.Deployment.DeletionTimestamp == nil) {
+	if v.newest.reason == v1beta1.ReasonBuilding && (v.seen.Outcome.Deployment == nil || v.seen.Outcome.Deployment.DeletionTimestamp == nil) {
 		reason, message = v1beta1.ReasonBuilding, v.newest.message
 	}
 	if v.overdue() {
-		return no(v1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf("no replica has become ready for %d seconds: %s", deadline(v.seen.Deployment), message)), true
+		return no(v1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf("no replica has become ready for %d seconds: %s", deadline(v.seen.Outcome.Deployment), message)), true
 	}
 	return no(reason, message), false
 }
@@ -127,11 +128,11 @@ func (v *view) degraded() metav1.Condition {
 // that the spec names. Once the rollout is over, the number of pods does not matter, unless
 // none is wanted.
 func (v *view) complete() bool {
-	d, service := v.seen.Deployment, v.seen.Service
+	d, service := v.seen.Outcome.Deployment, v.seen.Outcome.Service
 	if d == nil || d.DeletionTimestamp != nil || desired.RevisionOf(&d.Spec.Template) != v.revision {
 		return false
 	}
-	if t := v.seen.Template; t != "" && desired.TemplateOf(&d.Spec.Template) != t {
+	if !v.hasPlannedTemplate(d) {
 		return false // an old Deployment, of the same source
 	}
 	if v.seen.BuildService != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
@@ -146,15 +147,21 @@ func (v *view) complete() bool {
 	return (d.Status.AvailableReplicas > 0 || v.sleepingOrWakingLatest()) && v.rolledOut()
 }
 
+// hasPlannedTemplate tells whether a Deployment has the pod template that is planned, if one is.
+func (v *view) hasPlannedTemplate(d *appsv1.Deployment) bool {
+	planned := desired.TemplateIn(v.seen.Plan.Deployment)
+	return planned == "" || desired.TemplateOf(&d.Spec.Template) == planned
+}
+
 // hasWantedReplicas tells whether there are as many pods as are wanted, all of the latest template
 // and available, and no others.
 func (v *view) hasWantedReplicas() bool {
-	d := v.seen.Deployment
+	d := v.seen.Outcome.Deployment
 	if d == nil {
 		return false
 	}
 	s, want := d.Status, v.want()
-	return s.ObservedGeneration >= d.Generation && wanted(d) == want &&
+	return s.ObservedGeneration >= d.Generation && workload.Replicas(d) == want &&
 		s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
 }
 
@@ -164,9 +171,9 @@ func (v *view) hasWantedReplicas() bool {
 // only when the ReplicaSet of the current rollout has the latest template and an available pod,
 // if the Deployment counts any, and no other has pods: then only the scale changed.
 func (v *view) rolledOut() bool {
-	d := v.seen.Deployment
+	d := v.seen.Outcome.Deployment
 	over := slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
-		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionTrue && c.Reason == NewReplicaSetAvailable
+		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionTrue && c.Reason == workload.NewReplicaSetAvailable
 	})
 	if !over || d.Status.UpdatedReplicas != d.Status.Replicas {
 		return false
@@ -186,15 +193,11 @@ func (v *view) rolledOut() bool {
 	return latest
 }
 
-// NewReplicaSetAvailable is the reason of a Deployment's Progressing condition when a
-// rollout is over.
-const NewReplicaSetAvailable = "NewReplicaSetAvailable"
-
 // readyRevision returns the revision that has a ready replica: the latest, if it has one,
 // otherwise the newest. Where the cache has no such ReplicaSet yet, and while the function
 // sleeps, the revision in the status stays.
 func (v *view) readyRevision() string {
-	d := v.seen.Deployment
+	d := v.seen.Outcome.Deployment
 	switch {
 	case d == nil || d.Status.ReadyReplicas == 0 && !v.sleepingOrWaking():
 		return ""
@@ -244,14 +247,7 @@ func (v *view) scaling() metav1.Condition {
 	if v.newest.failed() {
 		message = v.newest.message
 	} else if ended := v.crash(); ended != nil {
-		message = fmt.Sprintf("a replica ended with exit code %d: %s", ended.ExitCode, lastWords(ended))
+		message = fmt.Sprintf("a replica ended with exit code %d: %s", ended.ExitCode, whyItEnded(ended))
 	}
 	return condition(v1beta1.ConditionReconciling, metav1.ConditionTrue, v1beta1.ReasonScaling, message)
-}
-
-func wanted(d *appsv1.Deployment) int32 {
-	if d.Spec.Replicas == nil {
-		return 1
-	}
-	return *d.Spec.Replicas
 }

@@ -11,8 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/workload"
 )
 
 // crash returns how a container of the latest revision ended, if it keeps ending after it has
@@ -22,7 +22,7 @@ func (v *view) crash() *corev1.ContainerStateTerminated {
 		for _, c := range pod.Status.ContainerStatuses {
 			ended := c.LastTerminationState.Terminated
 			looping := c.RestartCount > 1 || c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
-			if c.Name == desired.FunctionContainer && ended != nil && !c.Ready && looping && !withoutBinary(&pod, ended) {
+			if c.Name == desired.FunctionContainer && ended != nil && !c.Ready && looping && !workload.EndedWithoutBinary(&pod, ended) {
 				return ended
 			}
 		}
@@ -30,24 +30,10 @@ func (v *view) crash() *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// exitWithoutBinary is the exit code of a launcher that could not fetch its binary.
-const exitWithoutBinary = 125
-
-// withoutBinary tells whether a container ended because it could not fetch its binary.
-func withoutBinary(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
-	return ended != nil && ended.ExitCode == exitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
-}
-
-// CannotFetchBinary tells whether a pod could not fetch its binary the last time that it tried.
-func CannotFetchBinary(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.Name == desired.FunctionContainer && !c.Ready && withoutBinary(pod, cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated))
-	})
-}
-
 // An End is how a replica ended that is started again.
 type End struct {
 	At      time.Time
+	Pod     *corev1.Pod
 	Message string
 }
 
@@ -57,14 +43,14 @@ type End struct {
 func Ends(pods []corev1.Pod) []End {
 	var all []End
 	for _, pod := range pods {
-		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed {
+		if workload.Replaced(&pod) {
 			continue
 		}
 		for _, c := range pod.Status.ContainerStatuses {
-			ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
-			if c.Name == desired.FunctionContainer && ended != nil && !withoutBinary(&pod, ended) {
-				message := fmt.Sprintf("replica %s ended with exit code %d and is started again: %s", pod.Name, ended.ExitCode, lastWords(ended))
-				all = append(all, End{ended.FinishedAt.Time, message})
+			ended := workload.LastEnd(&c)
+			if c.Name == desired.FunctionContainer && ended != nil && !workload.EndedWithoutBinary(&pod, ended) {
+				message := fmt.Sprintf("replica %s ended with exit code %d and is started again: %s", pod.Name, ended.ExitCode, whyItEnded(ended))
+				all = append(all, End{ended.FinishedAt.Time, &pod, message})
 			}
 		}
 	}
@@ -72,9 +58,9 @@ func Ends(pods []corev1.Pod) []End {
 	return all
 }
 
-// lastWords says why a container ended: the panic or fatal error of the Go runtime and its place
+// whyItEnded says why a container ended: the panic or fatal error of the Go runtime and its place
 // in the source, a signal, or else what the program logged last.
-func lastWords(ended *corev1.ContainerStateTerminated) string {
+func whyItEnded(ended *corev1.ContainerStateTerminated) string {
 	text := strings.TrimSpace(ended.Message)
 	if ended.Reason == "OOMKilled" {
 		return "it needs more memory than spec.resources.limits.memory"
@@ -82,31 +68,43 @@ func lastWords(ended *corev1.ContainerStateTerminated) string {
 	for _, cause := range []string{"panic: ", "fatal error: "} {
 		if i := strings.Index(text, cause); i >= 0 {
 			line, _, _ := strings.Cut(text[i:], "\n")
-			return oneLine(line + at(text[i:]))
+			return oneLine(line + sourceLine(text[i:]))
 		}
 	}
 	logged, isError := lastLogged(text)
+	unhealthy := ended.FinishedAt.Sub(ended.StartedAt.Time) >= desired.UnhealthyAfter
 	switch {
 	case isError:
-		return oneLine(logged + at(text))
-	case ended.ExitCode == exitTerminated || ended.ExitCode == exitByRuntime && text == "":
+		return oneLine(logged + sourceLine(text))
+	case ended.ExitCode == exitTerminated || ended.ExitCode == exitByRuntime && unhealthy && !served(text):
 		return after("it was told to end because it did not answer its health check: an init or a package variable does not return", logged)
 	case ended.ExitCode == exitKilled:
 		return after("it was killed: it did not end when it was told to, or its node had no memory left", logged)
 	}
-	if ended.ExitCode == 0 { // of which the kubelet keeps no log
+	switch { // of an exit code 0 the kubelet keeps no log
+	case ended.ExitCode == 0 && unhealthy:
 		return "it ended by itself, as by os.Exit(0), or because it did not answer its health check"
+	case ended.ExitCode == 0:
+		return "it ended by itself, as by os.Exit(0)"
 	}
 	return after(fmt.Sprintf("it ended by itself, as by os.Exit(%d) or log.Fatal", ended.ExitCode), logged)
 }
 
 // Exit codes of a program that got a signal. The Go runtime exits with 2 when it gets SIGTERM
-// as the first process of a container, and nobody handles signals yet.
+// as the first process of a container, and nobody handles signals yet: while an init runs.
 const (
 	exitByRuntime  = 2
 	exitKilled     = 137
 	exitTerminated = 143
 )
+
+// served tells whether the end of a log shows that the program had come further than its inits:
+// the runtime of functions has logged something, which the launcher does only before them.
+func served(text string) bool {
+	return slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
+		return strings.Contains(line, `"faas.name":`) && !strings.Contains(line, `"msg":"waiting for the binary"`)
+	})
+}
 
 func after(cause, logged string) string {
 	if logged == "" {
@@ -137,8 +135,8 @@ func lastLogged(text string) (line string, isError bool) {
 // its own: the author's, and the runtime.
 var frame = regexp.MustCompile(`([^\s"\\]*?)(?:goless\.io/function/handler|@v\d+\.0\.0)/([^\s"\\:]+\.go:\d+)`)
 
-// at is the author's line in a stack trace; empty where there is none.
-func at(trace string) string {
+// sourceLine is the author's line in a stack trace; empty where there is none.
+func sourceLine(trace string) string {
 	for _, match := range frame.FindAllStringSubmatch(trace, -1) {
 		if !strings.HasSuffix(match[1], "goless.io/runtime") {
 			return " at " + match[2]

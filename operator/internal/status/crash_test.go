@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/internal/status"
 )
@@ -38,38 +39,52 @@ const inStart = `{"level":"error","msg":"panic in Start","exception.stacktrace":
 {"level":"error","msg":"Start failed","error":"it panicked: no database"}
 `
 
+// launched is a line of the launcher, before the program begins.
+const launched = `{"level":"info","msg":"waiting for the binary","reason":"compiling","faas.name":"shop"}` + "\n"
+
+// unhealthy is said of a program that never answered its health check.
+const unhealthy = "it was told to end because it did not answer its health check: an init or a package variable does not return; "
+
 // A function that ends says why: in the words of its author, or what the exit code means.
 func TestWhyItEnded(t *testing.T) {
 	for name, test := range map[string]struct {
 		code         int32
+		seconds      int // for which it ran
 		reason, said string
 		want         string
 	}{
-		"Panic":        {2, "Error", "{\"level\":\"info\"}\npanic: no database\n\ngoroutine 1 [running]:\n", "panic: no database"},
-		"NilMapInInit": {2, "Error", nilMap, "panic: assignment to entry in nil map at handler.go:7"},
-		"InLibrary":    {2, "Error", inLibrary, `panic: regexp: Compile("("): error parsing regexp: missing closing ) at sub/sub.go:5`},
-		"Deadlock":     {2, "Error", "fatal error: all goroutines are asleep - deadlock!\n", "fatal error: all goroutines are asleep - deadlock!"},
-		"PanicInStart": {1, "Error", inStart, "Start failed: it panicked: no database at shop.go:12"},
+		"Panic":        {2, 5, "Error", "{\"level\":\"info\"}\npanic: no database\n\ngoroutine 1 [running]:\n", "panic: no database"},
+		"NilMapInInit": {2, 5, "Error", nilMap, "panic: assignment to entry in nil map at handler.go:7"},
+		"InLibrary":    {2, 5, "Error", inLibrary, `panic: regexp: Compile("("): error parsing regexp: missing closing ) at sub/sub.go:5`},
+		"Deadlock":     {2, 5, "Error", "fatal error: all goroutines are asleep - deadlock!\n", "fatal error: all goroutines are asleep - deadlock!"},
+		"PanicInStart": {1, 5, "Error", inStart, "Start failed: it panicked: no database at shop.go:12"},
 		"StartFails": {
-			1, "Error", `{"level":"info","msg":"listening"}` + "\n" + `{"level":"error","ts":"2026","msg":"Start failed","error":"dial db: refused"}` + "\n",
+			1, 5, "Error", `{"level":"info","msg":"listening"}` + "\n" + `{"level":"error","ts":"2026","msg":"Start failed","error":"dial db: refused"}` + "\n",
 			"Start failed: dial db: refused",
 		},
-		"CannotListen":   {1, "Error", `{"level":"error","msg":"served no longer","error":"cannot listen"}`, "served no longer: cannot listen"},
-		"LogsAnError":    {1, "Error", `{"level":"ERROR","msg":"no database"}`, "no database"},
-		"Launcher":       {127, "Error", "launch: /function/server does not exist\n", "launch: /function/server does not exist"},
-		"LogFatal":       {1, "Error", `{"level":"info","msg":"no database"}`, "it ended by itself, as by os.Exit(1) or log.Fatal; it logged last: no database"},
-		"Exit":           {3, "Error", "", "it ended by itself, as by os.Exit(3) or log.Fatal; its log is empty"},
-		"ExitZero":       {0, "Completed", "", "it ended by itself, as by os.Exit(0), or because it did not answer its health check"},
-		"LoopsInInit":    {143, "Error", "", "it was told to end because it did not answer its health check: an init or a package variable does not return; its log is empty"},
-		"FirstProcess":   {2, "Error", "", "it was told to end because it did not answer its health check: an init or a package variable does not return; its log is empty"},
-		"Killed":         {137, "Error", "loading\n", "it was killed: it did not end when it was told to, or its node had no memory left; it logged last: loading"},
-		"OutOfMemory":    {137, "OOMKilled", "loading\n", "it needs more memory than spec.resources.limits.memory"},
-		"ControlSigns":   {4, "Error", "bye\x1b[31m", "it ended by itself, as by os.Exit(4) or log.Fatal; it logged last: bye?[31m"},
-		"PanicTellsMore": {2, "Error", "panic: a\n\tpanic: b\n", "panic: a"},
+		"CannotListen":   {1, 5, "Error", `{"level":"error","msg":"served no longer","error":"cannot listen"}`, "served no longer: cannot listen"},
+		"LogsAnError":    {1, 5, "Error", `{"level":"ERROR","msg":"no database"}`, "no database"},
+		"Launcher":       {127, 5, "Error", "launch: /function/server does not exist\n", "launch: /function/server does not exist"},
+		"LogFatal":       {1, 5, "Error", `{"level":"info","msg":"no database"}`, "it ended by itself, as by os.Exit(1) or log.Fatal; it logged last: no database"},
+		"Exit":           {3, 5, "Error", "", "it ended by itself, as by os.Exit(3) or log.Fatal; its log is empty"},
+		"ExitTwo":        {2, 5, "Error", "", "it ended by itself, as by os.Exit(2) or log.Fatal; its log is empty"},
+		"ExitTwoLater":   {2, 7200, "Error", launched + `{"level":"info","msg":"serving","faas.name":"shop"}` + "\nusage: shop\n", "it ended by itself, as by os.Exit(2) or log.Fatal; it logged last: usage: shop"},
+		"ExitZero":       {0, 5, "Completed", "", "it ended by itself, as by os.Exit(0)"},
+		"ExitZeroLater":  {0, 7200, "Completed", "", "it ended by itself, as by os.Exit(0), or because it did not answer its health check"},
+		"LoopsInInit":    {143, 110, "Error", "", unhealthy + "its log is empty"},
+		"FirstProcess":   {2, 110, "Error", "", unhealthy + "its log is empty"},
+		"LogsAndLoops":   {2, 112, "Error", launched + "loading\n", unhealthy + "it logged last: loading"},
+		"Killed":         {137, 5, "Error", "loading\n", "it was killed: it did not end when it was told to, or its node had no memory left; it logged last: loading"},
+		"OutOfMemory":    {137, 5, "OOMKilled", "loading\n", "it needs more memory than spec.resources.limits.memory"},
+		"ControlSigns":   {4, 5, "Error", "bye\x1b[31m", "it ended by itself, as by os.Exit(4) or log.Fatal; it logged last: bye?[31m"},
+		"PanicTellsMore": {2, 5, "Error", "panic: a\n\tpanic: b\n", "panic: a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := crashing(pod(latest, ended(0, `{"reason":"Built"}`)))
-			*p.Status.ContainerStatuses[0].LastTerminationState.Terminated = corev1.ContainerStateTerminated{ExitCode: test.code, Reason: test.reason, Message: test.said}
+			*p.Status.ContainerStatuses[0].LastTerminationState.Terminated = corev1.ContainerStateTerminated{
+				ExitCode: test.code, Reason: test.reason, Message: test.said,
+				StartedAt: metav1.Unix(1000, 0), FinishedAt: metav1.Unix(int64(1000+test.seconds), 0),
+			}
 			fn := function(1)
 			got := status.Of(fn, seen(deployment(1, 0, latest), nil, p))
 			if truth := truth(got); truth != "SourceValid Built Stalled" {

@@ -8,10 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// lacking says which files a pod waits for; empty where it has them, and where it waits for
+// waitsForFiles says which files a pod waits for; empty where it has them, and where it waits for
 // something else. The kubelet does not begin with a pod before its volumes are there, and it
 // says only in events what is missing.
-func (v *view) lacking(pod *corev1.Pod) string {
+func (v *view) waitsForFiles(pod *corev1.Pod) string {
 	prepares := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
 	})

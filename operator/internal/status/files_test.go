@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
 
@@ -23,25 +24,25 @@ func TestMissingFiles(t *testing.T) {
 		{Name: "b", Secret: &v1beta1.FileSource{Name: "tls", Optional: new(false)}},
 		{Name: "c", ConfigMap: &v1beta1.FileSource{Name: "may be there", Optional: new(true)}},
 	}
-	shared := status.Seen{BuildService: &status.BuildService{Report: []byte(`{"reason":"Built"}`)}}
+	shared := reports(`{"reason":"Built"}`)
 	for name, test := range map[string]struct {
-		files []v1beta1.File
-		seen  status.Seen
-		pod   corev1.Pod
-		told  bool
+		files   []v1beta1.File
+		service *plan.BuildService
+		pod     corev1.Pod
+		told    bool
 	}{
-		"InPod":       {all, status.Seen{}, preparing(pod(latest, corev1.ContainerState{}), corev1.ConditionFalse), true},
-		"Shared":      {all, shared, preparing(sharedPod(latest), corev1.ConditionFalse), true},
-		"Begun":       {all, shared, preparing(sharedPod(latest), corev1.ConditionTrue), false},
-		"Unscheduled": {all, shared, homeless(sharedPod(latest)), false},
-		"Optional":    {all[2:], shared, preparing(sharedPod(latest), corev1.ConditionFalse), false},
-		"None":        {nil, shared, preparing(sharedPod(latest), corev1.ConditionFalse), false},
+		"InPod":       {all, nil, preparing(pod(latest, corev1.ContainerState{}), corev1.ConditionFalse), true},
+		"Shared":      {all, &shared, preparing(sharedPod(latest), corev1.ConditionFalse), true},
+		"Begun":       {all, &shared, preparing(sharedPod(latest), corev1.ConditionTrue), false},
+		"Unscheduled": {all, &shared, homeless(sharedPod(latest)), false},
+		"Optional":    {all[2:], &shared, preparing(sharedPod(latest), corev1.ConditionFalse), false},
+		"None":        {nil, &shared, preparing(sharedPod(latest), corev1.ConditionFalse), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(1)
 			fn.Spec.Files = test.files
 			s := seen(deployment(1, 0, latest), nil, test.pod)
-			s.BuildService = test.seen.BuildService
+			s.BuildService = test.service
 			got := meta.FindStatusCondition(status.Of(fn, s).Conditions, v1beta1.ConditionReady).Message
 			if strings.Contains(got, want) != test.told || !test.told && strings.Contains(got, "files") {
 				t.Errorf("the message is %q, want %q in it: %t", got, want, test.told)

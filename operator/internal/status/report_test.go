@@ -18,7 +18,7 @@ func TestReportsOfTheBuilder(t *testing.T) {
 		t.Fatalf("found %d golden reports of the builder, %v", len(files), err)
 	}
 	reasons := map[string]string{
-		"built": "Built", "built_slow": "Built", "compile_failed": "CompileFailed", "truncated": "CompileFailed",
+		"built": "Built", "compile_failed": "CompileFailed", "truncated": "CompileFailed",
 		"too_large": "CompileFailed", "invalid_source": "InvalidSource", "timeout": "BuildTimeout",
 		"out_of_memory": "BuildOutOfMemory", "failed": "BuildFailed", "internal": "CompileFailed",
 		"warnings": "Built", "many_warnings": "Built", "unvetted": "Built",

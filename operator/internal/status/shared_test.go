@@ -1,7 +1,6 @@
 package status_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -9,17 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/build"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
 
 // What the build service says, in the place of what init containers leave.
 func TestOfShared(t *testing.T) {
 	const built, failed = `{"reason":"Built","message":"built in 80ms","duration":"80ms"}`, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"}]}`
-	waits, gone := status.BuildService{}, status.BuildService{Trouble: "the build service is not available since noon: refused"}
-	queued := status.BuildService{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}
+	waits, gone := plan.BuildService{}, unavailable("the build service is not available since noon: refused")
+	lost := gone
+	lost.Running = true
+	queued := plan.BuildService{Answer: build.Answer{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}}
 	for name, test := range map[string]struct {
-		ordered  status.BuildService
+		ordered  plan.BuildService
 		seen     status.Seen
 		ready    string
 		truth    string
@@ -30,12 +33,12 @@ func TestOfShared(t *testing.T) {
 		"FirstTrouble": {gone, status.Seen{}, "Building", "SourceValid Reconciling", "not available since noon: refused", ""},
 		"FirstQueued":  {queued, status.Seen{}, "Building", "SourceValid Reconciling", "waiting since 2030-01-02T03:04:05Z for its turn in the build service", ""},
 		"FirstFails": {
-			status.BuildService{Report: []byte(failed)},
+			reports(failed),
 			status.Seen{},
 			"CompileFailed", "SourceValid Stalled", "handler.go:7:2: undefined: x", "",
 		},
 		"FirstBuilt": {
-			status.BuildService{Report: []byte(built)},
+			reports(built),
 			seen(deployment(1, 0, latest), nil, sharedPod(latest)),
 			"RollingOut", "SourceValid Built Reconciling", "0 of 1", "",
 		},
@@ -44,7 +47,7 @@ func TestOfShared(t *testing.T) {
 			"Building", "SourceValid Available Reconciling", "waiting", latest,
 		},
 		"Serves": {
-			status.BuildService{Running: true},
+			plan.BuildService{Running: true},
 			seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)),
 			"Serving", "SourceValid Built Available Ready", "", latest,
 		},
@@ -57,12 +60,12 @@ func TestOfShared(t *testing.T) {
 			"Building", "SourceValid Available Reconciling", "refused; revision " + old + " goes on serving", old,
 		},
 		"UpdateFails": {
-			status.BuildService{Report: []byte(failed)},
+			reports(failed),
 			seen(deployment(1, 1, old), sets(old)),
 			"CompileFailed", "SourceValid Available Stalled", "undefined: x; revision " + old + " goes on serving", old,
 		},
 		"UpdateUnlucky": {
-			status.BuildService{Report: []byte(`{"reason":"BuildFailed","message":"no space left"}`)},
+			reports(`{"reason":"BuildFailed","message":"no space left"}`),
 			seen(deployment(1, 1, old), sets(old)),
 			"BuildFailed", "SourceValid Available Reconciling", "no space left; revision " + old + " goes on serving", old,
 		},
@@ -71,42 +74,32 @@ func TestOfShared(t *testing.T) {
 			"Building", "SourceValid Available Reconciling", "waiting", latest,
 		},
 		"Lost": {
-			status.BuildService{Running: true, Trouble: gone.Trouble},
+			lost,
 			seen(deployment(1, 0, latest), nil, without(sharedPod(latest))),
 			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are of the latest version and ready; " + gone.Trouble + "; a replica cannot start: launch: not known here", "",
 		},
 		"Unscheduled": {
-			status.BuildService{Running: true},
+			plan.BuildService{Running: true},
 			seen(deployment(1, 0, latest), nil, homeless(sharedPod(latest))),
 			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are of the latest version and ready; the pod is not scheduled: Insufficient cpu", "",
 		},
-		"Waits": { // its launcher says in its log what for
-			status.BuildService{Running: true, Trouble: gone.Trouble},
+		"Waits": { // its launcher waits for the build service
+			lost,
 			seen(deployment(1, 0, latest), nil, runs(sharedPod(latest))),
-			"RollingOut", "SourceValid Built Reconciling", gone.Trouble + "; a replica runs and does not serve yet, its log may say why: kubectl logs ", "",
+			"RollingOut", "SourceValid Built Reconciling", gone.Trouble + "; a replica runs and does not serve yet", "",
 		},
 		"Crashes": {
-			status.BuildService{Running: true},
+			plan.BuildService{Running: true},
 			seen(deployment(1, 0, latest), nil, crashing(sharedPod(latest))),
 			"CrashLooping", "SourceValid Built Stalled", "panic: no database", "",
 		},
-		"Rubbish": {status.BuildService{Report: []byte("rubbish")}, status.Seen{}, "BuildFailed", "SourceValid Reconciling", "cannot be read", ""},
-		"Forged":  {status.BuildService{Report: []byte(`{"reason":"Fine"}`)}, status.Seen{}, "BuildFailed", "SourceValid Reconciling", "does not know: Fine", ""},
+		"Rubbish": {reports("rubbish"), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "cannot be read", ""},
+		"Forged":  {reports(`{"reason":"Fine"}`), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "does not know: Fine", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fn := function(1)
-			test.seen.BuildService = &test.ordered
-			got := status.Of(fn, test.seen)
-			ready := meta.FindStatusCondition(got.Conditions, "Ready")
-			if ready.Reason != test.ready || !strings.Contains(ready.Message, test.message) {
-				t.Errorf("Ready is %s: %q, want %s: %q", ready.Reason, ready.Message, test.ready, test.message)
-			}
-			if truth := truth(got); truth != test.truth {
-				t.Errorf("true are %q, want %q", truth, test.truth)
-			}
-			if got.ReadyRevision != test.revision {
-				t.Errorf("readyRevision is %q, want %q", got.ReadyRevision, test.revision)
-			}
+			got := status.Of(fn, ordered(test.seen, test.ordered))
+			expect(t, got, test.ready, test.message, test.truth, test.revision)
 			invariants(t, fn, got)
 		})
 	}
@@ -115,9 +108,9 @@ func TestOfShared(t *testing.T) {
 // An operator that has just started asks again, and tells nothing new meanwhile.
 func TestFailureOutlivesTheOperator(t *testing.T) {
 	fn := function(1)
-	fn.Status = status.Of(fn, status.Seen{BuildService: &status.BuildService{Report: []byte(`{"reason":"CompileFailed","message":"no"}`)}})
-	for _, ordered := range []status.BuildService{{}, {Trouble: "refused"}} {
-		got := status.Of(fn, status.Seen{BuildService: &ordered})
+	fn.Status = status.Of(fn, ordered(status.Seen{}, reports(`{"reason":"CompileFailed","message":"no"}`)))
+	for _, o := range []plan.BuildService{{}, unavailable("refused")} {
+		got := status.Of(fn, ordered(status.Seen{}, o))
 		for _, c := range fn.Status.Conditions {
 			now := meta.FindStatusCondition(got.Conditions, c.Type)
 			if now == nil || now.Reason != c.Reason || now.Message != c.Message {
@@ -126,14 +119,24 @@ func TestFailureOutlivesTheOperator(t *testing.T) {
 		}
 	}
 	fn.Generation++ // more time for the build, say
-	got := status.Of(fn, status.Seen{BuildService: &status.BuildService{}})
+	got := status.Of(fn, ordered(status.Seen{}, plan.BuildService{}))
 	if c := meta.FindStatusCondition(got.Conditions, "Built"); c.Reason != v1beta1.ReasonBuilding {
 		t.Errorf("a new attempt is not told: %v", c)
 	}
-	got = status.Of(fn, status.Seen{BuildService: &status.BuildService{Report: []byte(`{"reason":"Built","duration":"1s"}`)}})
+	got = status.Of(fn, ordered(status.Seen{}, reports(`{"reason":"Built","duration":"1s"}`)))
 	if !meta.IsStatusConditionTrue(got.Conditions, "Built") || got.Build == nil || got.Build.Duration != "1s" {
 		t.Errorf("the new attempt is not told: %+v", got)
 	}
+}
+
+// reports has how a build ended.
+func reports(report string) plan.BuildService {
+	return plan.BuildService{Answer: build.Answer{Report: []byte(report)}}
+}
+
+// unavailable does not answer.
+func unavailable(why string) plan.BuildService {
+	return plan.BuildService{Answer: build.Answer{Trouble: why}}
 }
 
 func sharedPod(revision string) corev1.Pod {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
 
@@ -89,7 +89,7 @@ func TestSleep(t *testing.T) {
 		"NoService":        {fellAsleep(t), conflict(seen(rolledOut(deployment(0, 0, latest)), nil)), "ServiceConflict", "NoReadyReplica", "SourceValid Built Stalled", "not ours", ""},
 		"Stopped":          {stopped(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Stopped", "Stopped", "SourceValid Built Ready", "spec.replicas is 0", ""},
 		"NoLongerSleeps":   {never(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Built Reconciling", "waiting for a pod", ""},
-		"WokenByALauncher": {fellAsleep(t), ordered(waking(), status.BuildService{Running: true}), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
+		"WokenByALauncher": {fellAsleep(t), ordered(waking(), plan.BuildService{Running: true}), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := status.Of(test.fn, test.seen)
@@ -122,32 +122,7 @@ func withReplicas(d *appsv1.Deployment, n int32) *appsv1.Deployment {
 	return d
 }
 
-func ordered(s status.Seen, o status.BuildService) status.Seen {
+func ordered(s status.Seen, o plan.BuildService) status.Seen {
 	s.BuildService = &o
 	return s
-}
-
-// What passes while a pod starts is no reason to give it up.
-func TestCannotStart(t *testing.T) {
-	container := func(state corev1.ContainerState) corev1.Pod {
-		return corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: desired.FunctionContainer, State: state}}}}
-	}
-	for name, test := range map[string]struct {
-		pod  corev1.Pod
-		want bool
-	}{
-		"New":          {corev1.Pod{}, false},
-		"Compiling":    {pod(latest, running()), false},
-		"Compiled":     {pod(latest, ended(0, "")), false},
-		"NotCompiled":  {pod(latest, ended(10, "")), true},
-		"Initializing": {container(waiting("PodInitializing", "")), false},
-		"Running":      {container(running()), false},
-		"Ended":        {container(ended(0, "")), true},
-		"NoImage":      {container(waiting("ErrImagePull", "no such image")), true},
-		"Crashing":     {crashing(corev1.Pod{}), true},
-	} {
-		if got := status.CannotStart(&test.pod); got != test.want {
-			t.Errorf("%s: %t", name, got)
-		}
-	}
 }

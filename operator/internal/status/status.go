@@ -7,89 +7,40 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apply"
 	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/plan"
 )
 
-// Seen is what one look at the cluster showed of a Function.
+// Seen is one look at a Function: what there was, what was planned, and what came of that. The
+// Deployment and the Service that the status tells of are those of the Outcome.
 type Seen struct {
-	// Time is when that was.
-	Time time.Time
-
-	// Diagnostics are the mistakes for which the source was refused. Omitted
-	// counts those that were left out.
-	Diagnostics []v1beta1.Diagnostic
-	Omitted     int32
-
-	// Problem is nil when every object could be applied.
-	Problem *check.Problem
-
-	// Refused says that because of the Problem nothing of the spec was applied.
-	Refused bool
-
-	// Unchecked says that the source could not be read, so that nobody knows whether it is
-	// valid. The Failure says why.
-	Unchecked bool
-
-	// Failure is why the objects could not be brought about this time; empty when
-	// they could. It is tried again.
-	Failure string
-
-	// Degraded is what the function lacks and can do without, each with the reason and the
-	// message of the condition.
-	Degraded []check.Problem
-
-	// Template is the hash of the pod template that the Deployment should have, see
-	// desired.TemplateLabel; empty when it is not known.
-	Template string
-
-	// BuildService is what the build service says of the latest revision; nil where pods
-	// compile.
-	BuildService *BuildService
-
-	// Deployment and Service are the Function's own; nil when they do not exist.
-	Deployment *appsv1.Deployment
-	Service    *corev1.Service
-
-	// ReplicaSets are those of the Deployment.
-	ReplicaSets []appsv1.ReplicaSet
-
-	// Pods are those of the ReplicaSets.
-	Pods []corev1.Pod
+	observe.Snapshot
+	plan.Plan
+	apply.Outcome
 }
 
-// BuildService is what the build service says of a revision.
-type BuildService struct {
-	// Report is how the build ended, as a builder leaves it in its termination
-	// message; empty until it has.
-	Report []byte
-
-	// Trouble is why the service does not answer; empty when it does.
-	Trouble string
-
-	// Waiting is since when the build waits for its turn; zero when it does not.
-	Waiting time.Time
-
-	// Running means that pods run a binary that the service has compiled before, so that
-	// there is nothing to wait for.
-	Running bool
+// Problem is what only the user can mend; nil when there is nothing.
+func (s *Seen) Problem() *check.Problem {
+	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.OverCeilings)
 }
 
 // Of returns the status of a Function, given what was seen. It does not change fn. What only
 // deleted pods could tell is taken from the present status of fn.
 func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
-	if len(seen.Diagnostics) > 0 || seen.Refused || seen.Unchecked {
+	if len(seen.Diagnostics) > 0 || seen.Refused || seen.CheckErr != nil {
 		v.revision = fn.Status.LatestRevision
 	}
 	v.build, v.newest = v.builtOutcome(), v.newestOutcome()
@@ -97,9 +48,9 @@ func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	status := *fn.Status.DeepCopy()
 	status.ObservedGeneration = fn.Generation
 	status.Selector = labels.SelectorFromSet(desired.Selector(fn.Name)).String()
-	status.Service, status.URL, status.Address = "", url(seen.Service), nil
-	if seen.Service != nil {
-		status.Service = seen.Service.Name
+	status.Service, status.URL, status.Address = "", url(seen.Outcome.Service), nil
+	if seen.Outcome.Service != nil {
+		status.Service = seen.Outcome.Service.Name
 	}
 	if status.URL != "" {
 		status.Address = &v1beta1.Address{URL: status.URL}
@@ -107,7 +58,7 @@ func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	status.LatestRevision = v.revision
 	status.ReadyRevision = v.readyRevision()
 	status.Replicas, status.ReadyReplicas = 0, 0
-	if d := seen.Deployment; d != nil {
+	if d := seen.Outcome.Deployment; d != nil {
 		status.Replicas, status.ReadyReplicas = d.Status.Replicas, d.Status.ReadyReplicas
 	}
 	status.ReplicaSummary = fmt.Sprintf("%d/%d", status.ReadyReplicas, v.want())

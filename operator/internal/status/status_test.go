@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,10 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apply"
 	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
 
@@ -22,6 +28,7 @@ const source, before = "package new\n", "package old\n"
 var latest, old = desired.Revision(source), desired.Revision(before)
 
 func TestOf(t *testing.T) {
+	specRefused := status.Seen{Plan: plan.Plan{Problem: &check.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true}}
 	failed := pod(latest, ended(10, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"},{"file":"handler.go","line":9,"column":1,"message":"more"}],"duration":"300ms","toolchain":"go1.27.4"}`))
 	for name, test := range map[string]struct {
 		replicas int32
@@ -120,15 +127,15 @@ func TestOf(t *testing.T) {
 			ready: "InvalidSource", truth: "Available Stalled", message: "handler.go:1:1: bad", revision: old,
 		},
 		"SpecRefused": {
-			replicas: 1, seen: status.Seen{Problem: &check.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true},
+			replicas: 1, seen: specRefused,
 			ready: "InvalidSpec", truth: "SourceValid Stalled", message: "no",
 		},
 		"SpecAndSourceRefused": {
-			replicas: 1, seen: refused(status.Seen{Problem: &check.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true}),
+			replicas: 1, seen: refused(specRefused),
 			ready: "InvalidSpec", truth: "Stalled", message: "no",
 		},
 		"Conflict": {
-			replicas: 1, seen: status.Seen{Problem: &check.Problem{Reason: "ServiceConflict", Message: "not ours"}},
+			replicas: 1, seen: conflict(status.Seen{}),
 			ready: "ServiceConflict", truth: "SourceValid Stalled", message: "not ours",
 		},
 		"NoService": {
@@ -215,18 +222,25 @@ func TestOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fn := function(test.replicas)
 			got := status.Of(fn, test.seen)
-			ready := meta.FindStatusCondition(got.Conditions, "Ready")
-			if ready.Reason != test.ready || !strings.Contains(ready.Message, test.message) {
-				t.Errorf("Ready is %s: %q, want %s: %q", ready.Reason, ready.Message, test.ready, test.message)
-			}
-			if truth := truth(got); truth != test.truth {
-				t.Errorf("true are %q, want %q", truth, test.truth)
-			}
-			if got.ReadyRevision != test.revision {
-				t.Errorf("readyRevision is %q, want %q", got.ReadyRevision, test.revision)
-			}
+			expect(t, got, test.ready, test.message, test.truth, test.revision)
 			invariants(t, fn, got)
 		})
+	}
+}
+
+// expect compares the reason of Ready and a part of its message, which conditions are true, and
+// readyRevision.
+func expect(t *testing.T, got v1beta1.FunctionStatus, reason, message, conditions, revision string) {
+	t.Helper()
+	ready := meta.FindStatusCondition(got.Conditions, "Ready")
+	if ready.Reason != reason || !strings.Contains(ready.Message, message) {
+		t.Errorf("Ready is %s: %q, want %s: %q", ready.Reason, ready.Message, reason, message)
+	}
+	if truth := truth(got); truth != conditions {
+		t.Errorf("true are %q, want %q", truth, conditions)
+	}
+	if got.ReadyRevision != revision {
+		t.Errorf("readyRevision is %q, want %q", got.ReadyRevision, revision)
 	}
 }
 
@@ -363,7 +377,10 @@ func function(replicas int32) *v1beta1.Function {
 func seen(d *appsv1.Deployment, sets []appsv1.ReplicaSet, pods ...corev1.Pod) status.Seen {
 	service := &corev1.Service{}
 	service.Name = "f"
-	return status.Seen{Deployment: d, Service: service, ReplicaSets: sets, Pods: pods}
+	return status.Seen{
+		Snapshot: observe.Snapshot{ReplicaSets: sets, Pods: pods},
+		Outcome:  apply.Outcome{Deployment: d, Service: service},
+	}
 }
 
 func refused(s status.Seen) status.Seen {
@@ -372,27 +389,29 @@ func refused(s status.Seen) status.Seen {
 }
 
 func templateOf(s status.Seen, template string) status.Seen {
-	s.Template = template
+	labels := map[string]string{desired.TemplateLabel: template}
+	s.Plan.Deployment = appsv1ac.Deployment("f", "default").WithSpec(
+		appsv1ac.DeploymentSpec().WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels)))
 	return s
 }
 
 func conflict(s status.Seen) status.Seen {
-	s.Service, s.Problem = nil, &check.Problem{Reason: "ServiceConflict", Message: "not ours"}
+	s.Outcome.Service, s.Outcome.Problem = nil, &check.Problem{Reason: "ServiceConflict", Message: "not ours"}
 	return s
 }
 
 func deleted(s status.Seen) status.Seen {
-	s.Deployment.DeletionTimestamp = new(metav1.Now())
+	s.Outcome.Deployment.DeletionTimestamp = new(metav1.Now())
 	return s
 }
 
 func paused(s status.Seen) status.Seen {
-	s.Deployment.Spec.Paused = true
+	s.Outcome.Deployment.Spec.Paused = true
 	return s
 }
 
 func failure(s status.Seen) status.Seen {
-	s.Failure = "creating: exceeded quota"
+	s.Err = errors.New("creating: exceeded quota")
 	return s
 }
 
@@ -403,7 +422,7 @@ func lacking(s status.Seen) status.Seen {
 }
 
 func moving(s status.Seen) status.Seen {
-	s.Service.Name = "former"
+	s.Outcome.Service.Name = "former"
 	s.Pods = []corev1.Pod{pod(latest, ended(0, `{"reason":"Built"}`))}
 	return s
 }

@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"errors"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,7 +18,8 @@ func TestUnchecked(t *testing.T) {
 	fn.Spec.Function = before
 	fn.Status.LatestRevision = latest
 	s := seen(deployment(1, 1, latest), sets(latest))
-	s.Unchecked, s.Failure = true, "reading the source: too many requests"
+	s.CheckErr = errors.New("reading the source: too many requests")
+	s.Err = s.CheckErr
 	got := status.Of(fn, s)
 	if got.LatestRevision != latest {
 		t.Errorf("the latest revision is %q, want the last one that was read, %q", got.LatestRevision, latest)

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -128,13 +130,18 @@ func (l *launcher) start(t testing.TB) {
 // connect connects to the function's port as soon as it is open.
 func (l *launcher) connect(t testing.TB) net.Conn {
 	t.Helper()
+	connection, err := l.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connection
+}
+
+func (l *launcher) dial() (net.Conn, error) {
 	for began := time.Now(); ; time.Sleep(time.Millisecond) {
 		connection, err := net.Dial("tcp", "127.0.0.1:"+l.port)
-		if err == nil {
-			return connection
-		}
-		if !errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) > time.Minute {
-			t.Fatal(err)
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || time.Since(began) > time.Minute {
+			return connection, err
 		}
 	}
 }
@@ -150,7 +157,7 @@ func (l *launcher) describe(t testing.TB) (d description) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
-		DialContext:       func(context.Context, string, string) (net.Conn, error) { return l.connect(t), nil },
+		DialContext:       func(context.Context, string, string) (net.Conn, error) { return l.dial() },
 	}}
 	response, err := client.Get("http://function/")
 	if err != nil {
@@ -176,15 +183,16 @@ func (l *launcher) end(t testing.TB) (code int, message string) {
 	return l.ProcessState.ExitCode(), string(text)
 }
 
+// freePort returns a port that nobody uses. It is below those that the kernel gives to connections,
+// one of which could have it before the launcher opens it.
 func freePort(t testing.TB) string {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := strconv.Itoa(10000 + rand.IntN(20000))
+		if free, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil && free.Close() == nil {
+			return port
+		}
 	}
-	_, port, err := net.SplitHostPort(free.Addr().String())
-	if err := errors.Join(err, free.Close()); err != nil {
-		t.Fatal(err)
-	}
-	return port
+	t.Fatal("of 100 ports none was free")
+	return ""
 }

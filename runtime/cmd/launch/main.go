@@ -63,6 +63,7 @@ func main() {
 	if len(os.Args) > 1 {
 		program = os.Args[1:]
 	}
+	_ = os.Setenv("GOLESS_VERSION", version) // for a metric; the name and the value are valid
 	openPort("SERVER")
 	message, code := launch(program, openPort("ADMIN"))
 	report(message)

@@ -19,7 +19,7 @@ func TestLaunch(t *testing.T) {
 	script := filepath.Join(dir, "script")
 	broken := filepath.Join(dir, "broken")
 	write(t, plain, "no program", 0o644)
-	write(t, script, "#!/bin/sh\necho \"$$ $1 $GREETING\"\nexit 7\n", 0o755)
+	write(t, script, "#!/bin/sh\necho \"$$ $1 $GREETING $GOLESS_VERSION\"\nexit 7\n", 0o755)
 	write(t, broken, "no program", 0o755)
 
 	tests := map[string]struct {
@@ -31,7 +31,7 @@ func TestLaunch(t *testing.T) {
 		"Missing":       {[]string{filepath.Join(dir, "none")}, 127, "none does not exist: the build"},
 		"NotExecutable": {[]string{plain}, 126, "plain is not an executable file"},
 		"NoProgram":     {[]string{broken}, 126, "exec format error"},
-		"Arguments":     {[]string{script, "argument"}, 7, " argument hello"},
+		"Arguments":     {[]string{script, "argument"}, 7, " argument hello devel\n"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -148,11 +148,10 @@ func (c *Conn) extend() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	if c.taken || c.replaced || c.until.Sub(now) > c.stall*3/4 {
+	if c.taken || c.replaced || time.Until(c.until) > c.stall*3/4 {
 		return
 	}
-	c.until = now.Add(c.stall)
+	c.until = time.Now().Add(c.stall)
 	_ = c.Conn.SetWriteDeadline(c.until) // the write that follows says what is wrong
 }
 

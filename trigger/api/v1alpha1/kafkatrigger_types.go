@@ -12,7 +12,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // A record is a CloudEvent of the type io.goless.kafka.record in the binary mode of HTTP, with
 // its headers as headers of the request, its key in Ce-Partitionkey, in base64 where that is no
 // text, and where it comes from in Ce-Kafkatopic, Ce-Kafkapartition and Ce-Kafkaoffset. The header
-// Ce-Id is TOPIC-PARTITION-OFFSET, and so is the same for each try.
+// Ce-Id is TOPIC-PARTITION-OFFSET, and so is the same for each try. With spec.batch a request has
+// records of the same partition, and of their headers only Content-Type.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless

@@ -13,7 +13,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // A message is a CloudEvent of the type io.goless.nats.message in the binary mode of HTTP, with
 // its subject in Ce-Subject and with its own headers. The header Ce-Id of a message of a stream
-// is STREAM/SEQUENCE, and so is the same for each try.
+// is STREAM/SEQUENCE, and so is the same for each try. With spec.batch a request has messages of any
+// subjects, and of their headers only Content-Type.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless

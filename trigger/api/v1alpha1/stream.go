@@ -64,18 +64,34 @@ type StreamSpec struct {
 	// +kubebuilder:validation:Enum=Block;Drop
 	OnExhausted OnExhausted `json:"onExhausted,omitempty"`
 
-	// concurrency is how many events are delivered at the same time; 16 by default. Those
-	// whose order counts are delivered one after the other all the same.
+	// concurrency is how many requests there are at the same time; 16 by default. Events whose
+	// order counts are delivered one after the other all the same.
 	// +optional
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	Concurrency int32 `json:"concurrency,omitempty"`
 
+	// batch lets one request have several events, in their order, as CloudEvents in the batched
+	// mode of HTTP; without it each request has one. The answer is for all of them: they are
+	// taken together, tried again together, and go to deadLetter together.
+	// +optional
+	Batch *StreamBatch `json:"batch,omitempty"`
+
 	// scale makes a ScaledObject of KEDA, which sets the replicas of the Function by how many
 	// events wait. It needs KEDA, and a Function without spec.scaling.
 	// +optional
 	Scale *StreamScale `json:"scale,omitempty"`
+}
+
+// StreamBatch is how many events one request has.
+type StreamBatch struct {
+	// size is how many events one request has at most. It has those that wait when it is made,
+	// of up to 1 MiB together, and never waits for more.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Size int32 `json:"size"`
 }
 
 // OnExhausted is what becomes of an event that cannot be delivered.
@@ -142,12 +158,4 @@ type SecretKey struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Key string `json:"key"`
-}
-
-// RequestPath is the path of the requests.
-func (s *StreamSpec) RequestPath() string {
-	if s.Path == "" {
-		return "/"
-	}
-	return s.Path
 }

@@ -31,7 +31,8 @@ func (o *options) flags(flags *flag.FlagSet) {
 	flags.DurationVar(&o.timeout, "timeout", 2*time.Minute, "the longest time of one request; 0 for any")
 	flags.DurationVar(&o.deliver.Drain, "drain", 30*time.Second, "how long requests that are under way may go on at the end")
 	flags.IntVar(&o.tries, "tries", 10, "how often an event is tried")
-	flags.IntVar(&o.deliver.Concurrency, "concurrency", 1, "how many events are delivered at the same time")
+	flags.IntVar(&o.deliver.Concurrency, "concurrency", 1, "how many requests there are at the same time")
+	flags.IntVar(&o.deliver.Batch, "batch", 0, "how many events one request has at most, in the batched mode; 0 for one event in the binary mode")
 	flags.StringVar(&o.deliver.DeadLetter, "dead-letter", "", "where events go that the function does not take; nowhere when empty")
 	flags.BoolVar(&o.deliver.Drop, "drop", false, "give up such events where there is no dead letter; otherwise they are tried until the function takes them")
 }
@@ -41,8 +42,8 @@ func (o *options) check() error {
 	if u, err := url.Parse(o.deliver.URL); err != nil || u.Host == "" {
 		return errors.New("--url must be that of a function")
 	}
-	if o.deliver.Source == "" || o.tries < 1 || o.deliver.Concurrency < 1 {
-		return errors.New("--source must not be empty, and --tries and --concurrency must be at least 1")
+	if o.deliver.Source == "" || o.tries < 1 || o.deliver.Concurrency < 1 || o.deliver.Batch < 0 {
+		return errors.New("--source must not be empty, --tries and --concurrency must be at least 1, and --batch must not be negative")
 	}
 	return nil
 }
@@ -50,7 +51,7 @@ func (o *options) check() error {
 // run delivers what the broker has until ctx ends.
 func (o *options) run(ctx context.Context, from broker, log *slog.Logger) error {
 	d := &o.deliver
-	d.Monitor = stream.NewMonitor()
+	d.Monitor = stream.NewMonitor(version, commit)
 	d.Sender = send.Sender{Client: send.NewClient(o.timeout, d.Concurrency), Backoff: delivery.DefaultBackoff, Tries: o.tries, Log: log}
 	listener, err := net.Listen("tcp", o.admin)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command goless-triggers makes of triggers what calls Functions: of a CronTrigger a CronJob,
-// of an HTTPTrigger an HTTPRoute or an Ingress, of a NATSTrigger a Deployment.
+// Command goless-triggers makes of triggers what calls Functions: of a CronTrigger a CronJob, of an
+// HTTPTrigger an HTTPRoute or an Ingress, of a KafkaTrigger or a NATSTrigger a Deployment.
 //
 // It talks to the cluster that KUBECONFIG or --kubeconfig names, or to the one that it runs
 // in. The images of the pods that call come from DELIVER_IMAGE and CONSUME_IMAGE: ko replaces
@@ -21,6 +21,7 @@ import (
 	_ "time/tzdata" // the zones of schedules, whatever the image has
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
@@ -74,11 +75,15 @@ func run(ctx context.Context, cfg config) error {
 	if cfg.images.Deliver == "" || cfg.images.Consume == "" {
 		return errors.New("set DELIVER_IMAGE and CONSUME_IMAGE to the images of cmd/deliver and cmd/consume, as deploy/60-triggers.yaml does")
 	}
+	namespaces, err := watched(cfg.namespaces)
+	if err != nil {
+		return err
+	}
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("finding a cluster: %w", err)
 	}
-	options, err := kinds.ManagerOptions(restConfig, watched(cfg.namespaces))
+	options, err := kinds.ManagerOptions(restConfig, namespaces)
 	if err != nil {
 		return err
 	}
@@ -110,14 +115,18 @@ func run(ctx context.Context, cfg config) error {
 	return mgr.Start(ctx)
 }
 
-// watched are the namespaces of a list with commas; nil for all.
-func watched(list string) map[string]cache.Config {
-	var all map[string]cache.Config
-	for _, name := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-		if all == nil {
-			all = map[string]cache.Config{}
+// watched are the namespaces of --namespaces, with commas between them; nil for all.
+func watched(list string) (map[string]cache.Config, error) {
+	if list == "" {
+		return nil, nil
+	}
+	all := map[string]cache.Config{}
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if len(validation.IsDNS1123Label(name)) > 0 {
+			return nil, fmt.Errorf("--namespaces: %q in %q is not the name of a namespace: give names with commas between them, such as team-a,team-b", name, list)
 		}
 		all[name] = cache.Config{}
 	}
-	return all
+	return all, nil
 }

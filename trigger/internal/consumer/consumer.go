@@ -91,8 +91,9 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 	return seen, nil
 }
 
-// Plan decides what the Deployment is, which stays as it was while the spec has a mistake, and whether there are a ScaledObject and the Service that
-// this asks. While there is no Function, there is no pod that could take events.
+// Plan decides what the Deployment is, which stays as it was while the spec has a mistake, and
+// whether there are a ScaledObject and the Service by which KEDA asks the pods. While there is no
+// Function, there is no pod that could take events.
 func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	program, err := k.Program(t)
 	if err != nil {

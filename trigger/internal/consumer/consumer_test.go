@@ -24,7 +24,7 @@ func records() *v1alpha1.KafkaTrigger {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "records", UID: "8"},
 		Spec: v1alpha1.KafkaTriggerSpec{
 			StreamSpec: v1alpha1.StreamSpec{
-				FunctionRef: v1alpha1.FunctionReference{Name: "checkout"}, MaxAttempts: 5, OnExhausted: v1alpha1.Block, Concurrency: 8,
+				FunctionRef: v1alpha1.FunctionReference{Name: "checkout"}, Path: "/", MaxAttempts: 5, OnExhausted: v1alpha1.Block, Concurrency: 8, Batch: &v1alpha1.StreamBatch{Size: 100},
 			},
 			Brokers: []v1alpha1.KafkaBroker{"a.example.com:9093", "b.example.com:9093"}, Topic: "orders", DeadLetter: "orders.dead",
 			Authentication: &v1alpha1.KafkaAuthentication{Mechanism: v1alpha1.KafkaScramSHA512, User: "shop", Password: v1alpha1.SecretKey{Name: "kafka", Key: "secret"}},

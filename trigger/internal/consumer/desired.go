@@ -133,14 +133,17 @@ func arguments(t v1alpha1.StreamTrigger, program Program, to target.Target, url 
 	spec := t.CommonSpec()
 	args := []string{
 		program.Broker,
-		"--url=" + url + spec.RequestPath(),
+		"--url=" + url + spec.Path,
 		fmt.Sprintf("--timeout=%s", to.Timeout),
 		fmt.Sprintf("--source=/apis/%s/namespaces/%s/%ss/%s", v1alpha1.GroupVersion, t.GetNamespace(), strings.ToLower(t.TriggerKind()), t.GetName()),
-		fmt.Sprintf("--tries=%d", max(spec.MaxAttempts, 1)),
-		fmt.Sprintf("--concurrency=%d", max(spec.Concurrency, 1)),
+		fmt.Sprintf("--tries=%d", spec.MaxAttempts),
+		fmt.Sprintf("--concurrency=%d", spec.Concurrency),
 		"--dead-letter=" + program.DeadLetter,
 		fmt.Sprintf("--drop=%t", spec.OnExhausted == v1alpha1.Drop),
 		fmt.Sprintf("--drain=%ds", longestDrain),
+	}
+	if spec.Batch != nil {
+		args = append(args, fmt.Sprintf("--batch=%d", spec.Batch.Size))
 	}
 	args = append(args, program.Args...)
 	for i, arg := range args {

@@ -1,5 +1,6 @@
-// Package event makes requests of events, as CloudEvents 1.0 in the binary mode of HTTP: the
-// attributes are headers, and the data is the body. It knows no broker and sends nothing.
+// Package event makes requests of events, as CloudEvents 1.0 in the binary mode of HTTP, where the
+// attributes are headers and the data is the body, or of several events in the batched mode. It
+// knows no broker and sends nothing.
 package event
 
 import (
@@ -27,12 +28,9 @@ type Event struct {
 	Extensions map[string]string
 
 	// Header is sent too, but for what describes the connection, begins with Ce- or may not
-	// stand in a header. It may be nil.
+	// stand in a header. Its Content-Type is that of Data. It may be nil.
 	Header http.Header
-
-	// ContentType is that of Data; empty where it is not known, or Header has it.
-	ContentType string
-	Data        []byte
+	Data   []byte
 }
 
 // Request makes a request of an event.
@@ -61,9 +59,6 @@ func (e Event) Request(ctx context.Context, method, url string) (*http.Request, 
 	}
 	for name, value := range e.Extensions {
 		set("Ce-"+name, value)
-	}
-	if e.ContentType != "" {
-		r.Header.Set("Content-Type", e.ContentType)
 	}
 	return r, nil
 }

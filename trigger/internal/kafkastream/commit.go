@@ -105,7 +105,7 @@ func verdicts(answer *kmsg.OffsetCommitResponse) map[int32]error {
 	return failed
 }
 
-// noteCommit notes that n of the records that were delivered are committed.
+// noteCommit notes that n of the deliveries that have ended are committed.
 func (p *partition) noteCommit(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

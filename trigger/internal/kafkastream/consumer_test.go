@@ -2,11 +2,13 @@ package kafkastream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,6 +109,35 @@ func TestPoison(t *testing.T) {
 	})
 }
 
+// A request has several records of a partition, in their order, while partitions go from one consumer
+// to another; what it is answered is for all of them.
+func TestBatches(t *testing.T) {
+	withBrokers(t, func(t *testing.T, b brokers) {
+		const events, keys, partitions, batch = 4000, 40, 4, 50
+		c, f := b.topic(t, partitions), newFunction(t)
+		var failed sync.Map
+		f.answer = func(key string, n int) int {
+			if _, again := failed.LoadOrStore(fmt.Sprint(key, n), true); !again && n%25 == 7 {
+				return http.StatusServiceUnavailable
+			}
+			return http.StatusOK
+		}
+		b.produce(t, c.Topic, events, keys)
+		_, first := startBatches(t, c, f, "", batch)
+		f.await(events / 4)
+		startBatches(t, c, f, "", batch)
+		f.await(events / 2)
+		first()
+		f.await(events)
+		f.check(0)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.requests > events/2 || f.requests < events/batch {
+			t.Errorf("%d records have come in %d requests", events, f.requests)
+		}
+	})
+}
+
 // A partition that is held up says so, holds up no other one, and goes on once the function
 // takes the event.
 func TestBlocked(t *testing.T) {
@@ -141,9 +172,15 @@ func TestBlocked(t *testing.T) {
 // start runs a consumer in this process until the end of the test, or until it is told to end.
 func start(t *testing.T, c *Consumer, f *function, dead string) (*stream.Monitor, func()) {
 	t.Helper()
+	return startBatches(t, c, f, dead, 0)
+}
+
+// startBatches is the same with batches.
+func startBatches(t *testing.T, c *Consumer, f *function, dead string, batch int) (*stream.Monitor, func()) {
+	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	d := newDeliverer(f.url(), log)
-	d.DeadLetter = dead
+	d.DeadLetter, d.Batch = dead, batch
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {

@@ -1,6 +1,7 @@
 package kafkastream
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 )
 
@@ -28,6 +30,7 @@ type function struct {
 	mistakes   []string
 	progress   chan struct{} // has an element after an event was taken
 	duplicates int
+	requests   int
 }
 
 func newFunction(t *testing.T) *function {
@@ -56,26 +59,51 @@ func (f *function) start() {
 func (f *function) kill() { _ = f.server.Close() }
 
 func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	e, err := cehttp.NewEventFromHTTPRequest(r)
-	if err == nil {
-		err = e.Validate()
-	}
+	events, err := eventsOf(r)
 	if err != nil {
-		f.mistake("it is no CloudEvent: %v", err)
+		f.mistake("these are no CloudEvents: %v", err)
 		return
 	}
-	key := fmt.Sprint(e.Extensions()["partitionkey"])
-	n, err := strconv.Atoi(string(e.Data()))
-	if err != nil {
-		f.mistake("the data is %q", e.Data())
+	f.mu.Lock()
+	f.requests++
+	f.mu.Unlock()
+	code := 0
+	numbers := make([]int, len(events))
+	for i, e := range events {
+		if numbers[i], err = strconv.Atoi(string(e.Data())); err != nil {
+			f.mistake("the data is %q", e.Data())
+		}
+		if e.Extensions()["kafkapartition"] != events[0].Extensions()["kafkapartition"] {
+			f.mistake("a batch has records of two partitions: %s and %s", events[0].ID(), e.ID())
+		}
+		code = max(code, f.answer(key(e), numbers[i]))
 	}
-	code := f.answer(key, n)
 	if code < 300 {
-		f.take(e.ID(), key, n)
+		for i, e := range events {
+			f.take(e.ID(), key(e), numbers[i])
+		}
 	}
 	w.WriteHeader(code)
 	_, _ = io.Copy(io.Discard, r.Body)
 }
+
+// eventsOf returns the event of a request, or those of a batch.
+func eventsOf(r *http.Request) ([]cloudevents.Event, error) {
+	if cehttp.IsHTTPBatch(r.Header) {
+		events, err := cehttp.NewEventsFromHTTPRequest(r)
+		for _, e := range events {
+			err = errors.Join(err, e.Validate())
+		}
+		return events, err
+	}
+	e, err := cehttp.NewEventFromHTTPRequest(r)
+	if err != nil {
+		return nil, err
+	}
+	return []cloudevents.Event{*e}, e.Validate()
+}
+
+func key(e cloudevents.Event) string { return fmt.Sprint(e.Extensions()["partitionkey"]) }
 
 // take counts an event. Those of a key come for the first time in their order.
 func (f *function) take(id, key string, n int) {

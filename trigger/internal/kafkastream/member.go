@@ -33,7 +33,7 @@ type member struct {
 	deliverer *stream.Deliverer
 	log       *slog.Logger
 	client    *kgo.Client
-	lanes     *stream.Lanes
+	lanes     *stream.Lanes[*partition, *kgo.Record]
 
 	// uncommitted has an element when something is to be committed, and urgent when a partition
 	// has little room for more of that.
@@ -48,8 +48,9 @@ type member struct {
 func join(c *Consumer, d *stream.Deliverer) (*member, error) {
 	m := &member{
 		consumer: c, deliverer: d, log: d.Sender.Log,
-		lanes: stream.NewLanes(d.Concurrency), uncommitted: make(chan struct{}, 1), urgent: make(chan struct{}, 1), partitions: map[int32]*partition{},
+		uncommitted: make(chan struct{}, 1), urgent: make(chan struct{}, 1), partitions: map[int32]*partition{},
 	}
+	m.lanes = stream.NewLanes(d, size, m.deliver)
 	options, err := c.options()
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (m *member) onAssigned(_ context.Context, _ *kgo.Client, assigned map[strin
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range assigned[m.consumer.Topic] {
-		m.partitions[id] = newPartition(id)
+		m.partitions[id] = newPartition(id, m.deliverer.Batch)
 	}
 }
 

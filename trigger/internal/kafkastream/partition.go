@@ -2,10 +2,11 @@ package kafkastream
 
 import (
 	"context"
-	"strconv"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"goless.io/trigger/internal/stream"
 )
 
 const (
@@ -13,8 +14,8 @@ const (
 	// are fetched.
 	maxWaiting = 128 << 10
 
-	// maxUncommitted is how many records of a partition may be delivered and not committed.
-	// They are delivered again when this process is killed.
+	// maxUncommitted is how many records of a partition may be delivered and not committed, or as
+	// many as two batches have. They are delivered again when this process is killed.
 	maxUncommitted = 64
 )
 
@@ -28,41 +29,49 @@ type partition struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	// uncommitted has an element for each record that is delivered, or was, and is not committed.
+	// uncommitted has an element for each delivery that has begun, or ended, and is not committed.
 	uncommitted chan struct{}
 
 	mu        sync.Mutex
 	waiting   int // bytes
 	paused    bool
 	next      kgo.EpochOffset // the one to commit: where to go on after what was delivered
-	delivered int             // how many records were
+	delivered int             // how many deliveries have ended
 	committed int             // how many of those are committed
 }
 
-func newPartition(id int32) *partition {
-	p := &partition{id: id, uncommitted: make(chan struct{}, maxUncommitted)}
+// newPartition returns one whose deliveries have up to batch records.
+func newPartition(id int32, batch int) *partition {
+	p := &partition{id: id, uncommitted: make(chan struct{}, max(maxUncommitted/max(batch, 1), 2))}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// deliver delivers a record, unless the partition was taken away.
-func (m *member) deliver(p *partition, r *kgo.Record) {
+// deliver delivers records that follow each other, unless the partition was taken away.
+func (m *member) deliver(p *partition, records []*kgo.Record) {
+	defer p.running.Add(-len(records))
 	select {
 	case <-p.ctx.Done():
 		return
 	case p.uncommitted <- struct{}{}:
 	}
-	if !m.deliverer.Deliver(p.ctx, message{m, r}) {
+	messages, bytes := make([]stream.Message, len(records)), 0
+	for i, r := range records {
+		messages[i] = message{m, r}
+		bytes += size(r)
+	}
+	if !m.deliverer.Deliver(p.ctx, messages...) {
 		return
 	}
+	last := records[len(records)-1]
 	p.mu.Lock()
-	p.next = kgo.EpochOffset{Epoch: r.LeaderEpoch, Offset: r.Offset + 1}
+	p.next = kgo.EpochOffset{Epoch: last.LeaderEpoch, Offset: last.Offset + 1}
 	p.delivered++
-	p.waiting -= size(r)
+	p.waiting -= bytes
 	if p.paused && p.waiting <= maxWaiting/2 {
 		m.resume(p)
 	}
-	if p.delivered-p.committed >= maxUncommitted/2 {
+	if p.delivered-p.committed >= cap(p.uncommitted)/2 {
 		tell(m.urgent)
 	}
 	p.mu.Unlock()
@@ -80,13 +89,8 @@ func (m *member) add(p *partition, records []*kgo.Record) {
 		p.paused = true
 	}
 	p.mu.Unlock()
-	for _, r := range records {
-		p.running.Add(1)
-		m.lanes.Go(strconv.Itoa(int(p.id)), func() {
-			defer p.running.Done()
-			m.deliver(p, r)
-		})
-	}
+	p.running.Add(len(records))
+	m.lanes.Add(p, records...)
 }
 
 // resume makes the client fetch from a partition again. Its lock is held.

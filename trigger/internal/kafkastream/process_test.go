@@ -75,7 +75,7 @@ func consume(url string, args []string) error {
 // newDeliverer is one that tries an event three times, with short pauses.
 func newDeliverer(url string, log *slog.Logger) *stream.Deliverer {
 	return &stream.Deliverer{
-		URL: url, Source: "/test", Concurrency: 16, Drain: 10 * time.Second, Monitor: stream.NewMonitor(),
+		URL: url, Source: "/test", Concurrency: 16, Drain: 10 * time.Second, Monitor: stream.NewMonitor("v1.2.3", "0123"),
 		Sender: send.Sender{
 			Client: send.NewClient(time.Minute, 16), Tries: 3, Log: log,
 			Backoff: delivery.Backoff{First: 5 * time.Millisecond, Max: 50 * time.Millisecond, MaxPause: 50 * time.Millisecond},

@@ -30,7 +30,7 @@ func kafkaTrigger(namespace string) *v1alpha1.KafkaTrigger {
 func TestKafkaTrigger(t *testing.T) {
 	t.Parallel()
 	trigger := kafkaTrigger(newNamespace(t))
-	trigger.Spec.Scale = &v1alpha1.StreamScale{Max: 5}
+	trigger.Spec.Scale, trigger.Spec.Batch = &v1alpha1.StreamScale{Max: 5}, &v1alpha1.StreamBatch{Size: 100}
 	create(t, trigger)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
 	deployment := deploymentOf(trigger)
@@ -47,7 +47,7 @@ func TestKafkaTrigger(t *testing.T) {
 	want := []string{
 		"kafka", "--url=" + fn.Status.URL + "/", "--timeout=2m10s",
 		"--source=/apis/goless.io/v1alpha1/namespaces/" + trigger.Namespace + "/kafkatriggers/records",
-		"--tries=10", "--concurrency=16", "--dead-letter=orders.dead", "--drop=false", "--drain=30s",
+		"--tries=10", "--concurrency=16", "--dead-letter=orders.dead", "--drop=false", "--drain=30s", "--batch=100",
 		"--brokers=kafka.example.com:9093", "--topic=orders", "--group=goless-" + trigger.Namespace + "-records",
 		"--mechanism=SCRAM-SHA-512", "--user=shop", "--password-file=/etc/goless/credentials/password",
 		"--tls", "--ca-file=/etc/goless/credentials/ca.crt", "--cert-file=/etc/goless/credentials/tls.crt", "--key-file=/etc/goless/credentials/tls.key",
@@ -108,6 +108,9 @@ func TestKafkaSchema(t *testing.T) {
 		"NoUser":       {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.User = "" }, "spec.authentication.user"},
 		"NoPassword":   {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.Password.Name = "" }, "spec.authentication.password"},
 		"OnExhausted":  {func(s *v1alpha1.KafkaTriggerSpec) { s.OnExhausted = "Forget" }, "spec.onExhausted"},
+		"Batch":        {func(s *v1alpha1.KafkaTriggerSpec) { s.Batch = &v1alpha1.StreamBatch{Size: 1000} }, ""},
+		"NoBatch":      {func(s *v1alpha1.KafkaTriggerSpec) { s.Batch = &v1alpha1.StreamBatch{} }, "spec.batch.size"},
+		"LargeBatch":   {func(s *v1alpha1.KafkaTriggerSpec) { s.Batch = &v1alpha1.StreamBatch{Size: 1001} }, "spec.batch.size"},
 		"Concurrency":  {func(s *v1alpha1.KafkaTriggerSpec) { s.Concurrency = 257 }, "spec.concurrency"},
 		"ScaleToFewer": {func(s *v1alpha1.KafkaTriggerSpec) { s.Scale = &v1alpha1.StreamScale{Min: new(int32(5)), Max: 2} }, "less than min"},
 	} {

@@ -229,7 +229,23 @@ func fenceDeployment(t *testing.T, trigger v1alpha1.Trigger, otherKind string) {
 		}
 		return err == nil
 	})
-	for name, edit := range map[string]func(*appsv1.Deployment, *corev1.PodSpec, *corev1.Container){
+	for name, edit := range forgeries(otherKind) {
+		t.Run(name, func(t *testing.T) {
+			changed := live.DeepCopy()
+			edit(changed, &changed.Spec.Template.Spec, &changed.Spec.Template.Spec.Containers[0])
+			if err := account.Patch(t.Context(), changed, client.MergeFrom(live), client.DryRunAll); !fenced(err) {
+				t.Errorf("it may be changed: %v", err)
+			}
+		})
+	}
+	if err := account.Delete(t.Context(), live, client.DryRunAll); err == nil {
+		t.Error("it may be deleted")
+	}
+}
+
+// forgeries are what a Deployment of a trigger cannot become.
+func forgeries(otherKind string) map[string]func(*appsv1.Deployment, *corev1.PodSpec, *corev1.Container) {
+	return map[string]func(*appsv1.Deployment, *corev1.PodSpec, *corev1.Container){
 		"Owner": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) { d.OwnerReferences = nil },
 		"AnotherKind": func(d *appsv1.Deployment, _ *corev1.PodSpec, _ *corev1.Container) {
 			d.OwnerReferences[0].Kind = "CronTrigger"
@@ -276,17 +292,6 @@ func fenceDeployment(t *testing.T, trigger v1alpha1.Trigger, otherKind string) {
 			p.SecurityContext.RunAsNonRoot = nil
 		},
 		"NoLimit": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Resources.Limits = nil },
-	} {
-		t.Run(name, func(t *testing.T) {
-			changed := live.DeepCopy()
-			edit(changed, &changed.Spec.Template.Spec, &changed.Spec.Template.Spec.Containers[0])
-			if err := account.Patch(t.Context(), changed, client.MergeFrom(live), client.DryRunAll); !fenced(err) {
-				t.Errorf("it may be changed: %v", err)
-			}
-		})
-	}
-	if err := account.Delete(t.Context(), live, client.DryRunAll); err == nil {
-		t.Error("it may be deleted")
 	}
 }
 

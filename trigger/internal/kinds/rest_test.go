@@ -24,7 +24,7 @@ func oneOfEachKind(namespace string) []v1alpha1.Trigger {
 			FunctionRef: &v1alpha1.FunctionReference{Name: "report"}, Hostnames: []v1alpha1.Hostname{v1alpha1.Hostname(namespace + ".example")},
 		},
 	}
-	return []v1alpha1.Trigger{cronTrigger(namespace), http, routed(http.DeepCopy()), natsTrigger(namespace)}
+	return []v1alpha1.Trigger{cronTrigger(namespace), http, routed(http.DeepCopy()), natsTrigger(namespace), kafkaTrigger(namespace)}
 }
 
 // A thousand triggers that are set up write nothing, however often they are looked at. It is
@@ -71,10 +71,11 @@ func TestThousandAtRest(t *testing.T) {
 // settled waits until n triggers of each sort have what they become, and have said so.
 func settled(t *testing.T, namespace string, n int) {
 	t.Helper()
-	for message, list := range map[string]client.ObjectList{
-		"the trigger is set up":                     &v1alpha1.CronTriggerList{},
-		"0 of 1 Gateways have accepted the route":   &v1alpha1.HTTPTriggerList{},
-		"the pod that consumes has not started yet": &v1alpha1.NATSTriggerList{},
+	for list, message := range map[client.ObjectList]string{
+		&v1alpha1.CronTriggerList{}:  "the trigger is set up",
+		&v1alpha1.HTTPTriggerList{}:  "0 of 1 Gateways have accepted the route",
+		&v1alpha1.NATSTriggerList{}:  "the pod that consumes has not started yet",
+		&v1alpha1.KafkaTriggerList{}: "the pod that consumes has not started yet",
 	} {
 		eventually(t, fmt.Sprintf("%d triggers say: %s", n, message), func() bool { return messaged(t, list, namespace, message) == n })
 	}

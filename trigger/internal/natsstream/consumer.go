@@ -6,7 +6,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -43,7 +45,7 @@ func (c *Consumer) Flags(flags *flag.FlagSet) {
 // wrong is told to the monitor, and tried again.
 func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	for ctx.Err() == nil {
-		if err := c.session(ctx, d); err != nil && ctx.Err() == nil {
+		if err := c.consume(ctx, d); err != nil && ctx.Err() == nil {
 			d.Sender.Log.Error("not connected", "error", err.Error())
 			d.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: err.Error()})
 			send.Sleep(ctx, pause.Wait(1, 0, rand.Float64()))
@@ -52,8 +54,8 @@ func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	return nil
 }
 
-// session connects, and takes messages until ctx ends or the servers do not have what it takes.
-func (c *Consumer) session(ctx context.Context, d *stream.Deliverer) error {
+// consume connects, and takes messages until ctx ends or the servers do not have what it takes.
+func (c *Consumer) consume(ctx context.Context, d *stream.Deliverer) error {
 	nc, err := c.connect(d)
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", c.servers, err)
@@ -80,7 +82,7 @@ func (c *Consumer) connect(d *stream.Deliverer) (*nats.Conn, error) {
 		nats.Name(d.Source),
 		nats.Timeout(requestTimeout),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // a password may be rotated here before it is there
+		nats.IgnoreAuthErrorAbort(), // the Secret may have a new password before the servers do
 		nats.PingInterval(10*time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			message := "the connection to " + c.servers + " is lost"
@@ -98,4 +100,27 @@ func (c *Consumer) connect(d *stream.Deliverer) (*nats.Conn, error) {
 		}),
 	)
 	return nats.Connect(c.servers, options...)
+}
+
+// lane is what has an order: a subject, or where there are batches, which would be small with
+// messages of one subject alone, a share of all subjects.
+func lane(d *stream.Deliverer, subject string) string {
+	if d.Batch == 0 {
+		return subject
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(subject)) // it never fails
+	return strconv.FormatUint(uint64(hash.Sum32())%uint64(d.Concurrency), 10)
+}
+
+// mostHeld is how many messages a process has at most: those in delivery, and as many that wait.
+func mostHeld(d *stream.Deliverer) int { return 2 * d.Concurrency * max(d.Batch, 1) }
+
+// deliver delivers messages of the same lane. See [stream.Deliverer.Deliver].
+func deliver(ctx context.Context, d *stream.Deliverer, messages []*message) bool {
+	all := make([]stream.Message, len(messages))
+	for i, m := range messages {
+		all[i] = m
+	}
+	return d.Deliver(ctx, all...)
 }

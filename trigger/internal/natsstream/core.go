@@ -27,7 +27,13 @@ func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn,
 	if err != nil {
 		return fmt.Errorf("subscribing to %s: %w", c.subject, err)
 	}
-	lanes, room := stream.NewLanes(d.Concurrency), make(chan struct{}, 2*d.Concurrency)
+	room := make(chan struct{}, mostHeld(d))
+	lanes := stream.NewLanes(d, (*message).size, func(_ string, messages []*message) {
+		deliver(ctx, d, messages)
+		for range messages {
+			<-room
+		}
+	})
 	defer lanes.Wait()
 	d.Monitor.Lag(func() (int64, bool) {
 		waiting, _, err := sub.Pending()
@@ -54,9 +60,6 @@ func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn,
 		case <-ctx.Done():
 			return nil
 		}
-		lanes.Go(m.subject, func() {
-			defer func() { <-room }()
-			d.Deliver(ctx, m)
-		})
+		lanes.Add(lane(d, m.subject), m)
 	}
 }

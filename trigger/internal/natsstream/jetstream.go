@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,12 +30,16 @@ const (
 	// lagTimeout bounds how long somebody who asks for the lag waits.
 	lagTimeout = 2 * time.Second
 
-	// fetchWait is how long one request for messages lasts, and so how soon one is made that
-	// was lost with its server. The end of a process may take so long to which none come.
+	// fetchWait is how long one request for messages lasts, and so after how long another one is
+	// made where it was lost with its server. A process takes up to so long to end.
 	fetchWait = 2 * time.Second
 
-	// regainWait is how long one lasts for messages that may not be given again yet.
+	// regainWait is how long one lasts for messages that the servers may not give again yet.
 	regainWait = 500 * time.Millisecond
+
+	// answerWait is how much later than its time the end of a request may come. Half a second later
+	// the client library gives it up, and does not tell.
+	answerWait = 500 * time.Millisecond
 
 	// overdue is after how long beyond its time a message that is not given again is given up: the
 	// servers, and this process, may be busy.
@@ -44,15 +49,17 @@ const (
 	// sent.
 	lastTimeout = 3 * time.Second
 
-	// fetchBytes bounds what one request brings.
+	// fetchBytes bounds what one request brings, and heldBytes is how much it may have before it
+	// asks for more.
 	fetchBytes = 64 << 20
+	heldBytes  = 32 << 20
 )
 
 // jetstream takes the messages of a stream.
 func (c *Consumer) jetstream(ctx context.Context, d *stream.Deliverer, js jetstream.JetStream) error {
 	s := &session{
 		Deliverer: d, conn: js.Conn(), stream: c.stream, deadLetters: deadLetters{js, d.DeadLetter},
-		limit: max(2*d.Concurrency, 16), lanes: stream.NewLanes(d.Concurrency), held: map[uint64]jetstream.Msg{},
+		limit: max(mostHeld(d), 16), held: map[uint64]jetstream.Msg{},
 	}
 	s.left = sync.NewCond(&s.mu)
 	var err error
@@ -66,6 +73,7 @@ func (c *Consumer) jetstream(ctx context.Context, d *stream.Deliverer, js jetstr
 	defer end()
 	go s.keep(alive)
 	delivering, stop := context.WithCancel(ctx)
+	s.lanes = stream.NewLanes(d, (*message).size, func(_ string, messages []*message) { s.deliver(delivering, messages) })
 	err = s.take(delivering)
 	stop()
 	s.lanes.Wait()
@@ -80,24 +88,19 @@ type session struct {
 	consumer    jetstream.Consumer
 	stream      string
 	deadLetters deadLetters
-	lanes       *stream.Lanes
+	lanes       *stream.Lanes[string, *message]
 	limit       int // of how many messages it has
 
-	// Only take uses these: what it has and may not begin yet, and whether it had all that the
-	// servers had given, when it had connected again so many times.
-	aside      []taken
+	// Only take uses these. aside is what it has and may not begin yet. complete says that it had
+	// all that the servers had given, when the connection had come back as often as reconnects says.
+	aside      []*message
 	complete   bool
 	reconnects uint64
 
 	mu   sync.Mutex
 	left *sync.Cond               // a message is not held any more
 	held map[uint64]jetstream.Msg // by their sequence in the stream
-}
-
-// taken is a message that a session has.
-type taken struct {
-	jetstream.Msg
-	sequence uint64 // in the stream
+	size int                      // of those, in bytes
 }
 
 // find returns the consumer. One that somebody else has made is taken as it is; otherwise there
@@ -129,7 +132,7 @@ func (s *session) find(ctx context.Context, c *Consumer, js jetstream.JetStream)
 // a sign of life.
 func (s *session) take(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
-		s.mu.Lock() // it waits, or has not looked at ctx yet
+		s.mu.Lock() // so that wait, which holds it while it looks at ctx, does not miss the signal
 		defer s.mu.Unlock()
 		s.left.Broadcast()
 	})
@@ -149,11 +152,19 @@ func (s *session) take(ctx context.Context) error {
 			return err
 		case err != nil && ctx.Err() == nil:
 			s.Sender.Log.Warn("asking for messages", "error", err.Error())
+			s.problem("fetch", err)
 			s.complete = false
 			send.Sleep(ctx, time.Second)
+		case err == nil:
+			s.Monitor.Solved("fetch")
 		}
 	}
 	return nil
+}
+
+// problem tells why asking for messages has failed.
+func (s *session) problem(key string, err error) {
+	s.Monitor.Problem(key, stream.Problem{Reason: stream.NotConnected, Message: "asking for messages of stream " + s.stream + ": " + err.Error()})
 }
 
 // lasting tells whether asking again would meet an error too, because there is no such consumer
@@ -162,11 +173,11 @@ func lasting(err error) bool {
 	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, nats.ErrConnectionClosed)
 }
 
-// room waits until it may hold more messages, and returns how many; 0 at the end of ctx.
-func (s *session) room(ctx context.Context) int {
+// wait waits until it may hold more messages, and returns how many; 0 at the end of ctx.
+func (s *session) wait(ctx context.Context) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.held) > s.limit/2 && ctx.Err() == nil {
+	for (len(s.held) > s.limit/2 || s.size > heldBytes) && ctx.Err() == nil {
 		s.left.Wait()
 	}
 	if ctx.Err() != nil {
@@ -177,32 +188,59 @@ func (s *session) room(ctx context.Context) int {
 
 // ask asks for n messages, and calls f for those that it does not have already. It returns when
 // the servers have said that the request is over, and no sooner at the end of the process: what
-// they give to somebody who does not listen any more is missing until its time is over.
-func (s *session) ask(n int, wait time.Duration, f func(taken)) error {
-	batch, err := s.consumer.Fetch(n, jetstream.FetchMaxWait(wait), jetstream.FetchMaxBytes(fetchBytes))
+// they give to somebody who does not listen any more is missing until its time is over. So it is
+// with what they give to a request that they are too busy to end in time.
+func (s *session) ask(n int, wait time.Duration, f func(*message)) error {
+	most := s.consumer.CachedInfo().Config // of a consumer that somebody else has made
+	wait, bytes := within(wait, most.MaxRequestExpires), within(fetchBytes, most.MaxRequestMaxBytes)
+	begun, before, empty := time.Now(), s.conn.LastError(), true
+	last := begun // that something came
+	batch, err := s.consumer.Fetch(within(n, most.MaxRequestBatch), jetstream.FetchMaxWait(wait), jetstream.FetchMaxBytes(bytes))
 	if err != nil {
 		return err
 	}
 	for msg := range batch.Messages() {
+		empty, last = false, time.Now()
 		if m, fresh := s.hold(msg); fresh {
 			f(m)
 		}
 	}
-	return batch.Error()
+	if time.Since(last) > wait+answerWait {
+		s.complete = false
+	}
+	// A user who may not ask gets no answer, but an error of the connection.
+	if latest := s.conn.LastError(); errors.Is(latest, nats.ErrPermissionViolation) && !errors.Is(latest, before) && strings.Contains(latest.Error(), ".MSG.NEXT.") {
+		s.problem("forbidden", latest)
+	} else {
+		s.Monitor.Solved("forbidden")
+	}
+	if err := batch.Error(); err != nil || !empty || time.Since(begun) > wait/2 {
+		return err
+	}
+	// The client library does not tell what the servers have said.
+	return fmt.Errorf("the next message is larger than the %d bytes that a request may ask for, by max_bytes of the consumer", bytes)
+}
+
+// within returns no more than a limit, where there is one.
+func within[N int | time.Duration](n, limit N) N {
+	if limit > 0 {
+		return min(n, limit)
+	}
+	return n
 }
 
 // follow takes messages and begins them. Those that come where one before them may be missing
 // are put aside.
 func (s *session) follow(ctx context.Context) error {
-	room := s.room(ctx)
-	if room == 0 {
+	n := s.wait(ctx)
+	if n == 0 {
 		return nil
 	}
-	return s.ask(room, fetchWait, func(m taken) {
+	return s.ask(n, fetchWait, func(m *message) {
 		if s.behind() {
 			s.aside = append(s.aside, m)
 		} else {
-			s.begin(ctx, m)
+			s.begin(m)
 		}
 	})
 }
@@ -226,9 +264,9 @@ func (s *session) catchUp(ctx context.Context) error {
 	if err != nil || ctx.Err() != nil || reconnects != s.conn.Stats().Reconnects {
 		return err
 	}
-	slices.SortFunc(s.aside, func(a, b taken) int { return cmp.Compare(a.sequence, b.sequence) })
+	slices.SortFunc(s.aside, func(a, b *message) int { return cmp.Compare(a.sequence, b.sequence) })
 	for _, m := range s.aside {
-		s.begin(ctx, m)
+		s.begin(m)
 	}
 	s.aside, s.complete, s.reconnects = nil, true, reconnects
 	return nil
@@ -237,7 +275,7 @@ func (s *session) catchUp(ctx context.Context) error {
 // regain asks for what is missing, and returns how much still is. Where newer messages have come
 // in its place, it waits a little before it asks for more.
 func (s *session) regain(ctx context.Context, missing int) (int, error) {
-	err := s.ask(missing, regainWait, func(m taken) { s.aside = append(s.aside, m) })
+	err := s.ask(missing, regainWait, func(m *message) { s.aside = append(s.aside, m) })
 	if err != nil {
 		return missing, err
 	}
@@ -269,43 +307,47 @@ func (s *session) missing(ctx context.Context) (int, error) {
 
 // hold notes a message. It is not fresh where the session has it already, and the servers have
 // given it again.
-func (s *session) hold(msg jetstream.Msg) (m taken, fresh bool) {
+func (s *session) hold(msg jetstream.Msg) (m *message, fresh bool) {
 	meta, err := msg.Metadata()
 	if err != nil {
-		return taken{}, false // it is not from a stream
+		return nil, false // it is not from a stream
+	}
+	m = &message{
+		id: s.stream + "/" + strconv.FormatUint(meta.Sequence.Stream, 10), source: s.Source, subject: msg.Subject(), at: meta.Timestamp,
+		header: msg.Headers(), data: msg.Data(), deadLetters: s.deadLetters, sequence: meta.Sequence.Stream,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, has := s.held[meta.Sequence.Stream]
-	s.held[meta.Sequence.Stream] = msg
-	return taken{msg, meta.Sequence.Stream}, !has
+	_, has := s.held[m.sequence]
+	s.held[m.sequence] = msg
+	if !has {
+		s.size += m.size()
+	}
+	return m, !has
 }
 
-// begin delivers a message after those of the same subject.
-func (s *session) begin(ctx context.Context, taken taken) {
-	s.lanes.Go(taken.Subject(), func() {
-		m := &message{
-			id: s.stream + "/" + strconv.FormatUint(taken.sequence, 10), source: s.Source, subject: taken.Subject(),
-			header: taken.Headers(), data: taken.Data(), deadLetters: s.deadLetters,
+// begin makes a message be delivered after those of the same subject.
+func (s *session) begin(m *message) { s.lanes.Add(lane(s.Deliverer, m.subject), m) }
+
+// deliver delivers messages, and acknowledges them.
+func (s *session) deliver(ctx context.Context, messages []*message) {
+	if deliver(ctx, s.Deliverer, messages) {
+		for _, m := range messages {
+			s.release(m)
 		}
-		if meta, err := taken.Metadata(); err == nil {
-			m.at = meta.Timestamp
-		}
-		if s.Deliver(ctx, m) {
-			s.release(taken.sequence)
-		}
-	})
+	}
 }
 
 // release acknowledges a message.
-func (s *session) release(sequence uint64) {
+func (s *session) release(m *message) {
 	s.mu.Lock()
-	msg := s.held[sequence]
-	delete(s.held, sequence)
+	msg := s.held[m.sequence] // as it was given last
+	delete(s.held, m.sequence)
+	s.size -= m.size()
 	s.left.Signal()
 	s.mu.Unlock()
 	if err := msg.Ack(); err != nil {
-		s.Sender.Log.Warn("not acknowledged, so it will come again", "sequence", sequence, "error", err.Error())
+		s.Sender.Log.Warn("not acknowledged, so it will come again", "sequence", m.sequence, "error", err.Error())
 	}
 }
 

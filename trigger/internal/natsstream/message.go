@@ -29,6 +29,18 @@ type message struct {
 	header              nats.Header
 	data                []byte
 	deadLetters         deadLetters
+	sequence            uint64 // in the stream; 0 where there is none
+}
+
+// size is about how many bytes it has.
+func (m *message) size() int {
+	bytes := 256 + len(m.data)
+	for name, values := range m.header {
+		for _, value := range values {
+			bytes += len(name) + len(value)
+		}
+	}
+	return bytes
 }
 
 // Event has the message's own headers too, but those of NATS.

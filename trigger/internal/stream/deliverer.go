@@ -4,6 +4,7 @@ package stream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -31,8 +32,9 @@ type Deliverer struct {
 	// Sender makes the requests. Its Tries are those of an event.
 	Sender send.Sender
 
-	// Concurrency is how many events may be delivered at the same time. Brokers see to it.
-	Concurrency int
+	// Concurrency is how many requests there may be at the same time, and Batch how many events
+	// one of them has at most; 0 for one event that is no batch. Lanes see to both.
+	Concurrency, Batch int
 
 	// DeadLetter names where events go that the function does not take; "" for nowhere. Then
 	// Drop gives them up, and without it they are tried for ever.
@@ -46,52 +48,70 @@ type Deliverer struct {
 	Monitor *Monitor
 }
 
-// Deliver returns true once a message may be acknowledged: the function has taken it, or the
-// dead letter, or it was dropped. It returns false when the context has ended before that.
-func (d *Deliverer) Deliver(ctx context.Context, m Message) bool {
+// Deliver returns true once messages may be acknowledged: the function has taken them, or the dead
+// letter, or they were dropped. It returns false when the context has ended before that. There is
+// one message, or with Batch several, which are delivered together.
+func (d *Deliverer) Deliver(ctx context.Context, messages ...Message) bool {
 	start := time.Now()
-	o := one{Deliverer: d, message: m, event: m.Event(), sender: d.Sender}
-	o.sender.Log, o.sender.Tried = d.Sender.Log.With("id", o.event.ID), d.Monitor.tried
-	how := o.deliver(ctx)
+	p := parcel{Deliverer: d, messages: messages, events: make([]event.Event, len(messages)), sender: d.Sender}
+	for i, m := range messages {
+		p.events[i] = m.Event()
+	}
+	p.sender.Log, p.sender.Tried = d.Sender.Log.With("id", p.events[0].ID, "events", len(messages)), d.Monitor.tried
+	how := p.deliver(ctx)
 	if how == interrupted {
 		return false
 	}
-	d.Monitor.ended(how, time.Since(start))
+	d.Monitor.ended(how, len(messages), time.Since(start))
 	return true
 }
 
-// one is the delivery of one message.
-type one struct {
+// A parcel is messages that are delivered together.
+type parcel struct {
 	*Deliverer
-	message Message
-	event   event.Event
-	sender  send.Sender
+	messages []Message // those that are not in the dead letter
+	events   []event.Event
+	sender   send.Sender
 }
 
-func (o *one) log() *slog.Logger { return o.sender.Log }
+func (p *parcel) log() *slog.Logger { return p.sender.Log }
 
-func (o *one) deliver(ctx context.Context) outcome {
-	reason := o.send(ctx)
+// id is that of the first event.
+func (p *parcel) id() string { return p.events[0].ID }
+
+// name is for messages to the user.
+func (p *parcel) name() string {
+	if len(p.events) > 1 {
+		return fmt.Sprintf("the batch of %d events from %s on", len(p.events), p.id())
+	}
+	return "event " + p.id()
+}
+
+func (p *parcel) deliver(ctx context.Context) outcome {
+	reason := p.send(ctx)
 	switch {
 	case reason == "":
 		return delivered
 	case ctx.Err() != nil:
 		return interrupted
-	case o.DeadLetter != "":
-		return o.bury(ctx, reason)
-	case o.Drop:
-		o.log().Error("dropped", "reason", reason)
+	case p.DeadLetter != "":
+		return p.bury(ctx, reason)
+	case p.Drop:
+		p.log().Error("dropped", "reason", reason)
 		return dropped
 	}
-	return o.block(ctx, reason)
+	return p.block(ctx, reason)
 }
 
-// send returns why the function has not taken the event; "" when it has.
-func (o *one) send(ctx context.Context) string {
-	requests, cancel := lingering(ctx, o.Drain)
+// send returns why the function has not taken the events; "" when it has.
+func (p *parcel) send(ctx context.Context) string {
+	requests, cancel := lingering(ctx, p.Drain)
 	defer cancel()
-	err := o.sender.Deliver(ctx, func(context.Context) (*http.Request, error) {
-		return o.event.Request(requests, http.MethodPost, o.URL)
+	err := p.sender.Deliver(ctx, func(context.Context) (*http.Request, error) {
+		if p.Batch > 0 {
+			return event.BatchRequest(requests, http.MethodPost, p.URL, p.events)
+		}
+		return p.events[0].Request(requests, http.MethodPost, p.URL)
 	})
 	if err != nil {
 		return err.Error()
@@ -109,38 +129,48 @@ func lingering(ctx context.Context, after time.Duration) (context.Context, conte
 	return lasting, func() { stop(); cancel() }
 }
 
-// bury writes the message to the dead letter, and tries that again until it is there.
-func (o *one) bury(ctx context.Context, reason string) outcome {
-	defer o.Monitor.Solved(o.event.ID)
+// bury writes the messages to the dead letter, and tries that again until they are there.
+func (p *parcel) bury(ctx context.Context, reason string) outcome {
+	defer p.Monitor.Solved(p.id())
 	for n := 1; ctx.Err() == nil; n++ {
-		err := o.message.DeadLetter(ctx, reason)
+		err := p.buryAll(ctx, reason)
 		if err == nil {
-			o.log().Error("written to the dead letter", "reason", reason)
+			p.log().Error("written to the dead letter", "reason", reason)
 			return deadLetter
 		}
-		o.log().Error("the dead letter has not taken the event", "error", err.Error())
-		o.Monitor.Problem(o.event.ID, Problem{
+		p.log().Error("the dead letter has not taken the event", "error", err.Error())
+		p.Monitor.Problem(p.id(), Problem{
 			Reason:  DeadLetterFailed,
-			Message: "the dead letter " + o.DeadLetter + " has not taken event " + o.event.ID + ", and those after it wait: " + err.Error(),
+			Message: "the dead letter " + p.DeadLetter + " has not taken " + p.name() + ", and those after it wait: " + err.Error(),
 		})
-		send.Sleep(ctx, o.sender.Backoff.Wait(n, 0, rand.Float64()))
+		send.Sleep(ctx, p.sender.Backoff.Wait(n, 0, rand.Float64()))
 	}
 	return interrupted
 }
 
-// block tries the event once in a while until the function takes it.
-func (o *one) block(ctx context.Context, reason string) outcome {
-	defer o.Monitor.Solved(o.event.ID)
-	o.sender.Tries = 1
-	seldom := o.sender.Backoff
+// buryAll writes the messages that are not in the dead letter, one after the other.
+func (p *parcel) buryAll(ctx context.Context, reason string) error {
+	for ; len(p.messages) > 0; p.messages = p.messages[1:] {
+		if err := p.messages[0].DeadLetter(ctx, reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// block tries the events once in a while until the function takes them.
+func (p *parcel) block(ctx context.Context, reason string) outcome {
+	defer p.Monitor.Solved(p.id())
+	p.sender.Tries = 1
+	seldom := p.sender.Backoff
 	seldom.First = seldom.Max
 	for ctx.Err() == nil {
-		o.Monitor.Problem(o.event.ID, Problem{
+		p.Monitor.Problem(p.id(), Problem{
 			Reason:  Blocked,
-			Message: "the function does not take event " + o.event.ID + ", and those after it wait: " + reason,
+			Message: "the function does not take " + p.name() + ", and those after it wait: " + reason,
 		})
 		send.Sleep(ctx, seldom.Wait(1, 0, rand.Float64()))
-		if reason = o.send(ctx); reason == "" {
+		if reason = p.send(ctx); reason == "" {
 			return delivered
 		}
 	}

@@ -1,19 +1,22 @@
 package stream_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"goless.io/trigger/internal/delivery"
 	"goless.io/trigger/internal/event"
@@ -23,12 +26,13 @@ import (
 
 // message is one whose dead letter refuses it some times.
 type message struct {
+	id       string
 	refusals int
 	reasons  []string
 }
 
 func (m *message) Event() event.Event {
-	return event.Event{ID: "orders/7", Source: "/test", Type: "test", Data: []byte("7")}
+	return event.Event{ID: cmp.Or(m.id, "orders/7"), Source: "/test", Type: "test", Data: []byte("7")}
 }
 
 func (m *message) DeadLetter(_ context.Context, reason string) error {
@@ -41,18 +45,24 @@ func (m *message) DeadLetter(_ context.Context, reason string) error {
 
 // function answers with these codes, one after the other, and with the last one for ever.
 type function struct {
-	codes []int
-	calls atomic.Int32
+	codes  []int
+	calls  atomic.Int32
+	bodies []string
 }
 
-func (f *function) RoundTrip(*http.Request) (*http.Response, error) {
+func (f *function) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	f.bodies = append(f.bodies, string(body))
 	code := f.codes[min(int(f.calls.Add(1)), len(f.codes))-1]
 	return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
 func deliverer(t *testing.T, f http.RoundTripper) *stream.Deliverer {
 	return &stream.Deliverer{
-		URL: "http://function.example/", Drain: time.Second, Monitor: stream.NewMonitor(),
+		URL: "http://function.example/", Drain: time.Second, Monitor: stream.NewMonitor("v1.2.3", "0123"),
 		Sender: send.Sender{Client: &http.Client{Transport: f}, Backoff: delivery.DefaultBackoff, Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil))},
 	}
 }
@@ -96,7 +106,7 @@ func TestDeliver(t *testing.T) {
 			}
 			one := metric(t, d.Monitor, `goless_trigger_events_total{outcome="`+test.outcome+`"}`)
 			got := []any{f.calls.Load(), m.reasons, one, d.Monitor.Status().Problems[0].Reason, len(d.Monitor.Status().Problems)}
-			if diff := cmp.Diff([]any{test.calls, test.reasons, "1", stream.NotConnected, 1}, got); diff != "" {
+			if diff := gocmp.Diff([]any{test.calls, test.reasons, "1", stream.NotConnected, 1}, got); diff != "" {
 				t.Errorf("calls, what the dead letter has, the count of the outcome, and problems (-want +got):\n%s", diff)
 			}
 		})
@@ -132,7 +142,7 @@ func TestHeldUp(t *testing.T) {
 			ended := make(chan bool)
 			go func() { ended <- d.Deliver(ctx, &message{refusals: 1 << 30}) }()
 			time.Sleep(time.Hour) // of the bubble
-			if diff := cmp.Diff([]stream.Problem{test.want}, d.Monitor.Status().Problems); diff != "" {
+			if diff := gocmp.Diff([]stream.Problem{test.want}, d.Monitor.Status().Problems); diff != "" {
 				t.Errorf("the problems (-want +got):\n%s", diff)
 			}
 			if code, body := get(d.Monitor, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, test.want.Message) {
@@ -147,6 +157,53 @@ func TestHeldUp(t *testing.T) {
 				t.Errorf("after the end, taken is %t, and what is not tried any more is told: %v", taken, d.Monitor.Status().Problems)
 			}
 		})
+	}
+}
+
+// The answer to a batch is for all of its events: they are tried again together, and each is in the
+// dead letter once, also where that refuses some of them for a while.
+func TestBatch(t *testing.T) {
+	for name, test := range map[string]struct {
+		codes   []int
+		edit    func(*stream.Deliverer)
+		calls   int32
+		outcome string
+		reason  string // "" where the dead letter has none
+	}{
+		"Taken":   {codes: []int{500, 200}, calls: 2, outcome: "delivered"},
+		"Blocked": {codes: []int{400, 400, 200}, calls: 3, outcome: "delivered"},
+		"Dropped": {codes: []int{400}, edit: func(d *stream.Deliverer) { d.Drop = true }, calls: 1, outcome: "dropped"},
+		"Poison":  {codes: []int{400}, edit: toDeadLetter, calls: 1, outcome: "dead_letter", reason: "the answer was 400 Bad Request"},
+	} {
+		inBubble(t, name, func(t *testing.T) {
+			f := &function{codes: test.codes}
+			d := deliverer(t, f)
+			d.Batch = 10
+			if test.edit != nil {
+				test.edit(d)
+			}
+			messages := []*message{{id: "orders/7", refusals: 2}, {id: "orders/8", refusals: 1}, {id: "orders/9"}}
+			if !d.Deliver(t.Context(), messages[0], messages[1], messages[2]) {
+				t.Error("they may not be acknowledged")
+			}
+			checkReasons(t, messages, test.reason)
+			if calls, n := f.calls.Load(), metric(t, d.Monitor, `goless_trigger_events_total{outcome="`+test.outcome+`"}`); calls != test.calls || n != "3" {
+				t.Errorf("%d calls, want %d; %s events are %s, want 3", calls, test.calls, n, test.outcome)
+			}
+			if slices.ContainsFunc(f.bodies, func(body string) bool { return strings.Count(body, `"specversion"`) != 3 }) {
+				t.Errorf("a request has not the three events: %s", f.bodies)
+			}
+		})
+	}
+}
+
+// checkReasons checks that the dead letter has each message once, for that reason; "" for not at all.
+func checkReasons(t *testing.T, messages []*message, want string) {
+	t.Helper()
+	for _, m := range messages {
+		if got := strings.Join(m.reasons, "; "); got != want {
+			t.Errorf("the dead letter has %s for %q, want %q", m.id, got, want)
+		}
 	}
 }
 
@@ -189,6 +246,14 @@ func TestOutage(t *testing.T) {
 			t.Errorf("%d calls in an hour, want one a minute or a little more", calls)
 		}
 	})
+}
+
+// A scrape tells which release delivers.
+func TestVersion(t *testing.T) {
+	want := `goless_trigger_build_info{commit="0123",go_version="` + runtime.Version() + `",version="v1.2.3"}`
+	if got := metric(t, stream.NewMonitor("v1.2.3", "0123"), want); got != "1" {
+		t.Errorf("%s is %s, want 1", want, got)
+	}
 }
 
 func metric(t *testing.T, m *stream.Monitor, series string) string {

@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,42 +12,69 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// What has the same key runs in its order, and no more than the limit runs at the same time.
+func length(s string) int { return len(s) }
+
+// What has the same key is delivered in its order, in batches that are not too large, and no more than
+// the limit at the same time.
 func TestLanes(t *testing.T) {
 	const limit, keys, each = 4, 10, 200
-	lanes := stream.NewLanes(limit)
-	var mu sync.Mutex
-	var running, most atomic.Int32
-	got, want := map[string][]int{}, map[string][]int{}
-	for i := range each {
-		for k := range keys {
-			key := fmt.Sprint(k)
-			want[key] = append(want[key], i)
-			lanes.Go(key, func() {
+	for _, batch := range []int{0, 7} {
+		t.Run(fmt.Sprint("Batch=", batch), func(t *testing.T) {
+			var mu sync.Mutex
+			var running, most atomic.Int32
+			got, want := map[string][]string{}, map[string][]string{}
+			largest := 0
+			lanes := stream.NewLanes(&stream.Deliverer{Concurrency: limit, Batch: batch}, length, func(key string, messages []string) {
 				most.Store(max(most.Load(), running.Add(1)))
 				defer running.Add(-1)
 				mu.Lock()
 				defer mu.Unlock()
-				got[key] = append(got[key], i)
+				got[key] = append(got[key], messages...)
+				largest = max(largest, len(messages))
 			})
-		}
+			for i := range each {
+				for k := range keys {
+					key, m := fmt.Sprint(k), fmt.Sprint(i)
+					want[key] = append(want[key], m)
+					lanes.Add(key, m)
+				}
+			}
+			lanes.Wait()
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the order (-want +got):\n%s", diff)
+			}
+			if most.Load() > limit || largest > max(batch, 1) {
+				t.Errorf("%d were delivered at the same time, want no more than %d; the largest batch had %d", most.Load(), limit, largest)
+			}
+		})
 	}
+}
+
+// What waits is delivered in one batch, up to its size and to a mebibyte. A message that has more
+// is alone.
+func TestLanesBatch(t *testing.T) {
+	half, more := strings.Repeat("h", 1<<19), strings.Repeat("m", 1<<21)
+	var got []int
+	lanes := stream.NewLanes(&stream.Deliverer{Concurrency: 1, Batch: 3}, length, func(_ string, messages []string) { got = append(got, len(messages)) })
+	lanes.Add("a", "1", "2", "3", "4", half, half, more, "5", "6")
 	lanes.Wait()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the order (-want +got):\n%s", diff)
-	}
-	if most.Load() > limit {
-		t.Errorf("%d ran at the same time, want no more than %d", most.Load(), limit)
+	if diff := cmp.Diff([]int{3, 2, 1, 1, 2}, got); diff != "" {
+		t.Errorf("the batches (-want +got):\n%s", diff)
 	}
 }
 
 // A key that is held up holds up no other.
 func TestLanesHeldUp(t *testing.T) {
-	lanes := stream.NewLanes(2)
 	release, other := make(chan struct{}), make(chan struct{})
-	lanes.Go("a", func() { <-release })
-	lanes.Go("a", func() {})
-	lanes.Go("b", func() { close(other) })
+	lanes := stream.NewLanes(&stream.Deliverer{Concurrency: 2}, length, func(key string, messages []string) {
+		if key == "b" {
+			close(other)
+			return
+		}
+		<-release
+	})
+	lanes.Add("a", "1", "2")
+	lanes.Add("b", "1")
 	<-other
 	close(release)
 	lanes.Wait()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -64,8 +65,9 @@ type Monitor struct {
 	lag      func() (int64, bool)
 }
 
-// NewMonitor returns a Monitor. It has the problem that nothing is connected yet.
-func NewMonitor() *Monitor {
+// NewMonitor returns a Monitor of a process of some version and commit. It has the problem that
+// nothing is connected yet.
+func NewMonitor(version, commit string) *Monitor {
 	m := &Monitor{
 		registry: prometheus.NewRegistry(),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -81,15 +83,21 @@ func NewMonitor() *Monitor {
 		problems: map[string]Problem{},
 	}
 	lag := lagCollector{m, prometheus.NewDesc("goless_trigger_lag", "Events that wait, those in delivery included.", nil, nil)}
-	m.registry.MustRegister(m.events, m.tries, m.duration, lag, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "goless_trigger_build_info", Help: "Always 1; the labels say what runs.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
+	})
+	info.Set(1)
+	m.registry.MustRegister(info, m.events, m.tries, m.duration, lag, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, o := range []outcome{delivered, deadLetter, dropped} {
-		m.events.WithLabelValues(string(o)) // an increase from nothing is no increase
+		m.events.WithLabelValues(string(o)) // rate and increase miss the first event of a series that was not there
 	}
 	m.Problem("", Problem{Reason: NotConnected, Message: "it has not connected to the servers yet"})
 	return m
 }
 
-// Problem notes a problem of an event, or with the key "" of the connection.
+// Problem notes a problem, in the place of one that has the same key: the id of an event, or of the
+// first one of a batch; "" for the connection; or what a broker's package chooses for its own.
 func (m *Monitor) Problem(key string, p Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -153,8 +161,8 @@ func (m *Monitor) tried(v delivery.Verdict) {
 	m.tries.WithLabelValues(strings.ToLower(v.String())).Inc()
 }
 
-func (m *Monitor) ended(how outcome, took time.Duration) {
-	m.events.WithLabelValues(string(how)).Inc()
+func (m *Monitor) ended(how outcome, events int, took time.Duration) {
+	m.events.WithLabelValues(string(how)).Add(float64(events))
 	m.duration.Observe(took.Seconds())
 }
 

@@ -86,21 +86,12 @@ var broken = map[string]string{
 	"CreateContainerConfigError": "a Secret, a ConfigMap or a key of them is missing",
 }
 
-// waiting returns the first container, of those that run before the others too, that is
-// broken.
-func waiting(p *corev1.Pod) *corev1.ContainerStateWaiting {
-	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		if c.State.Waiting != nil && broken[c.State.Waiting.Reason] != "" {
-			return c.State.Waiting
-		}
-	}
-	return nil
-}
-
 func podOf(p *corev1.Pod) Pod {
 	pod := Pod{Ending: p.DeletionTimestamp != nil}
-	if w := waiting(p); w != nil {
-		pod.Broken = broken[w.Reason] + " (" + w.Reason + ")"
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil && pod.Broken == "" && broken[w.Reason] != "" {
+			pod.Broken = broken[w.Reason] + " (" + w.Reason + ")"
+		}
 	}
 	if port := portOf(p); port != 0 && p.Status.PodIP != "" {
 		pod.Address = net.JoinHostPort(p.Status.PodIP, strconv.Itoa(int(port)))
@@ -125,27 +116,15 @@ func portOf(p *corev1.Pod) int32 {
 	return 0
 }
 
-// Small drops what a Lister does not read from a pod before it comes into the cache.
+// Small drops the parts of a pod that are large and that a Lister does not read, before it
+// comes into the cache.
 func Small(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
 	}
-	small := &corev1.Pod{TypeMeta: p.TypeMeta}
-	small.Name, small.Namespace, small.UID, small.ResourceVersion = p.Name, p.Namespace, p.UID, p.ResourceVersion
-	small.DeletionTimestamp = p.DeletionTimestamp
-	small.Labels = map[string]string{v1beta1.FunctionLabel: p.Labels[v1beta1.FunctionLabel]}
-	if port := portOf(p); port != 0 {
-		small.Spec.Containers = []corev1.Container{{Ports: []corev1.ContainerPort{{Name: target.Port, ContainerPort: port}}}}
-	}
-	small.Status = corev1.PodStatus{Phase: p.Status.Phase, PodIP: p.Status.PodIP, PodIPs: p.Status.PodIPs}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			small.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime}}
-		}
-	}
-	if w := waiting(p); w != nil {
-		small.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: w.Reason}}}}
-	}
-	return small, nil
+	port := corev1.ContainerPort{Name: target.Port, ContainerPort: portOf(p)}
+	p.Annotations, p.ManagedFields = nil, nil
+	p.Spec = corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{port}}}}
+	return p, nil
 }

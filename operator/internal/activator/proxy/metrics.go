@@ -12,7 +12,7 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{registry: registry, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "goless_activator_refused_total",
-		Help: "Requests that were answered 503, because no pod was there in time, because none can start until the function is mended, because too many were held, or because the function may no longer sleep.",
+		Help: "Requests that were answered 503, because no pod was there in time, because none can start until the function is mended, because too many were held, or because the function was stopped or deleted.",
 	}, []string{"reason"})}
 	for _, reason := range []string{"timeout", "broken", "busy", "closed"} {
 		m.refused.WithLabelValues(reason) // all of them are there from the start

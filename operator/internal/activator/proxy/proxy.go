@@ -96,7 +96,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 var (
 	errBusy   = errors.New("too many requests wait for functions to wake")
-	errClosed = errors.New("the function may no longer sleep, or was stopped or deleted")
+	errClosed = errors.New("the function was stopped or deleted")
 )
 
 // ServeHTTP is part of [http.Handler].

@@ -1,6 +1,9 @@
 package rule
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"sync/atomic"
+)
 
 // The ports that activators listen on for functions, one for each.
 const (
@@ -10,19 +13,21 @@ const (
 
 // Ports hands out ports. A port that was given back is not handed out again until all others
 // were: nodes may still send to it what was meant for its former function.
-type Ports struct{ last int32 }
+type Ports struct{ last atomic.Uint32 }
 
 // NewPorts begins at random, because nobody remembers which ports were given back of late.
-func NewPorts() *Ports { return &Ports{last: FirstPort + rand.Int32N(LastPort-FirstPort+1)} }
+func NewPorts() *Ports {
+	p := &Ports{}
+	p.last.Store(rand.Uint32())
+	return p
+}
 
 // Next returns a port that is not taken, and false if there is none.
 func (p *Ports) Next(taken func(int32) bool) (int32, bool) {
-	for range LastPort - FirstPort + 1 {
-		if p.last++; p.last > LastPort {
-			p.last = FirstPort
-		}
-		if !taken(p.last) {
-			return p.last, true
+	const all = uint32(LastPort - FirstPort + 1)
+	for range all {
+		if port := FirstPort + int32(p.last.Add(1)%all); !taken(port) {
+			return port, true
 		}
 	}
 	return 0, false

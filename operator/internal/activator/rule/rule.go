@@ -93,13 +93,11 @@ const (
 	Scale Step = "scale"
 )
 
-// Next returns what to do with a function that has served nothing for some time, and after how
-// long to ask again if it is to wait.
+// Next returns what to do with a function that has served nothing for some time and has not been
+// scaled to 0, and after how long to ask again if it is to wait.
 func Next(s Observation, sleepAfter, idle time.Duration) (Step, time.Duration) {
 	f := s.ScaleDown
 	switch {
-	case !f.Scaled.IsZero():
-		return Wait, f.Scaled.Add(s.Settle).Sub(s.Now)
 	case f.Zero() && idle < sleepAfter:
 		return Wait, sleepAfter - idle
 	case f.Zero():

@@ -17,10 +17,11 @@ import (
 // Port is the name of the port of the Service, and of the pods, that takes requests.
 const Port = "http"
 
-// A Target is a function that may sleep.
+// A Target is a function that requests are meant for.
 type Target struct {
-	Service    types.NamespacedName
-	UID        types.UID // of the Service
+	Service types.NamespacedName
+	UID     types.UID // of the Service
+	// SleepAfter is the time without requests after which the function sleeps; 0 if it may not.
 	SleepAfter time.Duration
 	Families   []corev1.IPFamily // of the addresses of the Service
 
@@ -33,15 +34,20 @@ type Target struct {
 	FunctionUID types.UID
 }
 
+// MaySleep tells whether the function sleeps while nobody calls it.
+func (t Target) MaySleep() bool { return t.SleepAfter > 0 }
+
 // Of returns the function of a Service. It returns false if the Service is not controlled by
-// the Function that its label names, if that may not sleep, or if the Service is being deleted.
+// the Function that its label names, or if it is being deleted.
 func Of(s *corev1.Service) (Target, bool) {
 	owner := metav1.GetControllerOf(s)
-	sleepAfter, err := time.ParseDuration(s.Annotations[v1beta1.SleepAfterAnnotation])
-	switch {
-	case err != nil, sleepAfter <= 0, s.DeletionTimestamp != nil, owner == nil, owner.Kind != "Function",
-		!strings.HasPrefix(owner.APIVersion, v1beta1.GroupVersion.Group+"/"), owner.Name != s.Labels[v1beta1.FunctionLabel]:
+	if s.DeletionTimestamp != nil || owner == nil || owner.Kind != "Function" ||
+		!strings.HasPrefix(owner.APIVersion, v1beta1.GroupVersion.Group+"/") || owner.Name != s.Labels[v1beta1.FunctionLabel] {
 		return Target{}, false
+	}
+	sleepAfter, err := time.ParseDuration(s.Annotations[v1beta1.SleepAfterAnnotation])
+	if err != nil {
+		sleepAfter = 0
 	}
 	var protocol *string
 	for _, port := range s.Spec.Ports {

@@ -14,19 +14,20 @@ func TestOf(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*corev1.Service)
 		want   bool
+		sleeps bool
 	}{
-		"MaySleep":       {func(*corev1.Service) {}, true},
-		"NoAnnotation":   {func(s *corev1.Service) { s.Annotations = nil }, false},
-		"NoDuration":     {func(s *corev1.Service) { s.Annotations[v1beta1.SleepAfterAnnotation] = "soon" }, false},
-		"NegativeTime":   {func(s *corev1.Service) { s.Annotations[v1beta1.SleepAfterAnnotation] = "-5m" }, false},
-		"NoLabel":        {func(s *corev1.Service) { s.Labels = nil }, false},
-		"AnotherLabel":   {func(s *corev1.Service) { s.Labels[v1beta1.FunctionLabel] = "other" }, false},
-		"NoOwner":        {func(s *corev1.Service) { s.OwnerReferences = nil }, false},
-		"NoController":   {func(s *corev1.Service) { s.OwnerReferences[0].Controller = nil }, false},
-		"AnotherKind":    {func(s *corev1.Service) { s.OwnerReferences[0].Kind = "Deployment" }, false},
-		"AnotherGroup":   {func(s *corev1.Service) { s.OwnerReferences[0].APIVersion = "goless.io.example/v1" }, false},
-		"BeingDeleted":   {func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, false},
-		"AnotherVersion": {func(s *corev1.Service) { s.OwnerReferences[0].APIVersion = "goless.io/v1" }, true},
+		"MaySleep":       {func(*corev1.Service) {}, true, true},
+		"NoAnnotation":   {func(s *corev1.Service) { s.Annotations = nil }, true, false},
+		"NoDuration":     {func(s *corev1.Service) { s.Annotations[v1beta1.SleepAfterAnnotation] = "soon" }, true, false},
+		"NegativeTime":   {func(s *corev1.Service) { s.Annotations[v1beta1.SleepAfterAnnotation] = "-5m" }, true, false},
+		"NoLabel":        {func(s *corev1.Service) { s.Labels = nil }, false, false},
+		"AnotherLabel":   {func(s *corev1.Service) { s.Labels[v1beta1.FunctionLabel] = "other" }, false, false},
+		"NoOwner":        {func(s *corev1.Service) { s.OwnerReferences = nil }, false, false},
+		"NoController":   {func(s *corev1.Service) { s.OwnerReferences[0].Controller = nil }, false, false},
+		"AnotherKind":    {func(s *corev1.Service) { s.OwnerReferences[0].Kind = "Deployment" }, false, false},
+		"AnotherGroup":   {func(s *corev1.Service) { s.OwnerReferences[0].APIVersion = "goless.io.example/v1" }, false, false},
+		"BeingDeleted":   {func(s *corev1.Service) { s.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, false, false},
+		"AnotherVersion": {func(s *corev1.Service) { s.OwnerReferences[0].APIVersion = "goless.io/v1" }, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
@@ -40,7 +41,7 @@ func TestOf(t *testing.T) {
 			s.Spec.Ports = []corev1.ServicePort{{Name: "metrics"}, {Name: Port, AppProtocol: new("kubernetes.io/h2c")}}
 			test.change(s)
 			got, ok := Of(s)
-			if ok != test.want || ok && (got.SleepAfter != 5*time.Minute || got.Function.Name != "hello" || got.FunctionUID != "2" || *got.AppProtocol != "kubernetes.io/h2c" || got.UID != "1") {
+			if ok != test.want || got.MaySleep() != test.sleeps || got.MaySleep() && got.SleepAfter != 5*time.Minute || ok && (got.Function.Name != "hello" || got.FunctionUID != "2" || *got.AppProtocol != "kubernetes.io/h2c" || got.UID != "1") {
 				t.Errorf("got %t, %+v", ok, got)
 			}
 		})

@@ -2,6 +2,7 @@ package wake
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/internal/activator/target"
 )
 
 // fromZero makes one replica of none. A Scale with no replicas leaves the field out, which
@@ -18,10 +21,17 @@ import (
 var fromZero = client.RawPatch(types.JSONPatchType, []byte(
 	`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":1}]`))
 
-// scale gives the function one replica if it has none. That somebody else was faster is no
-// error.
-func (w *Waker) scale(ctx context.Context, function types.NamespacedName) error {
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: function.Namespace, Name: function.Name}}
+// scale gives the function one replica if it has none, unless somebody has stopped it meanwhile.
+// That somebody else was faster is no error.
+func (w *Waker) scale(ctx context.Context, t target.Target) error {
+	var service corev1.Service
+	if err := w.Client.Get(ctx, t.Service, &service); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	if now, _ := target.Of(&service); !now.MaySleep() {
+		return errors.New("the function may no longer sleep, or was stopped: nothing is scaled")
+	}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: t.Function.Namespace, Name: t.Function.Name}}
 	err := w.Client.SubResource("scale").Patch(ctx, deployment, fromZero)
 	if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("scaling the Deployment to 1: %w", err)

@@ -194,7 +194,7 @@ func (w *Waker) look(ctx context.Context, t target.Target, p *progress) (string,
 		if !p.scaled.IsZero() && len(all) == 0 && w.refused(ctx, t.Function) {
 			return "", &BrokenError{"its pod may not be created (FailedCreate), because of a quota or a policy"}
 		}
-		if p.problem = w.scale(ctx, t.Function); p.problem == nil {
+		if p.problem = w.scale(ctx, t); p.problem == nil {
 			p.watch.reached(w.Metrics, phaseScaled)
 		}
 		p.scaled = time.Now()

@@ -75,7 +75,17 @@ func newFunction(t *testing.T, replicas int32) *function {
 		t.Fatal(err)
 	}
 	labels := map[string]string{v1beta1.FunctionLabel: "hello"}
-	err := cluster.Create(t.Context(), &appsv1.Deployment{
+	err := cluster.Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: f.namespace, Name: "greeting", Labels: labels, Annotations: map[string]string{v1beta1.SleepAfterAnnotation: "5m0s"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Function", Name: "hello", UID: "1", Controller: new(true)}},
+		},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: target.Port, Port: 80}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = cluster.Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "hello"},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -91,9 +101,16 @@ func newFunction(t *testing.T, replicas int32) *function {
 	return f
 }
 
+func (f *function) target() target.Target {
+	return target.Target{
+		Service:  types.NamespacedName{Namespace: f.namespace, Name: "greeting"},
+		Function: types.NamespacedName{Namespace: f.namespace, Name: "hello"},
+	}
+}
+
 // dial asks for a connection, and says who answers.
 func (f *function) dial() (who string, err error) {
-	connection, err := f.waker.Dial(f.t.Context(), target.Target{Function: types.NamespacedName{Namespace: f.namespace, Name: "hello"}})
+	connection, err := f.waker.Dial(f.t.Context(), f.target())
 	if err != nil {
 		return "", err
 	}
@@ -190,14 +207,7 @@ func nobody(t *testing.T) (address string) {
 	return l.Addr().String()
 }
 
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waited for:", what)
-		}
-	}
-}
+var eventually = apiservertest.Eventually
 
 // Many requests share one wake, which ends with the first pod that accepts a connection,
 // whether it is ready or not.
@@ -322,7 +332,7 @@ func TestPatience(t *testing.T) {
 	f.waker.Timeout = 300 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { // nobody waits for it
-		_, _ = f.waker.Dial(ctx, target.Target{Function: types.NamespacedName{Namespace: f.namespace, Name: "hello"}})
+		_, _ = f.waker.Dial(ctx, f.target())
 	}()
 	eventually(t, "it is told", func() bool { return f.failures.Load() == 1 })
 	cancel()

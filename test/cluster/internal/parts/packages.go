@@ -25,6 +25,7 @@ var debian = []struct{ need, pkg string }{
 	{"ip", "iproute2"},
 	{"/etc/ssl/certs/ca-certificates.crt", "ca-certificates"},
 	{"/usr/share/zoneinfo/Europe/Berlin", "tzdata"},
+	{"curl", "curl"}, // by which the pages of docs/ call functions
 }
 
 // cniPackage brings the network plugins, which distributions keep in different

@@ -52,8 +52,29 @@ func TestEventsOfAFunctionThatServes(t *testing.T) {
 	eventually(t, "a change of the Function is told", func() bool { return count(told(t, fn), "Normal Serving") == 2 })
 }
 
+// Each restart has an event of its own, with its cause, also where the Function has not changed
+// meanwhile.
+func TestEventsOfRestarts(t *testing.T) {
+	fn := create(t, "unlucky", func(*v1beta1.Function) {})
+	serve(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonServing)
+	d := await(t, fn, fn.Name, &appsv1.Deployment{}, nil)
+	pod := startPod(t, d)
+	started := metav1.Now().Rfc3339Copy()
+	for i, cause := range []string{"out of luck", "out of patience", "out of memory"} {
+		setFunction(t, pod, corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}, Ready: true, LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, FinishedAt: metav1.NewTime(started.Add(time.Duration(i+1) * time.Second)), Message: "panic: " + cause + "\n"},
+		}})
+		eventually(t, "the restart is told", func() bool { return count(told(t, fn), "Warning Restarted") == i+1 })
+	}
+	tells(t, fn, "Normal Serving",
+		"Warning Restarted: replica unlucky-1 ended with exit code 2 and is started again: panic: out of luck",
+		"Warning Restarted: replica unlucky-1 ended with exit code 2 and is started again: panic: out of memory",
+		"Warning Restarted: replica unlucky-1 ended with exit code 2 and is started again: panic: out of patience")
+}
+
 // What keeps the pods from starting is told by one event, however often the status is written.
-func TestEventOfAHindrance(t *testing.T) {
+func TestEventOfAPodProblem(t *testing.T) {
 	fn := create(t, "hindered", func(*v1beta1.Function) {})
 	d := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)
 	pod := startPod(t, d)
@@ -92,7 +113,8 @@ func tells(t *testing.T, fn *v1beta1.Function, want ...string) {
 	}
 }
 
-// told are the events of a Function, each as often as it was recorded.
+// told are the events of a Function, each as often as it was recorded. Those of its objects are
+// others': an API server reports each Service whose address it has not counted yet.
 func told(t *testing.T, fn *v1beta1.Function) []string {
 	t.Helper()
 	var list eventsv1.EventList
@@ -101,6 +123,9 @@ func told(t *testing.T, fn *v1beta1.Function) []string {
 	}
 	var all []string
 	for _, e := range list.Items {
+		if e.Regarding.UID != fn.UID {
+			continue
+		}
 		times := 1
 		if e.Series != nil {
 			times = int(e.Series.Count)

@@ -14,6 +14,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/workload"
 )
 
 // Reasons of the events about what keeps the pods of a Function from serving.
@@ -28,32 +29,42 @@ const (
 // since when it does, and an event tells of it.
 const SlowStart = time.Minute
 
-// Hindrance is what keeps the pods of the latest spec from serving, with the reason of the event
+// PodProblem is what keeps the pods of the latest spec from serving, with the reason of the event
 // that tells of it; nil when nothing is known to. Its message is a part of Ready's.
-func Hindrance(fn *v1beta1.Function, seen Seen) *check.Problem {
+func PodProblem(fn *v1beta1.Function, seen Seen) *check.Problem {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
-	return v.hindrance()
+	problem, _ := v.podProblem()
+	return problem
 }
 
-func (v *view) hindrance() *check.Problem {
-	if why := v.obstacle(); why != "" {
-		return &check.Problem{Reason: EventPodsRefused, Message: why}
+// podProblem also returns what a pod is waiting for where that may be a part of every start; empty
+// when there is a problem, or nothing is known.
+func (v *view) podProblem() (problem *check.Problem, waits string) {
+	if why := v.podsNotCreated(); why != "" {
+		return &check.Problem{Reason: EventPodsRefused, Message: why}, ""
 	}
 	for _, pod := range v.latestPods() {
 		if why := unscheduled(&pod); why != "" {
-			return &check.Problem{Reason: EventNotScheduled, Message: why}
+			return &check.Problem{Reason: EventNotScheduled, Message: why}, ""
 		}
+		waits = cmp.Or(waits, v.waitsForFiles(&pod))
 		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-			if w := c.State.Waiting; w != nil && w.Message != "" && c.LastTerminationState.Terminated == nil {
+			w, ended := c.State.Waiting, workload.LastEnd(&c)
+			switch {
+			case w != nil && w.Message != "" && c.LastTerminationState.Terminated == nil:
 				// A Secret or an image that is not there, for example.
-				return &check.Problem{Reason: EventContainerWaiting, Message: waiting(w)}
-			}
-			if c.Name == desired.FunctionContainer && v.slow(&c) {
-				return &check.Problem{Reason: EventNotServing, Message: v.unready(&pod, &c)}
+				return &check.Problem{Reason: EventContainerWaiting, Message: waiting(w)}, ""
+			case c.Name != desired.FunctionContainer || c.Ready:
+			case v.slow(&c):
+				return &check.Problem{Reason: EventNotServing, Message: v.unready(&pod, &c)}, ""
+			case workload.EndedWithoutBinary(&pod, ended):
+				waits = cmp.Or(waits, "a replica cannot start: "+whyItEnded(ended))
+			case c.State.Running != nil:
+				waits = cmp.Or(waits, v.unready(&pod, &c))
 			}
 		}
 	}
-	return nil
+	return nil, waits
 }
 
 // slow tells whether a container has run for too long without being ready.
@@ -61,7 +72,7 @@ func (v *view) slow(c *corev1.ContainerStatus) bool {
 	return !c.Ready && c.State.Running != nil && v.seen.Time.Sub(c.State.Running.StartedAt.Time) >= SlowStart
 }
 
-// UntilSlow is after what time Hindrance may know more of a replica that starts; 0 when none does.
+// UntilSlow is after what time PodProblem may know more of a replica that starts; 0 when none does.
 func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	for _, pod := range v.latestPods() {
@@ -80,20 +91,20 @@ func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
 
 // unready says what is known of a container that runs and is not ready.
 func (v *view) unready(pod *corev1.Pod, c *corev1.ContainerStatus) string {
-	text := "a replica runs and does not serve yet, its log may say why" // a launcher that waits for the build service, for example
+	text := "a replica runs and does not serve yet"
 	if v.slow(c) {
 		text = "a replica runs since " + c.State.Running.StartedAt.UTC().Format(time.RFC3339) + " and does not serve: " +
-			"Start, an init or a package variable does not return, or Ready fails; its log says more"
+			"Start, an init or a package variable does not return, or Ready fails; its log says more: kubectl logs " + pod.Name
 	}
 	if ended := c.LastTerminationState.Terminated; ended != nil {
-		text += fmt.Sprintf(" (before that it ended with exit code %d: %s)", ended.ExitCode, lastWords(ended))
+		text += fmt.Sprintf(" (before that it ended with exit code %d: %s)", ended.ExitCode, whyItEnded(ended))
 	}
-	return text + ": kubectl logs " + pod.Name
+	return text
 }
 
 // rollout says what the function is waiting for.
 func (v *view) rollout() string {
-	d, service := v.seen.Deployment, v.seen.Service
+	d, service := v.seen.Outcome.Deployment, v.seen.Outcome.Service
 	switch {
 	case d == nil:
 		return "creating the Deployment"
@@ -102,30 +113,19 @@ func (v *view) rollout() string {
 	case service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName():
 		return "creating the Service"
 	}
-	if why := v.obstacle(); why != "" {
-		return why
+	if why := v.podsNotCreated(); why != "" {
+		return why // there are no pods to count
 	}
-	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), wanted(d))
+	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), workload.Replicas(d))
 	if o := v.seen.BuildService; o != nil && o.Trouble != "" {
 		text += "; " + oneLine(o.Trouble)
 	}
-	if h := v.hindrance(); h != nil {
-		return text + "; " + h.Message
+	problem, waits := v.podProblem()
+	if problem != nil {
+		waits = problem.Message
 	}
-	for _, pod := range v.latestPods() {
-		if why := v.lacking(&pod); why != "" {
-			return text + "; " + why
-		}
-		for _, c := range pod.Status.ContainerStatuses {
-			ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
-			switch {
-			case c.Name != desired.FunctionContainer || c.Ready:
-			case withoutBinary(&pod, ended):
-				return text + "; a replica cannot start: " + lastWords(ended)
-			case c.State.Running != nil:
-				return text + "; " + v.unready(&pod, &c)
-			}
-		}
+	if waits != "" {
+		text += "; " + waits
 	}
 	return text
 }
@@ -134,10 +134,9 @@ func (v *view) rollout() string {
 // the Deployment waits for some. While the build service compiles, it is not the rollout that
 // takes long.
 func (v *view) overdue() bool {
-	d := v.seen.Deployment
+	d := v.seen.Outcome.Deployment
 	if d == nil || d.DeletionTimestamp != nil || d.Status.ObservedGeneration < d.Generation || desired.RevisionOf(&d.Spec.Template) != v.revision ||
-		v.seen.Template != "" && desired.TemplateOf(&d.Spec.Template) != v.seen.Template ||
-		v.seen.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
+		!v.hasPlannedTemplate(d) || v.seen.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
 		return false
 	}
 	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
@@ -153,11 +152,11 @@ func deadline(d *appsv1.Deployment) int32 {
 	return *d.Spec.ProgressDeadlineSeconds
 }
 
-// obstacle says why the Deployment makes no pods of its template: a quota, for example. Of
+// podsNotCreated says why the Deployment makes no pods of its template: a quota, for example. Of
 // several ReplicaSets only that of the template counts: the condition ReplicaFailure of the
 // Deployment may be about an older one, which makes no pods any more.
-func (v *view) obstacle() string {
-	d := v.seen.Deployment
+func (v *view) podsNotCreated() string {
+	d := v.seen.Outcome.Deployment
 	if d == nil {
 		return ""
 	}

@@ -81,7 +81,7 @@ func volumes(fn *v1beta1.Function, s settings.Settings) []*corev1ac.VolumeApplyC
 
 // moduleVolumes hold certificates and credentials for modules. They are optional: a namespace
 // without them can fetch public modules.
-func moduleVolumes(m settings.Modules) []*corev1ac.VolumeApplyConfiguration {
+func moduleVolumes(m v1beta1.Modules) []*corev1ac.VolumeApplyConfiguration {
 	var all []*corev1ac.VolumeApplyConfiguration
 	if m.CABundle.Name != "" {
 		all = append(all, corev1ac.Volume().WithName(volumeCA).WithConfigMap(corev1ac.ConfigMapVolumeSource().
@@ -97,7 +97,7 @@ func moduleVolumes(m settings.Modules) []*corev1ac.VolumeApplyConfiguration {
 }
 
 // moduleMounts are the mounts of moduleVolumes.
-func moduleMounts(m settings.Modules) []*corev1ac.VolumeMountApplyConfiguration {
+func moduleMounts(m v1beta1.Modules) []*corev1ac.VolumeMountApplyConfiguration {
 	var all []*corev1ac.VolumeMountApplyConfiguration
 	if m.CABundle.Name != "" {
 		all = append(all, mount(volumeCA, caDir).WithReadOnly(true))

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,27 +37,39 @@ func flood(t *testing.T, target string, connections int) {
 	}
 }
 
-// TestStrangersLockNobodyOut fills the limit of the clients' port and that of the port
-// for probes. The operator, pods and the kubelet do not notice.
-func TestStrangersLockNobodyOut(t *testing.T) {
-	r := newReplica(t, Config{})
+// probes serves the port for probes until the end of the test, and returns its address.
+func (r *replica) probes(t *testing.T) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error)
 	go func() { served <- r.ServeProbes(ctx, listener) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Errorf("ServeProbes: %v", err)
+		}
+	})
+	return listener.Addr().String()
+}
 
-	flood(t, strings.TrimPrefix(r.url, "https://"), maxClients+64)
-	flood(t, listener.Addr().String(), maxPlain+64)
+// TestStrangersLockNobodyOut fills the limit of the clients' port and that of the port
+// for probes. The operator, pods and the kubelet do not notice.
+func TestStrangersLockNobodyOut(t *testing.T) {
+	r := newReplica(t, Config{})
+	probes := r.probes(t)
+	flood(t, r.address(), maxClients+64)
+	flood(t, probes, maxPlain+64)
 	key, report := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
 	if report.Reason != builder.Built {
 		t.Errorf("the report: %+v, want Built", report)
 	}
 	r.binary(t, key)
 	for _, path := range []string{"/healthz", "/readyz"} {
-		response, err := http.Get("http://" + listener.Addr().String() + path)
+		response, err := http.Get("http://" + probes + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,67 +77,46 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 			t.Errorf("%s answers %s", path, response.Status)
 		}
 	}
-	stop()
-	if err := <-served; err != nil {
-		t.Errorf("ServeProbes: %v", err)
-	}
 }
 
-// pipe is a connection from an address that says nothing.
-type pipe struct {
-	net.Conn
-	from   string
-	closed bool
-}
-
-func (p *pipe) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(p.from), Port: 1} }
-
-func (p *pipe) Close() error {
-	p.closed = true
-	return nil
-}
-
-// pipes is a listener for these.
-type pipes struct {
-	net.Listener
-	next *pipe
-}
-
-func (p *pipes) Accept() (net.Conn, error) { return p.next, nil }
-
-func TestConnLimit(t *testing.T) {
-	listener := &pipes{}
-	limit := limitConns(listener, 3)
-	open := func(from string) (*pipe, *limitedConn) {
-		listener.next = &pipe{from: from}
-		accepted, err := limit.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return listener.next, accepted.(*limitedConn)
-	}
-	first, _ := open("10.0.0.1")
-	second, _ := open("10.0.0.1")
-	modest, _ := open("10.0.0.2")
-	late, _ := open("10.0.0.3")
-	if !first.closed || second.closed || modest.closed || late.closed {
-		t.Error("the oldest of the address with most connections was not the one to go")
-	}
-	again, kept := open("10.0.0.2")
-	if !second.closed || modest.closed || late.closed || again.closed {
-		t.Error("of addresses with equally many connections, the oldest was not the one to go")
-	}
-	kept.uncount()
-	if open("10.0.0.4"); modest.closed || late.closed {
-		t.Error("who has shown a token is counted")
-	}
-	for range 2 {
-		if err := kept.Close(); err != nil { // the second time it is
-			t.Error(err)
-		}
-	}
-	if limit.size != 3 {
-		t.Errorf("%d connections are counted, want 3", limit.size)
+// TestSlowStrangers sends what has no end, a byte at a time. The service hangs up.
+func TestSlowStrangers(t *testing.T) {
+	r := newReplica(t, Config{})
+	probes := r.probes(t)
+	plain := func(address string) (net.Conn, error) { return net.Dial("tcp", address) }
+	secure := func(address string) (net.Conn, error) { return tls.Dial("tcp", address, r.keys.ClientTLS()) }
+	for name, c := range map[string]struct {
+		dial          func(address string) (net.Conn, error)
+		address, head string
+	}{
+		"Handshake": {plain, r.address(), "\x16\x03\x01\x40\x00"}, // of TLS: 16 KiB are to come
+		"Head":      {secure, r.address(), "GET / HTTP/1.1\r\nHost: "},
+		"Order":     {secure, r.address(), "POST " + remote.BuildsPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"},
+		"Chunks":    {secure, r.address(), "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n"},
+		"ProbeHead": {plain, probes, "GET /healthz HTTP/1.1\r\nHost: "},
+		"ProbeBody": {plain, probes, "GET /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			connection, err := c.dial(c.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var sending sync.WaitGroup
+			defer sending.Wait()
+			defer connection.Close() //nolint:errcheck // the other side has closed it
+			sending.Go(func() {
+				for _, err := io.WriteString(connection, c.head); err == nil; time.Sleep(50 * time.Millisecond) {
+					_, err = connection.Write([]byte("0"))
+				}
+			})
+			if err := connection.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, connection); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the connection goes on")
+			}
+		})
 	}
 }
 

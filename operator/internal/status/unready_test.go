@@ -24,7 +24,7 @@ const (
 // noon is when everything here is seen.
 var noon = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-func TestHindrance(t *testing.T) {
+func TestPodProblem(t *testing.T) {
 	for name, test := range map[string]struct {
 		seen   status.Seen
 		event  string // reason of the event; empty for none
@@ -71,7 +71,7 @@ func TestHindrance(t *testing.T) {
 		},
 		"Starts": {
 			seen:  seen(deployment(1, 0, latest), nil, since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-time.Second))),
-			ready: "RollingOut", truth: "SourceValid Built Reconciling", says: "a replica runs and does not serve yet, its log may say why: kubectl logs f-1",
+			ready: "RollingOut", truth: "SourceValid Built Reconciling", says: "a replica runs and does not serve yet", silent: "log",
 		},
 		"Hangs": {
 			seen:  seen(deployment(1, 0, latest), nil, since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-status.SlowStart))),
@@ -115,7 +115,7 @@ func TestHindrance(t *testing.T) {
 			if truth := truth(got); truth != test.truth {
 				t.Errorf("true are %q, want %q", truth, test.truth)
 			}
-			h := status.Hindrance(fn, test.seen)
+			h := status.PodProblem(fn, test.seen)
 			if (h == nil) != (test.event == "") || h != nil && (h.Reason != test.event || !strings.Contains(ready.Message, h.Message)) {
 				t.Errorf("the event is %+v, want %q, and a part of %q", h, test.event, ready.Message)
 			}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"goless.io/builder"
 	"goless.io/builder/internal/input"
 )
 
@@ -29,7 +26,7 @@ func checkBinary(path string) error {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // it was only read
-	if !input.IsObject(file) {
+	if !input.IsCompiled(file) {
 		return fmt.Errorf("%s is there already and is no program, choose another place with: --output-binary", path)
 	}
 	return nil
@@ -57,9 +54,6 @@ func workDir(path string) (string, error) {
 // replaced, and its target is left alone. If path is a device or a pipe, the binary is
 // written into it.
 func moveBinary(from, path string) error {
-	if err := checkBinary(path); err != nil { // the file may be newer than the build
-		return err
-	}
 	if !isSpecial(path) {
 		return os.Rename(from, path)
 	}
@@ -80,24 +74,4 @@ func moveBinary(from, path string) error {
 func isSpecial(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.Mode().IsRegular() && !info.IsDir()
-}
-
-// checkReport returns an error if the report of a build would overwrite another file
-// than a report: one that is neither empty nor a JSON object with a reason.
-func checkReport(path string) error {
-	if isSpecial(path) {
-		return nil
-	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.TrimSpace(data)) == 0 {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	var before builder.Report
-	if json.Unmarshal(data, &before) != nil || before.Reason == "" {
-		return fmt.Errorf("%s is there already and is no report of a build, choose another place", path)
-	}
-	return nil
 }

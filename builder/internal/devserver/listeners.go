@@ -15,10 +15,10 @@ func end(p *os.Process) error {
 	return p.Signal(os.Interrupt)
 }
 
-// hand has a program that is about to start serve what comes to the listeners. release has
+// passListeners has a program that is about to start serve what comes to the listeners. release has
 // to be called when it has ended, or does not start. On Windows no process can inherit a
 // listener: there the program opens the ports itself, which its environment names.
-func (s *Server) hand(cmd *exec.Cmd) (release func(), err error) {
+func (s *Server) passListeners(cmd *exec.Cmd) (release func(), err error) {
 	if runtime.GOOS == "windows" {
 		_ = errors.Join(s.function.Close(), s.admin.Close()) // an earlier program may have had them
 		return func() {}, nil

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// objectMagic are the first bytes of what compilers and linkers write, as the go
+// compiledMagic are the first bytes of what compilers and linkers write, as the go
 // command knows them: archives, ELF, Mach-O, PE, Plan 9, WebAssembly and XCOFF.
-var objectMagic = []string{
+var compiledMagic = []string{
 	"!<arch>\n", "<bigaf>\n", "\x7fELF",
 	"\xfe\xed\xfa\xce", "\xfe\xed\xfa\xcf", "\xce\xfa\xed\xfe", "\xcf\xfa\xed\xfe", "\xca\xfe\xba\xbe",
 	"MZ\x90\x00\x03\x00", "MZ\x78\x00\x01\x00",
@@ -16,10 +16,10 @@ var objectMagic = []string{
 	"\x00asm", "\x01\xdf", "\x01\xf7",
 }
 
-// IsObject reports whether what r reads begins like a program, an object file or
+// IsCompiled reports whether what r reads begins like a program, an object file or
 // an archive of them.
-func IsObject(r io.Reader) bool {
+func IsCompiled(r io.Reader) bool {
 	start := make([]byte, 8)
 	n, _ := io.ReadFull(r, start) // what is shorter is compared as well
-	return slices.ContainsFunc(objectMagic, func(magic string) bool { return strings.HasPrefix(string(start[:n]), magic) })
+	return slices.ContainsFunc(compiledMagic, func(magic string) bool { return strings.HasPrefix(string(start[:n]), magic) })
 }

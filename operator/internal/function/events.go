@@ -8,14 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/apply"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/observe"
-	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
 
@@ -100,18 +98,19 @@ func (r *Reconciler) announce(fn, before *v1beta1.Function, told *told) {
 
 // announceRollout records an event when the pods are replaced because ConfigMaps or Secrets that
 // their environment comes from have changed.
-func (r *Reconciler) announceRollout(fn *v1beta1.Function, snapshot *observe.Snapshot, planned *plan.Plan, outcome apply.Outcome) {
-	before, known := desired.ValuesIn(snapshot.OwnedFields)
-	now, _ := desired.ValuesIn(planned.Deployment)
-	if !known || planned.Deployment == nil || planned.DeploymentDelay > 0 || outcome.Err != nil || now == before || len(snapshot.Changed) == 0 {
+func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
+	before, known := desired.ValuesIn(seen.OwnedFields)
+	now, _ := desired.ValuesIn(seen.Plan.Deployment)
+	if !known || seen.Plan.Deployment == nil || seen.DeploymentDelay > 0 || seen.Err != nil || now == before || len(seen.Changed) == 0 {
 		return
 	}
 	r.Events.Eventf(fn, nil, corev1.EventTypeNormal, eventReferenceChanged, "Reconcile",
-		"%s has changed: the function is rolled out anew", strings.Join(snapshot.Changed, " and "))
+		"%s has changed: the function is rolled out anew", strings.Join(seen.Changed, " and "))
 }
 
-// announceEnds records an event when replicas have ended by themselves and are started again,
-// unless the status says that they do so all the time.
+// announceEnds records an event when a replica has ended by itself and is started again, unless
+// the status says that they do so all the time. The event relates to the pod as it is now: of
+// those that relate to the same, the recorder keeps the message of the first alone.
 func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionStatus, seen status.Seen, told *told) {
 	ends := status.Ends(seen.Pods)
 	if len(ends) == 0 || !ends[len(ends)-1].At.After(told.ended) {
@@ -120,14 +119,14 @@ func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionSta
 	last := ends[len(ends)-1]
 	told.ended = last.At
 	if ready := meta.FindStatusCondition(next.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonCrashLooping {
-		r.warn(fn, eventRestarted, last.Message)
+		r.warnOf(fn, last.Pod, eventRestarted, last.Message)
 	}
 }
 
-// announceHindrance records an event about what keeps the pods from serving, when Ready says so
+// announcePodProblem records an event about what keeps the pods from serving, when Ready says so
 // and did not before.
-func (r *Reconciler) announceHindrance(fn, before *v1beta1.Function, seen status.Seen) {
-	h := status.Hindrance(fn, seen)
+func (r *Reconciler) announcePodProblem(fn, before *v1beta1.Function, seen status.Seen) {
+	h := status.PodProblem(fn, seen)
 	is, was := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady), meta.FindStatusCondition(before.Status.Conditions, v1beta1.ConditionReady)
 	if h == nil || !strings.Contains(is.Message, h.Message) || was != nil && strings.Contains(was.Message, h.Message) {
 		return
@@ -142,8 +141,13 @@ const maxNote = 1024
 // warn records a warning. The recorder counts those of the same reason that follow within some
 // minutes, and makes no events of their own of them.
 func (r *Reconciler) warn(fn *v1beta1.Function, reason, message string) {
+	r.warnOf(fn, nil, reason, message)
+}
+
+// warnOf records a warning that relates to another object; related may be nil.
+func (r *Reconciler) warnOf(fn *v1beta1.Function, related runtime.Object, reason, message string) {
 	if len(message) > maxNote {
 		message = strings.ToValidUTF8(message[:maxNote-3], "") + "..."
 	}
-	r.Events.Eventf(fn, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", message)
+	r.Events.Eventf(fn, related, corev1.EventTypeWarning, reason, "Reconcile", "%s", message)
 }

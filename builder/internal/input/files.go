@@ -1,0 +1,223 @@
+package input
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/tools/txtar"
+
+	"goless.io/builder/handler"
+)
+
+// A collection gathers the files of a directory that belong to a source.
+type collection struct {
+	dir      string // as messages name it
+	root     *os.Root
+	files    []handler.File
+	notes    []string        // about what was left out
+	visited  map[string]bool // files, and directories of packages, by their names below dir
+	embedded map[string]bool // the files that Go files embed
+	size     int64           // of all files, in bytes
+	modified time.Time       // of the file that was saved last
+}
+
+// collect calls read with a new collection of files of a directory. It returns the notes of
+// the collection.
+func collect(dir string, read func(*collection) (*Function, error)) (*Function, []string, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close() //nolint:errcheck // it was only read
+	c := &collection{dir: dir, root: root, visited: map[string]bool{}, embedded: map[string]bool{}}
+	f, err := read(c)
+	if f != nil {
+		f.Modified = c.modified
+	}
+	return f, c.notes, err
+}
+
+// at returns the path of a file as messages name it.
+func (c *collection) at(name string) string { return inDir(c.dir, name) }
+
+func (c *collection) note(name, message string) {
+	c.notes = append(c.notes, c.at(name)+" "+message)
+}
+
+// addAll adds the files with these names, and what Go files embed. Go files come first,
+// because they decide what is of use.
+func (c *collection) addAll(names []string) error {
+	isGo := func(name string) bool { return path.Ext(name) == ".go" }
+	for _, name := range names {
+		if isGo(name) {
+			if _, err := c.add(name); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range slices.Concat(names, slices.Sorted(maps.Keys(c.embedded))) {
+		if _, err := c.add(name); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(c.files, func(f handler.File) bool { return isGo(f.Name) }) {
+		return fmt.Errorf("%s holds no Go file", c.dir)
+	}
+	slices.SortFunc(c.files, func(a, b handler.File) int {
+		return slices.Compare(strings.Split(a.Name, "/"), strings.Split(b.Name, "/"))
+	})
+	for _, f := range c.files {
+		if c.embedded[f.Name] && isText(f.Data) && len(f.Data) > 0 && f.Data[len(f.Data)-1] != '\n' {
+			c.note(f.Name, "has no line break at its end, what the Function embeds has one") // as every text in an archive
+		}
+	}
+	return nil
+}
+
+// add reads a file and adds it, unless it was visited before, is no regular file, or is no
+// text and nothing embeds it. Links are followed as long as they stay in the directory.
+func (c *collection) add(name string) (data []byte, err error) {
+	if c.visited[name] {
+		return nil, nil
+	}
+	c.visited[name] = true
+	local := filepath.FromSlash(name)
+	info, err := c.root.Stat(local)
+	if err != nil {
+		if link, _ := c.root.Lstat(local); link != nil && link.Mode()&fs.ModeSymlink != 0 {
+			return nil, authorError(c.at(name), 1, 0, "the link leads out of the directory, or nowhere: put the file in its place")
+		}
+		return nil, fmt.Errorf("reading %s: %w", c.dir, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	file, err := c.root.Open(local)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", c.dir, err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	data, err = io.ReadAll(io.LimitReader(file, maxSize))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reading %s: %w", c.dir, err)
+	case path.Ext(name) == ".go":
+		c.embed(path.Dir(name), data)
+	case c.embedded[name]:
+	case IsCompiled(bytes.NewReader(data)):
+		c.note(name, "is a compiled program, left out")
+		return nil, nil
+	case !isText(data):
+		c.note(name, "is no text and no Go file embeds it, left out")
+		return nil, nil
+	case isManifest.Match(data): // else each pack --into would pack what the one before has written
+		c.note(name, "is the YAML of objects of Goless, left out")
+		return nil, nil
+	}
+	c.files = append(c.files, handler.File{Name: name, Line: 1, Data: data})
+	if info.ModTime().After(c.modified) {
+		c.modified = info.ModTime()
+	}
+	if c.size += info.Size(); c.size > maxSize {
+		return nil, tooLarge(c.dir, "more than "+megabytes(maxSize), c.files)
+	}
+	return data, nil
+}
+
+// isManifest matches the YAML of Functions, classes and triggers.
+var isManifest = regexp.MustCompile(`(?m)^apiVersion: *"?[a-z.]*goless\.io/`)
+
+// isModule reports whether the directory called name, below the root, has a go.mod.
+func (c *collection) isModule(name string) bool {
+	_, err := c.root.Stat(filepath.FromSlash(path.Join(name, "go.mod")))
+	return name != top && err == nil
+}
+
+// newDirectory returns the Function of the files in dir. The source is an archive, unless
+// handler.go is the only file.
+func newDirectory(name, dir string, files []handler.File) (*Function, error) {
+	slices.SortStableFunc(files, func(a, b handler.File) int { return cmp.Compare(rank(a.Name), rank(b.Name)) })
+	f := &Function{Name: name, files: files, file: dir, dir: dir}
+	if len(files) == 1 && files[0].Name == handler.Filename {
+		f.Source = files[0].Data
+		return f, nil
+	}
+	for _, file := range files {
+		if err := checkArchivable(dir, file); err != nil {
+			return nil, err
+		}
+	}
+	f.Source = handler.Format(files)
+	if count := utf8.RuneCount(f.Source); count > handler.MaxCharacters {
+		return nil, tooLarge(dir, fmt.Sprintf("%d characters", count), files)
+	}
+	return f, nil
+}
+
+// rank orders the files of an archive for its readers: what tools write comes last.
+func rank(name string) int {
+	switch {
+	case strings.HasPrefix(name, "vendor/"):
+		return 4
+	case name == "go.sum":
+		return 3
+	case name == "go.mod":
+		return 2
+	case path.Ext(name) == ".go" && path.Base(name) == name:
+		return 0
+	}
+	return 1
+}
+
+// checkArchivable returns an error if an archive cannot hold the name of a file, or the content
+// of a Go file.
+func checkArchivable(dir string, file handler.File) error {
+	name := inDir(dir, file.Name)
+	if strings.TrimSpace(file.Name) != file.Name || strings.ContainsAny(file.Name, "\r\n") {
+		return authorError(name, 1, 0, "no file of a Function can have this name: choose one without line breaks, and without spaces at its ends")
+	}
+	if path.Ext(file.Name) != ".go" {
+		return nil // handler.Format encodes what is no text
+	}
+	if !isText(file.Data) {
+		// A replacement character that is really there is as good a place to look at.
+		before := file.Data[:bytes.IndexFunc(file.Data, func(r rune) bool { return r == 0 || r == utf8.RuneError })]
+		line, column := 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n')
+		return authorError(name, line, column, "the file is not UTF-8 text, and Go is nothing else: save it as UTF-8, without NUL characters")
+	}
+	if archive := txtar.Parse(file.Data); len(archive.Files) > 0 {
+		line := 1 + bytes.Count(archive.Comment, []byte("\n"))
+		return authorError(name, line, 1, "the line would begin another file where a Function holds several: indent it")
+	}
+	return nil
+}
+
+func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
+
+// tooLarge returns the error for a directory that holds too much, with its largest files.
+func tooLarge(dir, total string, files []handler.File) error {
+	const most = 5
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b handler.File) int { return cmp.Compare(len(b.Data), len(a.Data)) })
+	var largest []string
+	for _, file := range files[:min(len(files), most)] {
+		largest = append(largest, fmt.Sprintf("%s (%s)", file.Name, megabytes(len(file.Data))))
+	}
+	return authorError(inDir(dir, files[0].Name), 1, 0, fmt.Sprintf(
+		"%s holds %s, a Function at most %d characters: leave out what it does not need; the largest files are %s",
+		dir, total, handler.MaxCharacters, strings.Join(largest, ", ")))
+}
+
+func megabytes(size int) string { return fmt.Sprintf("%.1f MB", float64(size)/1e6) }

@@ -1,0 +1,80 @@
+package admission_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/metrics"
+	"goless.io/operator/internal/settings"
+)
+
+// A class is refused with the place in it of what the API server would refuse in each Deployment.
+func TestClasses(t *testing.T) {
+	webhook := start(t, settings.Settings{Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"}}, 0)
+	webhook.ask(t)
+	unjudged := webhook.answers(t, metrics.Unjudged)
+	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: "Is"}}}
+	for name, test := range map[string]struct {
+		spec v1beta1.FunctionClassSpec
+		want string
+	}{
+		"Empty": {},
+		"Right": {spec: v1beta1.FunctionClassSpec{
+			Tolerations: []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}, NodeSelector: map[string]string{"pool": ""},
+			PodUser: &v1beta1.PodUser{RunAsUser: new(int64(1<<31 - 1))}, PriorityClassName: "batch", RuntimeClassName: "gvisor",
+			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
+		}},
+		"NotInTheFence": {spec: v1beta1.FunctionClassSpec{Labels: map[string]string{"team": "blue"}}}, // somebody may list it later
+		"Toleration": {
+			spec: v1beta1.FunctionClassSpec{Tolerations: []corev1.Toleration{{Key: "a"}, {Key: "b", Operator: corev1.TolerationOpExists, Value: "c"}}},
+			want: "request: spec.tolerations[1].operator: Invalid value",
+		},
+		"Effect":      {v1beta1.FunctionClassSpec{Tolerations: []corev1.Toleration{{Key: "a", Effect: "Never"}}}, "request: spec.tolerations[0].effect: Unsupported value"},
+		"Nodes":       {v1beta1.FunctionClassSpec{NodeSelector: map[string]string{"a b": "c"}}, "request: spec.nodeSelector: Invalid value"},
+		"Labels":      {v1beta1.FunctionClassSpec{Labels: map[string]string{"a b": "c"}}, `request: spec.labels: Invalid value: "a b"`},
+		"LabelValue":  {v1beta1.FunctionClassSpec{Labels: map[string]string{"a": "b c"}}, `spec.labels: Invalid value: "b c"`},
+		"Annotations": {v1beta1.FunctionClassSpec{Annotations: map[string]string{"a b": "c"}}, `request: spec.annotations: Invalid value: "a b"`},
+		"Priority":    {v1beta1.FunctionClassSpec{PriorityClassName: "A_B"}, "request: spec.priorityClassName: Invalid value"},
+		"Runtime":     {v1beta1.FunctionClassSpec{RuntimeClassName: "A_B"}, "request: spec.runtimeClassName: Invalid value"},
+		"Spread": {
+			spec: v1beta1.FunctionClassSpec{TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 0, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule}}},
+			want: "request: spec.topologySpreadConstraints[0].maxSkew: Invalid value",
+		},
+		"Affinity": {
+			spec: v1beta1.FunctionClassSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+			}}},
+			want: "request: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator: Invalid value",
+		},
+		"Namespaces": {
+			spec: v1beta1.FunctionClassSpec{NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Is"}}}},
+			want: "request: spec.namespaceSelector.matchExpressions[0].operator: Invalid value",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := cluster.Create(t.Context(), &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: "tried"}, Spec: test.spec}, client.DryRunAll)
+			if refused(err) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	class := &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: "changed"}}
+	if err := cluster.Create(t.Context(), class); err != nil {
+		t.Fatal(err)
+	}
+	class.Spec.RuntimeClassName = "A_B"
+	if err := cluster.Update(t.Context(), class); !refused(err) {
+		t.Errorf("a change of an empty class: %v", err)
+	}
+	if now := webhook.answers(t, metrics.Unjudged); now != unjudged {
+		t.Errorf("%v classes could not be judged", now-unjudged)
+	}
+	if err := cluster.Delete(t.Context(), class); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,108 @@
+package admission
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// counting is a listener that counts the connections that are open.
+type counting struct {
+	net.Listener
+	open atomic.Int32
+}
+
+func (l *counting) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err == nil {
+		l.open.Add(1)
+	}
+	return &countedConn{Conn: accepted, of: l}, err
+}
+
+type countedConn struct {
+	net.Conn
+	of     *counting
+	closed atomic.Bool
+}
+
+func (c *countedConn) Close() error {
+	if !c.closed.Swap(true) {
+		c.of.open.Add(-1)
+	}
+	return c.Conn.Close()
+}
+
+// Pods that open connections without end and say nothing take no more memory than the limit
+// allows, and the API server is answered all the same.
+func TestFlood(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := &counting{Listener: inner}
+	options := Options{Listener: listener}
+	keeper := newKeeper(nil, logr.Discard(), options)
+	data, err := issue("webhook", time.Hour, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := open(data, "webhook", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keeper.serve(p)
+	path := pathPrefix + "secret"
+	keeper.path.Store(&path)
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() {
+		served <- newServer(options, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), keeper).Start(ctx)
+	}()
+	defer func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	const tooMany = maxConns + 256
+	for i := range tooMany {
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%8))}}
+		conn, err := from.DialContext(t.Context(), "tcp", inner.Addr().String())
+		switch {
+		case errors.Is(err, syscall.EADDRNOTAVAIL):
+			t.Skipf("this machine has not the addresses of 127.0.1.0/24: %v", err)
+		case err != nil:
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(p.trusted)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: "webhook"}}}
+	defer client.CloseIdleConnections()
+	answer, err := client.Post("https://"+inner.Addr().String()+path, "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was read
+	if _, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
+		t.Errorf("beside them the API server got %s, %v", answer.Status, err)
+	}
+	// The connection of the API server is accepted after all others.
+	if now := listener.open.Load(); now > maxConns {
+		t.Errorf("%d connections are open, want at most %d", now, maxConns)
+	}
+}

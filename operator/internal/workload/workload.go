@@ -1,0 +1,86 @@
+// Package workload reads from a Deployment and its pods how the replicas of a function fare. It
+// reads nothing from a cluster, and decides nothing.
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// NewReplicaSetAvailable is the reason of a Deployment's Progressing condition when a
+// rollout is over.
+const NewReplicaSetAvailable = "NewReplicaSetAvailable"
+
+// Replicas is how many pods a Deployment asks for; 1 by default.
+func Replicas(d *appsv1.Deployment) int32 {
+	if d.Spec.Replicas == nil {
+		return 1
+	}
+	return *d.Spec.Replicas
+}
+
+// Served tells whether the status of a Function says that the revision of its Deployment was
+// the last one to serve, be it that it has fallen asleep since. Without pods nothing else
+// tells.
+func Served(fn *v1beta1.Function, d *appsv1.Deployment) bool {
+	return meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionAvailable) && fn.Status.ReadyRevision == desired.RevisionOf(&d.Spec.Template)
+}
+
+// Replaced tells whether a pod is being deleted or has been evicted, so that another one starts in
+// its place.
+func Replaced(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed
+}
+
+// Unscheduled returns the condition that says why a pod is on no node yet; nil where it is on one,
+// or the scheduler has not looked at it.
+func Unscheduled(pod *corev1.Pod) *corev1.PodCondition {
+	for i, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// CannotStart tells whether something keeps a pod from becoming ready that does not pass as
+// the pod starts: no node has room for it, a container has failed, or waits for what is not
+// there.
+func CannotStart(pod *corev1.Pod) bool {
+	if Replaced(pod) {
+		return false
+	}
+	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
+	return Unscheduled(pod) != nil || slices.ContainsFunc(containers, func(c corev1.ContainerStatus) bool {
+		ended, waits := c.State.Terminated, c.State.Waiting
+		return c.LastTerminationState.Terminated != nil || waits != nil && waits.Message != "" ||
+			ended != nil && (ended.ExitCode != 0 || c.Name == desired.FunctionContainer)
+	})
+}
+
+// CannotFetchBinary tells whether a pod could not fetch its binary the last time that it tried.
+func CannotFetchBinary(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == desired.FunctionContainer && !c.Ready && EndedWithoutBinary(pod, LastEnd(&c))
+	})
+}
+
+// LastEnd is how a container ended the last time; nil if it never has.
+func LastEnd(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
+	return cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+}
+
+// exitWithoutBinary is the exit code of a launcher that could not fetch its binary.
+const exitWithoutBinary = 125
+
+// EndedWithoutBinary tells whether a container of a pod ended because it could not fetch its binary.
+func EndedWithoutBinary(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
+	return ended != nil && ended.ExitCode == exitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
+}

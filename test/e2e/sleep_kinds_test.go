@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// Functions of either shape sleep and wake, also with a port that only root could bind elsewhere,
+// and where a pod is evicted while its function falls asleep.
+func TestSleepKinds(t *testing.T) {
+	t.Parallel()
+	for name, fn := range map[string]*v1beta1.Function{
+		"in-pod":   inPod("in-pod", answering("awake"), sleeping),
+		"low-port": function("low-port", answering("awake"), sleeping, serverPort(80)),
+		"evicted":  function("evicted", answering("awake"), sleeping),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := newNamespace(t)
+			fn := ns.ready(ns.apply(fn))
+			ns.answers(fn, "awake")
+			if name == "evicted" {
+				if err := ns.fallsAsleep(fn); err != nil {
+					t.Fatal(err)
+				}
+				ns.evict(ns.onlyPod(fn))
+				ns.makes(fn, awake)
+			}
+			fn = ns.asleep(fn)
+			ns.makes(fn, awake)
+			ns.ready(fn)
+		})
+	}
+}
+
+// awake is the call of a function that may sleep.
+var awake = call{method: http.MethodGet, status: http.StatusOK, answer: "awake"}
+
+// fallsAsleep keeps a function awake until its requests go to its pods alone, and then waits until
+// it begins to fall asleep: they go to the activators, while the pods are still there.
+func (ns *namespace) fallsAsleep(fn *v1beta1.Function) error {
+	for deadline := time.Now().Add(patience); ns.activators(fn) != nil; time.Sleep(time.Second) {
+		_, err := caller.call(ns.t.Context(), http.MethodGet, url(fn), "")
+		if err == nil && time.Now().After(deadline) {
+			err = fmt.Errorf("the requests of %s go to the activators for %s, although it is called", fn.Name, patience)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ns.await(fn.Name+" falls asleep", func() bool { return ns.activators(fn) != nil })
+}
+
+// activators returns the EndpointSlice that sends the requests of a function to the activators;
+// nil when none does.
+func (ns *namespace) activators(fn *v1beta1.Function) *discoveryv1.EndpointSlice {
+	for _, slice := range current[*discoveryv1.EndpointSlice](ns.witness) {
+		if slice.Name == fn.ServiceName()+"-activator" && len(slice.Endpoints) > 0 {
+			return slice
+		}
+	}
+	return nil
+}
+
+// evict ends a pod as the drain of a node does.
+func (ns *namespace) evict(pod *corev1.Pod) {
+	ns.t.Helper()
+	if err := ns.client.SubResource("eviction").Create(ns.t.Context(), pod, &policyv1.Eviction{}); err != nil {
+		ns.t.Fatal(err)
+	}
+}
+
+// Clients of gRPC and of websockets wake a function, and do so again after another sleep.
+func TestSleepClients(t *testing.T) {
+	t.Parallel()
+	for file, use := range map[string]func(t *testing.T, address string){"grpc.yaml": checkHealth, "websocket.yaml": shout} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			ns := newNamespace(t)
+			fn := readFunction(t, filepath.Join("..", "..", "examples", file))
+			sleeping(&fn.Spec)
+			fn = ns.ready(ns.apply(fn))
+			for range 2 {
+				fn = ns.asleep(fn)
+				use(t, ns.forwardToActivator(fn))
+			}
+		})
+	}
+}
+
+// forwardToActivator makes the place where an activator takes the requests of a function
+// reachable from here.
+func (ns *namespace) forwardToActivator(fn *v1beta1.Function) string {
+	ns.t.Helper()
+	slice := ns.activators(fn)
+	if slice == nil {
+		ns.t.Fatalf("the requests of %s do not go to the activators", fn.Name)
+	}
+	pods, err := systemPods(ns.t.Context(), "goless-activator")
+	if err != nil {
+		ns.t.Fatal(err)
+	}
+	i := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Status.PodIP == slice.Endpoints[0].Addresses[0] })
+	if i < 0 {
+		ns.t.Fatalf("no activator has the address %v", slice.Endpoints[0].Addresses)
+	}
+	return forward(ns.t, systemNamespace, "pod/"+pods[i].Name, strconv.Itoa(int(*slice.Ports[0].Port)))
+}
