@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -149,16 +150,23 @@ func withBrokers(t *testing.T, test func(*testing.T, brokers)) {
 
 func fakeBrokers(t *testing.T) brokers {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	port := freePort(t)
+	p := startProcess(t, "broker", true, port, t.TempDir())
+	return brokers{addresses: []string{"127.0.0.1:" + port}, process: p, session: time.Second}
+}
+
+// freePort returns a port that nobody uses. It is below those that the kernel gives to connections,
+// one of which could have it before the broker opens it.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		port := strconv.Itoa(10000 + rand.IntN(20000))
+		if free, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil && free.Close() == nil {
+			return port
+		}
 	}
-	address := l.Addr().(*net.TCPAddr)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	p := startProcess(t, "broker", true, strconv.Itoa(address.Port), t.TempDir())
-	return brokers{addresses: []string{address.String()}, process: p, session: time.Second}
+	t.Fatal("of 100 ports none was free")
+	return ""
 }
 
 // topic makes a topic of some partitions, and another for its dead letters, and returns who consumes
