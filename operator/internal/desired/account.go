@@ -22,12 +22,12 @@ func runAs(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function) {
 
 // tokenVolumes hold what the kubelet mounts into pods that have a token by default, but for the
 // audience: so client libraries of Kubernetes find what they need.
-func tokenVolumes(fn *v1beta1.Function) []*corev1ac.VolumeApplyConfiguration {
+func tokenVolumes(fn *v1beta1.Function) []mountedVolume {
 	token := fn.Spec.ServiceAccountToken
 	if token == nil {
 		return nil
 	}
-	return []*corev1ac.VolumeApplyConfiguration{corev1ac.Volume().WithName(volumeToken).WithProjected(corev1ac.ProjectedVolumeSource().WithSources(
+	volume := corev1ac.Volume().WithName(volumeToken).WithProjected(corev1ac.ProjectedVolumeSource().WithSources(
 		corev1ac.VolumeProjection().WithServiceAccountToken(corev1ac.ServiceAccountTokenProjection().
 			WithAudience(token.Audience).
 			WithExpirationSeconds(cmp.Or(token.ExpirationSeconds, v1beta1.DefaultTokenExpirationSeconds)).
@@ -40,13 +40,6 @@ func tokenVolumes(fn *v1beta1.Function) []*corev1ac.VolumeApplyConfiguration {
 				WithPath("namespace").
 				// The API server would add the default of APIVersion.
 				WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.namespace")))),
-	))}
-}
-
-// tokenMounts are the mounts of tokenVolumes.
-func tokenMounts(fn *v1beta1.Function) []*corev1ac.VolumeMountApplyConfiguration {
-	if fn.Spec.ServiceAccountToken == nil {
-		return nil
-	}
-	return []*corev1ac.VolumeMountApplyConfiguration{mount(volumeToken, v1beta1.TokenDir).WithReadOnly(true)}
+	))
+	return []mountedVolume{mounted(volume, v1beta1.TokenDir).readOnly()}
 }

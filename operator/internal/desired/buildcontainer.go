@@ -2,7 +2,6 @@ package desired
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"goless.io/builder/handler"
@@ -36,12 +35,13 @@ const (
 
 // inPod completes a pod that compiles the source before the function starts.
 func inPod(pod *corev1ac.PodSpecApplyConfiguration, function *corev1ac.ContainerApplyConfiguration, fn *v1beta1.Function, s settings.Settings) *corev1ac.PodSpecApplyConfiguration {
+	volumes, mounts := separate(buildVolumes(fn, s))
 	return pod.
-		WithInitContainers(buildContainer(fn, s)).
+		WithInitContainers(buildContainer(fn, s).WithVolumeMounts(mounts...)).
 		WithContainers(function.
 			WithEnv(env(binaryName, "")). // so that no ConfigMap of envFrom names one
-			WithVolumeMounts(mount(volumeProgram, programDir).WithReadOnly(true))).
-		WithVolumes(volumes(fn, s)...)
+			WithVolumeMounts(corev1ac.VolumeMount().WithName(volumeProgram).WithMountPath(programDir).WithReadOnly(true))).
+		WithVolumes(volumes...)
 }
 
 // buildContainer returns the init container that compiles the source. It gets nothing of the
@@ -53,25 +53,22 @@ func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.Contain
 	}
 	c := container(BuildContainer, s.Images.Builder, buildResources(fn, s)).
 		WithArgs(append(args, sourceDir+"/"+handler.Filename)...).
-		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile).
-		WithVolumeMounts(
-			mount(volumeSource, sourceDir).WithReadOnly(true),
-			mount(volumeProgram, programDir),
-			mount(volumeTmp, tmpDir),
-		)
+		WithTerminationMessagePolicy(corev1.TerminationMessageReadFile)
 	if Summary(fn).Modules {
-		c.WithEnv(moduleEnv(s.Build.Modules)...).WithVolumeMounts(moduleMounts(s.Build.Modules)...)
+		c.WithEnv(moduleEnv(s.Build.Modules)...)
 	}
 	return c
 }
 
-func volumes(fn *v1beta1.Function, s settings.Settings) []*corev1ac.VolumeApplyConfiguration {
-	all := []*corev1ac.VolumeApplyConfiguration{
-		corev1ac.Volume().WithName(volumeSource).WithConfigMap(corev1ac.ConfigMapVolumeSource().
-			WithName(ConfigMapName(fn, LatestRevision(fn))).
-			WithItems(corev1ac.KeyToPath().WithKey(handler.Filename).WithPath(handler.Filename))),
-		emptyDir(volumeProgram, "256Mi"),
-		emptyDir(volumeTmp, "512Mi"),
+// buildVolumes are the volumes of the container that compiles.
+func buildVolumes(fn *v1beta1.Function, s settings.Settings) []mountedVolume {
+	source := corev1ac.Volume().WithName(volumeSource).WithConfigMap(corev1ac.ConfigMapVolumeSource().
+		WithName(ConfigMapName(fn, LatestRevision(fn))).
+		WithItems(corev1ac.KeyToPath().WithKey(handler.Filename).WithPath(handler.Filename)))
+	all := []mountedVolume{
+		mounted(source, sourceDir).readOnly(),
+		mounted(emptyDir(volumeProgram, "256Mi"), programDir),
+		mounted(emptyDir(volumeTmp, "512Mi"), tmpDir),
 	}
 	if Summary(fn).Modules {
 		all = append(all, moduleVolumes(s.Build.Modules)...)
@@ -81,38 +78,18 @@ func volumes(fn *v1beta1.Function, s settings.Settings) []*corev1ac.VolumeApplyC
 
 // moduleVolumes hold certificates and credentials for modules. They are optional: a namespace
 // without them can fetch public modules.
-func moduleVolumes(m v1beta1.Modules) []*corev1ac.VolumeApplyConfiguration {
-	var all []*corev1ac.VolumeApplyConfiguration
+func moduleVolumes(m v1beta1.Modules) (all []mountedVolume) {
 	if m.CABundle.Name != "" {
-		all = append(all, corev1ac.Volume().WithName(volumeCA).WithConfigMap(corev1ac.ConfigMapVolumeSource().
+		bundle := corev1ac.Volume().WithName(volumeCA).WithConfigMap(corev1ac.ConfigMapVolumeSource().
 			WithName(m.CABundle.Name).WithOptional(true).
-			WithItems(corev1ac.KeyToPath().WithKey(m.CABundle.Key).WithPath(caFile))))
+			WithItems(corev1ac.KeyToPath().WithKey(m.CABundle.Key).WithPath(caFile)))
+		all = append(all, mounted(bundle, caDir).readOnly())
 	}
 	if m.Netrc.Name != "" {
-		all = append(all, corev1ac.Volume().WithName(volumeNetrc).WithSecret(corev1ac.SecretVolumeSource().
+		netrc := corev1ac.Volume().WithName(volumeNetrc).WithSecret(corev1ac.SecretVolumeSource().
 			WithSecretName(m.Netrc.Name).WithOptional(true).
-			WithItems(corev1ac.KeyToPath().WithKey(m.Netrc.Key).WithPath(netrcFile))))
+			WithItems(corev1ac.KeyToPath().WithKey(m.Netrc.Key).WithPath(netrcFile)))
+		all = append(all, mounted(netrc, netrcDir).readOnly())
 	}
 	return all
-}
-
-// moduleMounts are the mounts of moduleVolumes.
-func moduleMounts(m v1beta1.Modules) []*corev1ac.VolumeMountApplyConfiguration {
-	var all []*corev1ac.VolumeMountApplyConfiguration
-	if m.CABundle.Name != "" {
-		all = append(all, mount(volumeCA, caDir).WithReadOnly(true))
-	}
-	if m.Netrc.Name != "" {
-		all = append(all, mount(volumeNetrc, netrcDir).WithReadOnly(true))
-	}
-	return all
-}
-
-func mount(volume, path string) *corev1ac.VolumeMountApplyConfiguration {
-	return corev1ac.VolumeMount().WithName(volume).WithMountPath(path)
-}
-
-func emptyDir(name, limit string) *corev1ac.VolumeApplyConfiguration {
-	return corev1ac.Volume().WithName(name).
-		WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse(limit)))
 }

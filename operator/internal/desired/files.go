@@ -12,8 +12,7 @@ const volumeFiles = "files-"
 
 // fileVolumes returns a volume for each directory of spec.files. There are no subPaths, because
 // the kubelet never updates what is mounted by one.
-func fileVolumes(fn *v1beta1.Function) []*corev1ac.VolumeApplyConfiguration {
-	var all []*corev1ac.VolumeApplyConfiguration
+func fileVolumes(fn *v1beta1.Function) (all []mountedVolume) {
 	for _, file := range fn.Spec.Files {
 		volume := corev1ac.Volume().WithName(volumeFiles + file.Name)
 		if from := file.ConfigMap; from != nil {
@@ -24,16 +23,7 @@ func fileVolumes(fn *v1beta1.Function) []*corev1ac.VolumeApplyConfiguration {
 			volume.WithSecret(corev1ac.SecretVolumeSource().WithSecretName(from.Name).WithItems(items(from.Keys)...))
 			volume.Secret.Optional = from.Optional
 		}
-		all = append(all, volume)
-	}
-	return all
-}
-
-// fileMounts are the mounts of fileVolumes.
-func fileMounts(fn *v1beta1.Function) []*corev1ac.VolumeMountApplyConfiguration {
-	var all []*corev1ac.VolumeMountApplyConfiguration
-	for _, file := range fn.Spec.Files {
-		all = append(all, mount(volumeFiles+file.Name, v1beta1.FilesDir+"/"+file.Name).WithReadOnly(true))
+		all = append(all, mounted(volume, v1beta1.FilesDir+"/"+file.Name).readOnly())
 	}
 	return all
 }

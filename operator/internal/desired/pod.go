@@ -34,16 +34,15 @@ func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 		// The safe sysctl that lets a process without capabilities bind the port.
 		security.WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))
 	}
-	function := functionContainer(fn, s)
+	volumes, mounts := separate(functionVolumes(fn))
+	function := functionContainer(fn, s).WithVolumeMounts(mounts...)
 	pod := corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
 		WithTerminationGracePeriodSeconds(gracePeriodSeconds(fn)).
 		WithSecurityContext(security).
 		WithTopologySpreadConstraints(spread(fn)...).
-		WithVolumes(fileVolumes(fn)...).
-		WithVolumes(scratchVolumes(fn)...).
-		WithVolumes(tokenVolumes(fn)...)
+		WithVolumes(volumes...)
 	runAs(pod, fn)
 	classify(pod, fn, s.Class)
 	if binary != nil {
@@ -69,9 +68,6 @@ func functionContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.Cont
 	return container(FunctionContainer, s.Images.Function, functionResources(fn, s)).
 		WithEnv(functionEnv(fn, LatestRevision(fn))...).
 		WithEnvFrom(functionEnvFrom(fn)...).
-		WithVolumeMounts(fileMounts(fn)...).
-		WithVolumeMounts(scratchMounts(fn)...).
-		WithVolumeMounts(tokenMounts(fn)...).
 		WithPorts(
 			containerPort(portHTTP, fn.Port()),
 			containerPort(portMetrics, v1beta1.AdminPort),

@@ -11,7 +11,7 @@ import (
 // full of what that has left.
 const volumeScratch = "scratch"
 
-func scratchVolumes(fn *v1beta1.Function) []*corev1ac.VolumeApplyConfiguration {
+func scratchVolumes(fn *v1beta1.Function) []mountedVolume {
 	if fn.Spec.Scratch == nil {
 		return nil
 	}
@@ -21,13 +21,5 @@ func scratchVolumes(fn *v1beta1.Function) []*corev1ac.VolumeApplyConfiguration {
 	if fn.Spec.Scratch.Medium == v1beta1.ScratchInMemory {
 		dir.WithMedium(corev1.StorageMediumMemory)
 	}
-	return []*corev1ac.VolumeApplyConfiguration{corev1ac.Volume().WithName(volumeScratch).WithEmptyDir(dir)}
-}
-
-// scratchMounts are the mounts of scratchVolumes.
-func scratchMounts(fn *v1beta1.Function) []*corev1ac.VolumeMountApplyConfiguration {
-	if fn.Spec.Scratch == nil {
-		return nil
-	}
-	return []*corev1ac.VolumeMountApplyConfiguration{mount(volumeScratch, tmpDir)}
+	return []mountedVolume{mounted(corev1ac.Volume().WithName(volumeScratch).WithEmptyDir(dir), tmpDir)}
 }
