@@ -80,9 +80,6 @@ type Reconciler struct {
 	told history
 }
 
-// cleanupPause is after how long a Function is looked at whose status names another revision.
-const cleanupPause = 10 * time.Millisecond
-
 // Reconcile observes the cluster, plans what to do about the Function, applies the plan, and
 // writes into the status what is true after that.
 func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (reconcile.Result, error) {
@@ -103,18 +100,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	if apierrors.IsConflict(outcome.Err) && r.conflicts.NumRequeues(client.ObjectKeyFromObject(fn)) < quietConflicts {
 		return r.retry(fn, outcome.Err)
 	}
-	seen, former := status.Seen{Snapshot: *snapshot, Plan: *planned, Outcome: outcome}, fn.Status.LatestRevision
+	seen := status.Seen{Snapshot: *snapshot, Plan: *planned, Outcome: outcome}
 	r.announceRollout(fn, seen)
 	if err := errors.Join(outcome.Err, r.report(ctx, fn, seen)); err != nil {
 		return r.retry(fn, err)
 	}
 	r.conflicts.Forget(client.ObjectKeyFromObject(fn))
-	if former != "" && fn.Status.LatestRevision != former {
-		// The source of the former revision was needed as long as the status named it. If its
-		// pods were gone by then, nothing else would have the Function looked at again.
-		return reconcile.Result{RequeueAfter: cleanupPause}, nil
-	}
-	return reconcile.Result{RequeueAfter: soonest(planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))}, nil
+	again := soonest(planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 // soonest is the shortest of several times, but for those that are 0, which stands for never.

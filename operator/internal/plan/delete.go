@@ -38,10 +38,13 @@ func (p *planner) deleteOwn(fn *v1beta1.Function, obj client.Object) {
 
 // unneeded returns the ConfigMaps of sources that no pod starts from any more, without the
 // newest ones, which stay so that people can look at what ran before. Pods may start from the
-// latest source, the latest valid one, those that the Deployment names now and will name, and
-// those of existing pods and ReplicaSets.
+// latest source or, if that is invalid, the latest valid one, from those that the Deployment names
+// now and will name, and from those of existing pods and ReplicaSets.
 func (p *planner) unneeded(fn *v1beta1.Function) []corev1.ConfigMap {
-	starts := []string{desired.LatestRevision(fn), fn.Status.LatestRevision, desired.RevisionOf(&p.seen.Deployment.Spec.Template), desired.RevisionIn(p.Deployment)}
+	starts := []string{desired.LatestRevision(fn), desired.RevisionOf(&p.seen.Deployment.Spec.Template), desired.RevisionIn(p.Deployment)}
+	if p.seen.Verdict.Source != nil {
+		starts = append(starts, fn.Status.LatestRevision)
+	}
 	former := slices.DeleteFunc(slices.Clone(p.seen.Sources), func(source corev1.ConfigMap) bool {
 		revision := desired.RevisionOf(&source)
 		return p.seen.RevisionsInUse[revision] || slices.Contains(starts, revision)

@@ -9,13 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
 )
 
 // Of the sources that nothing starts from the newest ones stay; of two that are as old,
-// the one whose name comes first.
+// the one whose name comes first. The latest valid source stays while the latest is invalid.
 func TestUnneeded(t *testing.T) {
 	var fn v1beta1.Function
 	fn.Name = "f"
@@ -36,11 +37,17 @@ func TestUnneeded(t *testing.T) {
 		fn.Spec.RevisionHistoryLimit = new(int32(limit))
 		var got []string
 		p := planner{Plan: &Plan{}, seen: &observe.Snapshot{Deployment: &deployed, Sources: sources, RevisionsInUse: map[string]bool{"running": true}}}
+		p.seen.Verdict.Source = &handler.Error{}
 		for _, source := range p.unneeded(&fn) {
 			got = append(got, source.Name)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("with a limit of %d these go: %v, want %v", limit, got, want)
+		}
+		p.seen.Verdict.Source = nil
+		all := p.unneeded(&fn)
+		if limit < 5 && (len(all) != len(want)+1 || all[len(all)-1].Name != "f-valid") {
+			t.Errorf("with a limit of %d and a latest source that is valid these go: %v", limit, all)
 		}
 	}
 }
