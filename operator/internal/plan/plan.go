@@ -22,10 +22,9 @@ import (
 
 // A Plan is what to do about a Function.
 type Plan struct {
-	// Problem is what only the user can mend; nil when there is nothing. Refused means that
-	// nothing of the spec is applied because of it.
+	// Problem is for what reason the spec is refused, and nothing of it is applied; nil when it is
+	// not.
 	Problem *check.Problem
-	Refused bool
 
 	// OverCeilings is what the spec asks for beyond the ceilings of the cluster; nil when that is
 	// nothing. It is applied as far as the ceilings allow.
@@ -85,14 +84,13 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	p := planner{Plan: &Plan{}, settings: seen.Settings, seen: seen}
 	p.Problem = check.InvalidSpec(seen.Verdict.Spec)
 	p.Diagnostics, p.Omitted = seen.Verdict.Diagnostics()
-	p.Refused = p.Problem != nil
-	if !p.Refused {
-		p.objects(fn)
+	if p.Problem != nil {
+		p.orderForReplicaSets(fn)
+		return p.Plan
 	}
+	p.objects(fn)
 	p.orderForReplicaSets(fn)
-	if !p.Refused {
-		p.deletions(fn)
-	}
+	p.deletions(fn)
 	return p.Plan
 }
 

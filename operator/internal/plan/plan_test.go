@@ -296,7 +296,7 @@ func TestRefusedSpec(t *testing.T) {
 	s.fn.Spec.DrainSeconds, s.fn.Spec.Env = new(int32(9)), []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", Value: "9s"}}
 	s.seen.Verdict = check.Function(s.fn, s.settings)
 	p := s.plan()
-	if p.Problem == nil || !p.Refused || p.Deployment != nil || p.Service != nil || len(p.Delete) > 0 {
+	if p.Problem == nil || p.Deployment != nil || p.Service != nil || len(p.Delete) > 0 {
 		t.Errorf("got %+v", p)
 	}
 }

@@ -40,7 +40,7 @@ func (v *view) built() metav1.Condition {
 	if len(v.seen.Diagnostics) > 0 {
 		return condition(v1beta1.ConditionBuilt, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, "the source was refused and is not compiled")
 	}
-	if v.seen.Refused && v.revision == "" {
+	if v.seen.Plan.Problem != nil && v.revision == "" {
 		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonInvalidSpec, "the spec was refused, and nothing is compiled")
 	}
 	if v.seen.CheckErr != nil && v.revision == "" {

@@ -40,7 +40,7 @@ func (s *Seen) Problem() *check.Problem {
 // deleted pods could tell is taken from the present status of fn.
 func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
-	if len(seen.Diagnostics) > 0 || seen.Refused || seen.CheckErr != nil {
+	if len(seen.Diagnostics) > 0 || seen.Plan.Problem != nil || seen.CheckErr != nil {
 		v.revision = fn.Status.LatestRevision
 	}
 	v.build, v.newest = v.builtOutcome(), v.newestOutcome()

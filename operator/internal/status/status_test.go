@@ -28,7 +28,7 @@ const source, before = "package new\n", "package old\n"
 var latest, old = desired.Revision(source), desired.Revision(before)
 
 func TestOf(t *testing.T) {
-	specRefused := status.Seen{Plan: plan.Plan{Problem: &check.Problem{Reason: "InvalidSpec", Message: "no"}, Refused: true}}
+	specRefused := status.Seen{Plan: plan.Plan{Problem: &check.Problem{Reason: "InvalidSpec", Message: "no"}}}
 	failed := pod(latest, ended(10, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"},{"file":"handler.go","line":9,"column":1,"message":"more"}],"duration":"300ms","toolchain":"go1.27.4"}`))
 	for name, test := range map[string]struct {
 		replicas int32
