@@ -45,7 +45,7 @@ func (h *history) of(fn *v1beta1.Function, seen status.Seen) *told {
 	for _, end := range status.Ends(seen.Pods) {
 		t.ended = end.At
 	}
-	if ready := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
+	if ready := conditionOf(fn, v1beta1.ConditionReady); ready.Status == metav1.ConditionTrue {
 		t.ready = ready.ObservedGeneration
 	}
 	if h.all == nil {
@@ -77,16 +77,12 @@ type told struct {
 // stalled for a new reason, and when it is degraded. There is no event when a function sleeps or
 // wakes, or becomes ready again after its pods were moved or restarted: that happens all the time.
 func (r *Reconciler) announce(fn, before *v1beta1.Function, told *told) {
-	without, had := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionDegraded), meta.FindStatusCondition(before.Status.Conditions, v1beta1.ConditionDegraded)
-	if without != nil && (had == nil || had.Reason != without.Reason) {
-		r.warn(fn, without.Reason, without.Message)
+	if now := conditionOf(fn, v1beta1.ConditionDegraded); now.Reason != "" && now.Reason != conditionOf(before, v1beta1.ConditionDegraded).Reason {
+		r.warn(fn, now.Reason, now.Message)
 	}
-	is, was := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady), meta.FindStatusCondition(before.Status.Conditions, v1beta1.ConditionReady)
-	if was != nil && was.Status == is.Status && was.Message == is.Message {
-		return
-	}
+	is, was := conditionOf(fn, v1beta1.ConditionReady), conditionOf(before, v1beta1.ConditionReady)
 	switch {
-	case was != nil && was.Status == is.Status && (was.Reason == v1beta1.ReasonAsleep || is.Reason == v1beta1.ReasonAsleep):
+	case was.Status == is.Status && (was.Message == is.Message || was.Reason == v1beta1.ReasonAsleep || is.Reason == v1beta1.ReasonAsleep):
 	case is.Status == metav1.ConditionTrue && told.ready != fn.Generation:
 		r.Events.Eventf(fn, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s", is.Message)
 		told.ready = fn.Generation
@@ -126,12 +122,19 @@ func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionSta
 // announcePodProblem records an event about what keeps the pods from serving, when Ready says so
 // and did not before.
 func (r *Reconciler) announcePodProblem(fn, before *v1beta1.Function, seen status.Seen) {
-	h := status.PodProblem(fn, seen)
-	is, was := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady), meta.FindStatusCondition(before.Status.Conditions, v1beta1.ConditionReady)
-	if h == nil || !strings.Contains(is.Message, h.Message) || was != nil && strings.Contains(was.Message, h.Message) {
-		return
+	problem := status.PodProblem(fn, seen)
+	if problem != nil && strings.Contains(conditionOf(fn, v1beta1.ConditionReady).Message, problem.Message) &&
+		!strings.Contains(conditionOf(before, v1beta1.ConditionReady).Message, problem.Message) {
+		r.warn(fn, problem.Reason, problem.Message)
 	}
-	r.warn(fn, h.Reason, h.Message)
+}
+
+// conditionOf returns a condition of a Function; an empty one when there is none.
+func conditionOf(fn *v1beta1.Function, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(fn.Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
 }
 
 // maxNote is the longest note of an event, in bytes: the API server refuses longer ones, and the
