@@ -97,11 +97,11 @@ func (r *Reconciler) announce(fn, before *v1beta1.Function, told *told) {
 func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 	before, known := desired.ValuesIn(seen.OwnedFields)
 	now, _ := desired.ValuesIn(seen.Plan.Deployment)
-	if !known || seen.Plan.Deployment == nil || seen.DeploymentDelay > 0 || seen.Err != nil || now == before || len(seen.Changed) == 0 {
+	if !known || seen.Plan.Deployment == nil || seen.DeploymentDelay > 0 || seen.Err != nil || now == before || len(seen.Values.Changed) == 0 {
 		return
 	}
 	r.Events.Eventf(fn, nil, corev1.EventTypeNormal, eventReferenceChanged, "Reconcile",
-		"%s has changed: the function is rolled out anew", strings.Join(seen.Changed, " and "))
+		"%s has changed: the function is rolled out anew", strings.Join(seen.Values.Changed, " and "))
 }
 
 // announceEnds records an event when a replica has ended by itself and is started again, unless

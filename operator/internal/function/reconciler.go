@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 		return r.retry(fn, err)
 	}
 	r.conflicts.Forget(client.ObjectKeyFromObject(fn))
-	again := soonest(planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
+	again := soonest(snapshot.Values.Delay, planned.DeploymentDelay, recheck(fn, seen, time.Now()), status.UntilSlow(fn, seen))
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 

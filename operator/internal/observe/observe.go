@@ -77,12 +77,10 @@ type Snapshot struct {
 	// ForeignPolicies are the NetworkPolicies of the namespace that belong to no Function.
 	ForeignPolicies []networkingv1.NetworkPolicy
 
-	// ValuesHash is the hash of what the environment of the function comes from. ValuesErr is
-	// why it is not known. Changed are the ConfigMaps and Secrets by which it last changed,
-	// as far as that is known.
-	ValuesHash string
-	Changed    []string
-	ValuesErr  error
+	// Values are what the environment and the files of the function have from ConfigMaps and
+	// Secrets. ValuesErr is why that is not known.
+	Values    references.Values
+	ValuesErr error
 
 	// Answers are what the build service says of the sources that were ordered, by
 	// their SHA-256.
@@ -148,7 +146,7 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	if err != nil {
 		return nil, err
 	}
-	s.ValuesHash, s.Changed, s.ValuesErr = o.References.Hash(ctx, fn)
+	s.Values, s.ValuesErr = o.References.Of(ctx, fn)
 	s.Services, s.Sources = owned(services.Items, fn.UID), owned(sources.Items, fn.UID)
 	s.running(replicaSets.Items, pods.Items)
 	if !metav1.IsControlledBy(s.Deployment, fn) {

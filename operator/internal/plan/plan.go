@@ -167,7 +167,7 @@ func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
 // they cannot be read now, that is the hash that the pods have, so that they are not rolled
 // out. It returns false if there are no such pods either.
 func (p *planner) resolveValuesHash() bool {
-	if p.values = p.seen.ValuesHash; p.seen.ValuesErr == nil {
+	if p.values = p.seen.Values.Hash; p.seen.ValuesErr == nil {
 		return true
 	}
 	last, known := desired.ValuesIn(p.seen.OwnedFields)

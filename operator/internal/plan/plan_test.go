@@ -67,7 +67,7 @@ func (s *scene) change(source string) *scene {
 // in the pod, of whose replicas some are ready.
 func (s *scene) deployed(with *desired.Binary, ready int32) *scene {
 	s.Helper()
-	s.seen.OwnedFields = desired.Deployment(s.fn, s.settings, s.seen.ValuesHash, with)
+	s.seen.OwnedFields = desired.Deployment(s.fn, s.settings, s.seen.Values.Hash, with)
 	s.seen.Deployment = &appsv1.Deployment{}
 	text, err := json.Marshal(s.seen.OwnedFields)
 	if err == nil {
@@ -305,9 +305,9 @@ func TestRefusedSpec(t *testing.T) {
 // what the pods should be, and all else goes on.
 func TestUnreadValues(t *testing.T) {
 	s := begin(t, inPod, first)
-	s.seen.ValuesHash = "before"
+	s.seen.Values.Hash = "before"
 	s.serving(nil, 1)
-	s.seen.ValuesHash, s.seen.ValuesErr = "", errors.New("unreadable")
+	s.seen.Values.Hash, s.seen.ValuesErr = "", errors.New("unreadable")
 	p := s.plan()
 	if p.DeploymentErr != nil || p.ValuesErr == nil || desired.TemplateIn(p.Deployment) != desired.TemplateIn(s.seen.OwnedFields) {
 		t.Errorf("with former values: %+v", p)

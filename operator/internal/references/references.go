@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,25 +50,41 @@ type References struct {
 	secrets  bool
 
 	// pause is the least time between two changes of a Function's hash, each of which is a
-	// rollout. A Function is added to queue for the time when its pause is over.
+	// rollout.
 	pause time.Duration
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 	mu    sync.Mutex
 	known map[types.NamespacedName]known
 }
 
-// known is what a Function referred to when Hash was last called for it.
+// Values are what the environment and the files of a Function have from elsewhere.
+type Values struct {
+	// Hash is that of all of them, those that do not exist included; empty when the Function
+	// refers to nothing that is watched.
+	Hash string
+
+	// Changed are the objects by which the hash last changed, such as ConfigMap "settings"; none
+	// where it has not changed since the operator started, or since the Function refers to
+	// others.
+	Changed []string
+
+	// Delay is the time after which to ask again, because values have changed so soon after the
+	// last change that the hash stays for now; 0 when it is current.
+	Delay time.Duration
+}
+
+// known is what a Function referred to when Of was last called for it.
 type known struct {
-	refs, versions, values string
+	Values
+
+	// refs and versions are hashes of the references and of the versions of their objects.
+	refs, versions string
 
 	// each is the hash of each value.
 	each []string
 
-	// changed is when the values last changed; zero if they never did. because are the
-	// ConfigMaps and Secrets whose values these were.
-	changed time.Time
-	because []string
+	// since is when the values last changed; zero if they never did.
+	since time.Time
 }
 
 // defaultPause is long enough that a function goes on serving while a value changes again
@@ -93,10 +108,6 @@ func Watch(mgr manager.Manager, namespaces map[string]cache.Config, s settings.S
 		versions: versions, live: mgr.GetAPIReader(), secrets: s.WatchSecrets,
 		pause: cmp.Or(s.ReferencePause.Duration, defaultPause), known: map[types.NamespacedName]known{},
 	}
-	b.WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		r.queue = queue // before the first reconcile
-		return nil
-	}))
 	if err := r.watch(mgr, b, configMaps, byConfigMap, false); err != nil || !r.secrets {
 		return r, err
 	}
@@ -148,48 +159,42 @@ func (r *References) Forget(fn types.NamespacedName) {
 	r.mu.Unlock()
 }
 
-// Hash returns the hash of all values that a Function refers to, those that do not exist
-// included; it is empty when the Function refers to nothing that is watched. The values are
-// read again only when the version of an object has changed. If they changed less than a
-// pause ago, the hash stays, and the Function is reconciled again after the pause.
-//
-// because are the objects whose values were others before the hash last changed, such as
-// ConfigMap "settings"; none where it has not changed since the operator began, or since the
-// Function refers to others.
-func (r *References) Hash(ctx context.Context, fn *v1beta1.Function) (hash string, because []string, err error) {
+// Of returns the Values of a Function. They are read again only when the version of an object
+// has changed, and not before a pause is over that follows each change.
+func (r *References) Of(ctx context.Context, fn *v1beta1.Function) (Values, error) {
 	refs := slices.DeleteFunc(desired.References(fn), func(ref desired.Reference) bool { return ref.Secret && !r.secrets })
 	if len(refs) == 0 {
-		return "", nil, nil
+		return Values{}, nil
 	}
 	versions, err := r.versionsOf(ctx, fn.Namespace, refs)
 	if err != nil {
-		return "", nil, err
+		return Values{}, err
 	}
 	key, now := client.ObjectKeyFromObject(fn), known{refs: desired.Digest(refs), versions: desired.Digest(versions)}
 	r.mu.Lock()
 	last := r.known[key]
 	r.mu.Unlock()
-	if last.refs == now.refs {
-		if last.versions == now.versions {
-			return last.values, last.because, nil
-		}
-		if wait := time.Until(last.changed.Add(r.pause)); wait > 0 {
-			r.queue.AddAfter(reconcile.Request{NamespacedName: key}, wait)
-			return last.values, last.because, nil
-		}
-		now.changed, now.because = last.changed, last.because
+	same := last.refs == now.refs
+	if same && last.versions == now.versions {
+		return last.Values, nil
+	}
+	if pause := time.Until(last.since.Add(r.pause)); same && pause > 0 {
+		return Values{Hash: last.Hash, Changed: last.Changed, Delay: pause}, nil
+	}
+	if same {
+		now.since, now.Changed = last.since, last.Changed
 	}
 	if now.each, err = r.valuesOf(ctx, fn.Namespace, refs, versions); err != nil {
-		return "", nil, err
+		return Values{}, err
 	}
-	now.values = desired.Digest(now.each)
-	if last.refs == now.refs && last.values != now.values {
-		now.changed, now.because = time.Now(), different(refs, last.each, now.each)
+	now.Hash = desired.Digest(now.each)
+	if same && last.Hash != now.Hash {
+		now.since, now.Changed = time.Now(), different(refs, last.each, now.each)
 	}
 	r.mu.Lock()
 	r.known[key] = now
 	r.mu.Unlock()
-	return now.values, now.because, nil
+	return now.Values, nil
 }
 
 // different names the objects of which a value has changed, each once.
