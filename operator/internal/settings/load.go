@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -41,19 +42,12 @@ func Parse(text []byte) (Settings, error) {
 	}
 	if s.APIVersion != APIVersion || s.Kind != Kind {
 		return Settings{}, fmt.Errorf("it is %s of %s, must be kind: %s and apiVersion: %s",
-			orNothing(s.Kind), orNothing(s.APIVersion), Kind, APIVersion)
+			cmp.Or(s.Kind, "nothing"), cmp.Or(s.APIVersion, "nothing"), Kind, APIVersion)
 	}
 	if err := s.validate(); err != nil {
 		return Settings{}, err
 	}
 	return s, nil
-}
-
-func orNothing(text string) string {
-	if text == "" {
-		return "nothing"
-	}
-	return text
 }
 
 // validate returns all that is wrong as one error; nil when nothing is.
