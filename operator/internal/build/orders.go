@@ -3,8 +3,8 @@
 package build
 
 import (
-	"bytes"
 	"context"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -36,11 +36,6 @@ type Answer struct {
 	// Waiting is since when the build waits for its turn in the service; zero when it does
 	// not.
 	Waiting time.Time
-}
-
-func (a Answer) equal(b Answer) bool {
-	same := a.Binary == b.Binary || a.Binary != nil && b.Binary != nil && *a.Binary == *b.Binary
-	return same && bytes.Equal(a.Report, b.Report) && a.Trouble == b.Trouble && a.Waiting.Equal(b.Waiting)
 }
 
 // Orders are the orders of all Functions. None of their methods waits for the
@@ -83,12 +78,16 @@ func (o *Orders) Answers(fn types.NamespacedName) map[string]Answer {
 }
 
 // Has tells whether there is an order for the source with this SHA-256 that is equal to wanted,
-// which may lack the source itself.
+// apart from the source itself, which both may lack.
 func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted remote.Order) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	known := o.byFunction[fn][sha256]
-	return known != nil && equal(known.Order, wanted)
+	if known == nil {
+		return false
+	}
+	wanted.Source = known.Source
+	return reflect.DeepEqual(known.Order, wanted)
 }
 
 // Add sends an order for a source of a Function, in the place of one with other limits.
@@ -144,12 +143,12 @@ func (o *Orders) Start(ctx context.Context) error {
 // set keeps an answer, and has the Function reconciled if the answer is new.
 func (o *Orders) set(ctx context.Context, fn types.NamespacedName, known *order, answer Answer) {
 	o.mu.Lock()
-	news := ctx.Err() == nil && !known.answer.equal(answer)
-	if news {
+	same := ctx.Err() != nil || reflect.DeepEqual(known.answer, answer)
+	if !same {
 		known.answer = answer
 	}
 	o.mu.Unlock()
-	if !news {
+	if same {
 		return
 	}
 	object := &v1beta1.Function{}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -178,10 +177,4 @@ func cause(err error) string {
 		return request.Err.Error()
 	}
 	return err.Error()
-}
-
-// equal tells whether two orders are equal, apart from their sources.
-func equal(a, b remote.Order) bool {
-	return a.Namespace == b.Namespace && a.Timeout == b.Timeout && a.Memory == b.Memory &&
-		maps.Equal(a.Environment, b.Environment)
 }

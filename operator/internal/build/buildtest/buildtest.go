@@ -50,7 +50,6 @@ type Service struct {
 	server *httptest.Server
 
 	mu       sync.Mutex
-	version  string
 	reply    func(remote.Order) Reply
 	orders   []remote.Order
 	canceled int
@@ -89,13 +88,6 @@ func (s *Service) Set(t *testing.T, reply func(remote.Order) Reply) {
 	})
 }
 
-// Upgrade makes the service compile everything to something else.
-func (s *Service) Upgrade(version string) {
-	s.mu.Lock()
-	s.version = version
-	s.mu.Unlock()
-}
-
 // Orders are those of a namespace, until now.
 func (s *Service) Orders(namespace string) []remote.Order {
 	s.mu.Lock()
@@ -125,9 +117,7 @@ func (s *Service) Open(namespace string) int {
 
 // Key is that of the binary that an order asks for.
 func (s *Service) Key(o remote.Order) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sum := sha256.Sum256([]byte(o.Namespace + "\n" + s.version + "\n" + o.Source))
+	sum := sha256.Sum256([]byte(o.Namespace + "\n" + o.Source))
 	return hex.EncodeToString(sum[:])
 }
 
