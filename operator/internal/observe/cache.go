@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -74,57 +75,48 @@ func byObject(networkPolicies bool) (map[client.Object]cache.ByObject, error) {
 		policies = labels.Everything()
 	}
 	return map[client.Object]cache.ByObject{
-		&v1beta1.Function{}:                      {Transform: withoutSource},
-		&corev1.ConfigMap{}:                      {Label: ours, Transform: withoutData},
+		&v1beta1.Function{}:                      {Transform: reduced(withoutSource)},
+		&corev1.ConfigMap{}:                      {Label: ours, Transform: reduced(Summarize)},
 		&appsv1.Deployment{}:                     {Label: ours},
 		&corev1.Service{}:                        {Label: ours},
 		&policyv1.PodDisruptionBudget{}:          {Label: ours},
 		&networkingv1.NetworkPolicy{}:            {Label: policies},
 		&autoscalingv2.HorizontalPodAutoscaler{}: {Label: ours},
-		&appsv1.ReplicaSet{}:                     {Label: ours, Transform: withoutTemplate},
-		&corev1.Pod{}:                            {Label: ours, Transform: withoutSpec},
+		&appsv1.ReplicaSet{}:                     {Label: ours, Transform: reduced(withoutTemplate)},
+		&corev1.Pod{}:                            {Label: ours, Transform: reduced(withoutSpec)},
 	}, nil
+}
+
+// reduced makes a cache call reduce for each object of a type before it keeps the object.
+func reduced[T client.Object](reduce func(T)) toolscache.TransformFunc {
+	return func(obj any) (any, error) {
+		if typed, ok := obj.(T); ok {
+			reduce(typed)
+		}
+		return obj, nil
+	}
 }
 
 // withoutSource replaces the source of a Function by its summary, and drops the copy of the
 // source that kubectl apply leaves in an annotation.
-func withoutSource(obj any) (any, error) {
-	fn, ok := obj.(*v1beta1.Function)
-	if !ok {
-		return obj, nil
-	}
+func withoutSource(fn *v1beta1.Function) {
 	fn.ManagedFields = nil
 	delete(fn.Annotations, corev1.LastAppliedConfigAnnotation)
 	if fn.Spec.Function != "" {
 		fn.Spec.Summary = new(desired.Summary(fn))
 		fn.Spec.Function = ""
 	}
-	return fn, nil
 }
 
 // withoutTemplate drops the parts of a ReplicaSet that do not tell whose it is or how many of
 // its pods are ready.
-func withoutTemplate(obj any) (any, error) {
-	if rs, ok := obj.(*appsv1.ReplicaSet); ok {
-		rs.ManagedFields = nil
-		rs.Spec.Selector, rs.Spec.Template = nil, corev1.PodTemplateSpec{}
-	}
-	return obj, nil
+func withoutTemplate(rs *appsv1.ReplicaSet) {
+	rs.ManagedFields = nil
+	rs.Spec.Selector, rs.Spec.Template = nil, corev1.PodTemplateSpec{}
 }
 
 // withoutSpec drops the parts of a pod that do not tell whose it is or what its status is.
-func withoutSpec(obj any) (any, error) {
-	if pod, ok := obj.(*corev1.Pod); ok {
-		pod.Annotations, pod.ManagedFields = nil, nil
-		pod.Spec = corev1.PodSpec{}
-	}
-	return obj, nil
-}
-
-// withoutData replaces each value of a ConfigMap by its summary.
-func withoutData(obj any) (any, error) {
-	if c, ok := obj.(*corev1.ConfigMap); ok {
-		Summarize(c)
-	}
-	return obj, nil
+func withoutSpec(pod *corev1.Pod) {
+	pod.Annotations, pod.ManagedFields = nil, nil
+	pod.Spec = corev1.PodSpec{}
 }

@@ -12,8 +12,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// Summarize makes a ConfigMap look as it does in the cache. It does not change one that looks
-// so already.
+// Summarize replaces each value of a ConfigMap by its summary, as the cache has it. It does not
+// change a ConfigMap that looks so already.
 func Summarize(c *corev1.ConfigMap) {
 	c.BinaryData = nil
 	for name, value := range c.Data {
