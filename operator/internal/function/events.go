@@ -29,17 +29,14 @@ const (
 // history is what events have been recorded about, so that it is not recorded again. It begins
 // with what is there when the operator starts.
 type history struct {
-	mu  sync.Mutex
-	all map[types.NamespacedName]*told
+	byFunction sync.Map // of *told, by the names of Functions
 }
 
 // of returns what events of a Function have been recorded about, given what is seen of it.
 func (h *history) of(fn *v1beta1.Function, seen status.Seen) *told {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	key := client.ObjectKeyFromObject(fn)
-	if t := h.all[key]; t != nil && t.uid == fn.UID {
-		return t
+	if known, ok := h.byFunction.Load(key); ok && known.(*told).uid == fn.UID {
+		return known.(*told)
 	}
 	t := &told{uid: fn.UID}
 	for _, end := range status.Ends(seen.Pods) {
@@ -48,19 +45,12 @@ func (h *history) of(fn *v1beta1.Function, seen status.Seen) *told {
 	if ready := conditionOf(fn, v1beta1.ConditionReady); ready.Status == metav1.ConditionTrue {
 		t.ready = ready.ObservedGeneration
 	}
-	if h.all == nil {
-		h.all = map[types.NamespacedName]*told{}
-	}
-	h.all[key] = t
+	h.byFunction.Store(key, t)
 	return t
 }
 
 // forget drops what is known of a deleted Function.
-func (h *history) forget(fn types.NamespacedName) {
-	h.mu.Lock()
-	delete(h.all, fn)
-	h.mu.Unlock()
-}
+func (h *history) forget(fn types.NamespacedName) { h.byFunction.Delete(fn) }
 
 // told is what events of one Function have been recorded about.
 type told struct {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -24,8 +25,9 @@ type Metrics struct {
 	rollouts  prometheus.Counter
 	judged    *prometheus.CounterVec
 
-	mu      sync.Mutex
-	changed map[types.NamespacedName]time.Time
+	// changed is since when the status of a Function has not been ready for its spec: a
+	// time.Time, by the names of Functions.
+	changed sync.Map
 }
 
 // New makes metrics and registers them. It returns an error if they are already
@@ -54,7 +56,6 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "goless_admissions_total",
 			Help: "Functions and FunctionClasses that were applied, by the answer of admission: Allowed, Refused, or Unjudged, which lets pass as well.",
 		}, []string{"answer"}),
-		changed: map[types.NamespacedName]time.Time{},
 	}
 	for _, answer := range []string{Allowed, Refused, Unjudged} {
 		m.judged.WithLabelValues(answer) // all of them are there from the start
@@ -83,14 +84,8 @@ func (m *Metrics) RolledOut() { m.rollouts.Inc() }
 // Changed notes that a Function was seen whose status speaks of another
 // generation.
 func (m *Metrics) Changed(fn *v1beta1.Function, now time.Time) {
-	if fn.Generation == fn.Status.ObservedGeneration {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	key := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
-	if _, ok := m.changed[key]; !ok {
-		m.changed[key] = now
+	if fn.Generation != fn.Status.ObservedGeneration {
+		m.changed.LoadOrStore(client.ObjectKeyFromObject(fn), now)
 	}
 }
 
@@ -100,13 +95,8 @@ func (m *Metrics) Reported(fn *v1beta1.Function, before v1beta1.FunctionStatus, 
 	if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady) {
 		return
 	}
-	m.mu.Lock()
-	key := types.NamespacedName{Namespace: fn.Namespace, Name: fn.Name}
-	since, ok := m.changed[key]
-	delete(m.changed, key)
-	m.mu.Unlock()
-	if ok {
-		m.ready.Observe(now.Sub(since).Seconds())
+	if since, ok := m.changed.LoadAndDelete(client.ObjectKeyFromObject(fn)); ok {
+		m.ready.Observe(now.Sub(since.(time.Time)).Seconds())
 	}
 }
 
@@ -129,8 +119,4 @@ func (m *Metrics) build(status, before v1beta1.FunctionStatus) {
 }
 
 // Forget drops what is known of a deleted Function.
-func (m *Metrics) Forget(fn types.NamespacedName) {
-	m.mu.Lock()
-	delete(m.changed, fn)
-	m.mu.Unlock()
-}
+func (m *Metrics) Forget(fn types.NamespacedName) { m.changed.Delete(fn) }

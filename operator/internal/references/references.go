@@ -53,8 +53,7 @@ type References struct {
 	// rollout.
 	pause time.Duration
 
-	mu    sync.Mutex
-	known map[types.NamespacedName]known
+	known sync.Map // of known, by the names of Functions
 }
 
 // Values are what the environment and the files of a Function have from elsewhere.
@@ -106,7 +105,7 @@ func Watch(mgr manager.Manager, namespaces map[string]cache.Config, s settings.S
 	}
 	r := &References{
 		versions: versions, live: mgr.GetAPIReader(), secrets: s.WatchSecrets,
-		pause: cmp.Or(s.ReferencePause.Duration, defaultPause), known: map[types.NamespacedName]known{},
+		pause: cmp.Or(s.ReferencePause.Duration, defaultPause),
 	}
 	if err := r.watch(mgr, b, configMaps, byConfigMap, false); err != nil || !r.secrets {
 		return r, err
@@ -153,11 +152,7 @@ func onlyVersion(obj any) (any, error) {
 }
 
 // Forget drops what is known of a deleted Function.
-func (r *References) Forget(fn types.NamespacedName) {
-	r.mu.Lock()
-	delete(r.known, fn)
-	r.mu.Unlock()
-}
+func (r *References) Forget(fn types.NamespacedName) { r.known.Delete(fn) }
 
 // Of returns the Values of a Function. They are read again only when the version of an object
 // has changed, and not before a pause is over that follows each change.
@@ -171,9 +166,8 @@ func (r *References) Of(ctx context.Context, fn *v1beta1.Function) (Values, erro
 		return Values{}, err
 	}
 	key, now := client.ObjectKeyFromObject(fn), known{refs: desired.Digest(refs), versions: desired.Digest(versions)}
-	r.mu.Lock()
-	last := r.known[key]
-	r.mu.Unlock()
+	former, _ := r.known.Load(key)
+	last, _ := former.(known)
 	same := last.refs == now.refs
 	if same && last.versions == now.versions {
 		return last.Values, nil
@@ -191,9 +185,7 @@ func (r *References) Of(ctx context.Context, fn *v1beta1.Function) (Values, erro
 	if same && last.Hash != now.Hash {
 		now.since, now.Changed = time.Now(), different(refs, last.each, now.each)
 	}
-	r.mu.Lock()
-	r.known[key] = now
-	r.mu.Unlock()
+	r.known.Store(key, now)
 	return now.Values, nil
 }
 
