@@ -44,7 +44,7 @@ func (b *Binary) env() []*envVar {
 // BinaryOf is the binary of a Function's source that the pods of a Deployment run; nil when they
 // run another source, or compile.
 func BinaryOf(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *Binary {
-	if !hasTemplate(d) || d.Spec.Template.Annotations[sourceAnnotation] != Summary(fn).SHA256 {
+	if podTemplate(d).Annotations[sourceAnnotation] != Summary(fn).SHA256 {
 		return nil
 	}
 	return BinaryIn(d)
@@ -52,12 +52,9 @@ func BinaryOf(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *B
 
 // BinaryIn is the binary that the pods of a Deployment run; nil when they compile.
 func BinaryIn(d *appsv1ac.DeploymentApplyConfiguration) *Binary {
-	if !hasTemplate(d) {
-		return nil
-	}
 	var b Binary
 	parts := map[string]*string{serviceName: &b.Service, binaryName: &b.Key, capabilityName: &b.Capability, publicKeyName: &b.PublicKey}
-	if pod := d.Spec.Template.Spec; pod != nil && len(pod.Containers) == 1 {
+	if pod := podTemplate(d).Spec; pod != nil && len(pod.Containers) == 1 {
 		for _, v := range pod.Containers[0].Env {
 			if into := parts[*v.Name]; into != nil && v.Value != nil {
 				*into = *v.Value

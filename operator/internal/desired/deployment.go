@@ -72,12 +72,13 @@ func template(fn *v1beta1.Function, s settings.Settings, metadata podMetadata, b
 // FormerImages returns the names of the containers of a Deployment that do not have the given
 // images; none if the Deployment is nil.
 func FormerImages(d *appsv1ac.DeploymentApplyConfiguration, images settings.Images) []string {
-	if !hasTemplate(d) || d.Spec.Template.Spec == nil {
+	pod := podTemplate(d).Spec
+	if pod == nil {
 		return nil
 	}
 	var former []string
 	shipped := map[string]string{BuildContainer: images.Builder, FunctionContainer: images.Function}
-	for _, c := range slices.Concat(d.Spec.Template.Spec.InitContainers, d.Spec.Template.Spec.Containers) {
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		if c.Name != nil && c.Image != nil && *c.Image != shipped[*c.Name] {
 			former = append(former, *c.Name)
 		}

@@ -73,9 +73,6 @@ func ReferencedNames(fn *v1beta1.Function, secrets bool) []string {
 // ValuesIn is the hash of what the environment and the files of a Deployment's pods came from,
 // and whether there is one.
 func ValuesIn(d *appsv1ac.DeploymentApplyConfiguration) (values string, known bool) {
-	if !hasTemplate(d) {
-		return "", false
-	}
-	values, known = d.Spec.Template.Annotations[ValuesAnnotation]
+	values, known = podTemplate(d).Annotations[ValuesAnnotation]
 	return values, known
 }

@@ -93,19 +93,21 @@ func TemplateOf(obj metav1.Object) string { return obj.GetLabels()[TemplateLabel
 // TemplateIn is the hash of the pod template of an apply configuration; empty when it has no
 // template.
 func TemplateIn(d *appsv1ac.DeploymentApplyConfiguration) string {
-	if !hasTemplate(d) {
-		return ""
-	}
-	return d.Spec.Template.Labels[TemplateLabel]
+	return podTemplate(d).Labels[TemplateLabel]
 }
 
 // RevisionIn is the revision of the pod template of an apply configuration; empty when it has
 // no template.
 func RevisionIn(d *appsv1ac.DeploymentApplyConfiguration) string {
-	if !hasTemplate(d) {
-		return ""
+	return podTemplate(d).Labels[RevisionLabel]
+}
+
+// podTemplate returns the pod template of an apply configuration; an empty one when it has none.
+func podTemplate(d *appsv1ac.DeploymentApplyConfiguration) *corev1ac.PodTemplateSpecApplyConfiguration {
+	if hasTemplate(d) {
+		return d.Spec.Template
 	}
-	return d.Spec.Template.Labels[RevisionLabel]
+	return corev1ac.PodTemplateSpec().WithLabels(nil)
 }
 
 // KeepTemplateOfSameSpec returns want with the pod template of owned, the fields of the Deployment
