@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -172,9 +171,8 @@ func (v *view) hasWantedReplicas() bool {
 // if the Deployment counts any, and no other has pods: then only the scale changed.
 func (v *view) rolledOut() bool {
 	d := v.seen.Outcome.Deployment
-	over := slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
-		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionTrue && c.Reason == workload.NewReplicaSetAvailable
-	})
+	progressing := workload.Progressing(d)
+	over := progressing.Status == corev1.ConditionTrue && progressing.Reason == workload.NewReplicaSetAvailable
 	if !over || d.Status.UpdatedReplicas != d.Status.Replicas {
 		return false
 	}

@@ -139,9 +139,8 @@ func (v *view) overdue() bool {
 		!v.hasPlannedTemplate(d) || v.seen.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
 		return false
 	}
-	return slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
-		return c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ProgressDeadlineExceeded"
-	})
+	progressing := workload.Progressing(d)
+	return progressing.Status == corev1.ConditionFalse && progressing.Reason == "ProgressDeadlineExceeded"
 }
 
 // deadline is for how many seconds a Deployment waits for progress.
@@ -171,10 +170,8 @@ func (v *view) podsNotCreated() string {
 			return refused(rs.Status.Conditions[failed].Message, d)
 		}
 	}
-	for _, c := range d.Status.Conditions {
-		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ReplicaSetCreateError" {
-			return oneLine("the ReplicaSet cannot be created: " + c.Message)
-		}
+	if c := workload.Progressing(d); c.Status == corev1.ConditionFalse && c.Reason == "ReplicaSetCreateError" {
+		return oneLine("the ReplicaSet cannot be created: " + c.Message)
 	}
 	return ""
 }

@@ -18,6 +18,17 @@ import (
 // rollout is over.
 const NewReplicaSetAvailable = "NewReplicaSetAvailable"
 
+// Progressing is the condition that says how far a rollout of a Deployment is; an empty one while
+// the Deployment controller has not looked at it.
+func Progressing(d *appsv1.Deployment) appsv1.DeploymentCondition {
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentProgressing {
+			return c
+		}
+	}
+	return appsv1.DeploymentCondition{}
+}
+
 // Replicas is how many pods a Deployment asks for; 1 by default.
 func Replicas(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
