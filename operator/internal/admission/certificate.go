@@ -21,7 +21,7 @@ const authorityKey = "ca.crt"
 // of other machines may be late.
 const predated = time.Hour
 
-// pair is a certificate with its key, and what has to be trusted for it.
+// pair is a certificate with its key, and the authorities that have to be trusted for it.
 type pair struct {
 	served  *tls.Certificate
 	trusted []byte // as PEM
@@ -60,13 +60,13 @@ func open(data map[string][]byte, host string, now time.Time) (pair, error) {
 	return pair{served: &served, trusted: data[authorityKey]}, nil
 }
 
-// authentic tells whether one of the authorities has signed a certificate.
-func authentic(served *tls.Certificate, trusted []byte) bool {
+// signedBy tells whether one of the authorities has signed a certificate.
+func signedBy(served *tls.Certificate, trusted []byte) bool {
 	authorities := x509.NewCertPool()
 	authorities.AppendCertsFromPEM(trusted)
 	_, err := served.Leaf.Verify(x509.VerifyOptions{Roots: authorities})
 	return err == nil
 }
 
-// same tells whether two certificates are equal.
-func same(a, b *tls.Certificate) bool { return a != nil && a.Leaf.Equal(b.Leaf) }
+// equal tells whether two certificates are equal.
+func equal(a, b *tls.Certificate) bool { return a != nil && a.Leaf.Equal(b.Leaf) }

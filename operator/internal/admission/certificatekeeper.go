@@ -105,7 +105,7 @@ func pathOf(secret *corev1.Secret) string { return pathPrefix + string(secret.UI
 // trust it. It serves the pair at once where the one that is served is not trusted any more.
 func (k *keeper) serve(p pair) {
 	served := k.serving.Load()
-	if served == nil || same(k.seen, p.served) || !authentic(served, p.trusted) {
+	if served == nil || equal(k.seen, p.served) || !signedBy(served, p.trusted) {
 		k.serving.Store(p.served)
 	}
 	k.seen = p.served
@@ -123,7 +123,7 @@ func (k *keeper) pair(ctx context.Context, secret *corev1.Secret, now time.Time)
 		}
 		return p, broken
 	}
-	if broken == nil && authentic(p.served, p.trusted) && now.Before(p.served.Leaf.NotAfter.Add(-k.options.Life/3)) {
+	if broken == nil && signedBy(p.served, p.trusted) && now.Before(p.served.Leaf.NotAfter.Add(-k.options.Life/3)) {
 		return p, nil
 	}
 	issued, err := issue(host, k.options.Life, p.trusted)

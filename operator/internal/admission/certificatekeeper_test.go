@@ -61,20 +61,20 @@ func TestFailedRenewal(t *testing.T) {
 	}
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, Name, errors.New("another replica has written it"))
 	for _, refusal := range []error{errors.New("etcd is full"), errors.New("etcd is full"), conflict} {
-		if !same(look(refusal), old.served) {
+		if !equal(look(refusal), old.served) {
 			t.Errorf("after %v the certificate before is not served", refusal)
 		}
 	}
 	if n := strings.Count(logs.String(), "etcd is full"); n != 1 || strings.Contains(logs.String(), "another replica") {
 		t.Errorf("etcd is full was logged %d times: %s", n, logs.String())
 	}
-	if !same(look(nil), old.served) {
+	if !equal(look(nil), old.served) {
 		t.Error("the new one is served before all API servers can trust it")
 	}
 	if string(stored.data[corev1.TLSCertKey]) == string(data[corev1.TLSCertKey]) {
 		t.Error("it was not renewed")
 	}
-	if same(look(nil), old.served) {
+	if equal(look(nil), old.served) {
 		t.Error("the new one is not served")
 	}
 }

@@ -73,8 +73,8 @@ func newServer(o Options, handler http.Handler, keeper *keeper) *manager.Server 
 	}
 }
 
-// onlyKnown turns away callers that do not know the path, and so are not the API server.
-// It does not read what they send, and closes their connections.
+// onlyKnown turns away callers that do not know the path, and so cannot be the API server. It does
+// not read what they send, and closes their connections.
 func onlyKnown(known func(path string) bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost || !known(r.URL.Path) {

@@ -15,8 +15,8 @@ import (
 
 // An Outcome is the result of applying a plan.
 type Outcome struct {
-	// Problem are the names that belong to somebody else, with the reason of the first one;
-	// nil when there are none.
+	// Problem tells which objects with the names that the Function needs belong to somebody else;
+	// nil when none does. Its reason is that of the first one.
 	Problem *check.Problem
 
 	// Degraded is what the function has to do without for now.
@@ -33,7 +33,7 @@ type Outcome struct {
 	Service *corev1.Service
 }
 
-// add takes in what came of something that the function needs; nil for success.
+// add takes in an error about an object that the function needs; nil for success.
 func (o *Outcome) add(err error) {
 	taken, ok := errors.AsType[*notOwnedError](err)
 	switch {
@@ -46,10 +46,10 @@ func (o *Outcome) add(err error) {
 	}
 }
 
-// addOptional takes in what came of something that the function can do without. An error makes the
-// Function Degraded, with a reason, and not unready. But that an object belongs to somebody else,
-// conflicts, which are tried again at once, and errors because the namespace is being deleted are
-// as those of add.
+// addOptional takes in an error about an object that the function can do without. It makes the
+// Function Degraded, with a reason, and not unready. Three kinds of errors are those of add all the
+// same: that an object belongs to somebody else, a conflict, which is tried again at once, and that
+// the namespace is being deleted.
 func (o *Outcome) addOptional(reason string, err error) {
 	_, taken := errors.AsType[*notOwnedError](err)
 	switch {
@@ -61,8 +61,8 @@ func (o *Outcome) addOptional(reason string, err error) {
 	}
 }
 
-// ignoreNotOwned returns nil if err says that an object belongs to somebody else, which does not
-// matter for objects that do the same whoever has made them.
+// ignoreNotOwned returns nil if err says that an object belongs to somebody else. That is fine for
+// an object which has its effect whoever has made it, such as a PodDisruptionBudget.
 func ignoreNotOwned(err error) error {
 	if _, taken := errors.AsType[*notOwnedError](err); taken {
 		return nil

@@ -52,7 +52,7 @@ type Orders struct {
 	byFunction map[types.NamespacedName]map[string]*order
 }
 
-// order is one of a Function. It has no source any more once it is not sent again.
+// order is an order of a Function. Its source is dropped when it is not sent again.
 type order struct {
 	remote.Order
 	answer Answer
@@ -140,7 +140,7 @@ func (o *Orders) Start(ctx context.Context) error {
 	return nil
 }
 
-// set keeps an answer, and has the Function reconciled if the answer is new.
+// set keeps an answer, and has the Function reconciled if the answer has changed.
 func (o *Orders) set(ctx context.Context, fn types.NamespacedName, known *order, answer Answer) {
 	o.mu.Lock()
 	same := ctx.Err() != nil || reflect.DeepEqual(known.answer, answer)

@@ -22,8 +22,8 @@ func ClassHash(spec *v1beta1.FunctionClassSpec) string {
 	return Digest(bare)
 }
 
-// classify gives a pod what its class says.
-func classify(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function, class *v1beta1.FunctionClassSpec) {
+// applyClass gives a pod what its class says.
+func applyClass(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function, class *v1beta1.FunctionClassSpec) {
 	if class == nil {
 		return
 	}
@@ -55,8 +55,8 @@ func spreadBy(fn *v1beta1.Function, constraint corev1.TopologySpreadConstraint) 
 	return constraint
 }
 
-// assign sets the user and the groups of a pod: those of the class, or else of the settings.
-func assign(security *corev1ac.PodSecurityContextApplyConfiguration, s settings.Settings) {
+// setUser sets the user and the groups of a pod: those of the class, or else of the settings.
+func setUser(security *corev1ac.PodSecurityContextApplyConfiguration, s settings.Settings) {
 	if s.Class != nil && s.Class.PodUser != nil {
 		user := s.Class.PodUser
 		security.RunAsUser, security.RunAsGroup, security.FSGroup = user.RunAsUser, user.RunAsGroup, user.FSGroup

@@ -29,7 +29,7 @@ func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 	security := corev1ac.PodSecurityContext().
 		WithRunAsNonRoot(true).
 		WithSeccompProfile(corev1ac.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))
-	assign(security, s)
+	setUser(security, s)
 	if fn.Port() < 1024 {
 		// The safe sysctl that lets a process without capabilities bind the port.
 		security.WithSysctls(corev1ac.Sysctl().WithName("net.ipv4.ip_unprivileged_port_start").WithValue("0"))
@@ -44,7 +44,7 @@ func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 		WithTopologySpreadConstraints(spread(fn)...).
 		WithVolumes(volumes...)
 	runAs(pod, fn)
-	classify(pod, fn, s.Class)
+	applyClass(pod, fn, s.Class)
 	if binary != nil {
 		return pod.WithContainers(function.WithEnv(binary.env()...))
 	}

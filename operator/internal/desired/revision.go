@@ -173,7 +173,7 @@ func templateHash(template *corev1ac.PodTemplateSpecApplyConfiguration) string {
 	return digits(text) + "-" + Digest(fields(content))
 }
 
-// fields returns JSON without the values of its fields.
+// fields returns decoded JSON with the names of its fields and without their values.
 func fields(content any) any {
 	switch content := content.(type) {
 	case map[string]any:
@@ -190,8 +190,8 @@ func fields(content any) any {
 	return nil
 }
 
-// Digest is the hash of a value of types whose JSON cannot fail: ten hexadecimal
-// digits.
+// Digest returns the first ten hexadecimal digits of the SHA-256 of a value's JSON. It panics if the
+// value has none.
 func Digest(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

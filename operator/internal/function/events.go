@@ -26,13 +26,14 @@ const (
 	eventReferenceChanged = "ReferenceChanged"
 )
 
-// history is what events have been recorded about, so that it is not recorded again. It begins
-// with what is there when the operator starts.
+// history remembers for each Function what events have been recorded about, so that nothing is
+// recorded twice. What was there when the operator started counts as recorded.
 type history struct {
 	byFunction sync.Map // of *told, by the names of Functions
 }
 
-// of returns what events of a Function have been recorded about, given what is seen of it.
+// of returns what events of a Function have been recorded about. The first time that is everything
+// that is seen of the Function now.
 func (h *history) of(fn *v1beta1.Function, seen status.Seen) *told {
 	key := client.ObjectKeyFromObject(fn)
 	if known, ok := h.byFunction.Load(key); ok && known.(*told).uid == fn.UID {
@@ -56,10 +57,10 @@ func (h *history) forget(fn types.NamespacedName) { h.byFunction.Delete(fn) }
 type told struct {
 	uid types.UID
 
-	// ended is when the last replica ended that is known of.
+	// ended is the time at which a replica ended that was last recorded.
 	ended time.Time
 
-	// ready is the generation that has become ready; 0 after something went wrong.
+	// ready is the generation that was last recorded to be ready; 0 after a warning.
 	ready int64
 }
 
@@ -127,12 +128,12 @@ func conditionOf(fn *v1beta1.Function, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// maxNote is the longest note of an event, in bytes: the API server refuses longer ones, and the
-// recorder drops them.
+// maxNote is the longest note of an event, in bytes: the API server refuses longer ones, and nobody
+// would see the event.
 const maxNote = 1024
 
-// warn records a warning. The recorder counts those of the same reason that follow within some
-// minutes, and makes no events of their own of them.
+// warn records a warning. Warnings with the same reason that follow within some minutes become one
+// event, which counts them.
 func (r *Reconciler) warn(fn *v1beta1.Function, reason, message string) {
 	r.warnOf(fn, nil, reason, message)
 }

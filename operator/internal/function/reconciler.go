@@ -29,17 +29,18 @@ import (
 )
 
 const (
-	// minRecheck and maxRecheck bound the pause before something is tried again that only
-	// somebody else can mend.
+	// minRecheck and maxRecheck bound the pause after which the operator looks again whether
+	// somebody has mended what it cannot mend itself.
 	minRecheck = time.Second
 	maxRecheck = time.Minute
 
 	// minConflictPause and maxConflictPause bound the pause after a conflict, in which the
-	// cache catches up. It doubles with each one.
+	// cache catches up. The pause doubles with each conflict that follows.
 	minConflictPause = 50 * time.Millisecond
 	maxConflictPause = 5 * time.Second
 
-	// quietConflicts is how many conflicts follow one another before the status says so.
+	// quietConflicts is how many conflicts in a row are tried again before the status tells of
+	// one.
 	quietConflicts = 5
 )
 
@@ -74,9 +75,10 @@ type Reconciler struct {
 
 	references *references.References
 
-	// conflicts counts those that have followed one another, of each Function.
+	// conflicts counts the conflicts in a row of each Function, and knows the pause after each.
 	conflicts workqueue.TypedRateLimiter[client.ObjectKey]
 
+	// told is what events have been recorded about.
 	told history
 }
 
@@ -110,7 +112,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// soonest is the shortest of several times, but for those that are 0, which stands for never.
+// soonest returns the shortest of several times; 0 stands for never, and is returned if all of them
+// are 0.
 func soonest(times ...time.Duration) (least time.Duration) {
 	for _, t := range times {
 		if t > 0 && (least == 0 || t < least) {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// ErrExpired is the answer to a request of who may no longer lead.
+// ErrExpired is returned for a write that is not sent because another replica may lead by now.
 var ErrExpired = errors.New("not sent: the lease of the leader was not renewed in time, and another one may lead")
 
 // election is the API of leases.

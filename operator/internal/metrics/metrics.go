@@ -1,7 +1,6 @@
-// Package metrics owns what an administrator counts: how Functions fare, how
-// builds end, how long a change takes until it serves. It refuses to know how any
-// of that is brought about, and the figures of the machinery below, which
-// controller-runtime has.
+// Package metrics has the operator's own metrics: how Functions fare, how builds end, and how long
+// a change takes until it serves. Those of the controllers and of the client are
+// controller-runtime's.
 package metrics
 
 import (
@@ -75,7 +74,7 @@ const (
 	Unjudged = "Unjudged"
 )
 
-// Judged counts an answer of admission.
+// Judged counts an answer of admission, one of Allowed, Refused and Unjudged.
 func (m *Metrics) Judged(answer string) { m.judged.WithLabelValues(answer).Inc() }
 
 // RolledOut counts a change of a pod template.

@@ -39,17 +39,17 @@ type Snapshot struct {
 	// Settings are those for the Function: of its class, and of the operator.
 	Settings settings.Settings
 
-	// Waits tells that the pods stay as their former class says for now: others of the class
-	// go first.
+	// Waits tells that the pods do not follow their class yet. When a class changes, only some
+	// of its functions are rolled out at the same time.
 	Waits bool
 
-	// Verdict is what is wrong with the Function by itself. CheckErr is why that is not
-	// known.
+	// Verdict is what is wrong with the spec and the source of the Function. CheckErr is why
+	// that is not known.
 	Verdict  check.Result
 	CheckErr error
 
-	// These have the names that the Function needs, whoever they belong to. Where there
-	// is none, the object has no UID.
+	// These are the objects with the names that the Function needs, whoever they belong to.
+	// One that does not exist has no UID.
 	Source        *corev1.ConfigMap
 	Deployment    *appsv1.Deployment
 	Service       *corev1.Service
@@ -70,8 +70,8 @@ type Snapshot struct {
 	ReplicaSets []appsv1.ReplicaSet
 	Pods        []corev1.Pod
 
-	// RevisionsInUse are the revisions that pods run or may start again from, whoever they
-	// belong to: what is orphaned goes on running.
+	// RevisionsInUse are the revisions that pods run or may start again from. Pods count even if
+	// they do not belong to the Function, because orphaned ones go on running.
 	RevisionsInUse map[string]bool
 
 	// ForeignPolicies are the NetworkPolicies of the namespace that belong to no Function.
@@ -163,8 +163,8 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	return s, nil
 }
 
-// running collects the revisions of all pods, and of ReplicaSets that have or want some.
-// Pods alone are not enough: the last one may just be moving to another node.
+// running collects the revisions of all pods, and of the ReplicaSets that have or want pods: the
+// last pod of a revision may just be moving to another node.
 func (s *Snapshot) running(sets []appsv1.ReplicaSet, pods []corev1.Pod) {
 	for _, set := range sets {
 		if set.Status.Replicas > 0 || set.Spec.Replicas == nil || *set.Spec.Replicas > 0 {

@@ -26,8 +26,8 @@ type Plan struct {
 	// not.
 	Problem *check.Problem
 
-	// OverCeilings is what the spec asks for beyond the ceilings of the cluster; nil when that is
-	// nothing. It is applied as far as the ceilings allow.
+	// OverCeilings tells which fields of the spec exceed the ceilings of the cluster; nil when none
+	// does. They are applied as far as the ceilings allow.
 	OverCeilings *check.Problem
 
 	// Diagnostics are the mistakes for which the source is refused. Omitted counts those
@@ -49,8 +49,8 @@ type Plan struct {
 	// being a field of what is applied; nil for the number that it has.
 	Scale *int32
 
-	// DeploymentDelay is for how long at most the Deployment is not applied yet, because the pods that
-	// it has start; 0 for not at all.
+	// DeploymentDelay is the longest time for which the Deployment is not applied yet, because its
+	// present pods are starting; 0 to apply it now.
 	DeploymentDelay time.Duration
 
 	// These objects are applied; those that are nil stay as they are.
@@ -60,11 +60,11 @@ type Plan struct {
 	NetworkPolicy *networkingv1ac.NetworkPolicyApplyConfiguration
 	Autoscaler    *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration
 
-	// DeploymentErr is why it is not known now what the Deployment should be.
+	// DeploymentErr is why it could not be decided what the Deployment should be.
 	DeploymentErr error
 
-	// ValuesErr is why the values of the environment are not known. The Deployment keeps
-	// those that it has.
+	// ValuesErr is why the values of the environment are not known. The Deployment keeps the hash
+	// of the values that it has.
 	ValuesErr error
 
 	// Delete are the objects of the Function that it needs no more.

@@ -28,7 +28,7 @@ type report struct {
 	Toolchain   string               `json:"toolchain"`
 }
 
-// outcome is the result of compiling the latest revision, or how far that has come.
+// outcome tells how compiling the latest revision ended, or how far it is.
 type outcome struct {
 	reason, message string
 	report          *report

@@ -15,7 +15,7 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// view is what was seen, and what follows from that for the latest revision.
+// view is what was seen of a Function, and what follows from that about its latest revision.
 type view struct {
 	fn       *v1beta1.Function
 	seen     Seen
@@ -75,8 +75,8 @@ func (v *view) available() metav1.Condition {
 	return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica, "no replica answers requests")
 }
 
-// ready returns the Ready condition, which follows from everything else. The second result
-// means that only the user can mend it.
+// ready returns the Ready condition, which follows from everything else. The second result tells
+// whether only the user can make it true.
 func (v *view) ready() (metav1.Condition, bool) {
 	no := func(reason, message string) metav1.Condition {
 		return condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason, message+v.stillServing())

@@ -30,16 +30,16 @@ func (v *view) crash() *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// An End is how a replica ended that is started again.
+// An End tells how a replica ended, which the kubelet starts again.
 type End struct {
 	At      time.Time
 	Pod     *corev1.Pod
 	Message string
 }
 
-// Ends returns how the functions in pods ended the last time, the latest one last. Pods that are
-// deleted or evicted are not started again, and a function that could not fetch its binary has
-// not begun.
+// Ends returns the last end of each pod's function, the latest one last. It leaves out pods that are
+// deleted or evicted, which are not started again, and functions that could not fetch their binary,
+// which have not begun.
 func Ends(pods []corev1.Pod) []End {
 	var all []End
 	for _, pod := range pods {
@@ -113,8 +113,8 @@ func after(cause, logged string) string {
 	return oneLine(cause + "; it logged last: " + logged)
 }
 
-// lastLogged is the last line of a log, without the fields that a line of JSON has beside its
-// message. It is an error if its level says so, or if the launcher has written it.
+// lastLogged returns the last line of a log; of a line of JSON the message and the error alone. isError
+// tells whether it is about an error: its level says so, or the launcher has written it.
 func lastLogged(text string) (line string, isError bool) {
 	line = text[strings.LastIndexByte(text, '\n')+1:]
 	if strings.HasPrefix(line, "launch: ") {

@@ -23,8 +23,8 @@ import (
 	"goless.io/operator/internal/plan"
 )
 
-// Seen is one look at a Function: what there was, what was planned, and what came of that. The
-// Deployment and the Service that the status tells of are those of the Outcome.
+// Seen is what one reconcile knows of a Function: the Snapshot, the Plan that was made from it, and
+// the Outcome of applying that. The status is about the Deployment and the Service of the Outcome.
 type Seen struct {
 	observe.Snapshot
 	plan.Plan
@@ -36,8 +36,8 @@ func (s *Seen) Problem() *check.Problem {
 	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.OverCeilings)
 }
 
-// Of returns the status of a Function, given what was seen. It does not change fn. What only
-// deleted pods could tell is taken from the present status of fn.
+// Of returns the status of a Function, given what was seen. It does not change fn. What was learned
+// from pods that are gone is kept from the present status of fn.
 func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	if len(seen.Diagnostics) > 0 || seen.Plan.Problem != nil || seen.CheckErr != nil {

@@ -37,8 +37,8 @@ func PodProblem(fn *v1beta1.Function, seen Seen) *check.Problem {
 	return problem
 }
 
-// podProblem also returns what a pod is waiting for where that may be a part of every start; empty
-// when there is a problem, or nothing is known.
+// podProblem returns the PodProblem or, if there is none, what a pod is waiting for. That may be
+// part of every start.
 func (v *view) podProblem() (problem *check.Problem, waits string) {
 	if why := v.podsNotCreated(); why != "" {
 		return &check.Problem{Reason: EventPodsRefused, Message: why}, ""
@@ -72,7 +72,8 @@ func (v *view) slow(c *corev1.ContainerStatus) bool {
 	return !c.Ready && c.State.Running != nil && v.seen.Time.Sub(c.State.Running.StartedAt.Time) >= SlowStart
 }
 
-// UntilSlow is after what time PodProblem may know more of a replica that starts; 0 when none does.
+// UntilSlow is the time after which a replica that starts becomes a PodProblem, unless it is ready by
+// then; 0 when none starts.
 func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	for _, pod := range v.latestPods() {

@@ -37,9 +37,8 @@ func Replicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// Served tells whether the status of a Function says that the revision of its Deployment was
-// the last one to serve, be it that it has fallen asleep since. Without pods nothing else
-// tells.
+// Served tells whether the status of a Function says that the revision of its Deployment was the last
+// one to serve, although the function may sleep now. While it sleeps there are no pods that tell.
 func Served(fn *v1beta1.Function, d *appsv1.Deployment) bool {
 	return meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionAvailable) && fn.Status.ReadyRevision == desired.RevisionOf(&d.Spec.Template)
 }
@@ -61,9 +60,8 @@ func Unscheduled(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// CannotStart tells whether something keeps a pod from becoming ready that does not pass as
-// the pod starts: no node has room for it, a container has failed, or waits for what is not
-// there.
+// CannotStart tells whether a pod will not become ready by itself: no node has room for it, a
+// container has failed, or a container waits for something that does not exist.
 func CannotStart(pod *corev1.Pod) bool {
 	if Replaced(pod) {
 		return false
@@ -83,7 +81,7 @@ func CannotFetchBinary(pod *corev1.Pod) bool {
 	})
 }
 
-// LastEnd is how a container ended the last time; nil if it never has.
+// LastEnd returns how a container ended the last time; nil if it never has.
 func LastEnd(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
 }
