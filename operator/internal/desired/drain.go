@@ -2,6 +2,7 @@ package desired
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"goless.io/operator/api/v1beta1"
@@ -26,19 +27,11 @@ const (
 	longestDrain = time.Hour
 )
 
-// drainEnv is what the runtime is told beside what the author sets. Variables in env go
-// before those of envFrom, which could set the same ones to what the pod does not wait
-// for: with envFrom all of them are told.
+// drainEnv tells the runtime how to end, where the author does not in env. It sets both variables
+// even to the defaults, because envFrom could set them to more than the pod waits for.
 func drainEnv(fn *v1beta1.Function) []*envVar {
-	var all []*envVar
-	unknown := len(fn.Spec.EnvFrom) > 0
-	if drain := drainTimeout(fn); (unknown || drain != defaultDrainTimeout) && !HasVariable(fn, DrainTimeoutName) {
-		all = append(all, env(DrainTimeoutName, drain.String()))
-	}
-	if unknown && !HasVariable(fn, drainDelayName) {
-		all = append(all, env(drainDelayName, defaultDrainDelay.String()))
-	}
-	return all
+	all := []*envVar{env(DrainTimeoutName, drainTimeout(fn).String()), env(drainDelayName, defaultDrainDelay.String())}
+	return slices.DeleteFunc(all, func(v *envVar) bool { return HasVariable(fn, *v.Name) })
 }
 
 // drainTimeout is how long requests that have begun may go on. By default that is as long

@@ -1,6 +1,7 @@
 package desired_test
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 )
 
 // The kubelet kills nobody who still has the time that was promised: 5 s until
-// the endpoints have settled, the requests', and 5 s more.
+// the endpoints have settled, the requests', and 5 s more. Both times are always set, so that
+// envFrom cannot set others.
 func TestGracePeriod(t *testing.T) {
 	for name, test := range map[string]struct {
 		timeout string
@@ -22,13 +24,13 @@ func TestGracePeriod(t *testing.T) {
 		grace   int64
 	}{
 		"Default":   {drain: "1m0s", grace: 70},
-		"NoTimeout": {timeout: "0s", grace: 30},
-		"Short":     {timeout: "1s", grace: 30},
+		"NoTimeout": {timeout: "0s", drain: "20s", grace: 30},
+		"Short":     {timeout: "1s", drain: "20s", grace: 30},
 		"Long":      {timeout: "10m", drain: "10m0s", grace: 610},
 		"Fraction":  {timeout: "20500ms", drain: "20.5s", grace: 31},
 		"Seconds":   {timeout: "10m", seconds: new(int32(3)), drain: "3s", grace: 13},
 		"AtOnce":    {seconds: new(int32(0)), drain: "0s", grace: 10},
-		"Usual":     {seconds: new(int32(20)), grace: 30}, // the runtime's default
+		"Usual":     {seconds: new(int32(20)), drain: "20s", grace: 30}, // the runtime's default
 		"Variable":  {env: map[string]string{"DRAIN_TIMEOUT": "100ms"}, drain: "100ms", grace: 3610},
 		"Delay":     {seconds: new(int32(3)), env: map[string]string{"DRAIN_DELAY": "1m"}, drain: "3s", grace: 3608},
 		"Both":      {env: map[string]string{"DRAIN_DELAY": "0s", "DRAIN_TIMEOUT": "$(SECONDS)s"}, drain: "$(SECONDS)s", grace: 7205},
@@ -50,19 +52,10 @@ func TestGracePeriod(t *testing.T) {
 			if drain := variable(spec.Containers[0].Env, "DRAIN_TIMEOUT"); drain != test.drain {
 				t.Errorf("DRAIN_TIMEOUT is %q, want %q", drain, test.drain)
 			}
+			if delay, want := variable(spec.Containers[0].Env, "DRAIN_DELAY"), cmp.Or(test.env["DRAIN_DELAY"], "5s"); delay != want {
+				t.Errorf("DRAIN_DELAY is %q, want %q", delay, want)
+			}
 		})
-	}
-}
-
-// What envFrom might set is set by the operator.
-func TestGracePeriodWithEnvFrom(t *testing.T) {
-	fn := function(func(fn *v1beta1.Function) {
-		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{Prefix: "DRAIN_", ConfigMapRef: &v1beta1.ObjectRef{Name: "c"}}}
-	})
-	spec := desired.Deployment(fn, configured, "", nil).Spec.Template.Spec
-	delay, drain := variable(spec.Containers[0].Env, "DRAIN_DELAY"), variable(spec.Containers[0].Env, "DRAIN_TIMEOUT")
-	if grace := *spec.TerminationGracePeriodSeconds; delay != "5s" || drain != "1m0s" || grace != 70 {
-		t.Errorf("with envFrom the pod drains for %s and %s and has %d s", delay, drain, grace)
 	}
 }
 
