@@ -44,10 +44,6 @@ type Options struct {
 	// Metrics counts the answers.
 	Metrics *metrics.Metrics
 
-	// Life is how long a certificate is valid; a year when it is 0. The certificate is
-	// renewed when a third of that is left.
-	Life time.Duration
-
 	// Interval is the time between two looks at the certificate, and at what the API server
 	// trusts; 10 seconds when it is 0.
 	Interval time.Duration

@@ -57,7 +57,7 @@ func refused(err error) bool {
 }
 
 func TestAnswers(t *testing.T) {
-	webhook := start(t, settings.Settings{Function: settings.Function{MaxReplicas: 5}}, 0)
+	webhook := start(t, settings.Settings{Function: settings.Function{MaxReplicas: 5}})
 	webhook.ask(t)
 	allowed, denied := webhook.answers(t, metrics.Allowed), webhook.answers(t, metrics.Refused)
 	many := func(n int32) func(*v1beta1.Function) {
@@ -108,7 +108,7 @@ func (r *replica) answers(t *testing.T, answer string) float64 {
 
 // What was wrong before does not keep anybody from a change of something else.
 func TestOldMistakes(t *testing.T) {
-	start(t, settings.Settings{Function: settings.Function{MaxReplicas: 5}}, 0).ask(t)
+	start(t, settings.Settings{Function: settings.Function{MaxReplicas: 5}}).ask(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "exempt-", Labels: map[string]string{"goless.io/admission": "disabled"},
 	}}
@@ -160,7 +160,7 @@ func TestOldMistakes(t *testing.T) {
 // An account is refused, with the commands that would open it, unless RBAC opens it to functions.
 // Where it does not any more, the Function can be changed all the same.
 func TestAccounts(t *testing.T) {
-	start(t, settings.Settings{}, 0).ask(t)
+	start(t, settings.Settings{}).ask(t)
 	reader := func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = "reader" }
 	err := try(t, "accounts", good, reader)
 	for _, want := range []string{
@@ -202,7 +202,7 @@ func TestAccounts(t *testing.T) {
 // The largest source is compared with the one before it, in ASCII and where each
 // character takes four bytes, and judged when it is another one.
 func TestChangeOfTheLargest(t *testing.T) {
-	start(t, settings.Settings{}, 0).ask(t)
+	start(t, settings.Settings{}).ask(t)
 	for name, letter := range map[string]string{"ascii": "a", "wide": "\U0001F600"} {
 		fill := func(source string) string {
 			return source + "//" + strings.Repeat(letter, handler.MaxCharacters-len(source)-2)
@@ -227,8 +227,8 @@ func TestChangeOfTheLargest(t *testing.T) {
 
 // An operator of some namespaces has no say in the others.
 func TestOtherNamespaces(t *testing.T) {
-	start(t, settings.Settings{}, 0).ask(t)
-	r := start(t, settings.Settings{Namespaces: []string{"kube-public"}, Admission: settings.AdmissionEnabled}, 0)
+	start(t, settings.Settings{}).ask(t)
+	r := start(t, settings.Settings{Namespaces: []string{"kube-public"}, Admission: settings.AdmissionEnabled})
 	r.redirect(t)
 	eventually(t, "its own namespace is judged, and no other", func() bool {
 		own := try(t, "a", bad, func(fn *v1beta1.Function) { fn.Namespace = "kube-public" })
@@ -238,7 +238,7 @@ func TestOtherNamespaces(t *testing.T) {
 
 // Sources that try to break whoever reads them are answered as any others are.
 func TestHostileSources(t *testing.T) {
-	start(t, settings.Settings{}, 0).ask(t)
+	start(t, settings.Settings{}).ask(t)
 	cases, err := hostile.Cases()
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func clean(t *testing.T) {
 // answers, the leader or not.
 func TestTwoReplicas(t *testing.T) {
 	clean(t)
-	one, other := start(t, settings.Settings{}, 0), start(t, settings.Settings{}, 0)
+	one, other := start(t, settings.Settings{}), start(t, settings.Settings{})
 	one.ask(t)
 	made := secretOf(t)
 	stopping := time.Now()
@@ -58,42 +58,13 @@ func TestTwoReplicas(t *testing.T) {
 		t.Errorf("the Secret is of type %s", made.Type)
 	}
 	started := time.Now()
-	start(t, settings.Settings{}, 0).ask(t)
+	start(t, settings.Settings{}).ask(t)
 	t.Logf("a replica that finds a certificate answers after %s", time.Since(started).Round(time.Millisecond))
-}
-
-// A certificate of six seconds is renewed after four, again and again, and in
-// the meantime what is wrong goes on being refused.
-func TestRotation(t *testing.T) {
-	clean(t)
-	start(t, settings.Settings{}, 6*time.Second).ask(t)
-	seen := map[string]bool{}
-	asked, missed := 0, 0
-	eventually(t, "the certificate has been renewed twice", func() bool {
-		seen[string(secretOf(t).Data[corev1.TLSCertKey])] = true
-		asked++
-		if !refused(try(t, "probe", bad)) {
-			missed++
-		}
-		return len(seen) > 2
-	})
-	t.Logf("%d of %d answers were missed meanwhile", missed, asked)
-	awaitWork(t)
-	var trusted int
-	for rest := configuration(t).Webhooks[0].ClientConfig.CABundle; ; trusted++ {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-	}
-	if trusted != 2 {
-		t.Errorf("%d certificates are trusted, want the new and the one before", trusted)
-	}
 }
 
 // Whatever somebody does to them comes back.
 func TestHealing(t *testing.T) {
-	r := start(t, settings.Settings{}, 0)
+	r := start(t, settings.Settings{})
 	r.ask(t)
 	for name, damage := range map[string]func(*testing.T){
 		"SecretGone": func(t *testing.T) {
@@ -156,7 +127,7 @@ func TestCertManager(t *testing.T) {
 	if err := cluster.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	start(t, settings.Settings{}, 0).ask(t)
+	start(t, settings.Settings{}).ask(t)
 	made = secretOf(t)
 	if !bytes.Equal(configuration(t).Webhooks[0].ClientConfig.CABundle, made.Data["ca.crt"]) {
 		t.Error("its authority is not trusted")
@@ -205,7 +176,7 @@ func TestMissingRights(t *testing.T) {
 		t.Run(test.verb+" "+test.resource, func(t *testing.T) {
 			clean(t)
 			restore := take(t, test.kind, test.verb, test.resource)
-			r := start(t, settings.Settings{}, 0)
+			r := start(t, settings.Settings{})
 			r.redirect(t)
 			missing := "cannot " + test.verb + ` resource \"` + test.resource + `\"`
 			eventually(t, "the log says what is missing", func() bool { return r.logs.count(missing) > 0 })

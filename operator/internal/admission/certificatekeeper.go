@@ -22,7 +22,9 @@ import (
 )
 
 const (
-	defaultLife     = 365 * 24 * time.Hour
+	// certificateLife is how long a certificate is valid. It is renewed when a third of that is left.
+	certificateLife = 365 * 24 * time.Hour
+
 	defaultInterval = 10 * time.Second
 )
 
@@ -43,7 +45,7 @@ type keeper struct {
 }
 
 func newKeeper(c client.Client, log logr.Logger, o Options) *keeper {
-	o.Life, o.Interval = cmp.Or(o.Life, defaultLife), cmp.Or(o.Interval, defaultInterval)
+	o.Interval = cmp.Or(o.Interval, defaultInterval)
 	return &keeper{options: o, client: c, log: log, logged: "not started"}
 }
 
@@ -123,10 +125,10 @@ func (k *keeper) pair(ctx context.Context, secret *corev1.Secret, now time.Time)
 		}
 		return p, broken
 	}
-	if broken == nil && signedBy(p.served, p.trusted) && now.Before(p.served.Leaf.NotAfter.Add(-k.options.Life/3)) {
+	if broken == nil && signedBy(p.served, p.trusted) && now.Before(p.served.Leaf.NotAfter.Add(-certificateLife/3)) {
 		return p, nil
 	}
-	issued, err := issue(host, k.options.Life, p.trusted)
+	issued, err := issue(host, certificateLife, p.trusted)
 	if err != nil {
 		return p, err
 	}

@@ -1,8 +1,10 @@
 package admission
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"strings"
 	"testing"
@@ -36,10 +38,11 @@ func (c *certificates) Update(_ context.Context, object client.Object, _ ...clie
 	return c.refusal
 }
 
-// While the certificate before is still valid, a renewal that fails is logged once and tried
-// again. What is served stays until the new one has been there for one look.
-func TestFailedRenewal(t *testing.T) {
-	const month = defaultLife / 12
+// A certificate is renewed when a third of its life is left. A renewal that fails is logged once
+// and tried again. What is served stays until the new one has been there for one look, and the one
+// before is trusted until the next renewal.
+func TestRenewal(t *testing.T) {
+	const month = certificateLife / 12
 	data, err := issue(Name+".goless-system.svc", 3*month, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +54,7 @@ func TestFailedRenewal(t *testing.T) {
 	var logs strings.Builder
 	stored := &certificates{data: data}
 	k := &keeper{
-		options: Options{Namespace: "goless-system", Life: defaultLife}, client: stored,
+		options: Options{Namespace: "goless-system"}, client: stored,
 		log: funcr.New(func(_, args string) { logs.WriteString(args) }, funcr.Options{}),
 	}
 	look := func(refusal error) *tls.Certificate {
@@ -74,7 +77,17 @@ func TestFailedRenewal(t *testing.T) {
 	if string(stored.data[corev1.TLSCertKey]) == string(data[corev1.TLSCertKey]) {
 		t.Error("it was not renewed")
 	}
-	if equal(look(nil), old.served) {
-		t.Error("the new one is not served")
+	first := stored.data
+	if equal(look(nil), old.served) || !bytes.Equal(stored.data[corev1.TLSCertKey], first[corev1.TLSCertKey]) {
+		t.Error("the new one is not served, or was renewed at once")
+	}
+	if err := k.keep(t.Context(), time.Now().Add(9*month)); err != nil {
+		t.Fatal(err)
+	}
+	last, _ := pem.Decode(first[authorityKey])
+	if rest, ok := bytes.CutSuffix(stored.data[authorityKey], pem.EncodeToMemory(last)); !ok || bytes.Equal(rest, first[authorityKey]) {
+		t.Errorf("after another renewal these are trusted:\n%s", stored.data[authorityKey])
+	} else if _, rest = pem.Decode(rest); len(rest) > 0 {
+		t.Errorf("more than the new one and the one before are trusted:\n%s", stored.data[authorityKey])
 	}
 }

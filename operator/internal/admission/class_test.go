@@ -15,7 +15,7 @@ import (
 
 // A class is refused with the place in it of what the API server would refuse in each Deployment.
 func TestClasses(t *testing.T) {
-	webhook := start(t, settings.Settings{Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"}}, 0)
+	webhook := start(t, settings.Settings{Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"}})
 	webhook.ask(t)
 	unjudged := webhook.answers(t, metrics.Unjudged)
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: "Is"}}}

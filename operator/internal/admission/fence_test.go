@@ -20,7 +20,7 @@ import (
 // more of its webhook than what is to be trusted: even with every right on both,
 // of which it has few.
 func TestFence(t *testing.T) {
-	start(t, settings.Settings{}, 0).ask(t) // so that there is something to change
+	start(t, settings.Settings{}).ask(t) // so that there is something to change
 	thief := thief(t)
 	secret := func(namespace, name string, kind corev1.SecretType) *corev1.Secret {
 		data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // which one type must have
@@ -58,7 +58,7 @@ func TestFence(t *testing.T) {
 }
 
 func TestFenceOfTheWebhook(t *testing.T) {
-	start(t, settings.Settings{}, 0).ask(t)
+	start(t, settings.Settings{}).ask(t)
 	thief := thief(t)
 	change := func(change func(*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhook)) error {
 		c := configuration(t)

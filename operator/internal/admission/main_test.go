@@ -80,7 +80,7 @@ type replica struct {
 }
 
 // start runs a replica until the end of the test.
-func start(t *testing.T, s settings.Settings, life time.Duration) *replica {
+func start(t *testing.T, s settings.Settings) *replica {
 	t.Helper()
 	listener, err := net.Listen("tcp", "localhost:0")
 	if err != nil {
@@ -99,7 +99,7 @@ func start(t *testing.T, s settings.Settings, life time.Duration) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := admission.Options{Listener: listener, Namespace: "goless-system", Config: config, Metrics: counted, Life: life, Interval: 200 * time.Millisecond}
+	options := admission.Options{Listener: listener, Namespace: "goless-system", Config: config, Metrics: counted, Interval: 200 * time.Millisecond}
 	if err := admission.Register(mgr, s, options); err != nil {
 		t.Fatal(err)
 	}

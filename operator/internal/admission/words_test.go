@@ -31,7 +31,7 @@ func TestSameWords(t *testing.T) {
 		Images:   settings.Images{Builder: "example/builder:1", Function: "example/launch:1"},
 		Function: settings.Function{MaxReplicas: 5},
 	}
-	replica := start(t, s, 0)
+	replica := start(t, s)
 	replica.ask(t)
 	reconcile(t, s)
 	cases := map[string]*v1beta1.Function{
@@ -102,7 +102,7 @@ func reconcile(t *testing.T, s settings.Settings) {
 
 // What people see.
 func TestKubectl(t *testing.T) {
-	start(t, settings.Settings{}, 0).ask(t)
+	start(t, settings.Settings{}).ask(t)
 	user, err := environment.AddUser(envtest.User{Name: "someone", Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		t.Fatal(err)
