@@ -40,7 +40,7 @@ func (h *history) of(fn *v1beta1.Function, seen status.Seen) *told {
 		return known.(*told)
 	}
 	t := &told{uid: fn.UID}
-	for _, end := range status.Ends(seen.Pods) {
+	if end := status.LatestEnd(seen.Pods); end != nil {
 		t.ended = end.At
 	}
 	if ready := conditionOf(fn, v1beta1.ConditionReady); ready.Status == metav1.ConditionTrue {
@@ -99,11 +99,10 @@ func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 // the status says that they do so all the time. The event relates to the pod as it is now: of
 // those that relate to the same, the recorder keeps the message of the first alone.
 func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionStatus, seen status.Seen, told *told) {
-	ends := status.Ends(seen.Pods)
-	if len(ends) == 0 || !ends[len(ends)-1].At.After(told.ended) {
+	last := status.LatestEnd(seen.Pods)
+	if last == nil || !last.At.After(told.ended) {
 		return
 	}
-	last := ends[len(ends)-1]
 	told.ended = last.At
 	if ready := meta.FindStatusCondition(next.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonCrashLooping {
 		r.warnOf(fn, last.Pod, eventRestarted, last.Message)

@@ -43,22 +43,24 @@ func (o outcome) failed() bool {
 func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.ReasonBuildFailed }
 
 // builtOutcome is for the Built condition. One success is enough, and its message stays: every
-// replica compiles, and equal sources compile equally. A failure stays until there is another
-// attempt.
+// replica compiles, and equal sources compile equally. It is replaced only if it came without a
+// report, because the cache had the complete Deployment before its pods. A failure stays until
+// there is another attempt.
 func (v *view) builtOutcome() outcome {
 	attempts, told := v.attempts(), outcome{}
 	if v.fn.Status.LatestRevision == v.revision {
 		told = v.outcomeInStatus()
 	}
-	if told.reason == v1beta1.ReasonBuilt {
-		return v.withReport(told, attempts)
-	}
+	before := v.fn.Status.Build
+	reported := before != nil && before.Revision == v.revision
 	for _, o := range attempts {
-		if o.reason == v1beta1.ReasonBuilt {
+		if o.reason == v1beta1.ReasonBuilt && (told.reason != v1beta1.ReasonBuilt || !reported && o.report != nil) {
 			return o
 		}
 	}
 	switch {
+	case told.reason == v1beta1.ReasonBuilt:
+		return told
 	case v.complete() && v.seen.Outcome.Deployment.Status.AvailableReplicas > 0 && !v.fn.Stopped():
 		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
 	case told.failed() && len(attempts) == 0 && told.reason != v1beta1.ReasonInvalidSource && (v.seen.BuildService == nil || v.failedBefore()):
@@ -81,20 +83,6 @@ func (v *view) attempts() []outcome {
 		all = append(all, podOutcome(&pod, v.waitsForFiles(&pod)))
 	}
 	return all
-}
-
-// withReport adds the report of an attempt to a success that was reported without one, because
-// the cache had the complete Deployment before its pods.
-func (v *view) withReport(told outcome, attempts []outcome) outcome {
-	if before := v.fn.Status.Build; before != nil && before.Revision == v.revision {
-		return told
-	}
-	for _, o := range attempts {
-		if o.reason == v1beta1.ReasonBuilt && o.report != nil {
-			return o
-		}
-	}
-	return told
 }
 
 // newestOutcome is the outcome of the newest attempt at the latest revision.

@@ -37,25 +37,26 @@ type End struct {
 	Message string
 }
 
-// Ends returns the last end of each pod's function, the latest one last. It leaves out pods that are
-// deleted or evicted, which are not started again, and functions that could not fetch their binary,
-// which have not begun.
-func Ends(pods []corev1.Pod) []End {
-	var all []End
+// LatestEnd returns the End of the pod whose function ended last; nil when none has ended. It leaves
+// out pods that are deleted or evicted, which are not started again, and functions that could not
+// fetch their binary, which have not begun.
+func LatestEnd(pods []corev1.Pod) (latest *End) {
 	for _, pod := range pods {
 		if workload.Replaced(&pod) {
 			continue
 		}
 		for _, c := range pod.Status.ContainerStatuses {
 			ended := workload.LastEnd(&c)
-			if c.Name == desired.FunctionContainer && ended != nil && !workload.EndedWithoutBinary(&pod, ended) {
+			if c.Name != desired.FunctionContainer || ended == nil || workload.EndedWithoutBinary(&pod, ended) {
+				continue
+			}
+			if latest == nil || ended.FinishedAt.After(latest.At) {
 				message := fmt.Sprintf("replica %s ended with exit code %d and is started again: %s", pod.Name, ended.ExitCode, whyItEnded(ended))
-				all = append(all, End{ended.FinishedAt.Time, &pod, message})
+				latest = &End{ended.FinishedAt.Time, &pod, message}
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b End) int { return a.At.Compare(b.At) })
-	return all
+	return latest
 }
 
 // whyItEnded says why a container ended: the panic or fatal error of the Go runtime and its place
