@@ -35,30 +35,6 @@ func degraded(t *testing.T, fn *v1beta1.Function, reason string) (message string
 	return message
 }
 
-// Where a quota leaves no room for a PodDisruptionBudget the function is ready, and says
-// by a condition and one event what it lacks.
-func TestQuotaOfBudgets(t *testing.T) {
-	namespace := apiservertest.NewNamespace(t, cluster)
-	quota := forbid(t, namespace, "count/poddisruptionbudgets.policy")
-	fn := create(t, "degraded", func(fn *v1beta1.Function) { fn.Namespace, fn.Spec.Replicas = namespace, new(int32(2)) })
-	serve(t, fn)
-	if message := degraded(t, fn, v1beta1.ReasonDisruptionBudgetFailed); !strings.Contains(message, "exceeded quota: none") {
-		t.Errorf("Degraded says %q", message)
-	}
-	for n := range int32(3) { // each is a try more
-		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(n + 3) })
-		serve(t, fn)
-	}
-	eventually(t, "there is an event", func() bool { return warnings(t, fn, v1beta1.ReasonDisruptionBudgetFailed) == 1 })
-	if err := cluster.Delete(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
-	degraded(t, fn, "")
-	if n := warnings(t, fn, v1beta1.ReasonDisruptionBudgetFailed); n != 1 {
-		t.Errorf("there are %d events of it", n)
-	}
-}
-
 // forbid makes a quota that leaves no room for more objects of a kind.
 func forbid(t *testing.T, namespace string, kind corev1.ResourceName) *corev1.ResourceQuota {
 	t.Helper()
@@ -74,13 +50,17 @@ func forbid(t *testing.T, namespace string, kind corev1.ResourceName) *corev1.Re
 	return quota
 }
 
-// The same holds for whatever else a function that serves can do without.
-func TestQuotasOfOthers(t *testing.T) {
+// Where a quota leaves no room for what a function can do without, it is ready, and says by a
+// condition and one event what it lacks.
+func TestQuotas(t *testing.T) {
 	replies(t, buildtest.Reply{Report: buildtest.Built})
 	for reason, test := range map[string]struct {
 		kind   corev1.ResourceName
 		change func(*v1beta1.Function)
 	}{
+		v1beta1.ReasonDisruptionBudgetFailed: {"count/poddisruptionbudgets.policy", func(fn *v1beta1.Function) {
+			fn.Spec.Replicas = new(int32(2))
+		}},
 		v1beta1.ReasonAutoscalerFailed: {"count/horizontalpodautoscalers.autoscaling", func(fn *v1beta1.Function) {
 			fn.Spec.Scaling = &v1beta1.Scaling{Max: new(int32(5))}
 		}},
@@ -94,10 +74,16 @@ func TestQuotasOfOthers(t *testing.T) {
 			if message := degraded(t, fn, reason); !strings.Contains(message, "exceeded quota: none") {
 				t.Errorf("Degraded says %q", message)
 			}
+			change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 7 }) // another try
+			serve(t, fn)
+			eventually(t, "there is an event", func() bool { return warnings(t, fn, reason) == 1 })
 			if err := cluster.Delete(t.Context(), quota); err != nil {
 				t.Fatal(err)
 			}
 			degraded(t, fn, "")
+			if n := warnings(t, fn, reason); n != 1 {
+				t.Errorf("there are %d events of it", n)
+			}
 		})
 	}
 }

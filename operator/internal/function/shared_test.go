@@ -78,22 +78,8 @@ func TestSharedCompilesFirst(t *testing.T) {
 	}
 }
 
-// A Function that goes takes its order along, and so does a source.
-func TestSharedOrdersEnd(t *testing.T) {
-	replies(t, buildtest.Reply{Hold: make(chan struct{})})
-	fn := create(t, "goes", shared)
-	eventually(t, "the order arrives", func() bool { return len(service.Orders(fn.Namespace)) == 1 })
-	canceled := service.Canceled()
-	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Function += "// next\n" })
-	eventually(t, "the first order ends", func() bool { return service.Canceled() == canceled+1 })
-	eventually(t, "the second arrives", func() bool { return len(service.Orders(fn.Namespace)) == 2 })
-	if err := cluster.Delete(t.Context(), fn); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the second order ends", func() bool { return service.Canceled() == canceled+2 })
-}
-
-// Orders of Functions that come and go do not stay, whenever they go.
+// Orders of Functions that come and go do not stay, whenever they go, and neither do those of
+// former sources.
 func TestSharedNothingIsLeft(t *testing.T) {
 	replies(t, buildtest.Reply{Hold: make(chan struct{})})
 	namespace := apiservertest.NewNamespace(t, cluster)
@@ -110,8 +96,13 @@ func TestSharedNothingIsLeft(t *testing.T) {
 		}
 	}
 	eventually(t, "no order is left", func() bool { return service.Open(namespace) == 0 })
-	create(t, "last", func(fn *v1beta1.Function) { shared(fn); fn.Namespace = namespace })
+	last := create(t, "last", func(fn *v1beta1.Function) { shared(fn); fn.Namespace = namespace })
 	eventually(t, "one order is there", func() bool { return service.Open(namespace) == 1 })
+	sent := len(service.Orders(namespace))
+	change(t, last, func(fn *v1beta1.Function) { fn.Spec.Function += "// next\n" })
+	eventually(t, "one order is there, of the next source", func() bool {
+		return len(service.Orders(namespace)) > sent && service.Open(namespace) == 1
+	})
 }
 
 // variable is the value of a variable of the function.
