@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/fence"
 	"goless.io/operator/internal/settings"
@@ -226,8 +225,7 @@ func wrong(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	netrc, prefixes, images, replicas, cpu, memory, storage := installed, installed, installed, installed, installed, installed, installed
-	netrc.Build.Modules.Netrc = v1beta1.KeyOf{Name: "modules", Key: "netrc"}
+	prefixes, images, replicas, cpu, memory, storage := installed, installed, installed, installed, installed, installed
 	prefixes.PodMetadataPrefixes = []string{"linkerd.io/"}
 	images.Images.Builder = "elsewhere.example/builder:1"
 	replicas.Function.MaxReplicas = 1000
@@ -240,7 +238,6 @@ func wrong(t *testing.T) {
 		want     string
 	}{
 		"Account":  {"renamed", installed, "does not hold the operator's account, system:serviceaccount:by-sed:renamed: a Deployment that belongs to no Function is let through"},
-		"Netrc":    {"goless-operator", netrc, "fence.goless.io/netrc-secret"},
 		"Prefixes": {"goless-operator", prefixes, "linkerd.io/check is neither a label of functions nor one that was there before"},
 		"Images":   {"goless-operator", images, "fence.goless.io/images"},
 		"Replicas": {"goless-operator", replicas, "fence.goless.io/max-replicas"},
