@@ -100,6 +100,9 @@ func object(w io.Writer, path string, of schema) {
 	names := slices.Sorted(maps.Keys(of.Properties))
 	for _, name := range names {
 		field := of.Properties[name]
+		if field.Description == "" {
+			log.Fatalf("%s.%s has no comment: kubectl explain would say nothing of it", path, name)
+		}
 		fmt.Fprintf(w, "| `%s` | %s | %s |\n", name, typeOf(field), meaning(field, slices.Contains(of.Required, name)))
 	}
 	for _, name := range names {

@@ -380,8 +380,8 @@ func TestSchemaOfClasses(t *testing.T) {
 		"FileSums":   {v1beta1.FunctionClassSpec{Build: v1beta1.ClassBuild{Modules: &v1beta1.Modules{GoSumDB: "sum.example+key file:///x"}}}, "must not have a file: URL"},
 	} {
 		err := cluster.Create(t.Context(), &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: "refused"}, Spec: test.spec})
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", name, err, test.want)
+		if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "spec.") {
+			t.Errorf("%s: %v, want %q and the path of a field", name, err, test.want)
 		}
 	}
 }

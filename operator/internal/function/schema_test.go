@@ -118,8 +118,8 @@ func TestSchemaRefusesFields(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := cluster.Create(t.Context(), raw(t, test.spec))
-			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want an invalid object and %q", err, test.want)
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "spec.") {
+				t.Errorf("got %v, want an invalid object, the path of a field and %q", err, test.want)
 			}
 			plain(t, err)
 		})
