@@ -83,9 +83,9 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 	defer os.Remove(unfinished) //nolint:errcheck // it is gone when all went well
 	var compiled *compile.Result
 	var unkept error
-	err := b.withProgram(ctx, src, func(written *program.Program, tools *toolchainLease) (err error) {
-		compiled, err = compile.Build(ctx, tools.Toolchain, compile.Options{
-			Program:  written,
+	err := b.prepare(ctx, src, func(p *prepared) (err error) {
+		compiled, err = compile.Build(ctx, p.tools, compile.Options{
+			Program:  p.program,
 			Output:   unfinished,
 			Timeout:  b.timeLeft(started),
 			Memory:   b.Memory,
@@ -93,13 +93,13 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 			Trace:    b.Trace,
 			Vet:      true,
 
-			KeepPackages: tools.saveAs != "",
+			KeepPackages: p.saveAs != "",
 		})
 		if err != nil {
 			return err
 		}
-		compiled.Warnings = append(compiled.Warnings, overridden(written)...)
-		unkept = b.saveDependencies(written, tools)
+		compiled.Warnings = append(compiled.Warnings, overridden(p.program)...)
+		unkept = b.saveDependencies(p)
 		return nil
 	})
 	if err != nil {
@@ -113,25 +113,37 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 	return &Result{Result: *compiled, Unkept: unkept}, nil
 }
 
-// WithProgram verifies src, writes the program around it, fetches the modules that
-// it requires, and calls use. What is left to do with the program is to compile it.
-// It is removed when use returns. The error is that of use, or else like that of
-// Build. It makes no use of Dependencies.
-func (b *Builder) WithProgram(ctx context.Context, src []byte, use func(*program.Program) error) error {
-	alone := *b
-	alone.Dependencies = nil
-	return alone.withProgram(ctx, src, func(written *program.Program, _ *toolchainLease) error { return use(written) })
+// WithProgram verifies src, writes the program around it, fetches the modules that it
+// requires, and calls use with the program and the toolchain for it. What is left to do is to
+// compile. The program is removed when use returns. The error is that of use, or else like
+// that of Build.
+func (b *Builder) WithProgram(ctx context.Context, src []byte, use func(*toolchain.Toolchain, *program.Program) error) error {
+	return b.prepare(ctx, src, func(p *prepared) error { return use(p.tools, p.program) })
 }
 
-func (b *Builder) withProgram(ctx context.Context, src []byte, use func(*program.Program, *toolchainLease) error) error {
+// A prepared program has all that it takes to compile it.
+type prepared struct {
+	program *program.Program
+
+	// tools are the toolchain of the Builder, with the dependencies that an earlier build
+	// has left if they were kept.
+	tools *toolchain.Toolchain
+
+	// saveAs is the key by which this build is to leave its dependencies for others. It is
+	// empty if it is to leave nothing.
+	saveAs string
+}
+
+// prepare does everything before compiling, and calls use.
+func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) error) error {
 	parsed, err := handler.Parse(handler.Filename, src)
 	if err != nil {
 		return b.withTypeErrors(ctx, src, err)
 	}
-	return b.withParsed(ctx, parsed, use)
+	return b.prepareParsed(ctx, parsed, use)
 }
 
-func (b *Builder) withParsed(ctx context.Context, parsed *handler.Source, use func(*program.Program, *toolchainLease) error) error {
+func (b *Builder) prepareParsed(ctx context.Context, parsed *handler.Source, use func(*prepared) error) error {
 	dir, err := os.MkdirTemp("", "goless-program-")
 	if err != nil {
 		return fmt.Errorf("making a directory for the program: %w", err)
@@ -141,27 +153,19 @@ func (b *Builder) withParsed(ctx context.Context, parsed *handler.Source, use fu
 	if err != nil {
 		return err
 	}
-	tools, err := b.lease(written)
+	p := &prepared{program: written, tools: b.Toolchain}
+	release, err := b.useDependencies(p)
 	if err != nil {
 		return err
 	}
-	defer b.Dependencies.Release(tools.set)
-	if tools.set == nil {
+	defer release()
+	if p.tools.Dependencies == "" {
 		options := modules.FetchOptions{Program: written, Timeout: b.MaxDuration() / 2, Memory: b.Memory, Trace: b.Trace}
 		if err := modules.Fetch(ctx, b.Toolchain, options); err != nil {
 			return err
 		}
-		return use(written, tools)
 	}
-	err = copyFiles(tools.set.Dir, dir, requirements)
-	if err == nil {
-		err = use(written, tools)
-	}
-	if ctx.Err() == nil && blamesDependencies(err) {
-		b.Dependencies.Remove(tools.set)
-		return b.withParsed(ctx, parsed, use) // which begins anew
-	}
-	return err
+	return use(p)
 }
 
 // withTypeErrors returns err, which is that of parsing src, with what the compiler finds
@@ -172,14 +176,10 @@ func (b *Builder) withTypeErrors(ctx context.Context, src []byte, err error) err
 		return err
 	}
 	started := time.Now()
-	work, failed := os.MkdirTemp("", "goless-types-")
-	if failed != nil {
-		return err
-	}
-	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
 	parsed := handler.Inspect(handler.Split(handler.Filename, src))
-	compiled := b.withParsed(ctx, parsed, func(p *program.Program, tools *toolchainLease) error {
-		_, err := compile.Build(ctx, tools.Toolchain, compile.Options{Program: p, Output: filepath.Join(work, "server"), Timeout: b.timeLeft(started), Memory: b.Memory})
+	compiled := b.prepareParsed(ctx, parsed, func(p *prepared) error {
+		output := filepath.Join(p.program.Dir, "server") // which is removed with the program
+		_, err := compile.Build(ctx, p.tools, compile.Options{Program: p.program, Output: output, Timeout: b.timeLeft(started), Memory: b.Memory})
 		return err
 	})
 	more, ok := errors.AsType[*handler.Error](compiled)

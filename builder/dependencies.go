@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/mod/modfile"
 
@@ -21,61 +20,46 @@ import (
 // complete them.
 var requirements = []string{"go.mod", "go.sum"}
 
-// A toolchainLease is the toolchain of a Builder with what an earlier build of the same
-// dependencies has left, if that was kept.
-type toolchainLease struct {
-	*toolchain.Toolchain
-
-	// set is what an earlier build has left. It is nil if there is none, and has to be
-	// released otherwise.
-	set *dependencies.Set
-
-	// saveAs is the key of what this build is to leave for others. It is empty if it is
-	// to leave nothing.
-	saveAs string
-}
-
-// lease returns the toolchain for a program.
-func (b *Builder) lease(p *program.Program) (*toolchainLease, error) {
-	l := &toolchainLease{Toolchain: b.Toolchain}
-	if b.Dependencies == nil || !p.Fetches() || !b.Toolchain.Sealed {
-		return l, nil
+// useDependencies has a program use what an earlier build of the same dependencies has left,
+// or leave that for others. release has to be called after its build.
+func (b *Builder) useDependencies(p *prepared) (release func(), err error) {
+	if b.Dependencies == nil || !p.program.Fetches() || !b.Toolchain.Sealed {
+		return func() {}, nil
 	}
-	key, err := b.dependencyKey(p)
+	key, err := b.dependencyKey(p.program)
 	if err != nil {
 		return nil, err
 	}
-	if l.set = b.Dependencies.Use(key); l.set == nil {
-		l.saveAs = key
-		return l, nil
+	set := b.Dependencies.Use(key)
+	if set == nil {
+		p.saveAs = key
+		return func() {}, nil
 	}
-	with := *b.Toolchain
-	with.Dependencies = l.set.Dir
-	l.Toolchain = &with
-	return l, nil
+	tools := *b.Toolchain
+	tools.Dependencies = set.Dir
+	p.tools = &tools
+	release = func() { b.Dependencies.Release(set) }
+	if err := copyFiles(set.Dir, p.program.Dir, requirements); err != nil {
+		release()
+		return nil, err
+	}
+	return release, nil
 }
 
 // saveDependencies leaves for later builds what this one has fetched and compiled, which
 // has succeeded.
-func (b *Builder) saveDependencies(p *program.Program, l *toolchainLease) error {
-	if l.saveAs == "" {
+func (b *Builder) saveDependencies(p *prepared) error {
+	if p.saveAs == "" {
 		return nil
 	}
-	kept := toolchain.KeptDependencies(p)
-	if err := copyFiles(p.Dir, kept, requirements); err != nil {
+	kept := toolchain.KeptDependencies(p.program)
+	if err := copyFiles(p.program.Dir, kept, requirements); err != nil {
 		return err
 	}
-	if err := modules.RemoveArchives(b.Toolchain.ModuleCache(p)); err != nil {
+	if err := modules.RemoveArchives(p.tools.ModuleCache(p.program)); err != nil {
 		return err
 	}
-	return b.Dependencies.Keep(b.Namespace, l.saveAs, kept)
-}
-
-// blamesDependencies reports whether a build that has used what an earlier one has left may
-// have failed for that: it is no fault of the source, or it is in the cache of modules, all
-// of which the earlier build has compiled.
-func blamesDependencies(err error) bool {
-	return err != nil && (ReasonOf(err) == BuildFailed || strings.Contains(err.Error(), "$GOMODCACHE"))
+	return b.Dependencies.Keep(b.Namespace, p.saveAs, kept)
 }
 
 // dependencyKey returns the key of what a program depends on: two programs with the same

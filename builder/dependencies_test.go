@@ -141,31 +141,6 @@ func TestDependenciesAreKept(t *testing.T) {
 	checkClean(t)
 }
 
-// A set that somebody has damaged is not used: the build fetches and compiles anew, and
-// leaves another one.
-func TestBrokenDependencies(t *testing.T) {
-	image := newImageBuild(t)
-	dir := filepath.Join(t.TempDir(), "store")
-	store, err := dependencies.Open(dir, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := builder.Builder{Dependencies: store, Namespace: "ours"}
-	for kept, broken := range []string{"go.sum", "modules/github.com", ""} {
-		if _, _, err := image.build(t, b, broken); err != nil {
-			t.Fatalf("%d sets were broken: %v", kept, err)
-		}
-		sets, err := os.ReadDir(dir)
-		if err != nil || len(sets) != 1 {
-			t.Fatalf("%d sets were broken, and now there are %v, %v, want one", kept, sets, err)
-		}
-		if err := os.RemoveAll(filepath.Join(dir, sets[0].Name(), broken)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	checkClean(t)
-}
-
 // A build succeeds although nobody can keep what it leaves.
 func TestDependenciesAreNotKept(t *testing.T) {
 	image := newImageBuild(t)

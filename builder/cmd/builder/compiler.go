@@ -23,5 +23,5 @@ func (c *compiler) with(ctx context.Context, function *input.Function, use func(
 		return err
 	}
 	maker := &builder.Builder{Toolchain: tools, Timeout: builder.SlowTimeout}
-	return maker.WithProgram(ctx, function.Source, func(p *program.Program) error { return use(tools, p) })
+	return maker.WithProgram(ctx, function.Source, use)
 }

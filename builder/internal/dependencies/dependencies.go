@@ -103,16 +103,6 @@ func (s *Store) Release(set *Set) {
 	s.removeUnused(set)
 }
 
-// Remove forgets a set that turned out to be damaged. Builds that use it still have to
-// Release it.
-func (s *Store) Remove(set *Set) {
-	s.mu.Lock()
-	defer s.unlock()
-	if s.sets[set.key] == set {
-		s.drop(set.key)
-	}
-}
-
 // Keep moves a directory into the store, as the set with a key. It has to be on the same
 // disk. What there is already, or what is larger than a quarter of the store, is not kept.
 func (s *Store) Keep(namespace, key, dir string) error {

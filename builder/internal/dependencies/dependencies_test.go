@@ -123,26 +123,6 @@ func TestRemovesUnlocked(t *testing.T) {
 	}
 }
 
-// A damaged set is not found again, and the one that takes its place is.
-func TestRemove(t *testing.T) {
-	s := open(t)
-	keep(t, s, "a", "one", 20)
-	set := s.Use("one")
-	s.Remove(set)
-	if got := has(s, "one"); len(got) > 0 {
-		t.Error("it is still found")
-	}
-	keep(t, s, "a", "one", 20)
-	s.Remove(set)
-	s.Release(set)
-	if got := has(s, "one"); len(got) != 1 {
-		t.Error("the one that came after it is gone as well")
-	}
-	if _, err := os.Stat(set.Dir); !os.IsNotExist(err) {
-		t.Errorf("it stays (%v)", err)
-	}
-}
-
 // Small files take more of the disk than they hold.
 func TestSizeOnDisk(t *testing.T) {
 	dir := t.TempDir()
