@@ -37,10 +37,11 @@ type Store struct {
 	dir  string
 	most int64 // bytes
 
-	mu     sync.Mutex
-	sets   map[string]*Set // by key
-	kept   int             // sets, ever
-	unused []string        // directories that unlock removes
+	mu   sync.Mutex
+	sets map[string]*Set // by key
+	kept int             // sets, ever
+
+	removing sync.WaitGroup // files, which only tests wait for
 }
 
 // A Set is what a build has left.
@@ -78,7 +79,7 @@ func (s *Store) Use(key string) *Set {
 		return nil
 	}
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.mu.Unlock()
 	set := s.sets[key]
 	if set == nil {
 		return nil
@@ -98,7 +99,7 @@ func (s *Store) Release(set *Set) {
 		return
 	}
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.mu.Unlock()
 	set.users--
 	s.removeUnused(set)
 }
@@ -114,7 +115,7 @@ func (s *Store) Keep(namespace, key, dir string) error {
 		return fmt.Errorf("measuring dependencies: %w", err)
 	}
 	s.mu.Lock()
-	defer s.unlock()
+	defer s.mu.Unlock()
 	if s.sets[key] != nil || size > s.most/4 {
 		return nil
 	}
@@ -156,22 +157,11 @@ func (s *Store) drop(key string) {
 	s.removeUnused(set)
 }
 
-// removeUnused has unlock remove the files of a set that was dropped and is not used. The
-// caller must hold the lock.
+// removeUnused removes the files of a set that was dropped and is not used. The caller must
+// hold the lock, so it does not wait: that may be many thousand files.
 func (s *Store) removeUnused(set *Set) {
 	if set.dropped && set.users == 0 {
-		s.unused = append(s.unused, set.Dir)
-	}
-}
-
-// unlock releases the lock, and then removes what nobody uses any more: that may be many
-// thousand files, for which other builds must not wait.
-func (s *Store) unlock() {
-	unused := s.unused
-	s.unused = nil
-	s.mu.Unlock()
-	for _, dir := range unused {
-		_ = os.RemoveAll(dir) // if it stays, the next process removes it
+		s.removing.Go(func() { _ = os.RemoveAll(set.Dir) }) // if it stays, the next process removes it
 	}
 }
 

@@ -77,6 +77,7 @@ func TestEvict(t *testing.T) {
 	if got, want := has(s, "old", "a", "b", "c", "d", "e"), []string{"old", "a", "c", "d", "e"}; !slices.Equal(got, want) {
 		t.Errorf("these are left: %v, want %v", got, want)
 	}
+	s.removing.Wait()
 	left, err := os.ReadDir(s.dir)
 	if err != nil || len(left) != 5 {
 		t.Errorf("%d directories are left (%v)", len(left), err)
@@ -95,31 +96,17 @@ func TestEvictUsed(t *testing.T) {
 		t.Error("it is still found")
 	}
 	keep(t, s, "a", "used", 20) // again, by another build
+	s.removing.Wait()
 	if _, err := os.Stat(set.Dir); err != nil {
 		t.Errorf("it is gone while it is used: %v", err)
 	}
 	s.Release(set)
+	s.removing.Wait()
 	if _, err := os.Stat(set.Dir); !os.IsNotExist(err) {
 		t.Errorf("it stays when nobody uses it (%v)", err)
 	}
 	if got := has(s, "used"); len(got) != 1 {
 		t.Error("the one that came after it is gone as well")
-	}
-}
-
-// What is removed does not keep the builds waiting that look for other sets.
-func TestRemovesUnlocked(t *testing.T) {
-	s := open(t)
-	keep(t, s, "a", "one", 20)
-	dir := s.sets["one"].Dir
-	s.mu.Lock()
-	s.drop("one")
-	if _, err := os.Stat(dir); err != nil {
-		t.Errorf("it is removed while others wait: %v", err)
-	}
-	s.unlock()
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("it stays (%v)", err)
 	}
 }
 
