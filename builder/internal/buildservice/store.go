@@ -1,7 +1,6 @@
 package buildservice
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -23,9 +22,6 @@ const (
 	// resultSize is what a result counts in the size of the store, in bytes: a report
 	// and a signature.
 	resultSize = 8 << 10
-
-	// minFree is the space that a build needs on the disk at least, in bytes.
-	minFree = 64 << 20
 )
 
 // A result says how a build has ended.
@@ -76,8 +72,7 @@ type store struct {
 // stored is a result.
 type stored struct {
 	result
-	used    time.Time // the last time
-	written time.Time // modification time of the binary
+	used time.Time // the last time
 }
 
 func (s *stored) size() int64 { return s.Size + resultSize }
@@ -94,7 +89,7 @@ func openStore(dir string, most int64) (*store, error) {
 	return &store{dir: dir, most: most, stored: map[string]*stored{}}, nil
 }
 
-// find returns the result of key, if there is one and its binary is intact.
+// find returns the result of key, if there is one and its binary is still there.
 func (s *store) find(key string) (found result, known bool) {
 	file, found, known := s.open(key)
 	if file != nil {
@@ -104,8 +99,8 @@ func (s *store) find(key string) (found result, known bool) {
 }
 
 // open returns the result of key, if there is one, and opens its binary, which the caller
-// closes. The file is nil if there is none because the source does not compile. If it is
-// gone or was changed, open forgets the result.
+// closes. The file is nil if there is none because the source does not compile. If somebody
+// has removed it, open forgets the result.
 func (s *store) open(key string) (file *os.File, found result, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +109,8 @@ func (s *store) open(key string) (file *os.File, found result, known bool) {
 		return nil, result{}, false
 	}
 	if entry.built() {
-		if file = entry.openUnchanged(s.path(key)); file == nil {
+		var err error
+		if file, err = os.Open(s.path(key)); err != nil {
 			s.forget(key)
 			return nil, result{}, false
 		}
@@ -123,29 +119,12 @@ func (s *store) open(key string) (file *os.File, found result, known bool) {
 	return file, entry.result, true
 }
 
-// openUnchanged opens the binary at path. It returns nil if that is not the one that was
-// stored.
-func (s *stored) openUnchanged(path string) *os.File {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	if info, err := file.Stat(); err != nil || info.Size() != s.Size || !info.ModTime().Equal(s.written) {
-		_ = file.Close() // it was not even read
-		return nil
-	}
-	return file
-}
-
 // temporary makes a directory in the store for a binary that put is to take. If somebody
 // has removed the directory of the store, it makes that one, too.
 func (s *store) temporary() (string, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the store: %w", err)
 	}
-	s.mu.Lock()
-	s.evict(minFree)
-	s.mu.Unlock()
 	dir, err := os.MkdirTemp(s.dir, unfinished)
 	if err != nil {
 		return "", fmt.Errorf("making a directory in the store: %w", err)
@@ -159,20 +138,15 @@ func (s *store) put(key, binary string, r result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(key)
-	added := &stored{result: r, used: time.Now()}
 	if binary != "" {
-		info, err := os.Stat(binary)
-		if err == nil {
-			err = os.Rename(binary, s.path(key))
-		}
-		if err != nil {
+		if err := os.Rename(binary, s.path(key)); err != nil {
 			return fmt.Errorf("storing a binary: %w", err)
 		}
-		added.written = info.ModTime()
 	}
+	added := &stored{result: r, used: time.Now()}
 	s.stored[key] = added
 	s.size += added.size()
-	s.evict(0)
+	s.evict()
 	return nil
 }
 
@@ -185,37 +159,29 @@ func (s *store) forget(key string) {
 	}
 }
 
-// evict removes results until the rest fits into the store and so many bytes of the disk
-// are free, or nothing is left. The caller must hold the lock.
-func (s *store) evict(needed uint64) {
-	fits := func() bool { return s.size <= s.most && freeSpace(s.dir) >= needed }
-	if fits() {
-		return
-	}
-	for _, key := range s.victims() {
-		if s.forget(key); fits() {
-			return
-		}
-	}
-}
-
-// victims returns all keys, those first that were not used for the longest time. The
-// keys of a namespace that takes more than half of the store come before all others, so
-// that it does not displace theirs. The caller must hold the lock.
-func (s *store) victims() []string {
+// evict removes results until the rest fits into the store: those first that were not used for
+// the longest time. A namespace that takes more than half of the store loses its own, and does
+// not displace those of others. The caller must hold the lock.
+func (s *store) evict() {
 	sizes := map[string]int64{}
 	for _, known := range s.stored {
 		sizes[known.Namespace] += known.size()
 	}
-	overQuota := func(key string) int {
-		if sizes[s.stored[key].Namespace] > s.most/2 {
-			return 1
-		}
-		return 0
+	isGreedy := func(key string) bool { return sizes[s.stored[key].Namespace] > s.most/2 }
+	for s.size > s.most {
+		key := slices.MinFunc(slices.Collect(maps.Keys(s.stored)), func(a, b string) int {
+			switch greedy := isGreedy(a); {
+			case greedy == isGreedy(b):
+				return s.stored[a].used.Compare(s.stored[b].used)
+			case greedy:
+				return -1
+			default:
+				return 1
+			}
+		})
+		sizes[s.stored[key].Namespace] -= s.stored[key].size()
+		s.forget(key)
 	}
-	return slices.SortedFunc(maps.Keys(s.stored), func(a, b string) int {
-		return cmp.Or(cmp.Compare(overQuota(b), overQuota(a)), s.stored[a].used.Compare(s.stored[b].used))
-	})
 }
 
 func (s *store) path(key string) string { return filepath.Join(s.dir, key) }
