@@ -312,18 +312,6 @@ func TestMutantsOfTypes(t *testing.T) {
 	t.Logf("%d mutants", len(all))
 }
 
-// TestMutantsOfOneFile holds it of sources that are a single file, which are built
-// in another way. One mutant of each kind is enough: the compiler is the same.
-func TestMutantsOfOneFile(t *testing.T) {
-	b := newBuilder(t)
-	all := breakAll(t, functions(t)["router.go"], forCompiler)
-	for _, m := range slices.CompactFunc(all, func(a, b mutant) bool { return a.kind == b.kind }) {
-		t.Run(fmt.Sprintf("%s/%d", m.kind, m.line), func(t *testing.T) {
-			check(t, "router.go", m, sourceError(t, b, m.src).Diagnostics)
-		})
-	}
-}
-
 // mutants returns an archive with each mutant in a directory, and a function that
 // imports them all.
 func mutants(all []mutant) string {
