@@ -1,9 +1,6 @@
 // Package hostile has sources that try to reach out of a build or to let it
-// never end, each with the verdict on it. They are for tests, and all that is
-// known of the kind: nothing else imports this package.
-//
-// It does not depend on who gives the verdict: the builder in a test, or the one in
-// a cluster.
+// never end, each with how its build must end. Tests alone import it: those of the
+// builder, of the build service, and of the cluster.
 package hostile
 
 import (
@@ -13,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Case is a source and the verdict on it.
+// A Case is a source and how its build must end.
 type Case struct {
 	// Name is short, such as "embed-parent".
 	Name string

@@ -26,7 +26,7 @@ func copyToolchain(from, to string, itself bool) error {
 			return err
 		}
 		switch {
-		case entry.IsDir() && (needless(name) || name == "src/cmd" && !itself):
+		case entry.IsDir() && (isNeedless(name) || name == "src/cmd" && !itself):
 			return fs.SkipDir
 		case entry.IsDir():
 			return os.MkdirAll(filepath.Join(to, name), 0o755)
@@ -43,7 +43,7 @@ func copyToolchain(from, to string, itself bool) error {
 	})
 }
 
-func needless(dir string) bool {
+func isNeedless(dir string) bool {
 	return slices.Contains([]string{"api", "doc", "lib", "misc", "test"}, dir) || filepath.Base(dir) == "testdata"
 }
 
@@ -86,9 +86,9 @@ func prune(tree string, keeps func(path string) bool) error {
 	return err
 }
 
-// isKnowledge reports whether a file of the standard library is read by the go
-// command, included by assembly, or a license.
-func isKnowledge(path string) bool {
+// isMetadata reports whether a file of the standard library is one that the go command
+// reads or that assembly includes, or a license.
+func isMetadata(path string) bool {
 	name := filepath.Base(path)
 	return slices.Contains([]string{"go.mod", "go.sum", "modules.txt"}, name) || strings.HasSuffix(name, ".h") || isLicense(name)
 }
@@ -145,9 +145,9 @@ func pruneCache(cache string, plan *compile.Plan) error {
 	})
 }
 
-// forgetTimes replaces in a build cache the times at which it was filled, so that it is the
+// clearTimes replaces in a build cache the times at which it was filled, so that it is the
 // same bytes whenever and wherever it is made.
-func forgetTimes(cache string) error {
+func clearTimes(cache string) error {
 	entries, err := filepath.Glob(filepath.Join(cache, "*", "*-a"))
 	if err != nil {
 		return err

@@ -83,7 +83,7 @@ func TestCopyToolchain(t *testing.T) {
 func TestPrune(t *testing.T) {
 	src := tree(t, "go.mod", "fmt/print.go", "fmt/print_test.go", "runtime/a_plan9.s", "runtime/cgo/abi.h", "vendor/modules.txt")
 	input := filepath.Join(src, "fmt/print.go")
-	if err := prune(src, func(path string) bool { return path == input || isKnowledge(path) }); err != nil {
+	if err := prune(src, func(path string) bool { return path == input || isMetadata(path) }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff("fmt/print.go\ngo.mod\nruntime/cgo/abi.h\nvendor/modules.txt", list(t, src)); diff != "" {
@@ -133,7 +133,7 @@ func TestForgetTimes(t *testing.T) {
 	if err := os.WriteFile(file, []byte("v1 aa02 aa01                   11  1795490000000000000\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := forgetTimes(cache); err != nil {
+	if err := clearTimes(cache); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(file)
@@ -158,12 +158,12 @@ func TestSwap(t *testing.T) {
 		}
 	}
 	make("amd64")
-	if err := swap(dir, "arm64"); err != nil {
+	if err := switchArchitecture(dir, "arm64"); err != nil {
 		t.Fatal(err)
 	}
 	make("arm64") // fails unless the place is free
 	for _, arch := range []string{"amd64", "arm64", "arm64"} {
-		if err := swap(dir, arch); err != nil {
+		if err := switchArchitecture(dir, arch); err != nil {
 			t.Fatal(err)
 		}
 		key, err := os.ReadFile(filepath.Join(dir, "KEY"))

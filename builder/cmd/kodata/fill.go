@@ -51,13 +51,13 @@ func fill(ctx context.Context, dir, arch string) error {
 	if tools.Plan, err = writePlan(ctx, tools, everything, dir); err != nil {
 		return err
 	}
-	if err := forgetTimes(tools.Cache); err != nil {
+	if err := clearTimes(tools.Cache); err != nil {
 		return err
 	}
 	if err := seal(dir); err != nil {
 		return err
 	}
-	if err := prove(ctx, tools); err != nil {
+	if err := verify(ctx, tools); err != nil {
 		return err
 	}
 	// Without this file, which has the time of today, the go command would have removed
@@ -150,7 +150,7 @@ func pruneToolchain(ctx context.Context, tools *toolchain.Toolchain, everything 
 			keep[filepath.Join(src, name)] = true
 		}
 	}
-	isInput := func(path string) bool { return keep[path] || isKnowledge(path) }
+	isInput := func(path string) bool { return keep[path] || isMetadata(path) }
 	return errors.Join(prune(src, isInput), prune(tools.Modules, isModuleFile))
 }
 
@@ -172,9 +172,9 @@ func writePlan(ctx context.Context, tools *toolchain.Toolchain, everything *prog
 	return file, os.WriteFile(file, data, 0o444)
 }
 
-// prove builds the smallest function with nothing but what is there: by the plan
+// verify builds the smallest function with nothing but what is there: by the plan
 // and by the go command, which must come to the same.
-func prove(ctx context.Context, tools *toolchain.Toolchain) error {
+func verify(ctx context.Context, tools *toolchain.Toolchain) error {
 	work, err := os.MkdirTemp("", "goless-kodata-")
 	if err != nil {
 		return err

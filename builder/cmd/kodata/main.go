@@ -55,7 +55,7 @@ func run(ctx context.Context, dir, arch string) error {
 	if err != nil {
 		return err
 	}
-	if err := swap(dir, arch); err != nil {
+	if err := switchArchitecture(dir, arch); err != nil {
 		return err
 	}
 	key := fmt.Sprintln(layout, toolchain.Pinned, arch, compile.Fingerprint(), program.Fingerprint())
@@ -67,7 +67,7 @@ func run(ctx context.Context, dir, arch string) error {
 	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
-	if err := begin(unfinished); err != nil {
+	if err := makeModule(unfinished); err != nil {
 		return err
 	}
 	if err := fill(ctx, unfinished, arch); err != nil {
@@ -82,9 +82,9 @@ func run(ctx context.Context, dir, arch string) error {
 	return os.Rename(unfinished, dir)
 }
 
-// swap puts what dir has of another architecture beside it, and what is beside it
+// switchArchitecture puts what dir has of another architecture beside it, and what is beside it
 // of this one in its place.
-func swap(dir, arch string) error {
+func switchArchitecture(dir, arch string) error {
 	key, err := os.ReadFile(filepath.Join(dir, "KEY"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -106,9 +106,9 @@ func swap(dir, arch string) error {
 	return nil
 }
 
-// begin makes dir a module of its own: patterns like ./... would otherwise find
+// makeModule makes dir a module of its own: patterns like ./... would otherwise find
 // the Go files that will be in it.
-func begin(dir string) error {
+func makeModule(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

@@ -76,7 +76,8 @@ func ofFunctions(plan string) (document, error) {
 	return describe("functions", info)
 }
 
-// linked is what a function with nothing of its own says of its modules.
+// linked returns what every function is linked with: the runtime and its modules. The plan has
+// that as the linker writes it into a program.
 func linked(file string) (*debug.BuildInfo, error) {
 	plan, err := compile.ReadPlan(file)
 	if err != nil {

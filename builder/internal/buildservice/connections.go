@@ -31,7 +31,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 }
 
 // admit keeps the connection of a request with a valid token open. That of the operator, or
-// of another replica, has no limit from now on.
+// of another replica, no longer counts for the limit.
 func admit(w http.ResponseWriter, r *http.Request, isPod bool) {
 	w.Header().Del("Connection")
 	if c, ok := r.Context().Value(connKey{}).(*connlimit.Conn); ok && !isPod {

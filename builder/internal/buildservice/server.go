@@ -68,7 +68,7 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           limited(s.handler()),
 		ConnContext:       withConn,
-		BaseContext:       func(net.Listener) context.Context { return s.life }, // who waits is let go
+		BaseContext:       func(net.Listener) context.Context { return s.life }, // ends requests that wait
 		ReadHeaderTimeout: readTimeout,
 		IdleTimeout:       20 * time.Second, // more than that of clients
 		MaxHeaderBytes:    16 << 10,

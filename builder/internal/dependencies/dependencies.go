@@ -31,8 +31,9 @@ func Key(namespace string, inputs ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// A Store keeps sets in a directory, in a limited space. It removes first what was not used
-// for the longest time, and that of the namespace which takes the most. A nil Store keeps nothing.
+// A Store keeps sets in a directory, in a limited space. When there is no room, it removes sets
+// of the namespace that takes the most, and of these the one that was not used for the longest
+// time. A nil Store keeps nothing.
 type Store struct {
 	dir  string
 	most int64 // bytes

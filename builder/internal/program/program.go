@@ -1,6 +1,6 @@
 // Package program writes the program that serves a function: a main package of a few
 // lines, the author's files as they are, and the source of goless.io/runtime beside
-// them. It does not depend on how a program is compiled, and judges nothing of what its
+// them. It does not depend on how a program is compiled, and does not judge what its
 // author wrote.
 //
 // The runtime travels inside the builder as source, so that a builder never

@@ -48,7 +48,7 @@ func TestNobodyIsLeft(t *testing.T) {
 	}
 	subreaper(1)
 	defer subreaper(0)
-	started := &raised{closed: make(chan struct{})}
+	started := firstWrite{closed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		<-started.closed
@@ -67,11 +67,11 @@ func TestNobodyIsLeft(t *testing.T) {
 	}
 }
 
-// raised is closed by the first that is written.
-type raised struct{ closed chan struct{} }
+// A firstWrite closes a channel when something is written.
+type firstWrite struct{ closed chan struct{} }
 
 // Write never fails.
-func (r *raised) Write(p []byte) (int, error) {
-	close(r.closed)
+func (w firstWrite) Write(p []byte) (int, error) {
+	close(w.closed)
 	return len(p), nil
 }

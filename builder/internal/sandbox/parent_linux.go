@@ -13,11 +13,10 @@ func EndWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
 	return attributes
 }
 
-// stayTied makes the calling thread the one that executes another program, which then ends
-// with its parent as this one does. The kernel notes that for each thread: of those of this
-// process only the first has it from the parent, and a program keeps that of the thread
-// which has executed it.
-func stayTied() error {
+// keepParentDeathSignal has the program that the calling thread executes next end with its
+// parent, as this process does. The kernel keeps that setting for each thread: in this process
+// only the first one has it, and a program gets that of the thread which executes it.
+func keepParentDeathSignal() error {
 	runtime.LockOSThread()
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0); errno != 0 {
 		return errno

@@ -8,4 +8,4 @@ import "syscall"
 // its parent is killed.
 func EndWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr { return attributes }
 
-func stayTied() error { return nil }
+func keepParentDeathSignal() error { return nil }

@@ -47,7 +47,7 @@ func (p Policy) limit() error {
 
 // execute replaces this process with a command.
 func execute(command []string) error {
-	if err := stayTied(); err != nil {
+	if err := keepParentDeathSignal(); err != nil {
 		return fmt.Errorf("tying %s to its parent: %w", command[0], err)
 	}
 	err := syscall.Exec(command[0], command, os.Environ())

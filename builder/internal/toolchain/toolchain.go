@@ -128,8 +128,9 @@ func (t *Toolchain) Command() string { return filepath.Join(t.Root, "bin", Execu
 // arch returns the GOARCH of what is built.
 func (t *Toolchain) arch() string { return cmp.Or(t.Arch, runtime.GOARCH) }
 
-// Unconfined says for the log what nothing keeps the compiler from, although it should be
-// kept from that. It is empty if there is nothing to say.
+// Unconfined says, for the log, which part of the sandbox this kernel cannot enforce. It is
+// empty if the kernel enforces all of it, and where there is no sandbox because the toolchain
+// is not Sealed.
 func (t *Toolchain) Unconfined() string {
 	if !t.Sealed {
 		return ""
@@ -137,9 +138,8 @@ func (t *Toolchain) Unconfined() string {
 	return confinement(sandbox.LandlockVersion())
 }
 
-// confinement says what a kernel with that version of Landlock cannot keep the
-// compiler from. It returns nothing if there is nothing to say. Version 0 stands
-// for a kernel without Landlock.
+// confinement says what a kernel with that version of Landlock cannot enforce. Version 0 is a
+// kernel without Landlock.
 func confinement(version int) string {
 	switch {
 	case version == 0:

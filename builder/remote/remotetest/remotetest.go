@@ -1,6 +1,6 @@
 // Package remotetest has what stand-ins for the build service have in common, for
-// tests that need its answers and not its compiler: they let in who has the keys. It
-// does not decide what is answered. The tests on the real cluster have the real
+// tests that need its answers and not its compiler: they check keys and orders. It does
+// not decide what is answered. The tests on the real cluster have the real
 // service.
 package remotetest
 
@@ -16,9 +16,9 @@ import (
 	"goless.io/builder/remote"
 )
 
-// NewServer starts a server that answers orders, over TLS. It has the keys that
-// there are when somebody connects, and answers 401 to who has others and 400 to
-// what is no order.
+// NewServer starts a server that answers orders, over TLS. It asks for the keys with each
+// connection and each order, because they may change. Clients with other keys get 401, and
+// bodies that are not orders 400.
 func NewServer(keys func(context.Context) (*remote.Keys, error), answer func(http.ResponseWriter, *http.Request, remote.Order)) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+remote.BuildsPath, func(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +35,7 @@ func NewServer(keys func(context.Context) (*remote.Keys, error), answer func(htt
 		answer(w, r, order)
 	})
 	server := httptest.NewUnstartedServer(mux)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // that who asks has gone is what some tests are about
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // some tests are about clients that have gone
 	server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		k, err := keys(hello.Context())
 		if err != nil {
@@ -47,7 +47,7 @@ func NewServer(keys func(context.Context) (*remote.Keys, error), answer func(htt
 	return server
 }
 
-// Tell sends an event at once. Who does not listen any more has gone.
+// Tell sends an event at once. It ignores errors: some tests are about clients that have gone.
 func Tell(w http.ResponseWriter, e remote.Event) {
 	_ = json.NewEncoder(w).Encode(e)
 	_ = http.NewResponseController(w).Flush()
