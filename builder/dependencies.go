@@ -89,9 +89,10 @@ func overridden(p *program.Program) (warnings []handler.Diagnostic) {
 	if p.Source.GoMod == nil {
 		return nil
 	}
+	selected := p.Selected()
 	for _, r := range p.Source.GoMod.Require {
 		isReplaced := slices.ContainsFunc(p.Source.GoMod.Replace, func(by *modfile.Replace) bool { return by.Old.Path == r.Mod.Path })
-		built := p.Selected(r.Mod.Path)
+		built := selected[r.Mod.Path]
 		if r.Indirect || isReplaced || built == "" || built == r.Mod.Version {
 			continue
 		}

@@ -201,7 +201,7 @@ func subjectModule(p *program.Program, pkg, text string) (subject string, at han
 	}
 	if m, ok := p.Required(pkg); ok && subject == "" {
 		at, named = p.Requirement(m.Path), true
-		if now := p.Selected(m.Path); now != m.Version { // something else needs a newer one
+		if now := p.Selected()[m.Path]; now != m.Version { // something else needs a newer one
 			m.Version, named = now, false
 		}
 		return m.String(), at, named

@@ -58,22 +58,20 @@ func (p *Program) Required(pkg string) (found module.Version, ok bool) {
 	return found, found.Path != ""
 }
 
-// Selected returns the version of a module that the go.mod of the whole program
-// requires, which the go command may have changed since Write. It is empty if there
-// is none.
-func (p *Program) Selected(path string) string {
+// Selected returns the versions of modules that the go.mod of the whole program requires, by
+// their paths. The go command may have changed them since Write.
+func (p *Program) Selected() map[string]string {
 	data, err := os.ReadFile(filepath.Join(p.Dir, "go.mod"))
 	if err != nil {
-		return ""
+		return nil
 	}
 	mod, err := modfile.ParseLax("go.mod", data, nil)
 	if err != nil {
-		return ""
+		return nil
 	}
+	versions := make(map[string]string)
 	for _, r := range mod.Require {
-		if r.Mod.Path == path {
-			return r.Mod.Version
-		}
+		versions[r.Mod.Path] = r.Mod.Version
 	}
-	return ""
+	return versions
 }
