@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"net/http"
@@ -92,39 +93,73 @@ func (s secret) putAllBut(missing string) {
 }
 
 // While the dead letter takes nothing, that is told, and what comes after the event waits. What
-// it has not taken is not given up.
+// it has not taken is not given up, and is there once in the end.
 func TestDeadLetterDown(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer func(*kmsg.ProduceRequest) (kmsg.Response, error)
+		told   string
+	}{
+		"Refuses": {func(request *kmsg.ProduceRequest) (kmsg.Response, error) { return refusal(request), nil }, "TOPIC_AUTHORIZATION_FAILED"},
+		// Nobody knows then whether the broker has it.
+		"Crashes": {func(*kmsg.ProduceRequest) (kmsg.Response, error) { return nil, errors.New("the connection is cut") }, "has not answered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, f := newCluster(t), newFunction(t)
+			b := brokers{addresses: cluster.ListenAddrs()}
+			b.produce(t, "orders", 2, 2)
+			var down atomic.Bool
+			down.Store(true)
+			cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+				cluster.KeepControl()
+				if !down.Load() {
+					return nil, nil, false
+				}
+				answer, err := test.answer(request.(*kmsg.ProduceRequest))
+				return answer, err, true
+			})
+			f.answer = func(key string, _ int) int {
+				if key == "key-0" {
+					return http.StatusBadRequest
+				}
+				return http.StatusOK
+			}
+			monitor, _ := start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "orders.dead")
+			message := awaitProblem(t, monitor, stream.DeadLetterFailed)
+			if !strings.Contains(message, "orders.dead") || !strings.Contains(message, test.told) {
+				t.Error(message)
+			}
+			if n := f.taken(); n > 0 {
+				t.Errorf("%d events were delivered that come later", n)
+			}
+			down.Store(false)
+			f.await(1)
+			awaitProblem(t, monitor, "")
+			b.records(t, "orders.dead", 1)
+		})
+	}
+}
+
+// A process ends in time while nobody knows whether the dead letter has what was sent to it.
+func TestEndWhileDeadLetterDown(t *testing.T) {
 	t.Parallel()
 	cluster, f := newCluster(t), newFunction(t)
 	b := brokers{addresses: cluster.ListenAddrs()}
-	b.produce(t, "orders", 2, 2)
-	var down atomic.Bool
-	down.Store(true)
-	cluster.ControlKey(int16(kmsg.Produce), func(request kmsg.Request) (kmsg.Response, error, bool) {
+	b.produce(t, "orders", 1, 1)
+	asked := make(chan struct{}, 100)
+	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
-		if !down.Load() {
-			return nil, nil, false
+		select {
+		case asked <- struct{}{}:
+		default:
 		}
-		return refusal(request.(*kmsg.ProduceRequest)), nil, true
+		return nil, errors.New("the connection is cut"), true
 	})
-	f.answer = func(key string, _ int) int {
-		if key == "key-0" {
-			return http.StatusBadRequest
-		}
-		return http.StatusOK
-	}
-	monitor, _ := start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "orders.dead")
-	message := awaitProblem(t, monitor, stream.DeadLetterFailed)
-	if !strings.Contains(message, "orders.dead") || !strings.Contains(message, "TOPIC_AUTHORIZATION_FAILED") {
-		t.Error(message)
-	}
-	if n := f.taken(); n > 0 {
-		t.Errorf("%d events were delivered that come later", n)
-	}
-	down.Store(false)
-	f.await(1)
-	b.records(t, "orders.dead", 1)
-	awaitProblem(t, monitor, "")
+	f.answer = func(string, int) int { return http.StatusBadRequest }
+	_, stop := start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "orders.dead")
+	<-asked
+	stop()
 }
 
 // refusal answers that the client may not write.

@@ -17,8 +17,10 @@ import (
 )
 
 const (
-	// produceTimeout is after how long a dead letter that was not taken is told.
+	// produceTimeout is after how long it is told why a dead letter was not taken, and answerTimeout
+	// that there is no answer at all.
 	produceTimeout = 10 * time.Second
+	answerTimeout  = 15 * time.Second
 
 	// fetchMaxWait bounds how long a partition of which more is wanted waits for the answer to a
 	// request that does not ask for it.

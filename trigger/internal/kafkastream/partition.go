@@ -57,7 +57,7 @@ func (m *member) deliver(p *partition, records []*kgo.Record) {
 	}
 	messages, bytes := make([]stream.Message, len(records)), 0
 	for i, r := range records {
-		messages[i] = message{m, r}
+		messages[i] = &message{member: m, record: r}
 		bytes += size(r)
 	}
 	if !m.deliverer.Deliver(p.ctx, messages...) {

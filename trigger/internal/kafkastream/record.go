@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -28,6 +29,7 @@ const (
 type message struct {
 	*member
 	record *kgo.Record
+	letter chan error // gets what becomes of it in the topic of dead letters; nil before it is sent there
 }
 
 // id is the same for each delivery of a record, and no other's.
@@ -35,7 +37,7 @@ func id(r *kgo.Record) string { return fmt.Sprintf("%s-%d-%d", r.Topic, r.Partit
 
 // Event has the headers of a record as headers, and its key as the extension partitionkey, in
 // base64 where it is no text.
-func (m message) Event() event.Event {
+func (m *message) Event() event.Event {
 	r := m.record
 	e := event.Event{
 		ID: id(r), Source: m.deliverer.Source, Type: eventType, Time: r.Timestamp, Data: r.Value,
@@ -58,14 +60,32 @@ func (m message) Event() event.Event {
 
 // DeadLetter writes the record to the topic of dead letters. All replicas of the broker have it
 // when it returns.
-func (m message) DeadLetter(ctx context.Context, reason string) error {
+//
+// A record that was sent and not answered may be there, and the client asks until it knows. So
+// the next call waits for the same one, in the place of sending another.
+func (m *message) DeadLetter(ctx context.Context, reason string) error {
+	if m.letter == nil {
+		m.letter = make(chan error, 1)
+		m.client.Produce(ctx, m.deadLetter(reason), func(_ *kgo.Record, err error) { m.letter <- err })
+	}
+	select {
+	case err := <-m.letter:
+		m.letter = nil
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(answerTimeout):
+		return fmt.Errorf("topic %s has not answered for %s", m.deliverer.DeadLetter, answerTimeout)
+	}
+}
+
+func (m *message) deadLetter(reason string) *kgo.Record {
 	r := m.record
-	letter := &kgo.Record{
+	return &kgo.Record{
 		Topic: m.deliverer.DeadLetter, Key: r.Key, Value: r.Value,
 		Headers: append(slices.Clip(r.Headers),
 			kgo.RecordHeader{Key: idHeader, Value: []byte(id(r))},
 			kgo.RecordHeader{Key: sourceHeader, Value: []byte(m.deliverer.Source)},
 			kgo.RecordHeader{Key: reasonHeader, Value: []byte(reason)}),
 	}
-	return m.client.ProduceSync(ctx, letter).FirstErr()
 }

@@ -28,7 +28,7 @@ func TestEvent(t *testing.T) {
 				Topic: "orders", Partition: 3, Offset: 17, Key: test.key, Value: []byte(`{"n":7}`), Timestamp: at,
 				Headers: []kgo.RecordHeader{{Key: "content-type", Value: []byte("application/json")}, {Key: "x-own", Value: []byte("a")}, {Key: "x-own", Value: []byte("b")}},
 			}
-			e := message{&member{deliverer: &stream.Deliverer{Source: "/test"}}, record}.Event()
+			e := (&message{member: &member{deliverer: &stream.Deliverer{Source: "/test"}}, record: record}).Event()
 			r, err := e.Request(t.Context(), http.MethodPost, "http://function.example/")
 			if err != nil {
 				t.Fatal(err)

@@ -115,7 +115,7 @@ func bareLoop(ctx context.Context, brokers []string, url string, function *http.
 		client.PollFetches(ctx).EachPartition(func(p kgo.FetchTopicPartition) {
 			polled.Go(func() {
 				for _, r := range p.Records {
-					_ = post(ctx, function, url, message{m, r}.Event()) // what fails is not tried again
+					_ = post(ctx, function, url, (&message{member: m, record: r}).Event()) // what fails is not tried again
 				}
 			})
 		})
