@@ -169,6 +169,39 @@ func TestBlocked(t *testing.T) {
 	})
 }
 
+// Partitions go to another consumer also while one that is blocked has the only place for requests.
+func TestRebalanceWhileBlocked(t *testing.T) {
+	withBrokers(t, func(t *testing.T, b brokers) {
+		c, f := b.topic(t, 8), newFunction(t)
+		var blocked sync.Once
+		poison := make(chan string, 1)
+		f.answer = func(key string, _ int) int {
+			blocked.Do(func() { poison <- key })
+			is := <-poison
+			poison <- is
+			if key == is {
+				return http.StatusForbidden
+			}
+			return http.StatusOK
+		}
+		b.produce(t, c.Topic, 80, 40)
+		d := newDeliverer(f.url(), slog.New(slog.NewTextHandler(t.Output(), nil)))
+		d.Concurrency = 1
+		run(t, c, d)
+		awaitProblem(t, d.Monitor, stream.Blocked)
+		if n := f.taken(); n > 0 {
+			t.Fatalf("%d events were taken, and the first one should block", n)
+		}
+		start(t, c, f, "")
+		// A minute later the brokers would not wait any more for the one that is blocked.
+		for deadline := time.Now().Add(40 * time.Second); f.taken() == 0; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("no partition has gone to the other consumer")
+			}
+		}
+	})
+}
+
 // start runs a consumer in this process until the end of the test, or until it is told to end.
 func start(t *testing.T, c *Consumer, f *function, dead string) (*stream.Monitor, func()) {
 	t.Helper()
@@ -181,6 +214,12 @@ func startBatches(t *testing.T, c *Consumer, f *function, dead string, batch int
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	d := newDeliverer(f.url(), log)
 	d.DeadLetter, d.Batch = dead, batch
+	return d.Monitor, run(t, c, d)
+}
+
+// run is the same with any deliverer.
+func run(t *testing.T, c *Consumer, d *stream.Deliverer) func() {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -194,7 +233,7 @@ func startBatches(t *testing.T, c *Consumer, f *function, dead string, batch int
 		<-ended
 	}
 	t.Cleanup(stop)
-	return d.Monitor, stop
+	return stop
 }
 
 // awaitProblem waits until there is a problem with a reason, or none for "", and returns its

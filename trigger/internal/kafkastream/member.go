@@ -160,6 +160,8 @@ func (m *member) takeAway(ids map[string][]int32) []*partition {
 		}
 		delete(m.partitions, id)
 		p.cancel()
+		// What is blocked in other partitions may have all the places in which it could be delivered.
+		p.running.Add(-len(m.lanes.Drop(p)))
 		p.mu.Lock()
 		m.resume(p) // it may come back
 		p.mu.Unlock()

@@ -37,6 +37,17 @@ func (l *Lanes[K, M]) Add(key K, messages ...M) {
 	}
 }
 
+// Drop forgets the messages of a key that wait, and returns them. Those that are in delivery stay.
+func (l *Lanes[K, M]) Drop(key K) []M {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queue, busy := l.waiting[key]
+	if busy {
+		l.waiting[key] = nil
+	}
+	return queue
+}
+
 // Wait returns when nothing is delivered any more.
 func (l *Lanes[K, M]) Wait() { l.running.Wait() }
 

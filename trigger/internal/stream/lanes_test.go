@@ -79,3 +79,26 @@ func TestLanesHeldUp(t *testing.T) {
 	close(release)
 	lanes.Wait()
 }
+
+// What is dropped while it waits is not delivered.
+func TestLanesDrop(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	var got []string
+	lanes := stream.NewLanes(&stream.Deliverer{Concurrency: 1}, length, func(_ string, messages []string) {
+		if got = append(got, messages...); len(got) == 1 {
+			close(begun)
+			<-release
+		}
+	})
+	lanes.Add("a", "1", "2")
+	<-begun
+	lanes.Add("b", "3", "4")
+	dropped := append(lanes.Drop("b"), lanes.Drop("a")...)
+	dropped = append(dropped, lanes.Drop("c")...)
+	lanes.Add("b", "5")
+	close(release)
+	lanes.Wait()
+	if diff := cmp.Diff([][]string{{"1", "5"}, {"3", "4", "2"}}, [][]string{got, dropped}); diff != "" {
+		t.Errorf("what was delivered, and what was dropped (-want +got):\n%s", diff)
+	}
+}
