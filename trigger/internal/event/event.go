@@ -44,21 +44,23 @@ func (e Event) Request(ctx context.Context, method, url string) (*http.Request, 
 			r.Header[http.CanonicalHeaderKey(name)] = values
 		}
 	}
+	values := make([]string, 0, 6+len(e.Extensions)) // of all attributes, which is faster than one of each
 	set := func(name, value string) {
 		if value != "" {
-			r.Header.Set(name, encode(value))
+			values = append(values, encode(value))
+			r.Header[name] = values[len(values)-1 : len(values) : len(values)]
 		}
 	}
-	r.Header.Set("Ce-Specversion", "1.0")
+	set("Ce-Specversion", "1.0")
 	set("Ce-Id", e.ID)
 	set("Ce-Source", e.Source)
 	set("Ce-Type", e.Type)
 	set("Ce-Subject", e.Subject)
 	if !e.Time.IsZero() {
-		r.Header.Set("Ce-Time", e.Time.UTC().Format(time.RFC3339Nano))
+		set("Ce-Time", e.Time.UTC().Format(time.RFC3339Nano))
 	}
 	for name, value := range e.Extensions {
-		set("Ce-"+name, value)
+		set(http.CanonicalHeaderKey("Ce-"+name), value)
 	}
 	return r, nil
 }
@@ -81,9 +83,12 @@ func allowed(name string, values []string) bool {
 // encode writes the value of an attribute as section 3.1.3.2 of the HTTP binding wants it:
 // what is not printable ASCII, a space, '"' and '%' are percent-encoded.
 func encode(value string) string {
+	if !strings.ContainsFunc(value, encoded) {
+		return value
+	}
 	var b strings.Builder
 	for _, c := range []byte(value) {
-		if c <= ' ' || c > '~' || c == '"' || c == '%' {
+		if encoded(rune(c)) {
 			fmt.Fprintf(&b, "%%%02X", c)
 		} else {
 			b.WriteByte(c)
@@ -91,3 +96,6 @@ func encode(value string) string {
 	}
 	return b.String()
 }
+
+// encoded tells whether a character, or a byte of one, is percent-encoded.
+func encoded(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '%' }

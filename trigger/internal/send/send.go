@@ -31,8 +31,9 @@ type Sender struct {
 	// Tried is told what each try means for the event; nil for nobody.
 	Tried func(delivery.Verdict)
 
-	// Log gets a line for each try that has failed.
-	Log *slog.Logger
+	// Log gets a line for each try that has failed, with About, which are attributes of the event.
+	Log   *slog.Logger
+	About []any
 }
 
 // NewClient returns a client for requests that take timeout at most, or any time where that is
@@ -93,7 +94,7 @@ func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*ht
 			return &last
 		}
 		pause := backoff.Wait(wait, least, rand.Float64())
-		s.Log.Warn("not delivered", "reason", last.Reason, "try", last.Tries, "again", pause.String())
+		s.Log.With(s.About...).Warn("not delivered", "reason", last.Reason, "try", last.Tries, "again", pause.String())
 		Sleep(ctx, pause)
 	}
 	last.Interrupted = true

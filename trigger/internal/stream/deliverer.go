@@ -57,7 +57,7 @@ func (d *Deliverer) Deliver(ctx context.Context, messages ...Message) bool {
 	for i, m := range messages {
 		p.events[i] = m.Event()
 	}
-	p.sender.Log, p.sender.Tried = d.Sender.Log.With("id", p.events[0].ID, "events", len(messages)), d.Monitor.tried
+	p.sender.About, p.sender.Tried = []any{"id", p.id(), "events", len(messages)}, d.Monitor.tried
 	how := p.deliver(ctx)
 	if how == interrupted {
 		return false
@@ -74,7 +74,7 @@ type parcel struct {
 	sender   send.Sender
 }
 
-func (p *parcel) log() *slog.Logger { return p.sender.Log }
+func (p *parcel) log() *slog.Logger { return p.sender.Log.With(p.sender.About...) }
 
 // id is that of the first event.
 func (p *parcel) id() string { return p.events[0].ID }
