@@ -33,10 +33,10 @@ func (f *Function) CheckFields() error {
 	metadata := field(f.object, "metadata")
 	name := field(metadata, "name")
 	switch {
-	case name.Value == "" && name.Kind != yaml.MappingNode:
-		c.report(f.object, "metadata.name is missing")
-	case name.Kind == yaml.MappingNode: // as {{ .Values.name }} is one
+	case name.Kind == yaml.MappingNode, name.Kind == yaml.SequenceNode: // as {{ .Values.name }} is one
 		c.report(name, "metadata.name must be a string")
+	case name.Value == "":
+		c.report(placeOf(name, f.object), "metadata.name is missing")
 	case kindOf(name) != "string":
 		c.report(name, fmt.Sprintf("metadata.name must be a string, write %q", name.Value))
 	case !dnsLabel.MatchString(name.Value):
@@ -56,6 +56,14 @@ func (f *Function) CheckFields() error {
 type fieldChecker struct {
 	file  string
 	found []handler.Diagnostic
+}
+
+// placeOf returns where a field is that has no value, or else the object that lacks the field.
+func placeOf(value, object *yaml.Node) *yaml.Node {
+	if value.Kind == 0 {
+		return object
+	}
+	return value
 }
 
 func (c *fieldChecker) report(at *yaml.Node, message string) {
@@ -131,7 +139,7 @@ func (c *fieldChecker) checkRules(s *schema, path string, value *yaml.Node) {
 func (c *fieldChecker) checkObject(s *schema, path string, object *yaml.Node) {
 	for _, name := range s.Required {
 		if value := field(object, name); value.Kind == 0 || kindOf(value) == "null" {
-			c.report(object, fmt.Sprintf("%s is missing", join(path, name)))
+			c.report(placeOf(value, object), fmt.Sprintf("%s is missing", join(path, name)))
 		}
 	}
 	for i := 0; i+1 < len(object.Content); i += 2 {

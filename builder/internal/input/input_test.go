@@ -120,8 +120,11 @@ func TestReadRefuses(t *testing.T) {
 		"NoSpec":     {"x.yaml", strings.Replace(function("one", "|"), "spec:\n  function: |\n", "", 1), "x.yaml:1:1: spec is missing", true},
 		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:6:13: spec.function must be of type string, and is an object", true},
 		"Templated":  {"x.yaml", function("{{ .Values.name }}", literal), "x.yaml:4:9: metadata.name must be a string", true},
+		"OtherKind":  {"x.yaml", function("one", literal) + "---\n" + strings.Replace(function("two", literal), "kind: Function", "kind: Funtion", 1), "x.yaml:12:7: kind Funtion is not known, write Function", true},
+		"NameList":   {"x.yaml", function("[one]", literal), "x.yaml:4:9: metadata.name must be a string", true},
+		"NullName":   {"x.yaml", function("", literal), "x.yaml:4:8: metadata.name is missing", true},
 		"Kind":       {"x.yaml", strings.Replace(function("one", "|"), "kind: Function", "kind: function", 1), "x.yaml:2:7: kind function is not known, write Function", true},
-		"Field":      {"x.yaml", "apiVersion: goless.io/v1\nkind: Function\nmetadata:\n  name: one\nspec:\n", "x.yaml:1:1: spec is missing\nx.yaml:1:13: apiVersion goless.io/v1 is not known, write goless.io/v1beta1", true},
+		"Field":      {"x.yaml", "apiVersion: goless.io/v1\nkind: Function\nmetadata:\n  name: one\nspec:\n", "x.yaml:1:13: apiVersion goless.io/v1 is not known, write goless.io/v1beta1\nx.yaml:5:6: spec is missing", true},
 		"Merged":     {"x.yaml", "apiVersion: v1\nkind: List\nitems:\n- &b {spec: {function: []}}\n- apiVersion: goless.io/v1beta1\n  kind: Function\n  metadata: {name: one}\n  <<: *b\n", "x.yaml:5:3: spec.function must be text", true},
 		"GoMod":      {"go.mod", "module m\n", "go.mod holds no Go, name the directory of the module: .", false},
 		"Binary":     {"x.zip", "PK\x03\x04\x00", "x.zip is no text, so it is no source", false},
@@ -145,8 +148,8 @@ func TestReadRefuses(t *testing.T) {
 func TestReadLocatesSyntaxErrors(t *testing.T) {
 	const head = "kind: Function\nmetadata:\n  name: m\n"
 	for name, c := range map[string]struct{ data, want string }{
-		"First":     {"a: b: c\n", "1: mapping values are not allowed in this context"},
-		"Values":    {head + "c: d: e\n", "4: mapping values are not allowed in this context"},
+		"First":     {"a: b: c\n", "1: mapping values are not allowed in this context: is this line indented like those beside it? A value with a colon and a space in it needs quotes"},
+		"Values":    {head + "c: d: e\n", "4: mapping values are not allowed in this context: is this line indented like those beside it? A value with a colon and a space in it needs quotes"},
 		"Unclosed":  {head + "spec: {a: b\nc:\n  d: |\n", "4: did not find expected ',' or '}'"},
 		"List":      {head + "spec: [a,\nb\nc: d\n", "4: did not find expected ',' or ']'"},
 		"Key":       {head + " spec: x\nc: d\n", "4: did not find expected key, is this line, or the one above, indented like those beside it?"},
@@ -156,7 +159,8 @@ func TestReadLocatesSyntaxErrors(t *testing.T) {
 		"TabBefore": {head + "\tspec: x\na: b\n", "4: found a tab character that violates indentation; indent with spaces, not with tabs"},
 		"TabFirst":  {head + "spec:\n\ta: b\n", "5: found character that cannot start any token; indent with spaces, not with tabs"},
 		"JSON":      {`{"kind": "Function"`, "1: did not find expected ',' or '}'"},
-		"Quote":     {head + "spec: \"x\na: b\n", "4: found unexpected end of stream"},
+		"Quote":     {head + "spec: \"x\na: b\n", "4: found unexpected end of stream: close the quote in this line"},
+		"QuoteLate": {head + "  namespace: 'x\nspec:\n  function: |\n    var x = 'a'\n", "4: did not find expected key: close the quote in this line"},
 		"Escape":    {head + "spec: \"\\q\"\na: b\n", "4: found unknown escape character"},
 		"Encoding":  {head + "spec: \xff\na: b\n", "4: invalid leading UTF-8 octet"},
 		"Document":  {head + "---\n" + head + "spec: {a\nb: c", "8: did not find expected ',' or '}'"},

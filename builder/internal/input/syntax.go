@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,6 +17,10 @@ var (
 	fromZero    = regexp.MustCompile(`^did not find expected (node content|'-'|','|<)`)
 	fromStart   = regexp.MustCompile(`tab character|^did not find expected key`)
 )
+
+// openQuote matches a line whose value begins with a quote that does not end there. The parser
+// goes on to the next quote, wherever that is.
+var openQuote = regexp.MustCompile(`^[ -]*[\w./-]+: +("[^"]*|'[^']*)$`)
 
 // syntaxError returns the diagnostic for an error that the parser has returned after it had
 // read some lines of a file. The last of them is the place unless the parser knows a better one.
@@ -35,11 +40,17 @@ func syntaxError(file string, lines []string, read int, err error) error {
 		lines = lines[:last]
 	}
 	at = min(max(at, 1), len(lines)) // the parser may be behind the end
+	open := slices.IndexFunc(lines[:at], openQuote.MatchString)
 	switch {
+	case open >= 0:
+		at = open + 1
+		message += ": close the quote in this line"
 	case strings.HasPrefix(strings.TrimLeft(lines[at-1], " "), "\t"):
 		message += "; indent with spaces, not with tabs"
 	case strings.HasSuffix(message, "expected key"), strings.HasSuffix(message, "expected ':'"):
 		message += ", is this line, or the one above, indented like those beside it?"
+	case strings.HasPrefix(message, "mapping values are not allowed"):
+		message += ": is this line indented like those beside it? A value with a colon and a space in it needs quotes"
 	}
 	return authorError(file, at, 0, message)
 }

@@ -56,9 +56,14 @@ func objects(root *yaml.Node) []*yaml.Node {
 
 const functionKind = "Function"
 
-// isFunction reports whether an object is meant to be a Function.
+// isFunction reports whether an object is meant to be a Function, although its kind or the
+// version may be misspelled. FunctionClasses alone have the version of Functions, too.
 func isFunction(object *yaml.Node) bool {
-	return strings.HasPrefix(field(object, "apiVersion").Value, "goless.io/") && strings.EqualFold(field(object, "kind").Value, functionKind)
+	kind, apiVersion := field(object, "kind").Value, field(object, "apiVersion").Value
+	if _, version := functionSchema(); apiVersion == version {
+		return kind != "" && kind != "FunctionClass"
+	}
+	return strings.HasPrefix(apiVersion, "goless.io/") && strings.EqualFold(kind, functionKind)
 }
 
 func readFunction(file string, lines []string, object *yaml.Node) (*Function, error) {
