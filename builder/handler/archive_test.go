@@ -297,6 +297,7 @@ func TestParseRejectsModules(t *testing.T) {
 		"Replace":     {"module x.y/z\nreplace a.b/c => ../c\nreplace a.b/d v1.0.0 => /etc\n", "go.mod:2:1: cannot replace a.b/c by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version\ngo.mod:3:1: cannot replace a.b/d by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version"},
 		"ReplaceOurs": {"module x.y/z\nreplace goless.io/runtime => a.b/c v1.0.0\n", "go.mod:2:1: cannot replace goless.io/runtime: it is the program around the function, remove the line"},
 		"ReplaceSelf": {"module x.y/z\nreplace x.y/z => a.b/c v1.0.0\n", "go.mod:2:1: cannot replace x.y/z: it is the module of the function itself, remove the line"},
+		"Excluded":    {"module x.y/z\nexclude a.b/c v1.0.0\nexclude a.b/c v1.1.0\nrequire a.b/c v1.1.0\n", "go.mod:3:1: cannot exclude a.b/c: the function needs it, remove the line"},
 		"Exclude":     {"module x.y/z\nexclude x.y/z v0.0.0\nexclude goless.io/runtime v0.0.0\n", "go.mod:2:1: cannot exclude x.y/z: the function needs it, remove the line\ngo.mod:3:1: cannot exclude goless.io/runtime: the function needs it, remove the line"},
 		"Ours":        {"module goless.io/function\n", "go.mod:1:1: module path goless.io/function is the program's around the function, use another such as example.com/function"},
 		"Standard":    {"module net/http\n", "go.mod:1:1: module path net/http is reserved for Go itself, use another such as example.com/function"},

@@ -47,7 +47,8 @@ func (c *checker) checkGoMod() *modfile.File {
 		}
 	}
 	for _, e := range mod.Exclude {
-		if isOurs(e.Mod.Path) || c.mod != nil && e.Mod.Path == c.modulePath() {
+		isRequired := slices.ContainsFunc(mod.Require, func(r *modfile.Require) bool { return r.Mod == e.Mod })
+		if isRequired || isOurs(e.Mod.Path) || c.mod != nil && e.Mod.Path == c.modulePath() {
 			c.reportMod(e.Syntax.Start, fmt.Sprintf("cannot exclude %s: the function needs it, remove the line", e.Mod.Path))
 		}
 	}
@@ -93,9 +94,7 @@ func (c *checker) reportModule(f *file, err error) {
 
 // reportMod adds a finding at a place of go.mod.
 func (c *checker) reportMod(at modfile.Position, message string) {
-	before := c.goMod.Data[:min(at.Byte, len(c.goMod.Data))]
-	column := len(before) - bytes.LastIndexByte(before, '\n')
-	c.findings = append(c.findings, finding{file: c.goMod, line: max(1, at.Line), column: column, message: message})
+	c.reportAt(c.goMod, at.Byte, message)
 }
 
 func (c *checker) checkModulePath(f *file, mod *modfile.File) {

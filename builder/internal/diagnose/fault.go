@@ -159,6 +159,9 @@ func missingPackage(p *program.Program, text string) string {
 // begins with the author's; the go.mod is not the author's.
 var ownLine = regexp.MustCompile(`go\.(mod|sum):(\d+): `)
 
+// unknownGodebug matches what it says about a setting of the runtime that there is not.
+var unknownGodebug = regexp.MustCompile(`unknown godebug "([^"]+)"`)
+
 // verbatim returns a message of the go command as a line without places, and where to
 // place it if it has none that the author knows: at.
 func verbatim(p *program.Program, at handler.Import, text string) (handler.Import, string) {
@@ -167,6 +170,8 @@ func verbatim(p *program.Program, at handler.Import, text string) (handler.Impor
 		at.Line, _ = strconv.Atoi(parts[2]) // digits
 	} else if strings.Contains(text, "go.mod requires go ") {
 		at = p.GoDirective()
+	} else if parts := unknownGodebug.FindStringSubmatch(text); parts != nil {
+		at = p.Godebug(parts[1])
 	}
 	lines := slices.DeleteFunc(strings.Split(text, "\n"), isProgress)
 	text = strings.TrimPrefix(oneLine(strings.Join(lines, "\n")), "go: ")
