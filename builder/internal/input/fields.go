@@ -82,6 +82,8 @@ func (c *fieldChecker) check(s *schema, path string, value *yaml.Node) {
 		if len(c.found) == found { // rules are about values that are right in themselves
 			c.checkRules(s, path, value)
 		}
+	case s.IntOrString:
+		c.report(value, notQuantity(path, kind, value))
 	case s.Type != "":
 		c.report(value, fmt.Sprintf("%s must be of type %s, and is %s", path, s.Type, quotedValue(kind, value)))
 	}
@@ -166,7 +168,7 @@ func (c *fieldChecker) checkText(s *schema, path string, text *yaml.Node) {
 	case len(s.Enum) > 0 && !slices.Contains(s.Enum, text.Value):
 		c.report(text, fmt.Sprintf("%s must be one of: %s", path, strings.Join(s.Enum, ", ")))
 	case s.IntOrString && s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(text.Value):
-		c.report(text, fmt.Sprintf("%s must be a quantity such as 100m or 128Mi, and is %q", path, text.Value))
+		c.report(text, notQuantity(path, "string", text))
 	case s.Pattern != "" && !regexp.MustCompile(s.Pattern).MatchString(text.Value):
 		c.report(text, fmt.Sprintf("%s must match %s", path, s.Pattern))
 	}
@@ -198,6 +200,12 @@ func kindOf(value *yaml.Node) string {
 func numberOf(value *yaml.Node) (number float64) {
 	_ = value.Decode(&number) // it has the tag of a number
 	return number
+}
+
+// notQuantity says of a value that it is no amount of anything. The API server refuses fractions
+// without quotes, too.
+func notQuantity(path, kind string, value *yaml.Node) string {
+	return fmt.Sprintf("%s must be a quantity such as 100m or 128Mi, and is %s", path, quotedValue(kind, value))
 }
 
 // quotedValue describes a value that has the wrong type.

@@ -57,6 +57,8 @@ func TestCheckFields(t *testing.T) {
 		"Item":       {`"1"`, "on", "f.yaml:12:12: spec.env[0].value must be of type string, and is on"},
 		"Missing":    {"name: b, ", "", "f.yaml:13:41: spec.env[1].valueFrom.secretKeyRef.name is missing"},
 		"Quantity":   {"64Mi", "lots", `f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, and is "lots"`},
+		"Amount":     {"64Mi", "0.5", "f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, and is 0.5"},
+		"Amounts":    {"64Mi", "[]", "f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, and is an array"},
 		"Empty":      {"package p", `""`, "f.yaml:16:13: spec.function must have at least 1 characters"},
 	} {
 		t.Run(name, func(t *testing.T) {
