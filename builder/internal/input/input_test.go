@@ -148,8 +148,8 @@ func TestReadRefuses(t *testing.T) {
 func TestReadLocatesSyntaxErrors(t *testing.T) {
 	const head = "kind: Function\nmetadata:\n  name: m\n"
 	for name, c := range map[string]struct{ data, want string }{
-		"First":     {"a: b: c\n", "1: mapping values are not allowed in this context: is this line indented like those beside it? A value with a colon and a space in it needs quotes"},
-		"Values":    {head + "c: d: e\n", "4: mapping values are not allowed in this context: is this line indented like those beside it? A value with a colon and a space in it needs quotes"},
+		"First":     {"a: b: c\n", "1: mapping values are not allowed in this context; in this line or the one above, the indentation is wrong, a colon is missing, or a value with a colon and a space in it needs quotes"},
+		"Values":    {head + "c: d: e\n", "4: mapping values are not allowed in this context; in this line or the one above, the indentation is wrong, a colon is missing, or a value with a colon and a space in it needs quotes"},
 		"Unclosed":  {head + "spec: {a: b\nc:\n  d: |\n", "4: did not find expected ',' or '}'"},
 		"List":      {head + "spec: [a,\nb\nc: d\n", "4: did not find expected ',' or ']'"},
 		"Key":       {head + " spec: x\nc: d\n", "4: did not find expected key, is this line, or the one above, indented like those beside it?"},
@@ -161,6 +161,8 @@ func TestReadLocatesSyntaxErrors(t *testing.T) {
 		"JSON":      {`{"kind": "Function"`, "1: did not find expected ',' or '}'"},
 		"Quote":     {head + "spec: \"x\na: b\n", "4: found unexpected end of stream: close the quote in this line"},
 		"QuoteLate": {head + "  namespace: 'x\nspec:\n  function: |\n    var x = 'a'\n", "4: did not find expected key: close the quote in this line"},
+		"Alias":     {head + "spec: *x\na: b\nc: d\n", "4: unknown anchor 'x' referenced"},
+		"Star":      {head + "spec: *.example.com\na: b\n", "4: did not find expected alphabetic or numeric character; a value that begins with * or & needs quotes"},
 		"Escape":    {head + "spec: \"\\q\"\na: b\n", "4: found unknown escape character"},
 		"Encoding":  {head + "spec: \xff\na: b\n", "4: invalid leading UTF-8 octet"},
 		"Document":  {head + "---\n" + head + "spec: {a\nb: c", "8: did not find expected ',' or '}'"},

@@ -18,6 +18,9 @@ var (
 	fromStart   = regexp.MustCompile(`tab character|^did not find expected key`)
 )
 
+// unknownAlias matches the message about an alias of nothing, which has no line.
+var unknownAlias = regexp.MustCompile(`^unknown anchor '(.*)' referenced`)
+
 // openQuote matches a line whose value begins with a quote that does not end there. The parser
 // goes on to the next quote, wherever that is.
 var openQuote = regexp.MustCompile(`^[ -]*[\w./-]+: +("[^"]*|'[^']*)$`)
@@ -41,7 +44,11 @@ func syntaxError(file string, lines []string, read int, err error) error {
 	}
 	at = min(max(at, 1), len(lines)) // the parser may be behind the end
 	open := slices.IndexFunc(lines[:at], openQuote.MatchString)
-	switch {
+	switch match := unknownAlias.FindStringSubmatch(message); {
+	case match != nil:
+		at = 1 + slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "*"+match[1]) })
+	case strings.HasSuffix(message, "expected alphabetic or numeric character"):
+		message += "; a value that begins with * or & needs quotes"
 	case open >= 0:
 		at = open + 1
 		message += ": close the quote in this line"
@@ -50,7 +57,7 @@ func syntaxError(file string, lines []string, read int, err error) error {
 	case strings.HasSuffix(message, "expected key"), strings.HasSuffix(message, "expected ':'"):
 		message += ", is this line, or the one above, indented like those beside it?"
 	case strings.HasPrefix(message, "mapping values are not allowed"):
-		message += ": is this line indented like those beside it? A value with a colon and a space in it needs quotes"
+		message += "; in this line or the one above, the indentation is wrong, a colon is missing, or a value with a colon and a space in it needs quotes"
 	}
 	return authorError(file, at, 0, message)
 }
