@@ -166,7 +166,7 @@ verify: $(BIN)/controller-gen $(BIN)/helm ## prove that generated files are curr
 	@before=$$(sha256sum $(GENERATED)); $(MAKE) generate; \
 	test "$$before" = "$$(sha256sum $(GENERATED))" || { echo "generated files were stale and are written anew: look at git diff and commit them"; exit 1; }
 	@for module in $(MODULES) test test/cluster; do (cd $$module && GOWORK=off go mod tidy -diff && GOWORK=off go vet ./...); done
-	@HELM=$(abspath $(BIN)/helm) go test ./operator/cmd/chart
+	@HELM=$(abspath $(BIN)/helm) go test -count=1 ./operator/cmd/chart # Go does not see that deploy/ has changed
 
 .PHONY: release-test
 release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## make two releases of the last commit, compare them, and publish one to a registry of the test (FULL=1 with images for amd64 and arm64)
