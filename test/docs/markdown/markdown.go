@@ -20,6 +20,9 @@ type Page struct {
 	Prose []string
 
 	Blocks []Block
+
+	// Indented says that it has code without fences, of which nobody knows the language.
+	Indented bool
 }
 
 // A Block is a fenced block of code. What its first line says is its language and, where a
@@ -74,7 +77,9 @@ func Read(root, path string) (Page, error) {
 		if fence {
 			fenced = !fenced
 		}
-		if fence || fenced || strings.HasPrefix(line, "    ") {
+		indented := !fenced && strings.HasPrefix(line, "    ")
+		p.Indented = p.Indented || indented
+		if fence || fenced || indented {
 			line = ""
 		}
 		p.Prose = append(p.Prose, line)
