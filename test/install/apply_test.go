@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// The API server takes what is checked out in the place of the last release, and the Functions
-// of that release as they are: nothing in deploy/ cannot be changed, and no new field makes a
-// Function another one. That the operator leaves them alone, too, is for TestUpgrade.
+// The API server takes what is checked out in the place of the last release, and that again, with
+// the Functions of that release as they are: nothing in deploy/ cannot be changed, and no new field
+// makes a Function another one. That the operator leaves them alone, too, is for TestUpgrade.
 func TestUpgradeApplies(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS does not name etcd, kube-apiserver and kubectl: make unit sets it")
@@ -53,4 +53,10 @@ func TestUpgradeApplies(t *testing.T) {
 	if out := c.kubectl(functions, "apply", "-f", "-"); strings.Contains(out, "configured") {
 		t.Errorf("the Functions that are applied again are other ones:\n%s", out)
 	}
+
+	c.kubectl("", "apply", "-f", deploy)
+	c.until("the Functions are what they were, since the last release is applied again", func() (string, bool) {
+		back := c.kubectl("", "-n", apart, "get", "functions", "-o", "jsonpath={.items[*].spec}")
+		return back, back == before
+	})
 }
