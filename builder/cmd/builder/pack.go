@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"path/filepath"
@@ -58,9 +57,6 @@ func (p *pack) run(path string) error {
 	}
 	_, err := handler.Parse(handler.Filename, function.Source)
 	p.fail(function, err)
-	if err == nil {
-		p.fail(nil, checkLossless(function))
-	}
 	if p.code != 0 {
 		return p.end()
 	}
@@ -103,21 +99,6 @@ func nameFor(function *input.Function, chosen string) (string, error) {
 		return "", fmt.Errorf("%w: choose one with --name", err)
 	}
 	return name, nil
-}
-
-// checkLossless returns an error that names the first file that unpack would not write
-// as it was packed, but for a line break at the end of a text that has none.
-func checkLossless(function *input.Function) error {
-	back := handler.Split(handler.Filename, function.Source)
-	for i, file := range function.Files() {
-		isSame := func(data []byte) bool { return bytes.Equal(back[i].Data, data) }
-		if i < len(back) && back[i].Name == file.Name && (isSame(file.Data) || isSame(append(bytes.Clone(file.Data), '\n'))) {
-			continue
-		}
-		at := handler.Diagnostic{File: file.Name, Line: 1, Message: "the file cannot be packed as it is"}
-		return &handler.Error{Diagnostics: []handler.Diagnostic{function.Locate(at)}}
-	}
-	return nil
 }
 
 var notInLabel = regexp.MustCompile(`[^a-z0-9]+`)

@@ -20,7 +20,7 @@ const maxFiles = 10000
 // readDirectory returns the Function of the Go module in a directory, or of the Go
 // package if there is no go.mod. All files belong to the source, except for modules below the
 // directory, go.work, and what nothing embeds although only that makes it of use: hidden
-// files, compiled programs, others that are no text, and the YAML of Functions.
+// files, those that are no text, and the YAML of Functions.
 func readDirectory(dir string) (*Function, []string, error) {
 	return collect(dir, func(c *collection) (*Function, error) {
 		names, err := c.walk()

@@ -41,7 +41,7 @@ func TestReadDirectory(t *testing.T) {
 		"Module":       {map[string]string{"go.mod": "module example.com/x/v2\n", "a.go": goSource, "b/b.go": goSource}, "x", "a.go b/b.go go.mod", ""},
 		"Dots":         {map[string]string{"a.go": goSource, ".git/config": "x", ".env": "x", "b/.c/d.go": "x"}, "dir", "a.go", ""},
 		"Nested":       {map[string]string{"a.go": goSource, "tool/go.mod": "module t\n", "tool/a.go": goSource}, "dir", "a.go", "dir/tool is a module of its own, left out"},
-		"Program":      {map[string]string{"a.go": goSource, "server": "\x7fELF" + strings.Repeat("\x00", 17<<20)}, "dir", "a.go", "dir/server is a compiled program, left out"},
+		"Program":      {map[string]string{"a.go": goSource, "server": "\x7fELF" + strings.Repeat("\x00", 17<<20)}, "dir", "a.go", "dir/server is no text and no Go file embeds it, left out"},
 		"Picture":      {map[string]string{"a.go": goSource, "b/b.go": "package b\n\n//go:embed x.png\n", "x.png": "\x89PNG"}, "dir", "a.go b/b.go", "dir/x.png is no text and no Go file embeds it, left out"},
 		"Manifest":     {map[string]string{"a.go": goSource, "f.yaml": "# mine\napiVersion: goless.io/v1beta1\nkind: Function\n", "x.yaml": "a: b\n"}, "dir", "a.go x.yaml", "dir/f.yaml is the YAML of objects of Goless, left out"},
 		"Video":        {map[string]string{"a.go": goSource, "x.mp4": strings.Repeat("\xff", 17<<20)}, "dir", "a.go", "dir/x.mp4 is no text and no Go file embeds it, left out"},

@@ -116,9 +116,6 @@ func (c *collection) add(name string) (data []byte, err error) {
 	case path.Ext(name) == ".go":
 		c.embed(path.Dir(name), data)
 	case c.embedded[name]:
-	case IsCompiled(bytes.NewReader(data)):
-		c.note(name, "is a compiled program, left out")
-		return nil, nil
 	case !isText(data):
 		c.note(name, "is no text and no Go file embeds it, left out")
 		return nil, nil
