@@ -1,4 +1,4 @@
-package lease
+package main
 
 import (
 	"context"
@@ -14,28 +14,18 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"goless.io/operator/internal/apiservertest"
+	"goless.io/operator/internal/lease"
 )
-
-var server *rest.Config
-
-func TestMain(m *testing.M) {
-	apiservertest.Main(m, func(m *testing.M, environment *envtest.Environment) int {
-		server = environment.Config
-		return m.Run()
-	})
-}
 
 // A leader of client-go writes while it has the lease, in either encoding, and no more
 // after it has given it back.
 func TestGuardOfElection(t *testing.T) {
 	for name, encoding := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
-			config := rest.CopyConfig(server)
+			config := rest.CopyConfig(environment.Config)
 			config.ContentType = encoding
-			config.Wrap(NewGuard("guarded-"+name, 9*time.Second).Wrap)
+			config.Wrap(lease.NewGuard("guarded-"+name, 9*time.Second).Wrap)
 			cluster, err := kubernetes.NewForConfig(config)
 			if err != nil {
 				t.Fatal(err)
@@ -45,7 +35,7 @@ func TestGuardOfElection(t *testing.T) {
 				_, err := cluster.CoreV1().ConfigMaps("default").Create(context.Background(), object, metav1.CreateOptions{})
 				return err
 			}
-			if err := write(); !errors.Is(err, ErrExpired) {
+			if err := write(); !errors.Is(err, lease.ErrExpired) {
 				t.Errorf("a candidate writes: %v", err)
 			}
 			release := lead(t, cluster, "guarded-"+name)
@@ -53,7 +43,7 @@ func TestGuardOfElection(t *testing.T) {
 				t.Errorf("the leader does not write: %v", err)
 			}
 			release()
-			if err := write(); !errors.Is(err, ErrExpired) {
+			if err := write(); !errors.Is(err, lease.ErrExpired) {
 				t.Errorf("who has given the lease back writes: %v", err)
 			}
 		})
@@ -84,9 +74,9 @@ func lead(t *testing.T, cluster kubernetes.Interface, name string) (release func
 	release = sync.OnceFunc(func() {
 		cancel()
 		<-ended
-		lease, err := cluster.CoordinationV1().Leases("default").Get(context.Background(), name, metav1.GetOptions{})
-		if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != "" {
-			t.Errorf("the lease was not given back: %v, %v", lease, err)
+		held, err := cluster.CoordinationV1().Leases("default").Get(context.Background(), name, metav1.GetOptions{})
+		if err != nil || held.Spec.HolderIdentity == nil || *held.Spec.HolderIdentity != "" {
+			t.Errorf("the lease was not given back: %v, %v", held, err)
 		}
 	})
 	t.Cleanup(release)
