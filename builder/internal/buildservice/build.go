@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"goless.io/builder"
@@ -59,6 +60,10 @@ func (s *Service) build(ctx context.Context, j *job, key string, o remote.Order,
 	report := s.result(ctx, s.builder(j, o), key, o)
 	if report.Reason == builder.BuildOutOfMemory && o.Memory > s.config.MaxMemory {
 		report.Message += fmt.Sprintf("; the build service allows no more than %d MiB, so Shared is not for this one", s.config.MaxMemory>>20)
+	}
+	if report.Reason == builder.Built && waited >= turnTimeout {
+		built := "built in " + report.Duration
+		report.Message = strings.Replace(report.Message, built, built+" after waiting "+waited.Round(time.Second).String()+" for its turn", 1)
 	}
 	s.logBuild(ctx, j, key, o, report, time.Since(started), waited)
 	if ctx.Err() != nil {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -224,6 +225,9 @@ func TestWaitingIsTold(t *testing.T) {
 	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Waiting: true}, {Key: last.Key}, {Key: last.Key, Compiled: true}, {Key: last.Key, Report: last.Report}}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("events: -want +got\n%s", diff)
+	}
+	if message := `"message":"built in [0-9.]+m?s after waiting [0-9]+s for its turn"`; !regexp.MustCompile(message).Match(last.Report) {
+		t.Errorf("the report is %s, want %s", last.Report, message)
 	}
 }
 
