@@ -102,7 +102,7 @@ func (l *Log) append(line []byte, level zapcore.Level, now time.Time, x *exchang
 	line = append(line, `{"level":"`...)
 	line = append(line, level.String()...)
 	line = append(line, `","time":"`...)
-	line = now.UTC().AppendFormat(line, "2006-01-02T15:04:05.000000Z")
+	line = now.UTC().AppendFormat(line, time.RFC3339Nano)
 	line = append(line, l.fixed...)
 	line = appendText(line, `,"http.request.method":`, x.Method)
 	line = appendText(line, `,"url.path":`, x.Path)
