@@ -3,63 +3,68 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 )
 
-// A class reaches the functions of its namespaces in waves, while they serve: no request is
-// lost, at most one of these few is rolled out at a time, and the class says when it has
-// reached all.
+// A change of a class reaches its functions in waves, while they serve: no request is lost, no more
+// than a tenth of them is rolled out at a time, and the class says how far it is. With FULL=1 there
+// are 200 functions, and nothing beside them.
 func TestClass(t *testing.T) {
-	t.Parallel()
-	ns := newNamespace(t)
-	object := &corev1.Namespace{}
-	if err := cluster.Get(t.Context(), client.ObjectKey{Name: ns.name}, object); err != nil {
-		t.Fatal(err)
+	functions, rolling := 5, 1
+	if os.Getenv("FULL") != "" {
+		functions, rolling = 200, 20
+	} else {
+		t.Parallel()
 	}
-	before := client.MergeFrom(object.DeepCopy())
-	object.Labels["goless-e2e-class"] = ns.name
+	ns := newNamespace(t)
 	priority := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: ns.name}, Value: 7}
+	createInCluster(t, priority)
 	class := &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{
 		Name: ns.name, Annotations: map[string]string{v1beta1.DefaultClassAnnotation: "true"},
 	}}
 	class.Spec = v1beta1.FunctionClassSpec{
-		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"goless-e2e-class": ns.name}},
-		PriorityClassName: priority.Name,
-		Tolerations:       []corev1.Toleration{{Key: "functions", Operator: corev1.TolerationOpExists}},
-		PodUser:           &v1beta1.PodUser{RunAsUser: new(int64(1234)), RunAsGroup: new(int64(1234))},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns.name}},
+		Resources:         v1beta1.Resources{Requests: v1beta1.Amounts{CPU: new(resource.MustParse("1m"))}}, // all of them fit on a node
 	}
+	createInCluster(t, class)
 	var all []*v1beta1.Function
-	var loads []load
-	for i := range 5 {
-		fn := ns.ready(ns.apply(function(fmt.Sprintf("classified-%d", i), answering("served"))))
-		ns.answers(fn, "served")
-		all = append(all, fn)
-		loads = append(loads, ns.loadAt(fn, 20))
+	for i := range functions {
+		all = append(all, ns.apply(function(fmt.Sprintf("classified-%d", i), answering("served"))))
 	}
+	var urls []string
+	for _, fn := range all {
+		ns.answers(ns.ready(fn), "served")
+		urls = append(urls, url(fn))
+	}
+	load := ns.loadOf(caller, 100, urls...)
 
-	if err := cluster.Patch(t.Context(), object, before); err != nil {
+	before := client.MergeFrom(class.DeepCopy())
+	class.Spec.PriorityClassName = priority.Name
+	class.Spec.Tolerations = []corev1.Toleration{{Key: "functions", Operator: corev1.TolerationOpExists}}
+	class.Spec.PodUser = &v1beta1.PodUser{RunAsUser: new(int64(1234)), RunAsGroup: new(int64(1234))}
+	if err := cluster.Patch(t.Context(), class, before); err != nil {
 		t.Fatal(err)
 	}
-	createInCluster(t, priority)
-	createInCluster(t, class)
-	ns.eventually("the class has reached all functions", func() error {
-		if n := ns.rollingOut(); n > 1 {
-			t.Errorf("%d of 5 functions are rolled out at the same time", n)
-		}
-		return reached(class, len(all))
-	})
-	for _, l := range loads {
-		l.stop()
+	for i := range all {
+		ns.eventually(fmt.Sprintf("the class has reached %d functions", i+1), func() error {
+			if n := ns.rollingOut(); n > rolling {
+				t.Errorf("%d of %d functions are rolled out at the same time", n, functions)
+			}
+			return reached(class, i+1, functions)
+		})
 	}
+	load.stop()
 	for _, fn := range all {
 		fn = ns.ready(fn)
 		ns.answers(fn, "served")
@@ -84,7 +89,7 @@ func createInCluster(t *testing.T, object client.Object) {
 }
 
 // rollingOut counts the Deployments of the namespace whose latest template does not have all its
-// pods yet, or has others beside them. They are read at once: one that is over may be followed by
+// pods yet, or others beside them. They are read at once: one that is over may be followed by
 // the next while the Functions still say otherwise.
 func (ns *namespace) rollingOut() (n int) {
 	ns.t.Helper()
@@ -94,20 +99,23 @@ func (ns *namespace) rollingOut() (n int) {
 	}
 	for _, d := range all.Items {
 		s, want := d.Status, *d.Spec.Replicas
-		if s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.Replicas > s.UpdatedReplicas || s.AvailableReplicas < want {
+		if s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.Replicas > s.UpdatedReplicas {
 			n++
 		}
 	}
 	return n
 }
 
-// reached returns an error until a class says that it has reached all its functions.
-func reached(class *v1beta1.FunctionClass, functions int) error {
+// reached returns an error until a class says that as many of its functions as wanted run as it says,
+// or begin to; and until it is ready where all are wanted.
+func reached(class *v1beta1.FunctionClass, want, functions int) error {
 	var now v1beta1.FunctionClass
 	if err := cluster.Get(context.Background(), client.ObjectKeyFromObject(class), &now); err != nil {
 		return err
 	}
-	if !meta.IsStatusConditionTrue(now.Status.Conditions, v1beta1.ConditionReady) || now.Status.UpdatedFunctions != int32(functions) {
+	ready := meta.FindStatusCondition(now.Status.Conditions, v1beta1.ConditionReady)
+	if ready == nil || ready.ObservedGeneration != now.Generation || now.Status.Functions != int32(functions) || now.Status.UpdatedFunctions < int32(want) ||
+		want == functions && ready.Status != metav1.ConditionTrue {
 		return fmt.Errorf("it says %+v", now.Status)
 	}
 	return nil

@@ -70,7 +70,7 @@ func TestGateway(t *testing.T) {
 	ns.replies(gateway, "http://bank.test/", http.StatusNotFound, "no route for bank.test")
 
 	address := ns.kubectl("get", "httptrigger/canary", "--output=jsonpath={.status.url}")
-	load := ns.loadOf(gateway, address, 500)
+	load := ns.loadOf(gateway, 500, address)
 	load.sent(requests)
 	seen := load.stop()
 	share, wanted := float64(seen.Answers["new"].Count), float64(seen.Requests)/10
@@ -87,7 +87,7 @@ func TestGateway(t *testing.T) {
 		}
 		return nil
 	})
-	load = ns.loadOf(gateway, address, 500)
+	load = ns.loadOf(gateway, 500, address)
 	load.sent(1000)
 	if seen := load.stop(); len(seen.Answers) != 1 {
 		t.Errorf("after it was promoted the answers were %v", seen.Answers)

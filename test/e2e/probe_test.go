@@ -199,15 +199,18 @@ type load struct {
 // where the machine cannot keep up.
 func (ns *namespace) loadAt(fn *v1beta1.Function, rate int) load {
 	ns.t.Helper()
-	return ns.loadOf(caller, url(fn), rate)
+	return ns.loadOf(caller, rate, url(fn))
 }
 
-// loadOf is loadAt for a URL.
-func (ns *namespace) loadOf(p *probe, url string, rate int) load {
+// loadOf is loadAt for URLs, each of which gets an equal part of the requests.
+func (ns *namespace) loadOf(p *probe, rate int, urls ...string) load {
 	ns.t.Helper()
-	workers := strconv.Itoa(4 + rate/100)
-	id, err := p.request(http.MethodPost, "start").
-		Param("url", url).Param("workers", workers).Param("rps", strconv.Itoa(rate)).DoRaw(ns.t.Context())
+	workers := max(1, (4+rate/100)/len(urls)) // for each
+	request := p.request(http.MethodPost, "start").Param("workers", strconv.Itoa(workers)).Param("rps", strconv.Itoa(rate))
+	for _, url := range urls {
+		request.Param("url", url)
+	}
+	id, err := request.DoRaw(ns.t.Context())
 	if err != nil {
 		ns.t.Fatalf("starting the traffic: %v: %s", err, id)
 	}
