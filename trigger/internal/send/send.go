@@ -101,7 +101,7 @@ func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*ht
 	return &last
 }
 
-// try sends a request, and says what its answer means.
+// try sends a request, and says what its answer means. The reason is that of a failure.
 func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Duration, reason string) {
 	answer, err := s.Client.Do(r)
 	if err == nil {
@@ -112,7 +112,10 @@ func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Dura
 	if s.Tried != nil {
 		s.Tried(verdict)
 	}
-	return verdict, least, delivery.Reason(answer, err)
+	if verdict != delivery.Done {
+		reason = delivery.Reason(answer, err)
+	}
+	return verdict, least, reason
 }
 
 // Sleep waits, or until the context ends.
