@@ -166,6 +166,11 @@ func (s *Store) removeUnused(set *Set) {
 	}
 }
 
+// minFileSize is what a file or a directory counts at least, in bytes. An empty file takes no
+// space, but it takes one of the files that a disk can have, of which it has one for some
+// thousand bytes.
+const minFileSize = 4096
+
 // sizeOf returns the space that a directory takes on the disk with all that is below it, in
 // bytes.
 func sizeOf(dir string) (size int64, err error) {
@@ -175,7 +180,7 @@ func sizeOf(dir string) (size int64, err error) {
 		}
 		info, err := entry.Info()
 		if err == nil {
-			size += sandbox.DiskUse(info)
+			size += max(sandbox.DiskUse(info), minFileSize)
 		}
 		return err
 	})

@@ -110,16 +110,19 @@ func TestEvictUsed(t *testing.T) {
 	}
 }
 
-// Small files take more of the disk than they hold.
+// Small files take more of the disk than they hold, and empty ones count as well: a disk has
+// only so many files.
 func TestSizeOnDisk(t *testing.T) {
-	dir := t.TempDir()
-	for i := range 20 {
-		if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
+	for _, content := range []string{"", "x"} {
+		dir := t.TempDir()
+		for i := range 20 {
+			if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if size, err := sizeOf(dir); err != nil || size < 20*block {
-		t.Errorf("20 files of a byte take %d bytes (%v), want at least a block each", size, err)
+		if size, err := sizeOf(dir); err != nil || size < 20*block {
+			t.Errorf("20 files with %q take %d bytes (%v), want at least a block each", content, size, err)
+		}
 	}
 }
 
