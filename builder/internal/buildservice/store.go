@@ -19,9 +19,10 @@ const (
 	// unfinished begins the names of directories for binaries that are not stored yet.
 	unfinished = "unfinished-"
 
-	// resultSize is what a result counts in the size of the store, in bytes: a report
-	// and a signature.
-	resultSize = 8 << 10
+	// resultSize is what a result counts in the size of the store, in bytes, besides its
+	// binary. Its report takes no more than a tenth of that, but it is in memory, of
+	// which there is less.
+	resultSize = 64 << 10
 )
 
 // A result says how a build has ended.

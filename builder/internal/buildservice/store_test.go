@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -53,6 +55,32 @@ func has(t *testing.T, s *store, key string) bool {
 		t.Errorf("the store has %q, %v", data, err)
 	}
 	return true
+}
+
+// TestReportsInMemory fills the store as it is deployed with failures, which have reports and no
+// binaries: whoever orders one broken source after another does not take the memory of builds.
+func TestReportsInMemory(t *testing.T) {
+	manifest, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "50-build.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mebibytes := func(pattern string) int64 {
+		found := regexp.MustCompile(pattern).FindSubmatch(manifest)
+		if found == nil {
+			t.Fatalf("deploy/50-build.yaml has no %s", pattern)
+		}
+		n, err := strconv.ParseInt(string(found[1]), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const report, vet = 4 << 10, 256 // the largest report in bytes, and the memory of go vet in MiB
+	ofBuilds := mebibytes(`--parallel=(\d+)`) * (mebibytes(`--max-memory=(\d+)`) + vet)
+	left := mebibytes(`\n +memory: (\d+)Mi\n +ephemeral-storage: \d+Gi`) - ofBuilds
+	if reports := mebibytes(`--store-size=(\d+)`) * report / resultSize; reports > left/2 {
+		t.Errorf("reports can take %d MiB, and builds leave %d for all that is in memory", reports, left)
+	}
 }
 
 func TestStoreForgetsWhatIsNotUsed(t *testing.T) {

@@ -68,7 +68,7 @@ func TestQuota(t *testing.T) {
 }
 
 // TestDeployedVolume has all builds at once take all that they may, beside all
-// results and a binary of each that is being stored.
+// results, a binary of each that is being stored, and all that they have left for the next ones.
 func TestDeployedVolume(t *testing.T) {
 	manifest, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "50-build.yaml"))
 	if err != nil {
@@ -85,9 +85,10 @@ func TestDeployedVolume(t *testing.T) {
 		}
 		return n
 	}
-	builds, results, volume := number(`--parallel=(\d+)`), number(`--store-size=(\d+)`)<<20, number(`- name: store\n +emptyDir:\n +sizeLimit: (\d+)Gi`)<<30
-	if need := results + builds*(MaxDisk+MaxFileSize); need*5/4 > volume {
-		t.Errorf("%d builds and the results take %d MiB, and the volume has only %d", builds, need>>20, volume>>20)
+	builds, volume := number(`--parallel=(\d+)`), number(`- name: store\n +emptyDir:\n +sizeLimit: (\d+)Gi`)<<30
+	kept := (number(`--store-size=(\d+)`) + number(`--dependencies-size=(\d+)`)) << 20
+	if need := kept + builds*(MaxDisk+MaxFileSize); need*5/4 > volume {
+		t.Errorf("%d builds and what is kept of others take %d MiB, and the volume has only %d", builds, need>>20, volume>>20)
 	}
 	if pod := number(`ephemeral-storage: (\d+)Gi`) << 30; pod < volume {
 		t.Errorf("the pod may have %d MiB, and its volume %d", pod>>20, volume>>20)
