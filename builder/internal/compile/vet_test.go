@@ -86,8 +86,8 @@ internal/text/text.go:3:31: self-assignment of s (assign)`
 	}
 }
 
-// TestVetIsBounded vets sources that never end or that take all memory: the one ends
-// when nobody waits any longer, the other at its limit.
+// TestVetIsBounded vets sources that never end, or that take all memory or the disk: the one ends
+// when nobody waits any longer, the others at their limit.
 func TestVetIsBounded(t *testing.T) {
 	tools := planned(t)
 	link, err := ReadPlan(tools.Plan)
@@ -101,17 +101,19 @@ func TestVetIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		source  string
 		memory  int64 // of the build
+		space   int64 // likewise
 		timeout time.Duration
 		want    string
 	}{
-		"Small":  {buildtest.Hello, 1 << 20, time.Minute, "running go vet"},
-		"Time":   {buildtest.Hello + "\ntype I[T any] interface{ M() interface{ I[*T] } }\n", 0, time.Second, errVetTimeout.Error()},
-		"Memory": {buildtest.Hello + "\ntype pair[A, B any] struct{ a A; b B }\n\ntype t = pair[int, int]\n" + doubled(28), 0, time.Minute, "memory"},
+		"Small":  {buildtest.Hello, 1 << 20, 0, time.Minute, "running go vet"},
+		"Time":   {buildtest.Hello + "\ntype I[T any] interface{ M() interface{ I[*T] } }\n", 0, 0, time.Second, errVetTimeout.Error()},
+		"Memory": {buildtest.Hello + "\ntype pair[A, B any] struct{ a A; b B }\n\ntype t = pair[int, int]\n" + doubled(28), 0, 0, time.Minute, "memory"},
+		"Disk":   {buildtest.Hello, 0, 1, time.Minute, "on the disk"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := buildtest.Write(t, c.source)
 			exports[p.Path] = "compiled"
-			findings, err := startVet(t.Context(), tools, Options{Program: p, Memory: c.memory, vetTimeout: c.timeout}, t.TempDir(), exports).wait()
+			findings, err := startVet(t.Context(), tools, Options{Program: p, Memory: c.memory, space: c.space, vetTimeout: c.timeout}, t.TempDir(), exports).wait()
 			if err == nil || len(findings) > 0 || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("vet: %v, %v, want %s", findings, err, c.want)
 			}
