@@ -17,6 +17,7 @@ import (
 // smallest function against its floor, one with dependencies, the verdict on
 // sources, and a reload.
 func measureBuild(ctx context.Context, s *session) error {
+	s.step(ctx, "the verdict on sources", []string{"validate.10k", "validate.max"}, func(context.Context) error { return measureValidate(s) })
 	if _, err := os.Stat(filepath.Join(s.kodata(), "plan.json")); err != nil {
 		return fmt.Errorf("there is nothing to build with, run make kodata: %w", err)
 	}
@@ -24,33 +25,29 @@ func measureBuild(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	floor, err := newFloor(ctx, b)
-	if err != nil {
-		return err
-	}
-	service, err := newService(ctx, b)
-	if err != nil {
-		return err
-	}
-	defer service.stop()
-	if _, err := service.again(ctx); err != nil { // the first one keeps what it depends on
-		return err
+	s.step(ctx, "reload", []string{"run.reload"}, func(ctx context.Context) error { return measureReload(ctx, b) })
+	s.progress.begin("build")
+	floor, noFloor := newFloor(ctx, b)
+	service, noService := newService(ctx, b)
+	if noService == nil {
+		defer service.stop()
+		_, noService = service.again(ctx) // the first one keeps what it depends on
 	}
 	for name, samples := range s.measure(ctx, map[string]func(context.Context) (float64, error){
 		"build.warm":               b.hello,
-		"build.floor":              floor.sample,
+		"build.floor":              unless(noFloor, floor.sample),
 		"build.dependencies":       b.dependencies,
-		"build.dependencies_first": service.first,
-		"build.dependencies_again": service.again,
+		"build.dependencies_first": unless(noService, service.first),
+		"build.dependencies_again": unless(noService, service.again),
 	}) {
 		s.results.add(name, median(samples), "s", len(samples))
 	}
 	s.results.ratio("build.warm", "build.floor")
 	s.results.ratio("build.dependencies_again", "build.warm")
-	s.results.add("build.heap", b.heap, "MiB", b.builds)
-	s.results.add("build.memory", b.memory, "MiB", b.builds)
-	s.step(ctx, "the verdict on sources", []string{"validate.10k", "validate.max"}, func(context.Context) error { return measureValidate(s) })
-	s.step(ctx, "reload", []string{"run.reload"}, func(ctx context.Context) error { return measureReload(ctx, b) })
+	if b.builds > 0 {
+		s.results.add("build.heap", b.heap, "MiB", b.builds)
+		s.results.add("build.memory", b.memory, "MiB", b.builds)
+	}
 	return nil
 }
 

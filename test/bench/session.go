@@ -124,3 +124,11 @@ func (s *session) measure(ctx context.Context, subjects map[string]func(context.
 	}
 	return samples
 }
+
+// unless returns a subject, or one that fails with err if that is not nil.
+func unless(err error, subject func(context.Context) (float64, error)) func(context.Context) (float64, error) {
+	if err == nil {
+		return subject
+	}
+	return func(context.Context) (float64, error) { return 0, err }
+}

@@ -67,18 +67,21 @@ func TestStepsFailAlone(t *testing.T) {
 	}
 }
 
-// One that fails among several that are measured by turns is left out.
+// One that fails among several that are measured by turns is left out, and so is one for which
+// something could not be prepared.
 func TestTurnsGoOn(t *testing.T) {
 	s := testSession()
 	tries := 0
+	good := func(context.Context) (float64, error) { return 1, nil }
 	samples := s.measure(t.Context(), map[string]func(context.Context) (float64, error){
-		"good": func(context.Context) (float64, error) { return 1, nil },
-		"bad":  func(context.Context) (float64, error) { tries++; return 2, errors.New("no luck") },
+		"good":  unless(nil, good),
+		"bad":   func(context.Context) (float64, error) { tries++; return 2, errors.New("no luck") },
+		"never": unless(errors.New("no tools"), good),
 	})
 	if diff := cmp.Diff(map[string][]float64{"good": {1, 1}}, samples); diff != "" || tries != 1 {
 		t.Errorf("it was tried %d times, the samples are (-want +got):\n%s", tries, diff)
 	}
-	if diff := cmp.Diff([]string{"bad failed - - - - no luck"}, table(t, s.results)); diff != "" {
+	if diff := cmp.Diff([]string{"bad failed - - - - no luck", "never failed - - - - no tools"}, table(t, s.results)); diff != "" {
 		t.Errorf("the table (-want +got):\n%s", diff)
 	}
 }

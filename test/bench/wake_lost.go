@@ -41,6 +41,9 @@ func (z *sleepers) deployCaller(ctx context.Context) error {
 
 // send lets the caller send requests, and adds how many of them were lost.
 func (z *sleepers) send(ctx context.Context, row string, requests []caller.Request) error {
+	if z.noCaller != nil {
+		return fmt.Errorf("nobody can send requests: %w", z.noCaller)
+	}
 	slices.SortFunc(requests, func(a, b caller.Request) int { return cmp.Compare(a.After, b.After) })
 	body, err := json.Marshal(requests)
 	if err != nil {
@@ -55,6 +58,7 @@ func (z *sleepers) send(ctx context.Context, row string, requests []caller.Reque
 	if err := json.Unmarshal(answer, &outcome); err != nil {
 		return err
 	}
+	z.session.progress.end()
 	for _, lost := range outcome.Errors {
 		fmt.Fprintf(os.Stderr, "bench: %s: a request was lost: %s\n", row, lost)
 	}
