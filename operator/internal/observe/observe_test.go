@@ -2,14 +2,21 @@ package observe
 
 import (
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/settings"
 )
 
 // of is the metadata of something that runs a revision.
@@ -47,5 +54,30 @@ func TestRevision(t *testing.T) {
 	}
 	if got := (&Snapshot{}).Revision(fn, desired.LatestRevision(fn)); got != fn {
 		t.Errorf("the latest revision is %+v", got)
+	}
+}
+
+// While sources cannot be read, those are valid that were valid before, by the status. Of others
+// nobody knows.
+func TestUnreadSource(t *testing.T) {
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	defer busy.Close()
+	scheme, mapper := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
+	if err := v1beta1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	mapper.Add(v1beta1.GroupVersion.WithKind("Function"), meta.RESTScopeNamespace)
+	live, err := client.New(&rest.Config{Host: busy.URL}, client.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "f"}}
+	fn.Spec.Summary = new(desired.SummaryOf("latest"))
+	sources := Sources{Live: live}
+	for revision, valid := range map[string]bool{"": false, desired.Revision("former"): false, desired.Revision("latest"): true} {
+		fn.Status.LatestRevision = revision
+		if found, err := sources.check(t.Context(), fn, settings.Settings{}); (err == nil) != valid || found.Source != nil {
+			t.Errorf("with the status of revision %q: %+v, %v", revision, found, err)
+		}
 	}
 }

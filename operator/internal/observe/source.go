@@ -85,7 +85,7 @@ func (s *Sources) check(ctx context.Context, fn *v1beta1.Function, limits settin
 		return found, nil
 	}
 	if err := s.Load(ctx, fn); err != nil {
-		return check.Result{}, err
+		return unread(fn, limits, err)
 	}
 	found := check.Function(fn, limits)
 	if found.Source != nil {
@@ -95,6 +95,16 @@ func (s *Sources) check(ctx context.Context, fn *v1beta1.Function, limits settin
 	}
 	s.checked.Store(key, verdict{sha256, found.Source})
 	return found, nil
+}
+
+// unread validates a Function whose source cannot be read because of err. A source is valid if the
+// status says that it was: all functions would be unready otherwise when another operator begins
+// while the API server refuses reads.
+func unread(fn *v1beta1.Function, limits settings.Settings, err error) (check.Result, error) {
+	if fn.Status.LatestRevision == desired.LatestRevision(fn) {
+		return check.Spec(fn, limits), nil
+	}
+	return check.Result{}, err
 }
 
 // Forget drops what is known of the source of a deleted Function.
