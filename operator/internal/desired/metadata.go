@@ -20,6 +20,16 @@ func podMetadataFrom(fn *v1beta1.Function, s settings.Settings) podMetadata {
 	return podMetadata{labels: withPrefix(fn.Labels, prefixes), annotations: withPrefix(fn.Annotations, prefixes)}
 }
 
+// Annotations returns those annotations of a Function that mean something: those that its pods get, and
+// UpgradeAnnotation.
+func Annotations(fn *v1beta1.Function, s settings.Settings) map[string]string {
+	kept := podMetadataFrom(fn, s).annotations
+	if value, ok := fn.Annotations[UpgradeAnnotation]; ok {
+		kept[UpgradeAnnotation] = value
+	}
+	return kept
+}
+
 func withPrefix(all map[string]string, prefixes []string) map[string]string {
 	kept := map[string]string{}
 	for name, value := range all {

@@ -56,7 +56,7 @@ func TestSourceIsReadOnce(t *testing.T) {
 func TestSourcesAreNotCached(t *testing.T) {
 	fn := create(t, "large", func(fn *v1beta1.Function) {
 		fn.Spec.Function = hello + "// " + strings.Repeat("x", 200<<10)
-		fn.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: fn.Spec.Function, "goless.io/upgrade": "now"}
+		fn.Annotations = map[string]string{"kapp.k14s.io/original": fn.Spec.Function, "goless.io/upgrade": "now", "pod.goless.io/note": "read"}
 	})
 	options, err := function.ManagerOptions(configured)
 	if err != nil {
@@ -83,7 +83,7 @@ func TestSourcesAreNotCached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(text) > 4<<10 || desired.Summary(&cached) != desired.Summary(fn) || cached.Annotations["goless.io/upgrade"] != "now" {
+	if len(text) > 4<<10 || desired.Summary(&cached) != desired.Summary(fn) || cached.Annotations["goless.io/upgrade"] != "now" || cached.Annotations["pod.goless.io/note"] != "read" {
 		t.Errorf("the cache has %d bytes of it, %+v and %v", len(text), cached.Spec.Summary, cached.Annotations)
 	}
 }

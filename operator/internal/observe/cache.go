@@ -46,7 +46,7 @@ func Index(indexer client.FieldIndexer) error {
 // CacheOptions say what the cache holds: objects that belong to Functions, with the managed
 // fields where the operator compares them.
 func CacheOptions(s settings.Settings) (cache.Options, error) {
-	objects, err := byObject(s.NetworkPolicy)
+	objects, err := byObject(s)
 	return cache.Options{DefaultNamespaces: Namespaces(s), ByObject: objects, ReaderFailOnMissingInformer: true}, err
 }
 
@@ -64,18 +64,18 @@ func Namespaces(s settings.Settings) map[string]cache.Config {
 
 // byObject says what the cache holds: the objects with our label, and all NetworkPolicies
 // where the settings give functions NetworkPolicies. What is large and is not read is left out.
-func byObject(networkPolicies bool) (map[client.Object]cache.ByObject, error) {
+func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, err
 	}
 	ours := labels.NewSelector().Add(*label)
 	policies := ours
-	if networkPolicies {
+	if s.NetworkPolicy {
 		policies = labels.Everything()
 	}
 	return map[client.Object]cache.ByObject{
-		&v1beta1.Function{}:                      {Transform: reduced(withoutSource)},
+		&v1beta1.Function{}:                      {Transform: reduced(withoutSource(s))},
 		&corev1.ConfigMap{}:                      {Label: ours, Transform: reduced(Summarize)},
 		&appsv1.Deployment{}:                     {Label: ours},
 		&corev1.Service{}:                        {Label: ours},
@@ -97,14 +97,16 @@ func reduced[T client.Object](reduce func(T)) toolscache.TransformFunc {
 	}
 }
 
-// withoutSource replaces the source of a Function by its summary, and drops the copy of the
-// source that kubectl apply leaves in an annotation.
-func withoutSource(fn *v1beta1.Function) {
-	fn.ManagedFields = nil
-	delete(fn.Annotations, corev1.LastAppliedConfigAnnotation)
-	if fn.Spec.Function != "" {
-		fn.Spec.Summary = new(desired.Summary(fn))
-		fn.Spec.Function = ""
+// withoutSource replaces the source of a Function by its summary, and drops the annotations that
+// nobody here reads: kubectl apply and others keep copies of the source there.
+func withoutSource(s settings.Settings) func(fn *v1beta1.Function) {
+	return func(fn *v1beta1.Function) {
+		fn.ManagedFields = nil
+		fn.Annotations = desired.Annotations(fn, s)
+		if fn.Spec.Function != "" {
+			fn.Spec.Summary = new(desired.Summary(fn))
+			fn.Spec.Function = ""
+		}
 	}
 }
 
