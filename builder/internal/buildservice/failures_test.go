@@ -33,23 +33,27 @@ func TestBombs(t *testing.T) {
 			continue
 		}
 		tried[c.Reason] = true
-		t.Run(c.Name, func(t *testing.T) {
-			o := remote.Order{Namespace: "team-a", Source: string(c.Source), Timeout: time.Minute, Memory: 64 << 30}
-			if c.Reason == string(builder.BuildTimeout) {
-				o.Timeout = 5 * time.Second
-			}
-			var building sync.WaitGroup
-			building.Go(func() {
-				if _, report := r.build(t, o); report.Reason != builder.Reason(c.Reason) {
-					t.Errorf("the report: %+v, want %s", report, c.Reason)
-				}
-			})
-			if _, report := r.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")}); report.Reason != builder.Built {
-				t.Errorf("the report of the other: %+v, want Built", report)
-			}
-			building.Wait()
-		})
+		t.Run(c.Name, func(t *testing.T) { r.bomb(t, c) })
 	}
+}
+
+// bomb orders a bomb and, while that builds, something simple for another tenant.
+func (r *replica) bomb(t *testing.T, c hostile.Case) {
+	t.Helper()
+	o := remote.Order{Namespace: "team-a", Source: string(c.Source), Timeout: time.Minute, Memory: 64 << 30}
+	if c.Reason == string(builder.BuildTimeout) {
+		o.Timeout = 5 * time.Second
+	}
+	var building sync.WaitGroup
+	building.Go(func() {
+		if _, report := r.build(t, o); report.Reason != builder.Reason(c.Reason) {
+			t.Errorf("the report: %+v, want %s", report, c.Reason)
+		}
+	})
+	if _, report := r.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")}); report.Reason != builder.Built {
+		t.Errorf("the report of the other: %+v, want Built", report)
+	}
+	building.Wait()
 }
 
 // TestLongBuildsDelayNobody has two tenants order eight builds each that take as long

@@ -120,7 +120,7 @@ func TestReadRefuses(t *testing.T) {
 		"NoSpec":     {"x.yaml", strings.Replace(function("one", "|"), "spec:\n  function: |\n", "", 1), "x.yaml:1:1: spec is missing", true},
 		"Mapping":    {"x.yaml", function("one", "{a: b}"), "x.yaml:6:13: spec.function must be of type string, and is an object", true},
 		"Templated":  {"x.yaml", function("{{ .Values.name }}", literal), "x.yaml:4:9: metadata.name must be a string", true},
-		"OtherKind":  {"x.yaml", function("one", literal) + "---\n" + strings.Replace(function("two", literal), "kind: Function", "kind: Funtion", 1), "x.yaml:12:7: kind Funtion is not known, write Function", true},
+		"OtherKind":  {"x.yaml", function("one", literal) + "---\n" + strings.Replace(function("two", literal), "kind: Function", "kind: Functoin", 1), "x.yaml:12:7: kind Functoin is not known, write Function", true},
 		"NameList":   {"x.yaml", function("[one]", literal), "x.yaml:4:9: metadata.name must be a string", true},
 		"NullName":   {"x.yaml", function("", literal), "x.yaml:4:8: metadata.name is missing", true},
 		"Kind":       {"x.yaml", strings.Replace(function("one", "|"), "kind: Function", "kind: function", 1), "x.yaml:2:7: kind function is not known, write Function", true},

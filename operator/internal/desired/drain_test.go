@@ -2,6 +2,8 @@ package desired_test
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -46,14 +48,18 @@ func TestGracePeriod(t *testing.T) {
 				}
 			})
 			spec := desired.Deployment(fn, configured, "", nil).Spec.Template.Spec
-			if got := *spec.TerminationGracePeriodSeconds; got != test.grace {
-				t.Errorf("the grace period is %d s, want %d", got, test.grace)
+			got := map[string]string{
+				"grace":         fmt.Sprint(*spec.TerminationGracePeriodSeconds),
+				"DRAIN_TIMEOUT": variable(spec.Containers[0].Env, "DRAIN_TIMEOUT"),
+				"DRAIN_DELAY":   variable(spec.Containers[0].Env, "DRAIN_DELAY"),
 			}
-			if drain := variable(spec.Containers[0].Env, "DRAIN_TIMEOUT"); drain != test.drain {
-				t.Errorf("DRAIN_TIMEOUT is %q, want %q", drain, test.drain)
+			want := map[string]string{
+				"grace":         fmt.Sprint(test.grace),
+				"DRAIN_TIMEOUT": test.drain,
+				"DRAIN_DELAY":   cmp.Or(test.env["DRAIN_DELAY"], "5s"),
 			}
-			if delay, want := variable(spec.Containers[0].Env, "DRAIN_DELAY"), cmp.Or(test.env["DRAIN_DELAY"], "5s"); delay != want {
-				t.Errorf("DRAIN_DELAY is %q, want %q", delay, want)
+			if !maps.Equal(got, want) {
+				t.Errorf("the pod drains by %v, want %v", got, want)
 			}
 		})
 	}

@@ -92,6 +92,14 @@ func (s secret) putAllBut(missing string) {
 	}
 }
 
+// refuseFirst is the answer of a function that can do nothing with the first event.
+func refuseFirst(key string, _ int) int {
+	if key == "key-0" {
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
 // While the dead letter takes nothing, that is told, and what comes after the event waits. What
 // it has not taken is not given up, and is there once in the end.
 func TestDeadLetterDown(t *testing.T) {
@@ -119,12 +127,7 @@ func TestDeadLetterDown(t *testing.T) {
 				answer, err := test.answer(request.(*kmsg.ProduceRequest))
 				return answer, err, true
 			})
-			f.answer = func(key string, _ int) int {
-				if key == "key-0" {
-					return http.StatusBadRequest
-				}
-				return http.StatusOK
-			}
+			f.answer = refuseFirst
 			monitor, _ := start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "orders.dead")
 			message := awaitProblem(t, monitor, stream.DeadLetterFailed)
 			if !strings.Contains(message, "orders.dead") || !strings.Contains(message, test.told) {
