@@ -17,24 +17,17 @@ var memoryFiles = []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/mem
 // what the Go runtime does not count: pages of the binary, the kernel's buffers.
 const headroomPercent = 10
 
-// ballastSize is how many bytes of the heap are never touched, so that they take no memory
-// of the machine. The garbage collector runs when the heap has doubled, which a small one
-// does within a thousand requests; with the ballast it does so within three thousand.
-const ballastSize = 8 << 20
-
-// ballast keeps the ballast from being collected.
-var ballast []byte
-
-// limitMemory makes the garbage collector run less often while the heap is small, and more
-// often when the memory of the container runs out, unless GOMEMLIMIT says otherwise.
-func limitMemory(root fs.FS, getenv func(string) string) {
-	if getenv("GOMEMLIMIT") != "" {
-		return
+// limitMemory makes the garbage collector work harder when the memory of the
+// container runs out, unless GOMEMLIMIT says otherwise. It returns the limit in
+// bytes, 0 if none was set.
+func limitMemory(root fs.FS, getenv func(string) string) int64 {
+	limit := cgroupMemory(root) - programMemory(root)
+	if getenv("GOMEMLIMIT") != "" || limit <= 0 {
+		return 0
 	}
-	ballast = make([]byte, ballastSize)
-	if limit := cgroupMemory(root) - programMemory(root); limit > 0 {
-		debug.SetMemoryLimit(limit/100*(100-headroomPercent) + ballastSize)
-	}
+	limit = limit / 100 * (100 - headroomPercent)
+	debug.SetMemoryLimit(limit)
+	return limit
 }
 
 // cgroupMemory returns the memory limit of the container in bytes, 0 if there

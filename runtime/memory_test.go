@@ -36,9 +36,12 @@ func TestLimitMemory(t *testing.T) {
 			for file, text := range test.files {
 				root.MapFS[file] = &fstest.MapFile{Data: []byte(text)}
 			}
-			limitMemory(root, func(string) string { return test.gomemlimit })
-			want := test.want + ballastSize
-			if test.want == 0 {
+			got := limitMemory(root, func(string) string { return test.gomemlimit })
+			if got != test.want {
+				t.Errorf("the limit is %d, want %d", got, test.want)
+			}
+			want := test.want
+			if want == 0 {
 				want = math.MaxInt64
 			}
 			if set := debug.SetMemoryLimit(-1); set != want {
