@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -110,7 +109,7 @@ func allPodsReady(d *appsv1.Deployment) bool {
 // template is made of the revision that serves, if its source still exists.
 func (p *planner) keepTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration, tooNew bool) *appsv1ac.DeploymentApplyConfiguration {
 	if p.seen.OwnedFields == nil {
-		return p.takeBack(fn)
+		return nil
 	}
 	frozen, intact := desired.KeepTemplate(want, p.seen.OwnedFields)
 	if intact && !tooNew {
@@ -128,22 +127,6 @@ func (p *planner) keepTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentAp
 			frozen.Spec.WithReplicas(0)
 		}
 		return frozen
-	}
-	return nil
-}
-
-// takeBack returns the Deployment of a revision whose pods run on without one, because somebody has
-// deleted it with --cascade=orphan: it takes them back. It is nil while the build service has
-// not answered, and if nothing runs.
-func (p *planner) takeBack(fn *v1beta1.Function) *appsv1ac.DeploymentApplyConfiguration {
-	for _, revision := range slices.Sorted(maps.Keys(p.seen.RevisionsInUse)) {
-		running := p.seen.Revision(fn, revision)
-		if running == nil || revision == desired.LatestRevision(fn) {
-			continue
-		}
-		if binary, _ := p.binary(running, nil); binary != nil {
-			return desired.Deployment(running, p.settings, p.values, binary)
-		}
 	}
 	return nil
 }

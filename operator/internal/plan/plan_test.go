@@ -189,11 +189,6 @@ func TestDeployment(t *testing.T) {
 	steady := func() *scene { // two of three replicas are ready, and the service compiles to something else by now
 		return begin(t, shared, first).with(scale(3)).serving(binary, 2).answer(rebuilt)
 	}
-	orphaned := func() *scene { // somebody has deleted the Deployment and left its pods
-		s := begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Report: broken})
-		s.seen.OwnedFields, s.seen.Deployment, s.fn.Status.ReadyRevision = nil, &appsv1.Deployment{}, ""
-		return s
-	}
 	starved := corev1.ContainerStatus{LastTerminationState: corev1.ContainerState{
 		Terminated: &corev1.ContainerStateTerminated{ExitCode: 125, Message: "not known here"},
 	}}
@@ -227,8 +222,6 @@ func TestDeployment(t *testing.T) {
 		"Steady":           {steady(), first, binary, 3, []string{first}},
 		"SteadyAndStarved": {steady().pod(starved), first, other, 3, []string{first}},
 		"BrokenAndLost":    {begin(t, shared, first).serving(binary, 0).change(second).answer(build.Answer{Report: broken}).answerOf(first, rebuilt), first, other, 1, []string{second, first}},
-		"Orphaned":         {orphaned(), "", nil, 0, []string{second, first}},
-		"OrphanedBuilt":    {orphaned().answerOf(first, build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{second, first}},
 		"LinkFails":        {begin(t, shared, first).serving(binary, 1).change(second).deployed(other, 0).answer(build.Answer{Report: broken}).answerOf(first, build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{second, first}},
 		"LinkFailsAtFirst": {begin(t, shared, first).deployed(binary, 0).answer(build.Answer{Report: broken}), first, binary, 0, []string{first}},
 		"ToShared":         {begin(t, inPod, first).serving(nil, 1).with(inService), first, nil, 1, []string{first}},
