@@ -46,7 +46,7 @@ type Modules struct {
 	CABundle KeyOf `json:"caBundle,omitzero"`
 
 	// netrc is a Secret with a .netrc file of credentials. It is looked for in the namespace of
-	// each Function, and need not be there.
+	// each Function, and need not be there. 40-fence.yaml has to name it.
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`
 }

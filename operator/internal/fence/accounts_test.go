@@ -47,7 +47,7 @@ func TestFenceOfAccounts(t *testing.T) {
 	thief, namespace, other := stolen(t), apiservertest.NewNamespace(t, cluster), apiservertest.NewNamespace(t, cluster)
 	as := func(namespace, account string) *appsv1.Deployment {
 		fn := mayBeForged(namespace)
-		fn.Spec.ServiceAccountName = account
+		fn.Spec.Function, fn.Spec.ServiceAccountName = "package p\n", account // which requires no modules
 		return forged(t, fn, func(*appsv1.Deployment) {})
 	}
 	create := func(d *appsv1.Deployment) error { return thief.Create(t.Context(), d.DeepCopy(), client.DryRunAll) }

@@ -85,6 +85,11 @@ func mayBeForged(namespace string) *v1beta1.Function {
 	return fn
 }
 
+// withNetrc are the parameters of the fence for what forged has of modules.
+var withNetrc = map[string]string{
+	"netrc-secret": "modules", "netrc-configmaps": "company-ca", "netrc-env": "GOPROXY=https://modules.example",
+}
+
 func pod(change func(*corev1.PodSpec)) func(*appsv1.Deployment) {
 	return func(d *appsv1.Deployment) { change(&d.Spec.Template.Spec) }
 }
@@ -246,6 +251,9 @@ var hostile = map[string]struct {
 	"FilesForBuild": {build(func(c *corev1.Container) {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "files-tls", MountPath: "/files/tls"})
 	}), "spec.template.spec.containers.volumeMounts"},
+	"OtherNetrc": {pod(func(p *corev1.PodSpec) {
+		p.Volumes[len(p.Volumes)-1].Secret.SecretName = "bank"
+	}), "fence.goless.io/netrc-secret"},
 	"TokenVolume": {volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
 		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
 	}}}), "spec.template.spec.volumes"},
@@ -280,6 +288,9 @@ var hostile = map[string]struct {
 	"NetrcElsewhere": {build(func(c *corev1.Container) {
 		c.VolumeMounts[len(c.VolumeMounts)-1].MountPath = "/source/files"
 	}), "spec.template.spec.containers.volumeMounts"},
+	"NetrcToProxy":   {build(func(c *corev1.Container) { c.Env[0].Value = "http://evil.example" }), "fence.goless.io/netrc-env"},
+	"NetrcAndTrust":  {pod(func(p *corev1.PodSpec) { p.Volumes[len(p.Volumes)-2].ConfigMap.Name = "forged-0123456789" }), "fence.goless.io/netrc-configmaps"},
+	"NetrcAndSource": {build(func(c *corev1.Container) { c.VolumeMounts[0].MountPath = "/etc/ssl/certs" }), "fence.goless.io/netrc-configmaps"},
 	"SecretOfBuild": {build(func(c *corev1.Container) {
 		c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "s"}}}}
 	}), "spec.template.spec.initContainers.env"},
@@ -338,6 +349,7 @@ func TestFenceOfDeployments(t *testing.T) {
 	create := func(forge func(*appsv1.Deployment)) error {
 		return thief.Create(t.Context(), forged(t, mayBeForged(namespace), forge), client.DryRunAll)
 	}
+	parameterize(t, withNetrc)
 	eventually(t, "what a Function becomes is let through", func() bool { return create(func(*appsv1.Deployment) {}) == nil })
 	for name, test := range hostile {
 		t.Run(name, func(t *testing.T) {
@@ -352,6 +364,7 @@ func TestFenceOfDeployments(t *testing.T) {
 // What a FunctionClass decides is let through, where labels and annotations are listed.
 func TestFenceOfClasses(t *testing.T) {
 	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
+	parameterize(t, withNetrc)
 	parameterize(t, map[string]string{"labels": "team", "annotations": "example.com/owner"})
 	s := installed
 	s.Class = &v1beta1.FunctionClassSpec{
@@ -373,11 +386,16 @@ func TestFenceOfClasses(t *testing.T) {
 // What a thief may not create, it may not make of a Deployment that is there either.
 func TestFenceOfChanges(t *testing.T) {
 	thief := stolen(t)
-	d := forged(t, mayBeForged(apiservertest.NewNamespace(t, cluster)), func(*appsv1.Deployment) {})
+	fn := mayBeForged(apiservertest.NewNamespace(t, cluster))
+	fn.Spec.Function = "package p\n" // which requires no modules, and so no credentials
+	d := convert(t, desired.Deployment(fn, installed, "", nil), &appsv1.Deployment{})
 	if err := thief.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range hostile {
+		if strings.Contains(name, "Netrc") || name == "NetrcForAll" {
+			continue // it has none
+		}
 		changed := d.DeepCopy()
 		test.forge(changed)
 		if err := thief.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll); !refusedByFence(err) && !strings.HasPrefix(name, "Selector") {
@@ -400,36 +418,12 @@ func TestFenceOfChanges(t *testing.T) {
 	}
 }
 
-// What a thief gets at once for no container, it does not get for one either by what a volume, which
-// the container has already, becomes later.
-func TestFenceOfSteps(t *testing.T) {
-	thief := stolen(t)
-	d := forged(t, mayBeForged(apiservertest.NewNamespace(t, cluster)), func(d *appsv1.Deployment) {
-		pod := &d.Spec.Template.Spec
-		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "files-later", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-		build := &pod.InitContainers[0]
-		build.VolumeMounts = append(build.VolumeMounts, corev1.VolumeMount{Name: "files-later", MountPath: "/etc/ssl/certs"})
-	})
-	if err := thief.Create(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
-	changed := d.DeepCopy()
-	volumes := changed.Spec.Template.Spec.Volumes
-	volumes[len(volumes)-1].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "bank"}}
-	err := thief.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll)
-	if !refusedByFence(err) || !strings.Contains(err.Error(), "spec.template.spec.containers.volumeMounts") {
-		t.Errorf("the volume of a mount that is there becomes a Secret: %v", err)
-	}
-}
-
 // What somebody else has added to a Deployment is not for a thief to use.
 func TestFenceOfAdditions(t *testing.T) {
 	thief := stolen(t)
 	d := forged(t, mayBeForged(apiservertest.NewNamespace(t, cluster)), func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
-		pod.Containers = append(pod.Containers, corev1.Container{
-			Name: "agent", Image: "somebody/agent", Command: []string{"agent"}, VolumeMounts: []corev1.VolumeMount{{Name: "host", MountPath: "/host"}},
-		})
+		pod.Containers = append(pod.Containers, corev1.Container{Name: "agent", Image: "somebody/agent", Command: []string{"agent"}})
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/log"}}})
 	})
 	if err := cluster.Create(t.Context(), d); err != nil {
@@ -438,9 +432,6 @@ func TestFenceOfAdditions(t *testing.T) {
 	for name, forge := range map[string]func(*appsv1.Deployment){
 		"its volume": serving(func(c *corev1.Container) {
 			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "host", MountPath: "/host"})
-		}),
-		"the place of its volume": pod(func(p *corev1.PodSpec) {
-			p.Volumes[len(p.Volumes)-1].VolumeSource = corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "c"}}}
 		}),
 		"its image": serving(func(c *corev1.Container) { c.Image = "somebody/agent" }),
 		"itself":    func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Command = []string{"sh"} },

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/fence"
 	"goless.io/operator/internal/settings"
@@ -225,7 +226,8 @@ func wrong(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	prefixes, images, replicas, cpu, memory, storage := installed, installed, installed, installed, installed, installed
+	netrc, prefixes, images, replicas, cpu, memory, storage := installed, installed, installed, installed, installed, installed, installed
+	netrc.Build.Modules.Netrc = v1beta1.KeyOf{Name: "modules", Key: "netrc"}
 	prefixes.PodMetadataPrefixes = []string{"linkerd.io/"}
 	images.Images.Builder = "elsewhere.example/builder:1"
 	replicas.Function.MaxReplicas = 1000
@@ -238,6 +240,7 @@ func wrong(t *testing.T) {
 		want     string
 	}{
 		"Account":  {"renamed", installed, "does not hold the operator's account, system:serviceaccount:by-sed:renamed: a Deployment that belongs to no Function is let through"},
+		"Netrc":    {"goless-operator", netrc, "fence.goless.io/netrc-secret"},
 		"Prefixes": {"goless-operator", prefixes, "linkerd.io/check is neither a label of functions nor one that was there before"},
 		"Images":   {"goless-operator", images, "fence.goless.io/images"},
 		"Replicas": {"goless-operator", replicas, "fence.goless.io/max-replicas"},

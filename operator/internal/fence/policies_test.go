@@ -58,9 +58,12 @@ var policies = map[string]struct {
 		volumes: [Object.spec.template.spec.volumes{name: "company", configMap: Object.spec.template.spec.volumes.configMap{name: "company-ca"}}],
 		containers: [Object.spec.template.spec.containers{name: "function", volumeMounts: [
 			Object.spec.template.spec.containers.volumeMounts{name: "company", mountPath: "/etc/ssl/certs"}]}]}`)},
-	"Variable": {shows: `"HTTPS_PROXY"`, mutation: merge(`spec: Object.spec.template.spec{
+	"Variable": {
+		shows: `"HTTPS_PROXY"`, mutation: merge(`spec: Object.spec.template.spec{
 		containers: [Object.spec.template.spec.containers{name: "function", env: [Object.spec.template.spec.containers.env{name: "HTTPS_PROXY", value: "http://proxy.example"}]}],
-		initContainers: [Object.spec.template.spec.initContainers{name: "build", env: [Object.spec.template.spec.initContainers.env{name: "HTTPS_PROXY", value: "http://proxy.example"}]}]}`)},
+		initContainers: [Object.spec.template.spec.initContainers{name: "build", env: [Object.spec.template.spec.initContainers.env{name: "HTTPS_PROXY", value: "http://proxy.example"}]}]}`),
+		refused: "fence.goless.io/netrc-env", parameters: map[string]string{"netrc-env": "GOPROXY=https://modules.example HTTPS_PROXY=http://proxy.example"},
+	},
 	"Limits": {shows: `"cpu":"3"`, mutation: merge(`spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: "function",
 		resources: Object.spec.template.spec.containers.resources{limits: {"cpu": "3"}}}]}`)},
 	"Registry": {
@@ -87,6 +90,7 @@ var policies = map[string]struct {
 // The fence leaves alone what other policies add, or says where to list it.
 func TestFenceAndPolicies(t *testing.T) {
 	thief := stolen(t)
+	parameterize(t, withNetrc)
 	namespaces := map[string]string{}
 	for name, test := range policies { // they come into force at the same time
 		namespaces[name] = apiservertest.NewNamespace(t, cluster)
@@ -137,6 +141,7 @@ func TestFenceOfMovedImages(t *testing.T) {
 			p.InitContainers[0].Image, p.Containers[0].Image = registry+"builder"+digest, registry+"launch:1"
 		})), client.DryRunAll)
 	}
+	parameterize(t, withNetrc)
 	parameterize(t, map[string]string{"builder-image": "new.example/builder@sha256:" + strings.Repeat("1", 64), "function-image": "old.example/launch"})
 	eventually(t, "other images of the old registry are refused", func() bool { return refusedByFence(create("old.example/")) })
 	parameterize(t, map[string]string{"builder-image": "new.example/builder" + digest})

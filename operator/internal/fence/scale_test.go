@@ -19,6 +19,7 @@ import (
 func TestFenceOfScale(t *testing.T) {
 	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
 	fn := mayBeForged(namespace)
+	fn.Spec.Function = "package p\n" // which requires no modules, and so no credentials
 	ours := convert(t, desired.Deployment(fn, installed, "", nil), &appsv1.Deployment{})
 	labels := map[string]string{desired.FunctionLabel: ours.Name} // somebody else's pods may carry them
 	theirs := &appsv1.Deployment{
