@@ -81,68 +81,6 @@ func TestNATSLogin(t *testing.T) {
 	}
 }
 
-// A Secret that is rotated is told until it is what the server wants, and nothing is lost
-// meanwhile.
-func TestNATSRotated(t *testing.T) {
-	oldSeed, oldKey := seedOf(t)
-	newSeed, newKey := seedOf(t)
-	for name, test := range map[string]struct {
-		users   [2]string // what the server knows, before and after
-		secrets [2]string
-		flags   []string
-	}{
-		"Password": {[2]string{"user: shop, password: old", "user: shop, password: new"}, [2]string{"old", "new"}, []string{"--user=shop", "--password-file="}},
-		"NKey":     {[2]string{"nkey: " + oldKey, "nkey: " + newKey}, [2]string{oldSeed, newSeed}, []string{"--nkey-file="}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			users := func(shop string) string {
-				return fmt.Sprintf("authorization {users: [{user: test, password: test}, {%s}]}", shop)
-			}
-			server := newNATS(t, users(test.users[0]))
-			js := server.connect(t, nats.UserInfo("test", "test"))
-			orders(t, js)
-			publish(t, js, "orders.7", "0")
-			secret := filepath.Join(t.TempDir(), "secret")
-			write(t, secret, test.secrets[0])
-			test.flags[len(test.flags)-1] += secret
-			f := newFunction(t, ok)
-			c := consume(t, f, server.stock(test.flags...)...)
-			eventually(t, "the first is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
-
-			server.configure(t, users(test.users[0]), users(test.users[1]))
-			eventually(t, "it says that it is not let in", func() bool { return c.says(t, "NotConnected", "") })
-			publish(t, js, "orders.7", "1")
-			write(t, secret, test.secrets[1])
-			eventually(t, "the second is taken", func() bool { return distinct(f) == 2 && c.healthy(t) })
-		})
-	}
-}
-
-// seedOf makes a user, and returns the seed of its nkey and the public half.
-func seedOf(t *testing.T) (seed, public string) {
-	t.Helper()
-	user, public := identity(t, nkeys.CreateUser)
-	text, err := user.Seed()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text), public
-}
-
-// configure replaces a part of the configuration, and lets the server read it again.
-func (s *natsServer) configure(t *testing.T, before, after string) {
-	t.Helper()
-	file := filepath.Join(s.dir, "server.conf")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, file, strings.Replace(string(text), before, after, 1))
-	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A user who may not ask for messages gets no answer, which is told as long as it is so.
 func TestNATSForbidden(t *testing.T) {
 	const next = "$JS.API.CONSUMER.MSG.NEXT.>"
@@ -162,7 +100,15 @@ func TestNATSForbidden(t *testing.T) {
 		}
 		return time.Since(told) > 5*time.Second
 	})
-	server.configure(t, next, "nothing")
+	file := filepath.Join(server.dir, "server.conf")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, strings.Replace(string(text), next, "nothing", 1))
+	if err := server.cmd.Process.Signal(syscall.SIGHUP); err != nil { // it reads that again
+		t.Fatal(err)
+	}
 	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 

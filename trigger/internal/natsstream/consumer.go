@@ -82,6 +82,7 @@ func (c *Consumer) connect(d *stream.Deliverer) (*nats.Conn, error) {
 		nats.Name(d.Source),
 		nats.Timeout(requestTimeout),
 		nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), // the Secret may have a new password before the servers do
 		nats.PingInterval(10*time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			message := "the connection to " + c.servers + " is lost"
@@ -98,11 +99,6 @@ func (c *Consumer) connect(d *stream.Deliverer) (*nats.Conn, error) {
 			log.Error("from the servers", "error", err.Error())
 		}),
 	)
-	// The Secret may have something new before the servers do. An nkey is chosen by a connection once
-	// and for all, so that another one takes a new connection.
-	if c.login.nkey == "" {
-		options = append(options, nats.IgnoreAuthErrorAbort())
-	}
 	return nats.Connect(c.servers, options...)
 }
 

@@ -140,8 +140,6 @@ func (s *session) take(ctx context.Context) error {
 	for ctx.Err() == nil {
 		var err error
 		switch {
-		case s.conn.IsClosed():
-			err = nats.ErrConnectionClosed
 		case !s.conn.IsConnected():
 			send.Sleep(ctx, 100*time.Millisecond) // or all requests would arrive together later
 		case s.behind():
