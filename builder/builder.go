@@ -178,8 +178,11 @@ func (b *Builder) withTypeErrors(ctx context.Context, src []byte, err error) err
 	started := time.Now()
 	parsed := handler.Inspect(handler.Split(handler.Filename, src))
 	compiled := b.prepareParsed(ctx, parsed, func(p *prepared) error {
-		output := filepath.Join(p.program.Dir, "server") // which is removed with the program
-		_, err := compile.Build(ctx, p.tools, compile.Options{Program: p.program, Output: output, Timeout: b.timeLeft(started), Memory: b.Memory})
+		output, err := os.MkdirTemp(p.program.Dir, "output-") // which is removed with the program
+		if err != nil {
+			return fmt.Errorf("making a directory for the binary: %w", err)
+		}
+		_, err = compile.Build(ctx, p.tools, compile.Options{Program: p.program, Output: filepath.Join(output, "server"), Timeout: b.timeLeft(started), Memory: b.Memory})
 		return err
 	})
 	more, ok := errors.AsType[*handler.Error](compiled)

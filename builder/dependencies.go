@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 
@@ -63,7 +64,8 @@ func (b *Builder) saveDependencies(p *prepared) error {
 }
 
 // dependencyKey returns the key of what a program depends on: two programs with the same
-// key need the same modules and packages.
+// key need the same modules and packages. What is fetched is what main reaches, so that
+// it matters which of the author's packages imports what.
 func (b *Builder) dependencyKey(p *program.Program) (string, error) {
 	inputs := append([]string{b.Fingerprint()}, b.Toolchain.Network...)
 	for _, name := range requirements {
@@ -75,10 +77,16 @@ func (b *Builder) dependencyKey(p *program.Program) (string, error) {
 	}
 	imports := map[string]bool{}
 	for _, imported := range p.Source.Imports {
-		if _, err := os.Stat(filepath.Join(b.Toolchain.Root, "src", imported.Path)); err != nil {
-			imports[imported.Path] = true
+		dir, name := path.Split(imported.File)
+		built, err := b.Toolchain.BuildContext().MatchFile(filepath.Join(p.Dir, program.HandlerDir, filepath.FromSlash(dir)), name)
+		if err != nil {
+			return "", fmt.Errorf("reading what %s imports: %w", imported.File, err)
+		}
+		if _, err := os.Stat(filepath.Join(b.Toolchain.Root, "src", imported.Path)); err != nil && built {
+			imports[dir+" "+imported.Path] = true
 		}
 	}
+	inputs = append(inputs, p.Path)
 	return dependencies.Key(b.Namespace, append(inputs, slices.Sorted(maps.Keys(imports))...)...), nil
 }
 

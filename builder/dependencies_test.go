@@ -141,6 +141,33 @@ func TestDependenciesAreKept(t *testing.T) {
 	checkClean(t)
 }
 
+// A build that reaches more of the author's packages fetches what these import: a set of an
+// earlier build with the same imports in all files need not have that.
+func TestDependenciesOfMorePackages(t *testing.T) {
+	image := newImageBuild(t)
+	store, err := dependencies.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: store, Namespace: "ours"}
+	all := txtar.Parse([]byte(requiring(t, "")))
+	all.Files = slices.DeleteFunc(all.Files, func(f txtar.File) bool { return f.Name == "handler.go" })
+	for name, text := range map[string]string{
+		"router/router.go": "package router\n\nimport \"github.com/go-chi/chi/v5\"\n\nvar New = chi.NewRouter\n",
+		"unused/unused.go": "package unused\n\nimport \"example.com/dependencies/router\"\n\nvar New = router.New\n",
+	} {
+		all.Files = append(all.Files, txtar.File{Name: name, Data: []byte(text)})
+	}
+	for _, imported := range []string{"", "import _ \"example.com/dependencies/router\"\n\n"} {
+		handler := "package handlers\n\nimport \"net/http\"\n\n" + imported + "func Handler(w http.ResponseWriter, r *http.Request) {}\n"
+		source := txtar.Archive{Files: append([]txtar.File{{Name: "handler.go", Data: []byte(handler)}}, all.Files...)}
+		if _, err := b.Build(t.Context(), txtar.Format(&source), filepath.Join(t.TempDir(), "server")); err != nil {
+			t.Errorf("with %q: %v", imported, err)
+		}
+	}
+	checkClean(t)
+}
+
 // A build succeeds although nobody can keep what it leaves.
 func TestDependenciesAreNotKept(t *testing.T) {
 	image := newImageBuild(t)

@@ -1,6 +1,7 @@
 package buildservice
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -20,8 +21,8 @@ const (
 	unfinished = "unfinished-"
 
 	// resultSize is what a result counts in the size of the store, in bytes, besides its
-	// binary. Its report takes no more than a tenth of that, but it is in memory, of
-	// which there is less.
+	// binary. Its report has 4 KiB at most, but is in memory, of which there is less than
+	// of the disk.
 	resultSize = 64 << 10
 )
 
@@ -164,23 +165,26 @@ func (s *store) forget(key string) {
 // the longest time. A namespace that takes more than half of the store loses its own, and does
 // not displace those of others. The caller must hold the lock.
 func (s *store) evict() {
+	if s.size <= s.most {
+		return
+	}
 	sizes := map[string]int64{}
 	for _, known := range s.stored {
 		sizes[known.Namespace] += known.size()
 	}
-	isGreedy := func(key string) bool { return sizes[s.stored[key].Namespace] > s.most/2 }
-	for s.size > s.most {
-		key := slices.MinFunc(slices.Collect(maps.Keys(s.stored)), func(a, b string) int {
-			switch greedy := isGreedy(a); {
-			case greedy == isGreedy(b):
-				return s.stored[a].used.Compare(s.stored[b].used)
-			case greedy:
-				return -1
-			default:
-				return 1
-			}
-		})
-		sizes[s.stored[key].Namespace] -= s.stored[key].size()
+	greed := func(key string) int {
+		if sizes[s.stored[key].Namespace] > s.most/2 {
+			return 1
+		}
+		return 0
+	}
+	victims := slices.SortedFunc(maps.Keys(s.stored), func(a, b string) int {
+		return cmp.Or(cmp.Compare(greed(b), greed(a)), s.stored[a].used.Compare(s.stored[b].used))
+	})
+	for _, key := range victims {
+		if s.size <= s.most {
+			return
+		}
 		s.forget(key)
 	}
 }

@@ -130,7 +130,7 @@ func vet(ctx context.Context, t *toolchain.Toolchain, b Options, work string, ex
 		Env:    []string{"GOMAXPROCS=2"}, // the linker needs the processors more
 		Args:   []string{commandsMode},
 		Stdin:  bytes.NewReader(commands),
-		Quota:  t.Quota(b.space, b.files, work), // that of the build ends with the linker
+		Quota:  t.Quota(b.space, b.files, work, p.Dir, b.Output), // that of the build ends with the linker
 	})
 	if err != nil {
 		if r != nil && r.Stderr.Len() > 0 {

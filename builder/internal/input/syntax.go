@@ -21,9 +21,33 @@ var (
 // unknownAlias matches the message about an alias of nothing, which has no line.
 var unknownAlias = regexp.MustCompile(`^unknown anchor '(.*)' referenced`)
 
-// openQuote matches a line whose value begins with a quote that does not end there. The parser
-// goes on to the next quote, wherever that is.
-var openQuote = regexp.MustCompile(`^[ -]*[\w./-]+: +("[^"]*|'[^']*)$`)
+// beginsQuote matches a line whose value begins with a quote that does not end there.
+var beginsQuote = regexp.MustCompile(`^[ -]*[\w./-]+: +(["'])[^"']*$`)
+
+// openQuote returns the index of the last line of the last document whose value begins with a
+// quote that nobody has closed: the parser goes on to the next quote, wherever that is. It is -1
+// where there is none.
+func openQuote(lines []string) int {
+	for i, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, "---") {
+			break
+		}
+		if match := beginsQuote.FindStringSubmatch(line); match != nil && !closes(lines[i+1:], match[1]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// closes reports whether the first line that has a quote ends with it.
+func closes(lines []string, quote string) bool {
+	for _, line := range lines {
+		if _, after, found := strings.Cut(line, quote); found {
+			return strings.TrimSpace(after) == ""
+		}
+	}
+	return false
+}
 
 // syntaxError returns the diagnostic for an error that the parser has returned after it had
 // read some lines of a file. The last of them is the place unless the parser knows a better one.
@@ -43,17 +67,22 @@ func syntaxError(file string, lines []string, read int, err error) error {
 		lines = lines[:last]
 	}
 	at = min(max(at, 1), len(lines)) // the parser may be behind the end
-	open := slices.IndexFunc(lines[:at], openQuote.MatchString)
+	open := openQuote(lines[:at])
 	switch match := unknownAlias.FindStringSubmatch(message); {
 	case match != nil:
-		at = 1 + slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, "*"+match[1]) })
+		for i, line := range slices.Backward(lines[:at]) {
+			if strings.Contains(line, "*"+match[1]) {
+				at = i + 1
+				break
+			}
+		}
 	case strings.HasSuffix(message, "expected alphabetic or numeric character"):
 		message += "; a value that begins with * or & needs quotes"
+	case strings.HasPrefix(strings.TrimLeft(lines[at-1], " "), "\t"):
+		message += "; indent with spaces, not with tabs"
 	case open >= 0:
 		at = open + 1
 		message += ": close the quote in this line"
-	case strings.HasPrefix(strings.TrimLeft(lines[at-1], " "), "\t"):
-		message += "; indent with spaces, not with tabs"
 	case strings.HasSuffix(message, "expected key"), strings.HasSuffix(message, "expected ':'"):
 		message += ", is this line, or the one above, indented like those beside it?"
 	case strings.HasPrefix(message, "mapping values are not allowed"):

@@ -74,7 +74,7 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 		return nil, authorError(file, key.Line, key.Column, fmt.Sprintf("%s is there twice, the first is in line %d: remove one", key.Value, first))
 	}
 	if kind := field(object, "kind"); kind.Value != functionKind {
-		return nil, authorError(file, kind.Line, kind.Column, fmt.Sprintf("kind %s is not known, write %s", kind.Value, functionKind))
+		return nil, authorError(file, kind.Line, kind.Column, fmt.Sprintf("kind %s is not known, goless.io/v1beta1 has %s and FunctionClass", kind.Value, functionKind))
 	}
 	if name.Value == "" || source.Kind != yaml.ScalarNode {
 		err := (&Function{file: file, object: object}).CheckFields()
