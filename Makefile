@@ -21,6 +21,9 @@ CHART   = .cache/chart/goless-$(VERSION:v%=%).tgz
 # installed, so that no service of it starts.
 PROMETHEUS := $(or $(shell command -v prometheus),.cache/prometheus/usr/bin/prometheus)
 
+# A client of Kafka by others, which the tests of triggers use too.
+KCAT := $(or $(shell command -v kcat),/usr/bin/kcat)
+
 # The modules that the tests' functions require, as a module proxy has them. The
 # builder's tests read them here, and the end-to-end tests have them in an image.
 MODULES_SERVED := test/modproxy/kodata/modules
@@ -112,7 +115,7 @@ cluster-down: ## stop that Kubernetes and leave nothing of it behind
 ##@ Test
 
 .PHONY: unit
-unit: kodata assets modules $(PROMETHEUS) $(BIN)/gotestsum ## run the tests of all modules, some against etcd and kube-apiserver
+unit: kodata assets modules $(PROMETHEUS) $(KCAT) $(BIN)/gotestsum ## run the tests of all modules, some against etcd and kube-apiserver
 	$(call say,testing the modules)
 	@# Each of them waits for half of its time. The first take longest, and the others are short, or need what those have compiled.
 	@$(MAKE) --jobs=3 --output-sync=target --keep-going unit-builder unit-operator unit-trigger unit-test unit-builder-raced unit-runtime
@@ -237,6 +240,12 @@ help: ## list the targets
 	{ command -v apt-get >/dev/null || { echo "install prometheus, then try again"; exit 1; }; } && \
 	{ apt-get download -q prometheus 2>/dev/null || { apt-get update -q && apt-get download -q prometheus; }; } && \
 	dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb
+
+/usr/bin/kcat:
+	$(call say,installing kcat from Debian)
+	@{ command -v apt-get && test "$$(id -u)" = 0; } >/dev/null || { echo "install kcat, then try again"; exit 1; }; \
+	install() { apt-get install -y -q --no-install-recommends kcat >/dev/null; }; \
+	export DEBIAN_FRONTEND=noninteractive; install 2>/dev/null || { apt-get update -qq && install; }
 
 $(MODULES_SERVED): $(foreach dir,$(REQUIRE) $(REQUIRE_OLDER),$(dir)/go.mod $(dir)/go.sum)
 	$(call say,fetching the modules that the tests' functions require)

@@ -1,0 +1,78 @@
+package kafkastream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A client of Kafka that is not of our library writes the records, reads the dead letters, and goes on
+// in the group where the consumer has ended.
+func TestKcat(t *testing.T) {
+	if _, err := exec.LookPath("kcat"); err != nil {
+		t.Skip("kcat is not installed: make unit installs it")
+	}
+	withBrokers(t, func(t *testing.T, b brokers) {
+		c, f := b.topic(t, 3), newFunction(t)
+		f.answer = func(key string, n int) int {
+			if key == "key-1" {
+				return http.StatusUnprocessableEntity
+			}
+			return http.StatusOK
+		}
+		_, end := start(t, c, f, deadLetter(c.Topic))
+		b.kcat(t, numbered(0, 20, 3), "-P", "-t", c.Topic, "-K:")
+		f.await(40)
+		letters := b.kcat(t, "", "-C", "-t", deadLetter(c.Topic), "-o", "beginning", "-c20", "-f", `%k:%s %h\n`)
+		end()
+		for n, letter := range strings.Split(strings.TrimSpace(letters), "\n") {
+			want := fmt.Sprintf("key-1:%d ", n)
+			if !strings.HasPrefix(letter, want) || !strings.Contains(letter, reasonHeader+"=the answer was 422 Unprocessable Entity") {
+				t.Errorf("kcat reads the dead letter %q, want %q and the reason", letter, want)
+			}
+		}
+		b.kcat(t, numbered(20, 22, 3), "-P", "-t", c.Topic, "-K:")
+		got := strings.Split(strings.TrimSpace(b.kcat(t, "", "-c6", "-f", `%k:%s\n`, "-G", c.Group, c.Topic)), "\n")
+		want := strings.Split(strings.TrimSpace(numbered(20, 22, 3)), "\n")
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("what kcat reads in the same group (-want +got):\n%s", diff)
+		}
+		f.check(0)
+	})
+}
+
+// numbered are the lines of which kcat makes records: those from one number to another, of each of
+// some keys.
+func numbered(from, to, keys int) string {
+	var lines strings.Builder
+	for n := from; n < to; n++ {
+		for key := range keys {
+			fmt.Fprintf(&lines, "key-%d:%d\n", key, n)
+		}
+	}
+	return lines.String()
+}
+
+// kcat runs that command with the brokers, and returns what it prints.
+func (b brokers) kcat(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "kcat", append([]string{"-q", "-b", strings.Join(b.addresses, ",")}, args...)...)
+	var output, complaints bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = strings.NewReader(input), &output, &complaints
+	if err := command.Run(); err != nil {
+		t.Fatalf("%v: %v: %s", command, err, complaints.String())
+	}
+	return output.String()
+}
