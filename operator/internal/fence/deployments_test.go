@@ -418,6 +418,44 @@ func TestFenceOfChanges(t *testing.T) {
 	}
 }
 
+// A volume that changes under a mount, which a container has already, is looked at like a new mount.
+// What the operator changes so, with each source and each other Secret of spec.files, is let through.
+func TestFenceOfSteps(t *testing.T) {
+	thief := stolen(t)
+	parameterize(t, withNetrc)
+	d := forged(t, mayBeForged(apiservertest.NewNamespace(t, cluster)), func(d *appsv1.Deployment) {
+		pod := &d.Spec.Template.Spec
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "files-later", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		build := &pod.InitContainers[0]
+		build.VolumeMounts = append(build.VolumeMounts, corev1.VolumeMount{Name: "files-later", MountPath: "/etc/ssl/certs"})
+	})
+	eventually(t, "the first step is let through", func() bool { return thief.Create(t.Context(), d) == nil })
+	for name, test := range map[string]struct {
+		volume string
+		source corev1.VolumeSource
+		want   string // a part of the refusal, "" for none
+	}{
+		"Secret":      {"files-later", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "bank"}}, "spec.template.spec.containers.volumeMounts"},
+		"Trust":       {"ca", corev1.VolumeSource{ConfigMap: configMap("forged")}, "fence.goless.io/netrc-configmaps"},
+		"OtherSource": {"source", corev1.VolumeSource{ConfigMap: configMap("forged-0123456789")}, ""},
+		"OtherFiles":  {"files-tls", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "renewed"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changed := d.DeepCopy()
+			volumes := changed.Spec.Template.Spec.Volumes
+			volumes[slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == test.volume })].VolumeSource = test.source
+			err := thief.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll)
+			if test.want == "" && err != nil || test.want != "" && (!refusedByFence(err) || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+func configMap(name string) *corev1.ConfigMapVolumeSource {
+	return &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}
+}
+
 // What somebody else has added to a Deployment is not for a thief to use.
 func TestFenceOfAdditions(t *testing.T) {
 	thief := stolen(t)
