@@ -177,7 +177,7 @@ release-test: kodata $(BIN)/ko $(BIN)/crane $(BIN)/helm $(BIN)/gotestsum ## make
 	@cd test && GOWORK=off $(TEST) -count=1 -timeout 60m ./release $(if $(FULL),-full)
 
 .PHONY: e2e
-e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the end-to-end tests on the real cluster (FULL=1 with more requests through a gateway, and a class of 200 functions)
+e2e: install modules $(PROMETHEUS) $(BIN)/gotestsum ## run the end-to-end tests on the real cluster (FULL=1 with more requests, functions and kills)
 	$(call say,testing on the real cluster)
 	@$(ENV) && cd test && export GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) && \
 	MODPROXY_IMAGE=$$(ko build --base-import-paths ./modproxy) PODMETRICS_IMAGE=$$(ko build --base-import-paths ./podmetrics) \
