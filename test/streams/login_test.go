@@ -10,13 +10,16 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -81,6 +84,82 @@ func TestNATSLogin(t *testing.T) {
 	}
 }
 
+// A Secret that is rotated is told until it is what the server wants, and nothing is lost
+// meanwhile. Another nkey takes another connection, also while an event is blocked.
+func TestNATSRotated(t *testing.T) {
+	oldSeed, oldKey := seedOf(t)
+	newSeed, newKey := seedOf(t)
+	for name, test := range map[string]struct {
+		users   [2]string // what the server knows, before and after
+		secrets [2]string
+		flags   []string
+		blocked bool // an event is, which holds up those after it
+	}{
+		"Password": {[2]string{"user: shop, password: old", "user: shop, password: new"}, [2]string{"old", "new"}, []string{"--user=shop", "--password-file="}, false},
+		"NKey":     {[2]string{"nkey: " + oldKey, "nkey: " + newKey}, [2]string{oldSeed, newSeed}, []string{"--nkey-file="}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			users := func(shop string) string {
+				return fmt.Sprintf("authorization {users: [{user: test, password: test}, {%s}]}", shop)
+			}
+			server := newNATS(t, users(test.users[0]))
+			js := server.connect(t, nats.UserInfo("test", "test"))
+			orders(t, js)
+			publish(t, js, "orders.7", "0")
+			secret := filepath.Join(t.TempDir(), "secret")
+			write(t, secret, test.secrets[0])
+			test.flags[len(test.flags)-1] += secret
+			var refuse atomic.Bool
+			f := newFunction(t, func(cloudevents.Event, int) int {
+				if refuse.Load() {
+					return http.StatusForbidden
+				}
+				return http.StatusOK
+			})
+			c := consume(t, f, server.stock(test.flags...)...)
+			eventually(t, "the first is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
+
+			refuse.Store(test.blocked)
+			publish(t, js, "orders.7", "1")
+			if test.blocked {
+				eventually(t, "the second is blocked", func() bool { return c.says(t, "Blocked", "") })
+			}
+			server.configure(t, users(test.users[0]), users(test.users[1]))
+			eventually(t, "it says that it is not let in", func() bool { return c.says(t, "NotConnected", "") })
+			publish(t, js, "orders.7", "2")
+			refuse.Store(false)
+			write(t, secret, test.secrets[1])
+			eventually(t, "all are taken", func() bool { return distinct(f) == 3 && c.healthy(t) })
+			inOrder(t, f.events())
+		})
+	}
+}
+
+// seedOf makes a user, and returns the seed of its nkey and the public half.
+func seedOf(t *testing.T) (seed, public string) {
+	t.Helper()
+	user, public := identity(t, nkeys.CreateUser)
+	text, err := user.Seed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text), public
+}
+
+// configure replaces a part of the configuration, and lets the server read it again.
+func (s *natsServer) configure(t *testing.T, before, after string) {
+	t.Helper()
+	file := filepath.Join(s.dir, "server.conf")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, strings.Replace(string(text), before, after, 1))
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A user who may not ask for messages gets no answer, which is told as long as it is so.
 func TestNATSForbidden(t *testing.T) {
 	const next = "$JS.API.CONSUMER.MSG.NEXT.>"
@@ -100,15 +179,7 @@ func TestNATSForbidden(t *testing.T) {
 		}
 		return time.Since(told) > 5*time.Second
 	})
-	file := filepath.Join(server.dir, "server.conf")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	write(t, file, strings.Replace(string(text), next, "nothing", 1))
-	if err := server.cmd.Process.Signal(syscall.SIGHUP); err != nil { // it reads that again
-		t.Fatal(err)
-	}
+	server.configure(t, next, "nothing")
 	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 

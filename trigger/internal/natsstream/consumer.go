@@ -4,6 +4,7 @@ package natsstream
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -45,7 +46,10 @@ func (c *Consumer) Flags(flags *flag.FlagSet) {
 // wrong is told to the monitor, and tried again.
 func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	for ctx.Err() == nil {
-		if err := c.consume(ctx, d); err != nil && ctx.Err() == nil {
+		connected, end := context.WithCancel(ctx)
+		err := c.consume(connected, end, d)
+		end()
+		if err != nil && ctx.Err() == nil {
 			d.Sender.Log.Error("not connected", "error", err.Error())
 			d.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: err.Error()})
 			send.Sleep(ctx, pause.Wait(1, 0, rand.Float64()))
@@ -54,9 +58,10 @@ func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	return nil
 }
 
-// consume connects, and takes messages until ctx ends or the servers do not have what it takes.
-func (c *Consumer) consume(ctx context.Context, d *stream.Deliverer) error {
-	nc, err := c.connect(d)
+// consume connects, and takes messages until ctx ends or the servers do not have what it takes. It
+// calls end, which ends ctx, where another connection has to take the place of this one.
+func (c *Consumer) consume(ctx context.Context, end func(), d *stream.Deliverer) error {
+	nc, err := c.connect(d, end)
 	if err != nil {
 		return fmt.Errorf("connecting to %s: %w", c.servers, err)
 	}
@@ -71,8 +76,8 @@ func (c *Consumer) consume(ctx context.Context, d *stream.Deliverer) error {
 	return c.jetstream(ctx, d, js)
 }
 
-// connect returns a connection that comes back by itself when it was lost.
-func (c *Consumer) connect(d *stream.Deliverer) (*nats.Conn, error) {
+// connect returns a connection that comes back by itself when it was lost, or calls end where it cannot.
+func (c *Consumer) connect(d *stream.Deliverer, end func()) (*nats.Conn, error) {
 	options, err := c.login.options()
 	if err != nil {
 		return nil, err
@@ -95,8 +100,11 @@ func (c *Consumer) connect(d *stream.Deliverer) (*nats.Conn, error) {
 			d.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: fmt.Sprintf("connecting to %s again: %v", c.servers, err)})
 		}),
 		nats.ReconnectHandler(func(*nats.Conn) { d.Monitor.Solved("") }),
-		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		nats.ErrorHandler(func(nc *nats.Conn, _ *nats.Subscription, err error) {
 			log.Error("from the servers", "error", err.Error())
+			if errors.Is(err, nats.ErrAuthorization) && c.login.hasOtherNkey(nc.Opts.Nkey) {
+				end()
+			}
 		}),
 	)
 	return nats.Connect(c.servers, options...)

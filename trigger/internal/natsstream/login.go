@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// login is who the trigger is, and whom it trusts. What is secret is in files, which are read
-// for each connection, because they change when a Secret does.
+// login is who the trigger is, and whom it trusts. What is secret is in files, which are read each
+// time a connection comes back, because they change when a Secret does.
 type login struct {
 	user                         string
 	password, token, nkey, creds string
@@ -66,6 +66,17 @@ func (l *login) options() ([]nats.Option, error) {
 		options = append(options, nats.ClientCert(l.certificate, l.key))
 	}
 	return options, nil
+}
+
+// hasOtherNkey tells whether the file has another nkey than a connection, which keeps the one that it
+// began with.
+func (l *login) hasOtherNkey(public string) bool {
+	if l.nkey == "" {
+		return false
+	}
+	var now nats.Options
+	option, err := nats.NkeyOptionFromSeed(l.nkey)
+	return err == nil && option(&now) == nil && now.Nkey != public
 }
 
 // text reads a file of one line. What cannot be read is refused by the servers.
