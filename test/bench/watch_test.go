@@ -64,7 +64,7 @@ func behindCutter(t *testing.T) (client.WithWatch, *cutter) {
 	if assets == "" {
 		assets = filepath.Join("..", "..", ".cache", "assets")
 	}
-	environment := &envtest.Environment{BinaryAssetsDirectory: assets}
+	environment := &envtest.Environment{BinaryAssetsDirectory: assets, ControlPlaneStartTimeout: 2 * time.Minute}
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatalf("starting an API server, make assets builds it: %v", err)
