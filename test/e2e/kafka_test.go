@@ -107,7 +107,8 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 
 // Nothing is lost, and the order of each key is kept, while pods of the trigger and of its Function and
 // the broker are killed, with FULL=1 more often, and those of the build service too. What comes twice
-// was under way, or not committed, when one of them was.
+// was under way, or not committed, when one of them was. Pods have two seconds to end: consumers that
+// have none are in the tests of kafkastream.
 func TestKafkaKills(t *testing.T) {
 	const partitions, uncommitted = 4, 64
 	n, rounds := 1000, 1
@@ -151,7 +152,7 @@ func TestKafkaKills(t *testing.T) {
 }
 
 // checkOrder fails the test unless n records were taken, those of each key in their order. It returns
-// how many more there are.
+// how many lines repeat a record.
 func checkOrder(t *testing.T, lines string, n int) (twice int) {
 	t.Helper()
 	seen, next := map[string]bool{}, map[string]int{}
@@ -210,7 +211,7 @@ func (ns *namespace) kafkaConsumer() (pod *corev1.Pod) {
 	return pod
 }
 
-// kill ends a pod at once.
+// kill ends a pod, which has two seconds from the kubelet to end by itself.
 func (ns *namespace) kill(pod *corev1.Pod) {
 	ns.t.Helper()
 	if err := ns.client.Delete(ns.t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {

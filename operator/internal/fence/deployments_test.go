@@ -418,8 +418,8 @@ func TestFenceOfChanges(t *testing.T) {
 	}
 }
 
-// A volume that changes under a mount, which a container has already, is looked at like a new mount.
-// What the operator changes so, with each source and each other Secret of spec.files, is let through.
+// A volume that becomes a Secret, or other certificates beside netrc, is not let through under a mount that
+// the container build has already. What the operator changes is, also under what somebody else mounts.
 func TestFenceOfSteps(t *testing.T) {
 	thief := stolen(t)
 	parameterize(t, withNetrc)
@@ -428,6 +428,9 @@ func TestFenceOfSteps(t *testing.T) {
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "files-later", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 		build := &pod.InitContainers[0]
 		build.VolumeMounts = append(build.VolumeMounts, corev1.VolumeMount{Name: "files-later", MountPath: "/etc/ssl/certs"})
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "files-conf", VolumeSource: corev1.VolumeSource{ConfigMap: configMap("conf")}})
+		function := &pod.Containers[0]
+		function.VolumeMounts = append(function.VolumeMounts, corev1.VolumeMount{Name: "files-conf", MountPath: "/somebody/else"})
 	})
 	eventually(t, "the first step is let through", func() bool { return thief.Create(t.Context(), d) == nil })
 	for name, test := range map[string]struct {
@@ -438,6 +441,7 @@ func TestFenceOfSteps(t *testing.T) {
 		"Secret":      {"files-later", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "bank"}}, "spec.template.spec.containers.volumeMounts"},
 		"Trust":       {"ca", corev1.VolumeSource{ConfigMap: configMap("forged")}, "fence.goless.io/netrc-configmaps"},
 		"OtherSource": {"source", corev1.VolumeSource{ConfigMap: configMap("forged-0123456789")}, ""},
+		"SecretFiles": {"files-conf", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "conf"}}, ""},
 		"OtherFiles":  {"files-tls", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "renewed"}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -463,6 +467,7 @@ func TestFenceOfAdditions(t *testing.T) {
 		pod := &d.Spec.Template.Spec
 		pod.Containers = append(pod.Containers, corev1.Container{Name: "agent", Image: "somebody/agent", Command: []string{"agent"}})
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/log"}}})
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "agent", VolumeSource: corev1.VolumeSource{ConfigMap: configMap("agent")}})
 	})
 	if err := cluster.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
@@ -472,7 +477,10 @@ func TestFenceOfAdditions(t *testing.T) {
 			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "host", MountPath: "/host"})
 		}),
 		"its image": serving(func(c *corev1.Container) { c.Image = "somebody/agent" }),
-		"itself":    func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Command = []string{"sh"} },
+		"its configuration": pod(func(p *corev1.PodSpec) {
+			p.Volumes[len(p.Volumes)-1].ConfigMap = configMap("forged")
+		}),
+		"itself": func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[1].Command = []string{"sh"} },
 	} {
 		taken := d.DeepCopy()
 		forge(taken)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 )
 
 // A client of Kafka that is not of our library writes the records, reads the dead letters, and goes on
@@ -32,6 +33,7 @@ func TestKcat(t *testing.T) {
 		b.kcat(t, numbered(0, 20, 3), "-P", "-t", c.Topic, "-K:")
 		f.await(40)
 		letters := b.kcat(t, "", "-C", "-t", deadLetter(c.Topic), "-o", "beginning", "-c20", "-f", `%k:%s %h\n`)
+		b.awaitCommitted(t, c, 60)
 		end()
 		for n, letter := range strings.Split(strings.TrimSpace(letters), "\n") {
 			want := fmt.Sprintf("key-1:%d ", n)
@@ -49,6 +51,23 @@ func TestKcat(t *testing.T) {
 		}
 		f.check(0)
 	})
+}
+
+// awaitCommitted waits until the group has committed n records of the topic.
+func (b brokers) awaitCommitted(t *testing.T, c *Consumer, n int64) {
+	t.Helper()
+	admin := kadm.NewClient(b.client(t))
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		offsets, err := admin.FetchOffsetsForTopics(t.Context(), c.Group, c.Topic)
+		var committed int64
+		offsets.Each(func(o kadm.OffsetResponse) { committed += max(o.At, 0) }) // -1 before the first
+		if err == nil && committed == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("after a minute %d records are committed, want %d: %v", committed, n, err)
+		}
+	}
 }
 
 // numbered are the lines of which kcat makes records: those from one number to another, of each of

@@ -48,8 +48,9 @@ func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	for ctx.Err() == nil {
 		connected, end := context.WithCancel(ctx)
 		err := c.consume(connected, end, d)
+		ended := connected.Err() != nil
 		end()
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !ended {
 			d.Sender.Log.Error("not connected", "error", err.Error())
 			d.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: err.Error()})
 			send.Sleep(ctx, pause.Wait(1, 0, rand.Float64()))
@@ -87,7 +88,8 @@ func (c *Consumer) connect(d *stream.Deliverer, end func()) (*nats.Conn, error) 
 		nats.Name(d.Source),
 		nats.Timeout(requestTimeout),
 		nats.MaxReconnects(-1),
-		nats.IgnoreAuthErrorAbort(), // the Secret may have a new password before the servers do
+		nats.NoCallbacksAfterClientClose(), // what it says of a connection could overtake what the next one says
+		nats.IgnoreAuthErrorAbort(),        // the Secret may have a new password before the servers do
 		nats.PingInterval(10*time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			message := "the connection to " + c.servers + " is lost"

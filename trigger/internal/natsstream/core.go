@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,8 +18,8 @@ import (
 // waitingBytes bounds the messages that wait for those before them.
 const waitingBytes = 64 << 20
 
-// core takes the messages of a subject while it is there. Those that come meanwhile, or while
-// too many wait, are lost: so it is with subjects that no stream has.
+// core takes the messages of a subject until ctx ends. Those that wait then, or come while too many
+// wait, are lost: so it is with subjects that no stream has.
 func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn, js jetstream.JetStream) error {
 	sub, err := nc.QueueSubscribeSync(c.subject, c.durable)
 	if err == nil {
@@ -28,13 +29,22 @@ func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn,
 		return fmt.Errorf("subscribing to %s: %w", c.subject, err)
 	}
 	room := make(chan struct{}, mostHeld(d))
+	var lost atomic.Int64
 	lanes := stream.NewLanes(d, (*message).size, func(_ string, messages []*message) {
-		deliver(ctx, d, messages)
+		if !deliver(ctx, d, messages) {
+			lost.Add(int64(len(messages)))
+		}
 		for range messages {
 			<-room
 		}
 	})
-	defer lanes.Wait()
+	defer func() {
+		lanes.Wait()
+		waiting, _, _ := sub.Pending() // 0 where it is not known
+		if n := lost.Load() + int64(waiting); n > 0 {
+			d.Sender.Log.Error("messages were lost, because they were not delivered before the end of the connection", "messages", n)
+		}
+	}()
 	d.Monitor.Lag(func() (int64, bool) {
 		waiting, _, err := sub.Pending()
 		return int64(waiting + len(room)), err == nil
