@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -61,10 +62,12 @@ var protocols string
 func TestSleepProtocols(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	client := ns.apply(function("client", protocols))
+	// With the wake before it, one of these requests takes long where the machine is busy.
+	patient := func(spec *v1beta1.FunctionSpec) { spec.Timeout = &metav1.Duration{Duration: 3 * time.Minute} }
+	client := ns.apply(function("client", protocols, patient))
 	servers := map[string]*v1beta1.Function{}
 	for _, protocol := range []string{"keep-alive", "h2c", "events", "stream", "upload", "upgrade"} {
-		servers[protocol] = ns.apply(function(protocol, protocols, sleeping, little))
+		servers[protocol] = ns.apply(function(protocol, protocols, sleeping, little, patient))
 	}
 	client = ns.ready(client)
 	ns.reach(client)
