@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -58,8 +59,8 @@ func TestClass(t *testing.T) {
 	}
 	for i := range all {
 		ns.eventually(fmt.Sprintf("the class has reached %d functions", i+1), func() error {
-			if n := ns.rollingOut(); n > rolling {
-				t.Errorf("%d of %d functions are rolled out at the same time", n, functions)
+			if now := ns.rollingOut(); len(now) > rolling {
+				t.Errorf("%d of %d functions are rolled out at the same time:\n%s", len(now), functions, strings.Join(now, "\n"))
 			}
 			return reached(class, i+1, functions)
 		})
@@ -88,10 +89,10 @@ func createInCluster(t *testing.T, object client.Object) {
 	})
 }
 
-// rollingOut counts the Deployments of the namespace whose latest template does not have all its
+// rollingOut returns the Deployments of the namespace whose latest template does not have all its
 // pods yet, or others beside them. They are read at once: one that is over may be followed by
 // the next while the Functions still say otherwise.
-func (ns *namespace) rollingOut() (n int) {
+func (ns *namespace) rollingOut() (rolling []string) {
 	ns.t.Helper()
 	var all appsv1.DeploymentList
 	if err := cluster.List(context.Background(), &all, client.InNamespace(ns.name)); err != nil {
@@ -100,10 +101,10 @@ func (ns *namespace) rollingOut() (n int) {
 	for _, d := range all.Items {
 		s, want := d.Status, *d.Spec.Replicas
 		if s.ObservedGeneration < d.Generation || s.UpdatedReplicas < want || s.Replicas > s.UpdatedReplicas {
-			n++
+			rolling = append(rolling, fmt.Sprintf("%s, generation %d, wants %d replicas: %+v", d.Name, d.Generation, want, s))
 		}
 	}
-	return n
+	return rolling
 }
 
 // reached returns an error until a class says that as many of its functions as wanted run as it says,
