@@ -52,10 +52,6 @@ type Builder struct {
 	Dependencies *dependencies.Store
 	Namespace    string
 
-	// Compiled is called as soon as nothing but linking is left, unless it is nil:
-	// the source compiles. Builds that are not of the common kind never call it.
-	Compiled func()
-
 	// Trace receives the commands that are executed, unless it is nil.
 	Trace io.Writer
 }
@@ -85,13 +81,12 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 	var unkept error
 	err := b.prepare(ctx, src, func(p *prepared) (err error) {
 		compiled, err = compile.Build(ctx, p.tools, compile.Options{
-			Program:  p.program,
-			Output:   unfinished,
-			Timeout:  b.timeLeft(started),
-			Memory:   b.Memory,
-			Compiled: b.Compiled,
-			Trace:    b.Trace,
-			Vet:      true,
+			Program: p.program,
+			Output:  unfinished,
+			Timeout: b.timeLeft(started),
+			Memory:  b.Memory,
+			Trace:   b.Trace,
+			Vet:     true,
 
 			KeepPackages: p.saveAs != "",
 		})

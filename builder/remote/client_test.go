@@ -47,7 +47,7 @@ func TestClient(t *testing.T) {
 		if diff := cmp.Diff(order, got); diff != "" {
 			t.Errorf("the order: -want +got\n%s", diff)
 		}
-		for _, line := range []string{"{\"key\":\"K\"}\n", "\n", "\n{\"key\":\"K\",\"compiled\":true}\n", "{\"key\":\"K\",\"report\":{\"reason\":\"Built\"},\"more\":1}\n"} {
+		for _, line := range []string{"{\"key\":\"K\"}\n", "\n", "\n{\"key\":\"K\",\"waiting\":true}\n", "{\"key\":\"K\",\"report\":{\"reason\":\"Built\"},\"more\":1}\n"} {
 			_, _ = io.WriteString(w, line)
 			_ = http.NewResponseController(w).Flush()
 		}
@@ -59,7 +59,7 @@ func TestClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []remote.Event{{Key: "K"}, {Key: "K", Compiled: true}, {Key: "K", Report: json.RawMessage(`{"reason":"Built"}`)}}
+		want := []remote.Event{{Key: "K"}, {Key: "K", Waiting: true}, {Key: "K", Report: json.RawMessage(`{"reason":"Built"}`)}}
 		if diff := cmp.Diff(want, told); diff != "" {
 			t.Errorf("events: -want +got\n%s", diff)
 		}

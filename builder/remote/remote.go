@@ -111,10 +111,6 @@ type Event struct {
 	// begun.
 	Waiting bool `json:"waiting,omitempty"`
 
-	// Compiled says that the source compiles and that only the linker is left. Builds
-	// that find this out too late do not have such an event.
-	Compiled bool `json:"compiled,omitempty"`
-
 	// Report is how the build ended: the same JSON as the termination message of
 	// a container that builds.
 	Report json.RawMessage `json:"report,omitempty"`

@@ -143,7 +143,6 @@ type work struct {
 	Key       string // the beginning of that of the binary
 	Waited    span   // for the turn, or for the binary
 	Duration  span   // of the work
-	Compiled  span   // from the beginning of the work until only the linker was left
 }
 
 // began is when it was asked for.
@@ -154,11 +153,7 @@ func (w work) entries() []entry {
 	if w.Msg == "fetch" {
 		return []entry{{w.at, "fetched " + w.Key}}
 	}
-	all := []entry{{w.began(), "ordered " + w.Key}}
-	if w.Compiled > 0 {
-		all = append(all, entry{w.at.Add(time.Duration(w.Compiled - w.Duration)), "compiled " + w.Key})
-	}
-	return append(all, entry{w.at, "linked " + w.Key})
+	return []entry{{w.began(), "ordered " + w.Key}, {w.at, "built " + w.Key}}
 }
 
 // A span is a duration as it is written for people.

@@ -34,8 +34,7 @@ type phase struct {
 var phases = []phase{
 	{name: "source-stored", log: "audit", pattern: `"verb":"create".*"resource":"functions","namespace":"NS","name":"NAME"`},
 	{name: "source-ordered", log: "service", pattern: `ordered KEY`},
-	{name: "source-compiled", log: "service", pattern: `compiled KEY`},
-	{name: "source-linked", log: "service", pattern: `linked KEY`},
+	{name: "source-built", log: "service", pattern: `built KEY`},
 	{name: "deployment-stored", log: "audit", pattern: `"verb":"(create|patch)".*"resource":"deployments","namespace":"NS","name":"NAME"`},
 	{name: "pod-stored", log: "audit", pattern: `"verb":"create".*"resource":"pods","namespace":"NS","apiVersion"`},
 	{name: "pod-scheduled", log: "audit", pattern: `"verb":"create".*"resource":"pods","namespace":"NS","name":"POD".*"subresource":"binding"`},

@@ -66,7 +66,6 @@ var moods = []struct {
 	{"busy", builds.Busy},
 	{"forgetful", builds.Forgetful},
 	{"silent", builds.Silent},
-	{"half way", builds.HalfWay},
 	{"confused", builds.Confused},
 }
 

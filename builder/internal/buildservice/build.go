@@ -42,7 +42,7 @@ func (s *Service) start(key string, o remote.Order) (jobID, *job, error) {
 				j.report = known.Report
 				return
 			}
-			j.report = s.build(ctx, j, key, o, time.Since(entered))
+			j.report = s.build(ctx, key, o, time.Since(entered))
 		}, nil
 	})
 	return id, started, err
@@ -55,9 +55,9 @@ func (s *Service) limits(o remote.Order) (timeout time.Duration, memory int64) {
 }
 
 // build builds, stores the result, and returns the report, or nil if ctx has ended.
-func (s *Service) build(ctx context.Context, j *job, key string, o remote.Order, waited time.Duration) json.RawMessage {
+func (s *Service) build(ctx context.Context, key string, o remote.Order, waited time.Duration) json.RawMessage {
 	started := time.Now()
-	report := s.result(ctx, s.builder(j, o), key, o)
+	report := s.result(ctx, s.builder(o), key, o)
 	if report.Reason == builder.BuildOutOfMemory && o.Memory > s.config.MaxMemory {
 		report.Message += fmt.Sprintf("; the build service allows no more than %d MiB, so Shared is not for this one", s.config.MaxMemory>>20)
 	}
@@ -65,7 +65,7 @@ func (s *Service) build(ctx context.Context, j *job, key string, o remote.Order,
 		built := "built in " + report.Duration
 		report.Message = strings.Replace(report.Message, built, built+" after waiting "+waited.Round(time.Second).String()+" for its turn", 1)
 	}
-	s.logBuild(ctx, j, key, o, report, time.Since(started), waited)
+	s.logBuild(ctx, key, o, report, time.Since(started), waited)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -79,16 +79,13 @@ func (s *Service) build(ctx context.Context, j *job, key string, o remote.Order,
 
 // logBuild logs and counts a build. It does not log what is wrong with a source, which only
 // its author may know.
-func (s *Service) logBuild(ctx context.Context, j *job, key string, o remote.Order, report builder.Report, took, waited time.Duration) {
+func (s *Service) logBuild(ctx context.Context, key string, o remote.Order, report builder.Report, took, waited time.Duration) {
 	reason := string(report.Reason)
 	if ctx.Err() != nil {
 		reason = "Cancelled"
 	}
 	s.metrics.built(reason, took, waited)
 	line := []any{"namespace", o.Namespace, "key", short(key), "reason", reason, "duration", rounded(took), "waited", rounded(waited)}
-	if j.isCompiled() {
-		line = append(line, "compiled", rounded(j.compileTime))
-	}
 	level := slog.LevelInfo
 	if reason == string(builder.BuildFailed) {
 		level, line = slog.LevelWarn, append(line, "message", report.Message)
@@ -97,8 +94,7 @@ func (s *Service) logBuild(ctx context.Context, j *job, key string, o remote.Ord
 }
 
 // builder returns the Builder for an order.
-func (s *Service) builder(j *job, o remote.Order) *builder.Builder {
-	started := time.Now()
+func (s *Service) builder(o remote.Order) *builder.Builder {
 	toolchain := *s.config.Toolchain
 	toolchain.Network = slices.Clone(toolchain.Network)
 	for _, name := range slices.Sorted(maps.Keys(o.Environment)) { // equal orders share dependencies
@@ -112,11 +108,6 @@ func (s *Service) builder(j *job, o remote.Order) *builder.Builder {
 
 		Dependencies: s.dependencies,
 		Namespace:    o.Namespace,
-
-		Compiled: func() {
-			j.compileTime = time.Since(started)
-			close(j.compiled)
-		},
 	}
 }
 

@@ -5,18 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
-	"time"
 )
 
 // A job is a build that several clients may wait for. It is cancelled when nobody waits
 // for it any more.
 type job struct {
-	begun    chan struct{} // closed when the build has its turn
-	compiled chan struct{} // closed when the source is known to compile
-	done     chan struct{} // closed at the end
-
-	// compileTime is the time from the start of the build until compiled was closed.
-	compileTime time.Duration
+	begun chan struct{} // closed when the build has its turn
+	done  chan struct{} // closed at the end
 
 	// report says how the build has ended, once done is closed. It is nil if the build
 	// was cancelled.
@@ -40,16 +35,6 @@ type jobs struct {
 
 // errEnding says that no new build begins.
 var errEnding = errors.New("this replica of the build service ends, another one goes on")
-
-// isCompiled reports whether the source is known to compile.
-func (j *job) isCompiled() bool {
-	select {
-	case <-j.compiled:
-		return true
-	default:
-		return false
-	}
-}
 
 // has reports whether there is a job for key.
 func (j *jobs) has(key string) bool {
@@ -99,7 +84,7 @@ func (j *jobs) start(id jobID, prepare func() (work func(context.Context, *job),
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	started := &job{begun: make(chan struct{}), compiled: make(chan struct{}), done: make(chan struct{}), cancel: cancel, waiting: 1}
+	started := &job{begun: make(chan struct{}), done: make(chan struct{}), cancel: cancel, waiting: 1}
 	if j.byID == nil {
 		j.byID = map[jobID]*job{}
 	}

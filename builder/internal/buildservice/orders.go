@@ -77,7 +77,7 @@ func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, not
 	notify(remote.Event{Key: key})
 	wait := time.NewTimer(turnTimeout)
 	defer wait.Stop()
-	begun, compiled := started.begun, started.compiled
+	begun := started.begun
 	for {
 		select {
 		case <-begun:
@@ -86,13 +86,7 @@ func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, not
 			}
 		case <-wait.C:
 			notify(remote.Event{Key: key, Waiting: true})
-		case <-compiled:
-			compiled = nil
-			notify(remote.Event{Key: key, Compiled: true})
 		case <-started.done:
-			if compiled != nil && started.isCompiled() {
-				notify(remote.Event{Key: key, Compiled: true})
-			}
 			if started.report != nil {
 				notify(remote.Event{Key: key, Report: started.report})
 			}

@@ -37,7 +37,7 @@ func TestBuild(t *testing.T) {
 	if err := json.Unmarshal(last.Report, &report); err != nil || report.Reason != builder.Built {
 		t.Fatalf("the report: %s, %v", last.Report, err)
 	}
-	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Compiled: true}, {Key: last.Key, Report: last.Report}}
+	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Report: last.Report}}
 	if diff := cmp.Diff(want, told); diff != "" || len(last.Key) != 64 {
 		t.Errorf("events: -want +got\n%s", diff)
 	}
@@ -79,9 +79,9 @@ func TestKey(t *testing.T) {
 func TestEnvironmentIsSorted(t *testing.T) {
 	r := newReplica(t, Config{})
 	o := remote.Order{Environment: map[string]string{"GOPROXY": "https://a.example", "GOSUMDB": "off", "GOPRIVATE": "b.example", "NO_PROXY": ".svc", "HTTPS_PROXY": "https://c.example"}}
-	want := r.builder(&job{}, o).Toolchain.Network
+	want := r.builder(o).Toolchain.Network
 	for range 20 {
-		if diff := cmp.Diff(want, r.builder(&job{}, o).Toolchain.Network); diff != "" {
+		if diff := cmp.Diff(want, r.builder(o).Toolchain.Network); diff != "" {
 			t.Fatalf("the network of an equal order: -want +got\n%s", diff)
 		}
 	}
@@ -222,7 +222,7 @@ func TestWaitingIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Waiting: true}, {Key: last.Key}, {Key: last.Key, Compiled: true}, {Key: last.Key, Report: last.Report}}
+	want := []remote.Event{{Key: last.Key}, {Key: last.Key, Waiting: true}, {Key: last.Key}, {Key: last.Key, Report: last.Report}}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Errorf("events: -want +got\n%s", diff)
 	}

@@ -148,7 +148,7 @@ func TestReplicasPassEventsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 5 || !told[1].Waiting || !told[3].Compiled {
+	if len(told) != 4 || !told[1].Waiting || told[2].Waiting {
 		t.Errorf("events: %+v, want those of a build that has waited for its turn", told)
 	}
 	building(t, replicas, 0)

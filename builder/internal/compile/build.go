@@ -59,10 +59,6 @@ type Options struct {
 	// 256 MiB.
 	Memory int64
 
-	// Compiled is called, unless it is nil, when only linking is left. It is never
-	// called for a program that the go command builds.
-	Compiled func()
-
 	// Trace receives the commands that are executed, unless it is nil.
 	Trace io.Writer
 

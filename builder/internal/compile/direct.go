@@ -106,9 +106,6 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 // linking is called when only the linker is left. It starts go vet if the Options ask
 // for that.
 func (d *direct) linking(ctx context.Context) *vetting {
-	if d.Compiled != nil {
-		d.Compiled()
-	}
 	if !d.Vet {
 		return nil
 	}

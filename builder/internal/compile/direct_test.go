@@ -122,27 +122,6 @@ func TestDirectBuild(t *testing.T) {
 	}
 }
 
-// TestCompiled is told once, of what compiles and is built directly.
-func TestCompiled(t *testing.T) {
-	tools := planned(t)
-	for name, c := range map[string]struct {
-		source string
-		want   int
-	}{
-		"Smallest": {buildtest.Hello, 1},
-		"Wrong":    {buildtest.Hello + "\nvar x int = \"\"\n", 0},
-		"Module":   {withModule, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			output, told := filepath.Join(t.TempDir(), "server"), 0
-			_, err := Build(t.Context(), tools, Options{Program: buildtest.Write(t, c.source), Output: output, Timeout: time.Minute, Compiled: func() { told++ }})
-			if told != c.want || (name == "Wrong") == (err == nil) {
-				t.Errorf("it was told %d times, want %d: %v", told, c.want, err)
-			}
-		})
-	}
-}
-
 // buildAndVet returns the binary, after a look at the warnings.
 func buildAndVet(t *testing.T, tools *toolchain.Toolchain, p *program.Program, warnings string) []byte {
 	t.Helper()

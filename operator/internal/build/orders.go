@@ -23,7 +23,7 @@ import (
 
 // An Answer is what is known of an order.
 type Answer struct {
-	// Binary is what pods run; nil until the source has compiled.
+	// Binary is what pods run; nil until it is built.
 	Binary *desired.Binary
 
 	// Report is how the build ended, as a builder leaves it in its termination message; empty

@@ -56,9 +56,9 @@ const toleratedErrors = time.Second
 func (o *Orders) keepSending(ctx context.Context, fn types.NamespacedName, known *order) {
 	var kind, pauses wait.Backoff
 	var since time.Time
-	for first := true; ; first = false {
+	for {
 		sent := time.Now()
-		answer, err := o.send(ctx, fn, known, first)
+		answer, err := o.send(ctx, fn, known)
 		if next := backoffAfter(known.Order, answer.Report, err); next != kind {
 			kind, pauses, since = next, next, sent
 		}
@@ -81,10 +81,8 @@ func (o *Orders) keepSending(ctx context.Context, fn types.NamespacedName, known
 	}
 }
 
-// send sends an order once. Only the first time does it take a source that has compiled, and
-// is not linked yet, for a binary: if the linker fails, pods must not be created for it again
-// and again. It keeps the former answer until there is a new one.
-func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order, first bool) (Answer, error) {
+// send sends an order once. It keeps the former answer until there is a new one.
+func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order) (Answer, error) {
 	o.mu.Lock()
 	answer := known.answer
 	o.mu.Unlock()
@@ -100,9 +98,6 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		answer.Waiting, answer.Trouble = time.Time{}, "" // the service is there
 		if event.Waiting {
 			answer.Waiting = sent
-		}
-		if first && event.Compiled {
-			answer.Binary = connection.binary(event.Key)
 		}
 		o.set(ctx, fn, known, answer)
 	})

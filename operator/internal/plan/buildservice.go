@@ -38,28 +38,17 @@ func (p *planner) order(fn *v1beta1.Function) build.Answer {
 // was built. While pods are not ready it is ordered: the build service may have lost the
 // binary, or compile the source to another one by now.
 func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
-	revision, live := desired.LatestRevision(fn), p.seen.Deployment
-	compiled := built(fn) && fn.Status.LatestRevision == revision
-	whole := has != nil && allPodsReady(live) && (compiled || live.Status.ReadyReplicas > 0)
-	if whole && buildInStatus(fn, revision) {
+	whole := has != nil && allPodsReady(p.seen.Deployment)
+	if whole && buildInStatus(fn, desired.LatestRevision(fn)) {
 		return has, &BuildService{Running: true}
 	}
 	answer := p.order(fn)
 	if whole {
 		return has, whileReady(answer)
 	}
-	ordered := &BuildService{Answer: answer, Running: has != nil && compiled}
-	ended := len(answer.Report) > 0
-	switch {
-	case answer.Binary != nil && ordered.Running:
-		if p.shouldReplaceBinary(has, answer) {
-			has = answer.Binary
-		}
-		return has, ordered
-	case answer.Binary != nil && (ended || !compiled): // a source that has compiled before waits for the linker
+	ordered := &BuildService{Answer: answer, Running: has != nil}
+	if has == nil || p.shouldReplaceBinary(has, answer) {
 		return answer.Binary, ordered
-	case ended && !ordered.Running:
-		return nil, ordered
 	}
 	return has, ordered
 }
@@ -86,7 +75,7 @@ func whileReady(answer build.Answer) *BuildService {
 func (p *planner) shouldReplaceBinary(has *desired.Binary, answer build.Answer) bool {
 	live := p.seen.Deployment
 	switch {
-	case answer.Binary == nil || len(answer.Report) == 0:
+	case answer.Binary == nil:
 		return false
 	case live.Status.ReadyReplicas == 0 || answer.Binary.PublicKey != has.PublicKey:
 		return true
@@ -104,15 +93,14 @@ func allPodsReady(d *appsv1.Deployment) bool {
 }
 
 // keepTemplate returns the Deployment of a Function whose source has not compiled: with the pod
-// template that it has, and as many replicas as are wanted now. If that template is too new,
-// because the linker has failed after the compiler succeeded, or somebody has changed it, the
-// template is made of the revision that serves, if its source still exists.
-func (p *planner) keepTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration, tooNew bool) *appsv1ac.DeploymentApplyConfiguration {
+// template that it has, and as many replicas as are wanted now. If somebody has changed that
+// template, it is made of the revision that serves, if its source still exists.
+func (p *planner) keepTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	if p.seen.OwnedFields == nil {
 		return nil
 	}
 	frozen, intact := desired.KeepTemplate(want, p.seen.OwnedFields)
-	if intact && !tooNew {
+	if intact {
 		return p.withFetchable(fn, frozen)
 	}
 	if fn.Status.ReadyRevision == desired.LatestRevision(fn) {
@@ -121,12 +109,6 @@ func (p *planner) keepTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentAp
 	if serving := p.seen.Revision(fn, fn.Status.ReadyRevision); serving != nil {
 		before, _ := p.deployment(serving)
 		return before
-	}
-	if intact && p.seen.Deployment.Status.ReadyReplicas == 0 { // its pods cannot start
-		if !fn.MaySleep() { // the activator would start one for each request
-			frozen.Spec.WithReplicas(0)
-		}
-		return frozen
 	}
 	return nil
 }

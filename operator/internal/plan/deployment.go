@@ -33,7 +33,7 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 	binary, ordered := p.binary(fn, has)
 	switch {
 	case binary == nil:
-		return p.keepTemplate(fn, inPod, has != nil), ordered
+		return p.keepTemplate(fn, inPod), ordered
 	case kept != nil && *binary == *has:
 		return kept, ordered
 	case !shared: // the setting has changed, and the binary of the pods is not available any more

@@ -201,7 +201,6 @@ func TestDeployment(t *testing.T) {
 	}{
 		"InPod":            {begin(t, inPod, first), first, nil, 1, nil},
 		"Shared":           {begin(t, shared, first), "", nil, 0, []string{first}},
-		"SharedCompiled":   {begin(t, shared, first).answer(build.Answer{Binary: binary}), first, binary, 1, []string{first}},
 		"SharedBuilt":      {begin(t, shared, first).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
 		"SharedBroken":     {begin(t, shared, first).answer(build.Answer{Report: broken}), "", nil, 0, []string{first}},
 		"Serving":          {begin(t, shared, first).serving(binary, 1), first, binary, 1, nil},
@@ -222,8 +221,6 @@ func TestDeployment(t *testing.T) {
 		"Steady":           {steady(), first, binary, 3, []string{first}},
 		"SteadyAndStarved": {steady().pod(starved), first, other, 3, []string{first}},
 		"BrokenAndLost":    {begin(t, shared, first).serving(binary, 0).change(second).answer(build.Answer{Report: broken}).answerOf(first, rebuilt), first, other, 1, []string{second, first}},
-		"LinkFails":        {begin(t, shared, first).serving(binary, 1).change(second).deployed(other, 0).answer(build.Answer{Report: broken}).answerOf(first, build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{second, first}},
-		"LinkFailsAtFirst": {begin(t, shared, first).deployed(binary, 0).answer(build.Answer{Report: broken}), first, binary, 0, []string{first}},
 		"ToShared":         {begin(t, inPod, first).serving(nil, 1).with(inService), first, nil, 1, []string{first}},
 		"ToSharedBuilt":    {begin(t, inPod, first).serving(nil, 1).with(inService).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
 		"StrategyOfOthers": {begin(t, inPod, first).serving(nil, 1).under(shared), first, nil, 1, nil},

@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/build"
-	"goless.io/operator/internal/desired"
 )
 
 // scaling is a change of spec.scaling; most is left out where it is 0.
@@ -166,22 +164,6 @@ func TestChangeOfWhatMaySleep(t *testing.T) {
 		d := test.scene.plan().Deployment
 		if got := d.ResourceVersion; (got != nil && *got == "7") != test.named {
 			t.Errorf("%s: it is applied to the resource version %v", name, got)
-		}
-	}
-}
-
-// What has never started because the linker failed is left to the activator where that would
-// start it again.
-func TestLinkFailsOfWhatScales(t *testing.T) {
-	for least, want := range map[int32]bool{0: false, 1: true} {
-		s := begin(t, shared, first).with(scaling(least, 8)).deployed(binary, 0)
-		s.answer(build.Answer{Report: []byte(`{"reason":"CompileFailed"}`)})
-		for range 2 { // a second look does not start it
-			p := s.plan()
-			if got := desired.OwnsReplicas(p.Deployment); got != want || p.Scale != nil {
-				t.Errorf("with min %d replicas are applied: %t, and set: %v", least, got, p.Scale)
-			}
-			s.seen.OwnedFields.Spec.Replicas = p.Deployment.Spec.Replicas
 		}
 	}
 }

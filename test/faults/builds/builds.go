@@ -32,7 +32,6 @@ const (
 	Busy           // it has too many orders
 	Forgetful      // it takes the order, and the connection breaks
 	Silent         // it takes the order, and says no more until who asks has gone
-	HalfWay        // it says that the source has compiled, and the connection breaks
 	Confused       // what it says is no answer
 )
 
@@ -98,17 +97,12 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Ord
 		return
 	}
 	remotetest.Tell(w, remote.Event{Key: key})
-	switch {
-	case mood == Forgetful:
+	switch mood {
+	case Forgetful:
 		panic(http.ErrAbortHandler)
-	case mood == Silent:
+	case Silent:
 		<-r.Context().Done()
 		return
-	case !broken:
-		remotetest.Tell(w, remote.Event{Key: key, Compiled: true})
-	}
-	if mood == HalfWay {
-		panic(http.ErrAbortHandler)
 	}
 	report := built
 	if broken {

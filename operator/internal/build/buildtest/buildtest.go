@@ -29,9 +29,6 @@ type Reply struct {
 	// Begin, where it is not nil, is closed when it is the order's turn, after others.
 	Begin <-chan struct{}
 
-	// Compiled tells that the source has compiled before the rest is told.
-	Compiled bool
-
 	// Hold, where it is not nil, is closed when the service may go on.
 	Hold <-chan struct{}
 
@@ -143,9 +140,6 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Ord
 		remotetest.Tell(w, remote.Event{Key: key, Waiting: true})
 		<-reply.Begin
 		remotetest.Tell(w, remote.Event{Key: key})
-	}
-	if reply.Compiled {
-		remotetest.Tell(w, remote.Event{Key: key, Compiled: true})
 	}
 	if reply.Hold != nil {
 		select {
