@@ -29,7 +29,8 @@ func TestClass(t *testing.T) {
 		t.Parallel()
 	}
 	ns := newNamespace(t)
-	priority := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: ns.name}, Value: 7}
+	// What the class changes first must not push others off a full node.
+	priority := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: ns.name}, Value: 7, PreemptionPolicy: new(corev1.PreemptNever)}
 	createInCluster(t, priority)
 	class := &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{
 		Name: ns.name, Annotations: map[string]string{v1beta1.DefaultClassAnnotation: "true"},
