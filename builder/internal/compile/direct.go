@@ -73,8 +73,8 @@ func (d *direct) importable(path string) bool {
 	return path == "unsafe" || known && (!isModule || strings.HasPrefix(path+"/", program.RuntimeModule+"/"))
 }
 
-// run executes all commands in one sandbox. The vetting is that of linking, and nil
-// with an error.
+// run executes all commands in one sandbox. If the Options ask for it, go vet begins when only
+// the linker is left. The vetting is nil with an error.
 func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *vetting, error) {
 	commands, err := d.commands()
 	if err != nil {
@@ -93,7 +93,12 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 		return nil, nil, err
 	}
 	var v *vetting
-	c.Args, c.Stdin, c.Stdout = []string{commandsMode}, bytes.NewReader(encoded), &progress{func() { v = d.linking(ctx) }}
+	c.Args, c.Stdin = []string{commandsMode}, bytes.NewReader(encoded)
+	c.Stdout = &progress{func() {
+		if d.Vet {
+			v = startVet(ctx, d.Toolchain, d.Options, d.work, d.packages)
+		}
+	}}
 	c.Env = append(c.Env, "GOROOT=") // the linker would write it into the binary
 	r, err := sandbox.Run(ctx, c)
 	if err != nil {
@@ -101,15 +106,6 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 		return r, nil, err
 	}
 	return r, v, nil
-}
-
-// linking is called when only the linker is left. It starts go vet if the Options ask
-// for that.
-func (d *direct) linking(ctx context.Context) *vetting {
-	if !d.Vet {
-		return nil
-	}
-	return startVet(ctx, d.Toolchain, d.Options, d.work, d.packages)
 }
 
 // commands returns the calls of the compiler, for the author's package and for

@@ -38,16 +38,18 @@ func (p *planner) order(fn *v1beta1.Function) build.Answer {
 // was built. While pods are not ready it is ordered: the build service may have lost the
 // binary, or compile the source to another one by now.
 func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
-	whole := has != nil && allPodsReady(p.seen.Deployment)
-	if whole && buildInStatus(fn, desired.LatestRevision(fn)) {
+	revision, live := desired.LatestRevision(fn), p.seen.Deployment
+	compiled := built(fn) && fn.Status.LatestRevision == revision
+	whole := has != nil && allPodsReady(live) && (compiled || live.Status.ReadyReplicas > 0)
+	if whole && buildInStatus(fn, revision) {
 		return has, &BuildService{Running: true}
 	}
 	answer := p.order(fn)
 	if whole {
 		return has, whileReady(answer)
 	}
-	ordered := &BuildService{Answer: answer, Running: has != nil}
-	if has == nil || p.shouldReplaceBinary(has, answer) {
+	ordered := &BuildService{Answer: answer, Running: has != nil && compiled}
+	if has == nil || !compiled && answer.Binary != nil || p.shouldReplaceBinary(has, answer) {
 		return answer.Binary, ordered
 	}
 	return has, ordered

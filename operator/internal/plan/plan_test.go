@@ -221,6 +221,8 @@ func TestDeployment(t *testing.T) {
 		"Steady":           {steady(), first, binary, 3, []string{first}},
 		"SteadyAndStarved": {steady().pod(starved), first, other, 3, []string{first}},
 		"BrokenAndLost":    {begin(t, shared, first).serving(binary, 0).change(second).answer(build.Answer{Report: broken}).answerOf(first, rebuilt), first, other, 1, []string{second, first}},
+		"StoppedAndTold":   {begin(t, shared, first).with(scale(0)).serving(binary, 0), first, binary, 0, nil},
+		"StoppedAndFailed": {begin(t, shared, first).with(scale(0)).serving(binary, 0).with(failed), first, binary, 0, []string{first}},
 		"ToShared":         {begin(t, inPod, first).serving(nil, 1).with(inService), first, nil, 1, []string{first}},
 		"ToSharedBuilt":    {begin(t, inPod, first).serving(nil, 1).with(inService).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
 		"StrategyOfOthers": {begin(t, inPod, first).serving(nil, 1).under(shared), first, nil, 1, nil},
@@ -243,6 +245,11 @@ func TestDeployment(t *testing.T) {
 // inService moves the build of a Function to the build service.
 func inService(fn *v1beta1.Function) {
 	fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildShared}
+}
+
+// failed is a status of before the build service has tried once more.
+func failed(fn *v1beta1.Function) {
+	fn.Status.Conditions = []metav1.Condition{{Type: v1beta1.ConditionBuilt, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonBuildFailed}}
 }
 
 // unreported is a status of before the build service has said how the build went.

@@ -42,10 +42,6 @@ func TestOfShared(t *testing.T) {
 			seen(deployment(1, 0, latest), nil, sharedPod(latest)),
 			"RollingOut", "SourceValid Built Reconciling", "0 of 1", "",
 		},
-		"Linking": { // the pod is there, and the binary about to be
-			waits, seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)),
-			"Building", "SourceValid Available Reconciling", "waiting", latest,
-		},
 		"Serves": {
 			plan.BuildService{Running: true},
 			seen(deployment(1, 1, latest), sets(latest), sharedPod(latest)),
