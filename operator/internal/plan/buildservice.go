@@ -49,7 +49,7 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 		return has, whileReady(answer)
 	}
 	ordered := &BuildService{Answer: answer, Running: has != nil && compiled}
-	if has == nil || !compiled && answer.Binary != nil || p.shouldReplaceBinary(has, answer) {
+	if has == nil || p.shouldReplaceBinary(has, answer) {
 		return answer.Binary, ordered
 	}
 	return has, ordered

@@ -242,6 +242,24 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
+// While the build service has not answered, the binary of a Deployment has been built if the status
+// says so: 0.1.0 made Deployments while the linker was still working.
+func TestRunning(t *testing.T) {
+	for name, test := range map[string]struct {
+		scene *scene
+		want  bool
+	}{
+		"Nothing":   {begin(t, shared, first), false},
+		"Built":     {begin(t, shared, first).serving(binary, 0), true},
+		"Untold":    {begin(t, shared, first).deployed(binary, 0), false},
+		"Otherwise": {begin(t, shared, first).serving(binary, 0).change(second).deployed(binary, 0), false},
+	} {
+		if got := test.scene.plan().BuildService.Running; got != test.want {
+			t.Errorf("%s: running is %t", name, got)
+		}
+	}
+}
+
 // inService moves the build of a Function to the build service.
 func inService(fn *v1beta1.Function) {
 	fn.Spec.Build = &v1beta1.BuildSpec{Strategy: v1beta1.BuildShared}
