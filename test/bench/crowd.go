@@ -17,7 +17,7 @@ import (
 // A node has room for 110 pods.
 const (
 	manyReplicas = 10
-	manySubjects = 50
+	manySubjects = 25
 )
 
 // scale measures how long it takes from one ready replica to ten.

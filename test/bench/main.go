@@ -42,11 +42,11 @@ var groups = []group{
 	{"operator", []string{"operator"}, measureOperator},
 	{"zero", []string{"zero"}, measureZero},
 	{"wake", []string{"wake"}, measureWake},
-	{"cluster", []string{"deploy", "answer", "update", "scale10", "crowd50", "compile", "compiles", "phase", "image"}, measureCluster},
+	{"cluster", []string{"deploy", "answer", "update", "scale10", "crowd25", "compile", "compiles", "phase", "image"}, measureCluster},
 }
 
 func main() {
-	n := flag.Int("n", 10, "how many samples of each kind to take")
+	n := flag.Int("n", 8, "how many samples of each kind to take")
 	full := flag.Bool("full", false, "measure 5000 Functions, many objects of others, 1000 Functions that sleep, 20,000 requests while functions fall asleep, and the day of a web shop: that takes more than an hour more")
 	output := flag.String("o", "bench.json", "write the figures to this `file` as JSON, beside those of other groups that it has")
 	only := flag.String("only", "", "measure only these comma-separated `groups`: "+strings.Join(names(groups), ", "))

@@ -15,7 +15,7 @@ import (
 )
 
 // failovers is how often the leader ends, in each way.
-const failovers = 3
+const failovers = 2
 
 // failover measures how long it takes from the end of the leader, and a change of
 // a Function at the same time, to the first write of the other operator.

@@ -96,19 +96,26 @@ func (z *sleepers) oneByOne(ctx context.Context) error {
 	if z.session.full {
 		rounds *= 2
 	}
+	if err := z.sleep(ctx); err != nil {
+		return err
+	}
+	for _, i := range []int{0, fewSleepers} { // all have the same images, which one of each pulls
+		if _, err := z.one(ctx, i); err != nil {
+			return err
+		}
+	}
 	var woken, scaled []float64
-	for round := range rounds + 1 {
+	for round := range rounds {
 		if err := z.sleep(ctx); err != nil {
 			return err
 		}
 		for n, i := range rand.Perm(2 * fewSleepers) {
-			z.session.progress.say("round %d of %d, %d of %d", round, rounds, n, 2*fewSleepers)
+			z.session.progress.say("round %d of %d, %d of %d", round+1, rounds, n, 2*fewSleepers)
 			time.Sleep(rand.N(200 * time.Millisecond)) // as in turns
 			took, err := z.one(ctx, i)
 			switch {
 			case err != nil:
 				return err
-			case round == 0: // images are pulled
 			case i < fewSleepers:
 				woken = append(woken, took.Seconds())
 			default:

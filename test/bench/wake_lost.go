@@ -95,7 +95,7 @@ func (z *sleepers) burst(ctx context.Context) error {
 // just done so: 1000 requests, or 20,000 if all is measured.
 func (z *sleepers) race(ctx context.Context) error {
 	const after = v1beta1.MinSleepAfter
-	length, atATime := 75*time.Second, 16
+	length, atATime := 45*time.Second, 25
 	if z.session.full {
 		length, atATime = 8*time.Minute, 50
 	}

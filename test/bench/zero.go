@@ -15,13 +15,13 @@ import (
 	"goless.io/test/faults/plane"
 )
 
-// measureZero measures what functions cost that sleep, 250 of them, or 1000 if all is measured:
+// measureZero measures what functions cost that sleep, 100 of them, or 1000 if all is measured:
 // the resident memory of the operator and of two activators, less what they have with none,
 // and what all of them write in a minute at rest. There are no nodes, as in measureOperator,
 // and one activator, which leads and counts twice: two cannot listen on the same ports of one
 // machine.
 func measureZero(ctx context.Context, s *session) error {
-	n := 250
+	n := 100
 	if s.full {
 		n = someFunctions
 	}
