@@ -208,7 +208,7 @@ endif
 
 .PHONY: bench
 bench: install assets ## measure on the real cluster; prints a table and writes .cache/bench.json (FULL=1 also what takes more than an hour; ONLY=wake,zero some groups)
-	$(call say,measuring: some twenty minutes on a quiet machine)
+	$(call say,measuring: less than twenty minutes on a quiet machine)
 	@$(ENV) && cd test && export GOWORK=off && \
 	PLAIN_IMAGE=$$(ko build --base-import-paths ./bench/plain) go run ./bench $(if $(FULL),-full) $(if $(ONLY),-only $(ONLY)) -o ../.cache/bench.json
 

@@ -47,7 +47,7 @@ var groups = []group{
 
 func main() {
 	n := flag.Int("n", 8, "how many samples of each kind to take")
-	full := flag.Bool("full", false, "measure 5000 Functions, many objects of others, 1000 Functions that sleep, 20,000 requests while functions fall asleep, and the day of a web shop: that takes more than an hour more")
+	full := flag.Bool("full", false, "measure 5000 Functions, many objects of others, 1000 Functions that sleep, 100 that wake at once, 20,000 requests while functions fall asleep, and the day of a web shop: that takes more than an hour more")
 	output := flag.String("o", "bench.json", "write the figures to this `file` as JSON, beside those of other groups that it has")
 	only := flag.String("only", "", "measure only these comma-separated `groups`: "+strings.Join(names(groups), ", "))
 	page := flag.String("page", "", "measure nothing, and write the figures that the file has below the heading Measured of this `page` in Markdown")

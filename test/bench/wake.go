@@ -35,7 +35,11 @@ func measureWake(ctx context.Context, s *session) error {
 	s.step(ctx, "wake: one by one", []string{"wake.zero_p50", "wake.zero_p99"}, z.oneByOne)
 	s.step(ctx, "wake: a burst of requests", []string{"wake.burst500_lost", "wake.alone"}, z.burst)
 	s.step(ctx, "wake: requests while functions fall asleep", []string{"wake.race_lost"}, z.race)
-	for _, n := range []int{fewSleepers, manySleepers} {
+	storms := []int{fewSleepers}
+	if s.full {
+		storms = append(storms, manySleepers)
+	}
+	for _, n := range storms {
 		row := fmt.Sprintf("wake.storm%d_p99", n)
 		s.step(ctx, fmt.Sprintf("wake: %d at once", n), []string{row}, func(ctx context.Context) error { return z.storm(ctx, n, row) })
 	}
