@@ -47,15 +47,19 @@ func TestFunctionsApart(t *testing.T) {
 			// that it could not get to know within two seconds. So not all of them are opened at once.
 			for range 20 {
 				for _, to := range targets {
-					wg.Go(func() {
-						for range 15 {
-							isAnsweredBy(t, client, urls[to.Service.Name], to.Function.Name)
-						}
-					})
+					wg.Go(func() { areAnsweredBy(t, client, urls[to.Service.Name], to.Function.Name) })
 				}
 			}
 			wg.Wait()
 		})
+	}
+}
+
+// areAnsweredBy sends requests, one after the other.
+func areAnsweredBy(t *testing.T, client *http.Client, url, name string) {
+	t.Helper()
+	for range 15 {
+		isAnsweredBy(t, client, url, name)
 	}
 }
 
