@@ -125,6 +125,9 @@ func (z *sleepers) shop(ctx context.Context) error {
 	if err := z.grow(ctx, manySleepers); err != nil {
 		return err
 	}
+	if err := z.sleep(ctx); err != nil { // the node has no room for the pods of the Deployments as well
+		return err
+	}
 	if err := z.sleepAfter(ctx, v1beta1.MinSleepAfter); err != nil {
 		return err
 	}
