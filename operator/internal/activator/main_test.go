@@ -135,7 +135,10 @@ func own() string {
 // podOf is a pod that takes requests on a port.
 func podOf(namespace, name string, labels map[string]string, port int) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: labels,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "set", UID: "2", Controller: new(true)}},
+		},
 		Spec: corev1.PodSpec{
 			NodeName: "node", TerminationGracePeriodSeconds: new(int64(0)),
 			SecurityContext: &corev1.PodSecurityContext{

@@ -76,11 +76,11 @@ func (r *Reconciler) scaleToZero(ctx context.Context, t target.Target, begun rul
 	}
 	begun.Scaled = time.Now()
 	r.scaleDowns.Store(t.Service, begun) // before it is seen in the cache
-	patch := fmt.Sprintf(`[{"op":"test","path":"/metadata/resourceVersion","value":%q},{"op":"replace","path":"/spec/replicas","value":0}]`, d.ResourceVersion)
-	err = r.client.SubResource("scale").Patch(ctx, d, client.RawPatch(types.JSONPatchType, []byte(patch)))
+	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":0}}`, d.ResourceVersion)
+	err = r.client.SubResource("scale").Patch(ctx, d, client.RawPatch(types.MergePatchType, patch))
 	if err != nil {
 		r.scaleDowns.Delete(t.Service)
-		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
+		if apierrors.IsConflict(err) {
 			return retry, nil // the Deployment has changed meanwhile
 		}
 		return 0, fmt.Errorf("scaling the Deployment to 0: %w", err)

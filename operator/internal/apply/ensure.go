@@ -3,9 +3,11 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +20,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
+	"goless.io/operator/internal/workload"
 )
 
 // applyConfiguration is the interface of the generated apply configurations.
@@ -57,7 +60,7 @@ func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Appli
 		return live, fmt.Errorf("taking ownership of the fields of %s %q: %w", kind, name, err)
 	}
 	applied, err := a.apply(ctx, want, "uid", string(live.GetUID()), live)
-	if apierrors.IsInvalid(err) {
+	if isInvalidField(err) {
 		applied, err = live, a.replace(ctx, live, want)
 	}
 	if err != nil {
@@ -124,11 +127,21 @@ func own[T any, P interface {
 	return obj
 }
 
+// isInvalidField tells whether an object is refused for the value of one of its fields. A policy
+// that refuses an object may call it invalid as well, but names no field.
+func isInvalidField(err error) bool {
+	status := apierrors.APIStatus(nil)
+	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
+		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field != "" })
+}
+
 // replace replaces the whole spec of an object that an apply leaves invalid: an apply keeps
 // the entries of others in lists, so that a Service would have somebody's port beside ours,
-// for example. A ConfigMap, which has no spec, is deleted and created: it is immutable and
+// for example. A Deployment keeps the number of its replicas where that is not for the operator
+// to say. A ConfigMap, which has no spec, is deleted and created: it is immutable and
 // somebody else has written its content. The labels are replaced too, because the operator
-// watches objects by their label.
+// watches objects by their label. The error is a conflict if the object has changed since it
+// was seen.
 func (a *Applier) replace(ctx context.Context, live client.Object, want any) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
@@ -142,8 +155,11 @@ func (a *Applier) replace(ctx context.Context, live client.Object, want any) err
 		_, err := a.create(ctx, want, live)
 		return err
 	}
+	if d, ok := live.(*appsv1.Deployment); ok && spec.(map[string]any)["replicas"] == nil {
+		spec.(map[string]any)["replicas"] = workload.Replicas(d)
+	}
 	patch, err := json.Marshal([]map[string]any{
-		{"op": "test", "path": "/metadata/uid", "value": live.GetUID()},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
 		{"op": "add", "path": "/metadata/labels", "value": content["metadata"].(map[string]any)["labels"]},
 		{"op": "replace", "path": "/spec", "value": spec},
 	})

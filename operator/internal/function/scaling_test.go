@@ -108,6 +108,30 @@ func TestReplicasAreHandedOver(t *testing.T) {
 	}
 }
 
+// The number of replicas stays when an apply would be invalid and the whole spec is replaced:
+// somebody else has given a variable a reference, beside which it cannot have a value.
+func TestReplicasStayInReplacedSpec(t *testing.T) {
+	fn := create(t, "replaced", scaling(2, 10))
+	serve(t, fn)
+	scale(t, fn, 5)
+	stop := sizes(t, fn)
+	d := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 5 })
+	patch := client.StrategicMergeFrom(d.DeepCopy())
+	d.Spec.Template.Spec.Containers[0].Env = append(d.Spec.Template.Spec.Containers[0].Env, corev1.EnvVar{
+		Name: "LEVEL", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}},
+	})
+	if err := cluster.Patch(t.Context(), d, patch, client.FieldOwner("somebody")); err != nil {
+		t.Fatal(err)
+	}
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "LEVEL", Value: "debug"}} })
+	d = await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "LEVEL") == "debug" })
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 })
+	d = await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "REQUEST_CONCURRENCY") == "9" })
+	if got := stop(); !slices.Equal(got, []int32{5}) || ownsReplicas(t, d) {
+		t.Errorf("the numbers of replicas were %v, want 5 alone, and the operator owns them: %t", got, ownsReplicas(t, d))
+	}
+}
+
 // The status of an autoscaler, which changes all the time, wakes nobody. What somebody makes
 // of its spec is put right.
 func TestAutoscalerIsRepaired(t *testing.T) {

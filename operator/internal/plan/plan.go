@@ -135,8 +135,11 @@ func (p *planner) planObjects(fn *v1beta1.Function) {
 // ours could only allow what the other one denies.
 func (p *planner) networkPolicy(fn *v1beta1.Function) {
 	pods := desired.Selector(fn.Name)
-	if p.Deployment != nil {
+	switch {
+	case p.Deployment != nil:
 		pods = p.Deployment.Spec.Template.Labels
+	case p.seen.OwnedFields != nil: // what it should be is not known
+		pods = p.seen.Deployment.Spec.Template.Labels
 	}
 	if p.settings.NetworkPolicy && !p.seen.PolicySelects(pods) {
 		p.NetworkPolicy = desired.NetworkPolicy(fn, p.settings)

@@ -375,6 +375,17 @@ func TestDeletions(t *testing.T) {
 	if p := s.plan(); p.NetworkPolicy != nil || !slices.Equal(deleted(p), []string{"policy"}) {
 		t.Errorf("with another policy: %+v", p)
 	}
+
+	labelled := inPod
+	labelled.PodMetadataPrefixes = []string{"team.example.com/"}
+	s = begin(t, labelled, first).with(func(fn *v1beta1.Function) { fn.Labels = map[string]string{"team.example.com/name": "blue"} }).serving(nil, 1)
+	s.own(s.seen.NetworkPolicy, "policy")
+	s.seen.OwnedFields.Spec.Template.Annotations = nil // nobody knows the values of before
+	s.seen.ValuesErr = errors.New("unreadable")
+	s.seen.ForeignPolicies = []networkingv1.NetworkPolicy{{Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: s.fn.Labels}}}}
+	if p := s.plan(); p.Deployment != nil || p.NetworkPolicy != nil {
+		t.Errorf("with a policy for the pods as they are: %+v", p)
+	}
 }
 
 // What the operator brings by itself restarts no function that has been built, unless its

@@ -20,8 +20,13 @@ type Activity struct {
 // maxAnswer bounds what is read of an answer, in bytes. Functions are strangers.
 const maxAnswer = 4096
 
-// asking has a connection of its own for each question: there are few, to many pods.
-var asking = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second}
+// asking has a connection of its own for each question: there are few, to many pods. It follows
+// no redirects, because a pod could lead it to where the pod itself may not connect.
+var asking = &http.Client{
+	Transport:     &http.Transport{DisableKeepAlives: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Timeout:       2 * time.Second,
+}
 
 // Ask returns what a URL answers, and the status. A status other than 200 is no error.
 func Ask(ctx context.Context, url string) (a Activity, status int, err error) {

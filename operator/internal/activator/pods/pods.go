@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -44,7 +45,8 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 }
 
-// Of returns the pods of a function.
+// Of returns the pods of a function, which are those of a ReplicaSet: anybody who makes a pod
+// can give it the label.
 func (l Lister) Of(ctx context.Context, function types.NamespacedName) ([]Pod, error) {
 	var list corev1.PodList
 	err := l.Reader.List(ctx, &list, client.InNamespace(function.Namespace), client.MatchingFields{byFunction: function.Name}, client.UnsafeDisableDeepCopy)
@@ -53,8 +55,10 @@ func (l Lister) Of(ctx context.Context, function types.NamespacedName) ([]Pod, e
 	}
 	var pods []Pod
 	for i := range list.Items {
-		if phase := list.Items[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
-			pods = append(pods, podOf(&list.Items[i]))
+		pod := &list.Items[i]
+		owner := metav1.GetControllerOfNoCopy(pod)
+		if ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed; !ended && owner != nil && owner.Kind == "ReplicaSet" {
+			pods = append(pods, podOf(pod))
 		}
 	}
 	return pods, nil

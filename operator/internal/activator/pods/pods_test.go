@@ -154,6 +154,16 @@ func idleFor(t *testing.T, inFlight int, seconds float64) Pod {
 	return admin(t, http.StatusOK, fmt.Sprintf(`{"inFlight":%d,"idleSeconds":%g}`, inFlight, seconds))
 }
 
+// A pod cannot send the question elsewhere.
+func TestAskFollowsNoRedirect(t *testing.T) {
+	elsewhere := idleFor(t, 0, 60)
+	server := httptest.NewServer(http.RedirectHandler("http://"+elsewhere.Admin+"/activity", http.StatusFound))
+	t.Cleanup(server.Close)
+	if a, status, err := Ask(t.Context(), server.URL); status != http.StatusFound || err != nil {
+		t.Errorf("%+v, %d, %v, want status 302", a, status, err)
+	}
+}
+
 // A function is idle for as long as its last pod is, and nobody can tell of one that does not.
 func TestIdle(t *testing.T) {
 	starting := idleFor(t, 0, 60)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/workload"
 )
 
 // fromZero makes one replica of none. A Scale with no replicas leaves the field out, which
@@ -22,7 +23,7 @@ var fromZero = client.RawPatch(types.JSONPatchType, []byte(
 	`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":1}]`))
 
 // scale gives the function one replica if it has none, unless somebody has stopped it meanwhile.
-// That somebody else was faster is no error.
+// That somebody else was faster is no error, but that a policy forbids one replica is.
 func (w *Waker) scale(ctx context.Context, t target.Target) error {
 	var service corev1.Service
 	if err := w.Client.Get(ctx, t.Service, &service); client.IgnoreNotFound(err) != nil {
@@ -33,10 +34,16 @@ func (w *Waker) scale(ctx context.Context, t target.Target) error {
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: t.Function.Namespace, Name: t.Function.Name}}
 	err := w.Client.SubResource("scale").Patch(ctx, deployment, fromZero)
-	if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("scaling the Deployment to 1: %w", err)
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && w.hasReplicas(ctx, t.Function) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("scaling the Deployment to 1: %w", err)
+}
+
+// hasReplicas tells whether the Deployment of a function is scaled to more than zero.
+func (w *Waker) hasReplicas(ctx context.Context, function types.NamespacedName) bool {
+	var d appsv1.Deployment
+	return w.Live.Get(ctx, function, &d) == nil && workload.Replicas(&d) > 0
 }
 
 // refused tells whether Kubernetes cannot create a pod of the function. Pods that are about to

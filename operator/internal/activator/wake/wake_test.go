@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,7 @@ type function struct {
 	namespace string
 	waker     *Waker
 	failures  atomic.Int32
+	failure   atomic.Value // of the last wake that has failed, an error
 }
 
 func newFunction(t *testing.T, replicas int32) *function {
@@ -69,7 +71,7 @@ func newFunction(t *testing.T, replicas int32) *function {
 	f := &function{t: t, namespace: apiservertest.NewNamespace(t, cluster)}
 	f.waker = &Waker{
 		Client: cluster, Live: cluster, Pods: pods.Lister{Reader: cached}, Metrics: NewMetrics(prometheus.NewRegistry()),
-		Timeout: time.Minute, Failed: func(target.Target, error) { f.failures.Add(1) },
+		Timeout: time.Minute, Failed: func(_ target.Target, err error) { f.failure.Store(err); f.failures.Add(1) },
 	}
 	if err := f.waker.Watch(t.Context(), cached); err != nil {
 		t.Fatal(err)
@@ -167,7 +169,10 @@ func (f *function) run(name, address, reason string) *corev1.Pod {
 		f.t.Fatal(err)
 	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name, Labels: map[string]string{v1beta1.FunctionLabel: "hello"}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: f.namespace, Name: name, Labels: map[string]string{v1beta1.FunctionLabel: "hello"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "set", UID: "2", Controller: new(true)}},
+		},
 		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{
 			{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{Name: target.Port, ContainerPort: int32(number)}}},
 		}},
@@ -323,6 +328,72 @@ func TestNotBroken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod that only has the label of the function is none of its pods.
+func TestNoPodOfTheFunction(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0)
+	err := cluster.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "labelled", Labels: map[string]string{v1beta1.FunctionLabel: "hello"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the cache has the pod", func() bool {
+		return cached.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "labelled"}, &corev1.Pod{}) == nil
+	})
+	who := f.begin()
+	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+	address := accept(t)
+	f.run("hello", address, "")
+	if got := <-who; got != address {
+		t.Errorf("a request gets a connection to %q, want %s", got, address)
+	}
+}
+
+// A policy that keeps the function asleep is what a wake fails for, and not somebody else who
+// was faster.
+func TestPolicyForbidsReplicas(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0)
+	f.waker.Timeout = 2 * time.Second
+	f.forbidReplicas("nobody works at night")
+	f.begin()
+	eventually(t, "it is told", func() bool { return f.failures.Load() > 0 })
+	if err := f.failure.Load().(error); !strings.Contains(err.Error(), "nobody works at night") {
+		t.Errorf("it is told %v", err)
+	}
+	if n := testutil.CollectAndCount(f.waker.Metrics.duration); n != 0 {
+		t.Errorf("%d phases are counted, want none", n)
+	}
+}
+
+// forbidReplicas makes the API server refuse each Scale of the namespace with a message.
+func (f *function) forbidReplicas(message string) {
+	f.t.Helper()
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}
+	policy.Spec = admissionv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionv1.MatchResources{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: f.namespace}},
+			ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments/scale"}},
+			}}},
+		},
+		Validations: []admissionv1.Validation{{Expression: "false", Message: message}},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: policy.ObjectMeta}
+	binding.Spec = admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}
+	if err := errors.Join(cluster.Create(f.t.Context(), policy), cluster.Create(f.t.Context(), binding)); err != nil {
+		f.t.Fatal(err)
+	}
+	eventually(f.t, "the policy is in force", func() bool {
+		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "hello"}}
+		err := cluster.SubResource("scale").Patch(f.t.Context(), d, fromZero, client.DryRunAll)
+		return err != nil && strings.Contains(err.Error(), message)
+	})
 }
 
 // Where no pod comes, that is told in the end.
