@@ -65,7 +65,7 @@ func (b *Builder) saveDependencies(p *prepared) error {
 
 // dependencyKey returns the key of what a program depends on: two programs with the same
 // key need the same modules and packages. What is fetched is what main reaches, so that
-// it matters which of the author's packages imports what.
+// it matters which of the author's packages declares the handler, and which imports what.
 func (b *Builder) dependencyKey(p *program.Program) (string, error) {
 	inputs := append([]string{b.Fingerprint()}, b.Toolchain.Network...)
 	for _, name := range requirements {
@@ -86,7 +86,7 @@ func (b *Builder) dependencyKey(p *program.Program) (string, error) {
 			imports[dir+" "+imported.Path] = true
 		}
 	}
-	inputs = append(inputs, p.Path)
+	inputs = append(inputs, p.Package())
 	return dependencies.Key(b.Namespace, append(inputs, slices.Sorted(maps.Keys(imports))...)...), nil
 }
 

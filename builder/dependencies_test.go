@@ -168,6 +168,29 @@ func TestDependenciesOfMorePackages(t *testing.T) {
 	checkClean(t)
 }
 
+// Dependencies of a package without the handler are not there for the handler when it moves
+// into that package.
+func TestDependenciesOfMovedHandler(t *testing.T) {
+	image := newImageBuild(t)
+	store, err := dependencies.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: store, Namespace: "ours"}
+	all := txtar.Parse([]byte(requiring(t, "")))
+	all.Files = slices.DeleteFunc(all.Files, func(f txtar.File) bool { return f.Name == "handler.go" })
+	for _, names := range [][2]string{{"Handler", "Former"}, {"Former", "Handler"}} {
+		plain := "package plain\n\nimport \"net/http\"\n\nfunc " + names[0] + "(w http.ResponseWriter, r *http.Request) {}\n"
+		router := "package router\n\nimport (\n\t\"net/http\"\n\n\t\"github.com/go-chi/chi/v5\"\n)\n\nvar New = chi.NewRouter\n\n" +
+			"func " + names[1] + "(w http.ResponseWriter, r *http.Request) {}\n"
+		source := txtar.Archive{Files: append([]txtar.File{{Name: "plain/plain.go", Data: []byte(plain)}, {Name: "router/router.go", Data: []byte(router)}}, all.Files...)}
+		if _, err := b.Build(t.Context(), txtar.Format(&source), filepath.Join(t.TempDir(), "server")); err != nil {
+			t.Errorf("with the handler in %v: %v", names, err)
+		}
+	}
+	checkClean(t)
+}
+
 // A build succeeds although nobody can keep what it leaves.
 func TestDependenciesAreNotKept(t *testing.T) {
 	image := newImageBuild(t)

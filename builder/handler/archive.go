@@ -47,6 +47,9 @@ func IsArchive(src []byte) bool {
 	if !hasMarker(src) {
 		return false
 	}
+	if _, message := tooDeep(src); message != "" {
+		return true // the parser should not read it, and refuses the Go files of it one by one
+	}
 	_, err := parser.ParseFile(token.NewFileSet(), "", src, parser.SkipObjectResolution)
 	return err != nil
 }

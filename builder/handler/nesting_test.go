@@ -38,6 +38,7 @@ func TestDeepIsRefused(t *testing.T) {
 	const many = 24000
 	for name, body := range map[string]string{
 		"parentheses": "var x = " + strings.Repeat("(", many),
+		"archives":    "var x = " + strings.Repeat("(", many) + "\n-- a --\n",
 		"literals":    "var x = " + strings.Repeat("[]int{", many),
 		"blocks":      "func f() " + strings.Repeat("{", many),
 		"lines":       "func f() " + strings.Repeat("{\n", many),

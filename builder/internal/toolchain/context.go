@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"go/build"
+	"go/version"
 	"strconv"
 	"strings"
 )
@@ -11,7 +12,7 @@ import (
 func (t *Toolchain) BuildContext() *build.Context {
 	c := build.Default
 	c.GOROOT, c.GOPATH, c.GOARCH, c.CgoEnabled, c.ReleaseTags = t.Root, "", t.arch(), false, nil
-	minor, _, _ := strings.Cut(strings.TrimPrefix(t.Version, "go1."), ".")
+	minor := strings.TrimPrefix(version.Lang(t.Version), "go1.")
 	last, _ := strconv.Atoi(minor) // 0 releases for a version that is not one
 	for release := range last {
 		c.ReleaseTags = append(c.ReleaseTags, "go1."+strconv.Itoa(release+1))

@@ -124,7 +124,7 @@ func TestReplicasStayInReplacedSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "LEVEL", Value: "debug"}} })
-	d = await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "LEVEL") == "debug" })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "LEVEL") == "debug" })
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 })
 	d = await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "REQUEST_CONCURRENCY") == "9" })
 	if got := stop(); !slices.Equal(got, []int32{5}) || ownsReplicas(t, d) {
