@@ -9,7 +9,7 @@ import (
 )
 
 // checkEmbeds rejects //go:embed in a source that has no other files, and patterns
-// that are none or lead out of the file's directory. Whether a pattern matches a file
+// that are malformed or lead out of the file's directory. Whether a pattern matches a file
 // is what the go command reports first, with the place of the pattern.
 func (c *checker) checkEmbeds(f *file) {
 	for comment := range comments(f.syntax) {

@@ -80,8 +80,8 @@ type response struct {
 	DiskPath      string     `json:",omitempty"`
 }
 
-// cache finds files in the directories read, the first of which has them wins, and writes
-// to the directory write.
+// cache looks for a file in each of the directories read, in their order, and writes to the
+// directory write.
 type cache struct {
 	write string
 	read  []string

@@ -50,7 +50,8 @@ func AddRuntime(data []byte, dir string) ([]byte, error) {
 	return mod.Format()
 }
 
-// DropRuntime undoes AddRuntime, after go mod tidy has.
+// DropRuntime takes the runtime that AddRuntime has required out of a go.mod again, once
+// go mod tidy has changed the rest of it.
 func DropRuntime(data []byte) ([]byte, error) {
 	mod, err := modfile.Parse("go.mod", data, nil)
 	if err != nil {

@@ -48,8 +48,8 @@ type Toolchain struct {
 	// Arch is the GOARCH of what is built, by default that of this process.
 	Arch string
 
-	// Dependencies is a directory that KeptDependencies of an earlier build was, of a
-	// program with the same dependencies. A build finds its modules there, and what was
+	// Dependencies is the directory that an earlier build of a program with the same
+	// dependencies has filled, see KeptDependencies: with the modules, and with what was
 	// compiled of them. It is empty if there is none.
 	Dependencies string
 

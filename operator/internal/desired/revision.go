@@ -112,8 +112,9 @@ func podTemplate(d *appsv1ac.DeploymentApplyConfiguration) *corev1ac.PodTemplate
 
 // KeepTemplateOfSameSpec returns want with the pod template of owned, the fields of the Deployment
 // that the operator has written before, if the author of the Function asked for the same then. So a
-// new version of the operator, other settings, or another class, do not restart the pods. The
-// result is false otherwise, and where that of KeepTemplate is.
+// new version of the operator, other settings, or another class, do not restart the pods. It
+// returns false if the author asks for something else now, or if somebody else has changed the
+// template.
 func KeepTemplateOfSameSpec(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
 	if !hasTemplate(owned) || owned.Labels[SpecHashLabel] != want.Labels[SpecHashLabel] {
 		return nil, false
@@ -122,7 +123,7 @@ func KeepTemplateOfSameSpec(want, owned *appsv1ac.DeploymentApplyConfiguration) 
 }
 
 // KeepTemplate returns want with the pod template of owned, whatever the author asked for then, and
-// with the hashes of the spec and of the class that this template was built from. The result is
+// with the hashes of the spec and of the class that this template was built from. It returns
 // false if somebody else has changed the template.
 func KeepTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
 	if !hasTemplate(owned) || !isIntact(owned.Spec.Template) {

@@ -1,8 +1,7 @@
 // Package lease refuses the writes of a leader that has not renewed its lease in time. A
 // process that was stopped, or swapped out, goes on where it was before it finds out that
 // another one leads. A write that had passed the check before the process was stopped is
-// still sent. The package refuses to know how leaders are elected, which client-go does,
-// and what they write.
+// still sent. Leaders are elected elsewhere, by client-go.
 package lease
 
 import (

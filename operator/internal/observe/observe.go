@@ -39,9 +39,9 @@ type Snapshot struct {
 	// Settings are those for the Function: of its class, and of the operator.
 	Settings settings.Settings
 
-	// Waits tells that the pods do not follow their class yet. When a class changes, only some
+	// AwaitsClass tells that the pods do not follow their class yet. When a class changes, only some
 	// of its functions are rolled out at the same time.
-	Waits bool
+	AwaitsClass bool
 
 	// Verdict is what is wrong with the spec and the source of the Function. CheckErr is why
 	// that is not known.
@@ -122,7 +122,7 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	var pods corev1.PodList
 	var services corev1.ServiceList
 	var sources corev1.ConfigMapList
-	its, wrongClass, err := o.Classes.Of(ctx, fn)
+	functionClass, wrongClass, err := o.Classes.Of(ctx, fn)
 	if err != nil {
 		return nil, fmt.Errorf("looking for the FunctionClass: %w", err)
 	}
@@ -130,7 +130,7 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	if err != nil {
 		return nil, err
 	}
-	s.Settings = o.Settings.Of(its)
+	s.Settings = o.Settings.Of(functionClass)
 	s.Verdict, s.CheckErr = o.Sources.check(ctx, fn, s.Settings)
 	for _, wrong := range []*field.Error{wrongClass, wrongAccount} {
 		if wrong != nil {
@@ -159,7 +159,7 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	if s.OwnedFields, err = appsv1ac.ExtractDeployment(s.Deployment, desired.FieldOwner); err != nil {
 		return nil, fmt.Errorf("reading the managed fields of Deployment %q: %w", fn.Name, err)
 	}
-	s.Waits = s.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(s.Settings.Class) && !o.Classes.Admits(fn, its)
+	s.AwaitsClass = s.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(s.Settings.Class) && !o.Classes.Admits(fn, functionClass)
 	return s, nil
 }
 

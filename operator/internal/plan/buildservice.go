@@ -40,12 +40,12 @@ func (p *planner) order(fn *v1beta1.Function) build.Answer {
 func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
 	revision, live := desired.LatestRevision(fn), p.seen.Deployment
 	compiled := built(fn) && fn.Status.LatestRevision == revision
-	whole := has != nil && allPodsReady(live) && (compiled || live.Status.ReadyReplicas > 0)
-	if whole && buildInStatus(fn, revision) {
+	allReady := has != nil && allPodsReady(live) && (compiled || live.Status.ReadyReplicas > 0)
+	if allReady && buildInStatus(fn, revision) {
 		return has, &BuildService{Running: true}
 	}
 	answer := p.order(fn)
-	if whole {
+	if allReady {
 		return has, whileReady(answer)
 	}
 	ordered := &BuildService{Answer: answer, Running: has != nil && compiled}

@@ -42,7 +42,7 @@ func TestClasses(t *testing.T) {
 				s := map[string]settings.Settings{"InPod": inPod, "Shared": shared}[strategy]
 				s.Rollout, s.Class = test.rollout, test.before
 				scene := begin(t, s, first).serving(binary, 1)
-				scene.settings.Class, scene.seen.Waits = test.after, test.waits
+				scene.settings.Class, scene.seen.AwaitsClass = test.after, test.waits
 				if test.change != nil {
 					scene.with(test.change)
 				}

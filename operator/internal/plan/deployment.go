@@ -46,7 +46,7 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 // before. Pods of a function that has lost its class stay, as they do when the settings change.
 func (p *planner) keeps(fn *v1beta1.Function) bool {
 	switch {
-	case p.seen.Waits:
+	case p.seen.AwaitsClass:
 		return true
 	case p.settings.Class != nil && p.seen.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(p.settings.Class):
 		return false

@@ -1,5 +1,4 @@
-// Package pods finds the pods of functions in the cache, and asks them how busy they are. It
-// refuses to know what follows from that.
+// Package pods finds the pods of functions in the cache, and asks them how busy they are.
 package pods
 
 import (

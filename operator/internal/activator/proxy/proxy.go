@@ -1,6 +1,6 @@
 // Package proxy takes the requests of functions, holds each until there is a connection to a
-// pod, and sends it there. It refuses to know where the connection comes from, and why its
-// requests come here.
+// pod, and sends it there. Package wake makes the connections, and package activator decides
+// which requests come here.
 //
 //	proxy.go      the server, and what bounds it
 //	listeners.go  a port for each function

@@ -1,5 +1,6 @@
-// Package wake connects to functions, and gives those a pod that have none. It refuses to know
-// what is sent over the connection, and when functions fall asleep.
+// Package wake connects to functions, and gives those a pod that have none. What is sent over a
+// connection is the concern of package proxy, and when functions fall asleep that of package
+// activator.
 package wake
 
 import (
