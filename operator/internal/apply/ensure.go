@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -60,7 +59,7 @@ func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Appli
 		return live, fmt.Errorf("taking ownership of the fields of %s %q: %w", kind, name, err)
 	}
 	applied, err := a.apply(ctx, want, "uid", string(live.GetUID()), live)
-	if isInvalidField(err) {
+	if apierrors.IsInvalid(err) {
 		applied, err = live, a.replace(ctx, live, want)
 	}
 	if err != nil {
@@ -125,14 +124,6 @@ func own[T any, P interface {
 		return nil
 	}
 	return obj
-}
-
-// isInvalidField tells whether an object is refused for the value of one of its fields. A policy
-// that refuses an object may call it invalid as well, but names no field.
-func isInvalidField(err error) bool {
-	status := apierrors.APIStatus(nil)
-	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
-		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field != "" })
 }
 
 // replace replaces the whole spec of an object that an apply leaves invalid: an apply keeps
