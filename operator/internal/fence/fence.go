@@ -1,6 +1,6 @@
 // Package fence finds out whether the policy for Deployments of deploy/40-fence.yaml holds
-// the operator's account. It does not read the policy, and asks the API server what it would refuse. The
-// other policies of that file are not tried.
+// the operator's account. It does not read the policy, and asks the API server what it would
+// refuse. The other policies of that file are not tried.
 package fence
 
 import (
