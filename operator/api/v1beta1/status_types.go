@@ -117,7 +117,8 @@ type FunctionStatus struct {
 	// conditions say what holds: Ready, SourceValid, Built and Available, and
 	// Reconciling, Stalled or Degraded while they are true. Ready is true with the
 	// reasons Serving, Asleep and Stopped, and stays so while the number of replicas
-	// changes: Reconciling is true then, with the reason Scaling. Ready is false with Building,
+	// changes: Reconciling is true then, with the reason Scaling, unless it falls
+	// asleep or wakes. Ready is false with Building,
 	// RollingOut and ApplyFailed, which pass or are tried again, as BuildFailed is; and
 	// with InvalidSource, InvalidSpec, CompileFailed, BuildTimeout, BuildOutOfMemory,
 	// CrashLooping, ProgressDeadlineExceeded, NotOwned and ServiceConflict, where Stalled

@@ -36,6 +36,16 @@ func (v *view) sleepingOrWakingLatest() bool {
 	return v.sleepingOrWaking() && v.outcomeInStatus().reason == v1beta1.ReasonBuilt && v.fn.Status.LatestRevision == v.revision
 }
 
+// lacksReplicas tells whether a ready Function waits for the number of replicas that it should have.
+// One that falls asleep or wakes does not, as it does so all day and nobody waits for it, unless
+// something keeps its pod from serving.
+func (v *view) lacksReplicas() bool {
+	if problem, _ := v.podProblem(); problem == nil && v.sleepingOrWaking() {
+		return false
+	}
+	return !v.hasWantedReplicas()
+}
+
 // want is how many replicas there should be now.
 func (v *view) want() int32 {
 	n, fixed := v.fn.FixedReplicas()

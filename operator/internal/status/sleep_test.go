@@ -71,11 +71,12 @@ func TestSleep(t *testing.T) {
 		"Awake":            {served(t), seen(rolledOut(deployment(3, 3, latest)), sets(latest)), "Serving", "Serving", whole, "", latest},
 		"FallsAsleep":      {served(t), seen(rolledOut(deployment(0, 0, latest)), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"Asleep":           {fellAsleep(t), seen(rolledOut(deployment(0, 0, latest)), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
-		"PodsGo":           {served(t), seen(withReplicas(rolledOut(deployment(1, 0, latest)), 0), nil), "Asleep", "Asleep", whole + " Reconciling", "0 of 0 replicas", latest},
-		"Wakes":            {fellAsleep(t), waking(), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
-		"WakesUnseen":      {fellAsleep(t), seen(numbered(unseen, "4"), []appsv1.ReplicaSet{rollout(latest, "4", 0)}), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
-		"Compiles":         {fellAsleep(t), waking(pod(latest, running())), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
-		"OldPodsGo":        {fellAsleep(t), waking(unready(ends), unready(evicted)), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
+		"PodsGo":           {served(t), seen(withReplicas(rolledOut(deployment(1, 0, latest)), 0), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"Wakes":            {fellAsleep(t), waking(), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"WakesUnseen":      {fellAsleep(t), seen(numbered(unseen, "4"), []appsv1.ReplicaSet{rollout(latest, "4", 0)}), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"Compiles":         {fellAsleep(t), waking(pod(latest, running())), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"OldPodsGo":        {fellAsleep(t), waking(unready(ends), unready(evicted)), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"WakesTooSlowly":   {fellAsleep(t), waking(since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-status.SlowStart))), "Asleep", "Asleep", whole + " Reconciling", "and does not serve", latest},
 		"NoRoom":           {fellAsleep(t), waking(unready(unscheduled)), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"CannotPull":       {fellAsleep(t), waking(configless(pod(latest, ended(0, `{"reason":"Built"}`)))), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"Crashes":          {fellAsleep(t), waking(crashing(pod(latest, ended(0, `{"reason":"Built"}`)))), "CrashLooping", "NoReadyReplica", "SourceValid Built Stalled", "no database", ""},
@@ -89,9 +90,10 @@ func TestSleep(t *testing.T) {
 		"NoService":        {fellAsleep(t), conflict(seen(rolledOut(deployment(0, 0, latest)), nil)), "ServiceConflict", "NoReadyReplica", "SourceValid Built Stalled", "not ours", ""},
 		"Stopped":          {stopped(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Stopped", "Stopped", "SourceValid Built Ready", "spec.replicas is 0", ""},
 		"NoLongerSleeps":   {never(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Built Reconciling", "waiting for a pod", ""},
-		"WokenByALauncher": {fellAsleep(t), ordered(waking(), plan.BuildService{Running: true}), "Asleep", "Asleep", whole + " Reconciling", "0 of 1 replicas", latest},
+		"WokenByALauncher": {fellAsleep(t), ordered(waking(), plan.BuildService{Running: true}), "Asleep", "Asleep", whole, "a request wakes it", latest},
 	} {
 		t.Run(name, func(t *testing.T) {
+			test.seen.Time = noon
 			got := status.Of(test.fn, test.seen)
 			ready, available := meta.FindStatusCondition(got.Conditions, "Ready"), meta.FindStatusCondition(got.Conditions, "Available")
 			is := [4]string{ready.Reason, available.Reason, truth(got), got.ReadyRevision}

@@ -3,7 +3,8 @@
 //
 // The conditions SourceValid, Built and Available are observed. Ready follows from them, and
 // Reconciling and Stalled, which kstatus, Argo CD and Flux read, follow from Ready. Reconciling
-// is also true while a ready Function changes its number of replicas.
+// is also true while a ready Function changes its number of replicas, unless it falls asleep or
+// wakes.
 package status
 
 import (
@@ -73,7 +74,7 @@ func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	if ready.Status == metav1.ConditionTrue {
 		reconciling = v.scaling()
 	}
-	v.setAbnormal(&status, v1beta1.ConditionReconciling, reconciling, !stalled && (ready.Status != metav1.ConditionTrue || !v.hasWantedReplicas()))
+	v.setAbnormal(&status, v1beta1.ConditionReconciling, reconciling, !stalled && (ready.Status != metav1.ConditionTrue || v.lacksReplicas()))
 	v.setAbnormal(&status, v1beta1.ConditionStalled, ready, stalled)
 	v.setAbnormal(&status, v1beta1.ConditionDegraded, v.degraded(), len(seen.Degraded) > 0)
 	return status
