@@ -40,8 +40,8 @@ const RejectedHeader = "Goless-Rejected"
 // maxRetryAfter bounds what a function may ask for with Retry-After.
 const maxRetryAfter = time.Hour
 
-// Judge says what an answer means, or the error where there is none, and the least time until
-// the next try that Retry-After asks for.
+// Judge says what an answer means, or the error where there is none or it broke off, and the least
+// time until the next try that Retry-After asks for.
 func Judge(answer *http.Response, err error, now time.Time) (Verdict, time.Duration) {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -63,7 +63,10 @@ func Judge(answer *http.Response, err error, now time.Time) (Verdict, time.Durat
 
 // Reason says in a few words how a try ended.
 func Reason(answer *http.Response, err error) string {
-	if err != nil {
+	switch {
+	case err != nil && answer != nil:
+		return "the answer broke off: " + err.Error()
+	case err != nil:
 		return "there was no answer: " + err.Error()
 	}
 	return fmt.Sprintf("the answer was %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))

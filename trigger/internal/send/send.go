@@ -14,9 +14,6 @@ import (
 	"goless.io/trigger/internal/delivery"
 )
 
-// maxAnswer is how much of an answer is read, so that the connection can be used again.
-const maxAnswer = 64 << 10
-
 // A Sender delivers events. It may be used by several goroutines at the same time.
 type Sender struct {
 	// Client makes the requests. See NewClient.
@@ -101,12 +98,14 @@ func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*ht
 	return &last
 }
 
-// try sends a request, and says what its answer means. The reason is that of a failure.
+// try sends a request, and says what its answer means. The answer is read to its end, because a
+// handler that panics breaks it off, also after it has begun to answer 200. The reason is that of a
+// failure.
 func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Duration, reason string) {
 	answer, err := s.Client.Do(r)
 	if err == nil {
-		defer answer.Body.Close()                                          //nolint:errcheck // it was only read
-		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) // the status has arrived
+		_, err = io.Copy(io.Discard, answer.Body)
+		_ = answer.Body.Close() // it was only read
 	}
 	verdict, least = delivery.Judge(answer, err, time.Now())
 	if s.Tried != nil {

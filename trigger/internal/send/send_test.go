@@ -3,6 +3,7 @@ package send_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -17,18 +18,30 @@ import (
 	"goless.io/trigger/internal/send"
 )
 
+// brokenOff is in the place of a status: the function begins to answer 200, and panics after a mebibyte.
+const brokenOff = 0
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { return len(b), nil }
+
 // answering is a function that gives these answers, one after the other, and the last one for
 // ever.
 func answering(t *testing.T, codes ...int) (url string, calls *atomic.Int32) {
 	t.Helper()
 	calls = &atomic.Int32{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		code := codes[min(int(calls.Add(1)), len(codes))-1]
-		if code < 0 { // rejected before the handler
+		switch code := codes[min(int(calls.Add(1)), len(codes))-1]; {
+		case code == brokenOff:
+			w.WriteHeader(http.StatusOK)
+			_, _ = io.Copy(w, io.LimitReader(zeros{}, 1<<20)) // the end of the connection is what is tested
+			panic(http.ErrAbortHandler)
+		case code < 0: // rejected before the handler
 			w.Header().Set(delivery.RejectedHeader, "concurrency")
-			code = -code
+			w.WriteHeader(-code)
+		default:
+			w.WriteHeader(code)
 		}
-		w.WriteHeader(code)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL, calls
@@ -44,6 +57,8 @@ func TestDeliver(t *testing.T) {
 		"Third":   {codes: []int{500, 404, 204}, calls: 3},
 		"Refused": {codes: []int{500, 400}, calls: 2, want: &send.UndeliveredError{Tries: 2, Reason: "the answer was 400 Bad Request"}},
 		"Never":   {codes: []int{500}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer was 500 Internal Server Error"}},
+		// A handler that panics after it has begun to answer has not taken the event.
+		"BrokenOff": {codes: []int{brokenOff}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer broke off: unexpected EOF"}},
 		// What the handler has not seen is no try.
 		"Rejected": {codes: []int{-503, -503, -503, -503, -503, 500, 200}, calls: 7},
 	} {
