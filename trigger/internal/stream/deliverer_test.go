@@ -248,6 +248,20 @@ func TestOutage(t *testing.T) {
 	})
 }
 
+// The kubelet asks whether the process is ready without the servers being asked for the lag.
+func TestReadyAsksForNoLag(t *testing.T) {
+	m := stream.NewMonitor("v1.2.3", "0123")
+	m.Solved("")
+	asked := 0
+	m.Lag(func() (int64, bool) { asked++; return 7, true })
+	if code, _ := get(m, "/readyz"); code != http.StatusOK || asked > 0 {
+		t.Errorf("/readyz is %d, and has asked for the lag %d times", code, asked)
+	}
+	if _, body := get(m, "/status"); strings.TrimSpace(body) != `{"lag":7}` || asked != 1 {
+		t.Errorf("/status is %s", body)
+	}
+}
+
 // A scrape tells which release delivers.
 func TestVersion(t *testing.T) {
 	want := `goless_trigger_build_info{commit="0123",go_version="` + runtime.Version() + `",version="v1.2.3"}`

@@ -119,25 +119,33 @@ func (m *Monitor) Lag(lag func() (int64, bool)) {
 	m.lag = lag
 }
 
-// Status is what is true now.
+// Status is what is true now. It may ask the servers for the lag.
 func (m *Monitor) Status() Status {
+	s := Status{Problems: m.current()}
 	m.mu.Lock()
-	lag, problems := m.lag, maps.Clone(m.problems)
+	lag := m.lag
 	m.mu.Unlock()
-	var s Status
 	if lag != nil {
 		if events, known := lag(); known {
 			s.Lag = &events
 		}
 	}
+	return s
+}
+
+// current are the problems that there are now, one of each reason.
+func (m *Monitor) current() []Problem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []Problem
 	told := map[string]bool{}
-	for _, key := range slices.Sorted(maps.Keys(problems)) {
-		if p := problems[key]; !told[p.Reason] {
+	for _, key := range slices.Sorted(maps.Keys(m.problems)) {
+		if p := m.problems[key]; !told[p.Reason] {
 			told[p.Reason] = true
-			s.Problems = append(s.Problems, p)
+			all = append(all, p)
 		}
 	}
-	return s
+	return all
 }
 
 // Handler serves /healthz, /readyz, which fails while there is a problem, /status and /metrics.
@@ -145,7 +153,7 @@ func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if problems := m.Status().Problems; len(problems) > 0 {
+		if problems := m.current(); len(problems) > 0 {
 			http.Error(w, fmt.Sprintf("%s: %s", problems[0].Reason, problems[0].Message), http.StatusServiceUnavailable)
 		}
 	})
