@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"goless.io/trigger/internal/delivery"
@@ -34,16 +35,32 @@ type Sender struct {
 }
 
 // NewClient returns a client for requests that take timeout at most, or any time where that is
-// 0. It follows no redirects: an answer is for whoever asked.
+// 0. It follows no redirects: an answer is for whoever asked. It keeps its connections, and
+// ends one in each second: a Service chooses a pod for each connection, so that without new ones
+// pods that come later would get no requests.
 func NewClient(timeout time.Duration, connections int) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = connections, connections
 	return &http.Client{
-		Transport:     transport,
+		Transport:     &renewing{Transport: transport},
 		Timeout:       timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// renewing is a transport that uses a connection no more after the first request of each second.
+type renewing struct {
+	*http.Transport
+	second atomic.Int64 // of the last request, since 1970
+}
+
+func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if now := time.Now().Unix(); t.second.Swap(now) != now {
+		r = r.Clone(r.Context())
+		r.Close = true
+	}
+	return t.Transport.RoundTrip(r)
 }
 
 // An UndeliveredError says that an event was not taken.

@@ -94,6 +94,30 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
+// A Service chooses a pod for each connection. So a client that always has something to deliver makes
+// a new connection now and then, and not for each event.
+func TestNewConnections(t *testing.T) {
+	connections := map[string]int{}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { connections[r.RemoteAddr]++ }))
+	defer server.Close()
+	s := send.Sender{Client: send.NewClient(time.Minute, 1), Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	request := func(ctx context.Context) (*http.Request, error) {
+		return event.Event{ID: "1", Source: "/test", Type: "test"}.Request(ctx, http.MethodPost, server.URL)
+	}
+	events := 0
+	for deadline := time.Now().Add(time.Minute); len(connections) < 4; events++ {
+		if err := s.Deliver(t.Context(), request); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d events have come by %d connections", events, len(connections))
+		}
+	}
+	if events < 8 {
+		t.Errorf("%d events have come by 4 connections", events)
+	}
+}
+
 func deliver(ctx context.Context, t *testing.T, url string) error {
 	t.Helper()
 	s := send.Sender{
