@@ -15,7 +15,8 @@ const (
 // event is held up.
 const (
 	// ReasonBlocked means that all tries of an event are used up, and that it is tried once
-	// a minute until the function takes it. What comes after it waits.
+	// a minute until the function takes it; or that the function has not seen it for a minute,
+	// because it does not answer or is busy. What comes after it waits.
 	ReasonBlocked = "Blocked"
 
 	// ReasonDeadLetterFailed means that the dead letter does not take an event. What comes

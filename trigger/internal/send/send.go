@@ -26,8 +26,8 @@ type Sender struct {
 	// Tries is how often an event is tried; 0 for any number. Pauses are not counted.
 	Tries int
 
-	// Tried is told what each try means for the event; nil for nobody.
-	Tried func(delivery.Verdict)
+	// Tried is told what each try means for the event, and how it ended; nil for nobody.
+	Tried func(v delivery.Verdict, reason string)
 
 	// Log gets a line for each try that has failed, with About, which are attributes of the event.
 	Log   *slog.Logger
@@ -125,11 +125,11 @@ func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Dura
 		_ = answer.Body.Close() // it was only read
 	}
 	verdict, least = delivery.Judge(answer, err, time.Now())
-	if s.Tried != nil {
-		s.Tried(verdict)
-	}
 	if verdict != delivery.Done {
 		reason = delivery.Reason(answer, err)
+	}
+	if s.Tried != nil {
+		s.Tried(verdict, reason)
 	}
 	return verdict, least, reason
 }

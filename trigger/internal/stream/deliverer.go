@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"goless.io/trigger/internal/delivery"
 	"goless.io/trigger/internal/event"
 	"goless.io/trigger/internal/send"
 )
@@ -57,7 +58,8 @@ func (d *Deliverer) Deliver(ctx context.Context, messages ...Message) bool {
 	for i, m := range messages {
 		p.events[i] = m.Event()
 	}
-	p.sender.About, p.sender.Tried = []any{"id", p.id(), "events", len(messages)}, d.Monitor.tried
+	p.sender.About, p.sender.Tried = []any{"id", p.id(), "events", len(messages)}, p.tried
+	defer d.Monitor.Solved(p.id())
 	how := p.deliver(ctx)
 	if how == interrupted {
 		return false
@@ -66,12 +68,17 @@ func (d *Deliverer) Deliver(ctx context.Context, messages ...Message) bool {
 	return true
 }
 
+// longPause is how long a function may not see events, because it starts or is busy, until that is
+// told as a problem.
+const longPause = time.Minute
+
 // A parcel is messages that are delivered together.
 type parcel struct {
 	*Deliverer
 	messages []Message // those that are not in the dead letter
 	events   []event.Event
 	sender   send.Sender
+	paused   time.Time // since when the function has not seen them; zero where it has
 }
 
 func (p *parcel) log() *slog.Logger { return p.sender.Log.With(p.sender.About...) }
@@ -85,6 +92,23 @@ func (p *parcel) name() string {
 		return fmt.Sprintf("the batch of %d events from %s on", len(p.events), p.id())
 	}
 	return "event " + p.id()
+}
+
+// tried notes what a try means.
+func (p *parcel) tried(v delivery.Verdict, reason string) {
+	p.Monitor.tried(v)
+	switch paused := !p.paused.IsZero(); {
+	case v == delivery.Pause && !paused:
+		p.paused = time.Now()
+	case v != delivery.Pause && paused:
+		p.paused = time.Time{}
+		p.Monitor.Solved(p.id())
+	case paused && time.Since(p.paused) > longPause:
+		p.Monitor.Problem(p.id(), Problem{
+			Reason:  Blocked,
+			Message: fmt.Sprintf("the function has not seen %s for more than a minute, and those after it wait: %s", p.name(), reason),
+		})
+	}
 }
 
 func (p *parcel) deliver(ctx context.Context) outcome {
@@ -131,7 +155,6 @@ func lingering(ctx context.Context, after time.Duration) (context.Context, conte
 
 // bury writes the messages to the dead letter, and tries that again until they are there.
 func (p *parcel) bury(ctx context.Context, reason string) outcome {
-	defer p.Monitor.Solved(p.id())
 	for n := 1; ctx.Err() == nil; n++ {
 		err := p.buryAll(ctx, reason)
 		if err == nil {
@@ -160,7 +183,6 @@ func (p *parcel) buryAll(ctx context.Context, reason string) error {
 
 // block tries the events once in a while until the function takes them.
 func (p *parcel) block(ctx context.Context, reason string) outcome {
-	defer p.Monitor.Solved(p.id())
 	p.sender.Tries = 1
 	seldom := p.sender.Backoff
 	seldom.First = seldom.Max

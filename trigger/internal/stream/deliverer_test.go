@@ -45,7 +45,7 @@ func (m *message) DeadLetter(_ context.Context, reason string) error {
 
 // function answers with these codes, one after the other, and with the last one for ever.
 type function struct {
-	codes  []int
+	codes  []int // one below 0 is rejected before the handler
 	calls  atomic.Int32
 	bodies []string
 }
@@ -57,7 +57,12 @@ func (f *function) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	f.bodies = append(f.bodies, string(body))
 	code := f.codes[min(int(f.calls.Add(1)), len(f.codes))-1]
-	return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
+	header := http.Header{}
+	if code < 0 {
+		code = -code
+		header.Set(delivery.RejectedHeader, "concurrency")
+	}
+	return &http.Response{StatusCode: code, Header: header, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
 func deliverer(t *testing.T, f http.RoundTripper) *stream.Deliverer {
@@ -80,6 +85,7 @@ func TestDeliver(t *testing.T) {
 	}{
 		"Taken":         {codes: []int{200}, calls: 1, outcome: "delivered"},
 		"TakenAtLast":   {codes: []int{500, 429, 200}, calls: 3, outcome: "delivered"},
+		"BusyForLong":   {codes: append(slices.Repeat([]int{-503}, 100), 200), calls: 101, outcome: "delivered"},
 		"Blocked":       {codes: []int{500, 500, 500, 500, 500, 200}, calls: 6, outcome: "delivered"},
 		"RefusedBlocks": {codes: []int{400, 400, 200}, calls: 3, outcome: "delivered"},
 		"Dropped":       {codes: []int{500}, edit: func(d *stream.Deliverer) { d.Drop = true }, calls: 3, outcome: "dropped"},
@@ -123,18 +129,25 @@ func toDeadLetter(d *stream.Deliverer) { d.DeadLetter = "orders.dead" }
 // What holds up the events after it is told, with the reason, for as long as it does.
 func TestHeldUp(t *testing.T) {
 	for name, test := range map[string]struct {
-		edit func(*stream.Deliverer)
-		want stream.Problem
+		code  int
+		edit  func(*stream.Deliverer)
+		calls int32 // in an hour
+		want  stream.Problem
 	}{
-		"Blocked": {func(*stream.Deliverer) {}, stream.Problem{
+		// Once a minute or a little more often, and no hot loop.
+		"Blocked": {400, func(*stream.Deliverer) {}, 130, stream.Problem{
 			Reason: stream.Blocked, Message: "the function does not take event orders/7, and those after it wait: the answer was 400 Bad Request",
 		}},
-		"DeadLetter": {toDeadLetter, stream.Problem{
+		// The function never has room for the event. Pauses are of five seconds at most.
+		"Busy": {-503, func(*stream.Deliverer) {}, 1500, stream.Problem{
+			Reason: stream.Blocked, Message: "the function has not seen event orders/7 for more than a minute, and those after it wait: the answer was 503 Service Unavailable",
+		}},
+		"DeadLetter": {400, toDeadLetter, 1, stream.Problem{
 			Reason: stream.DeadLetterFailed, Message: "the dead letter orders.dead has not taken event orders/7, and those after it wait: no space left",
 		}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			f := &function{codes: []int{400}}
+			f := &function{codes: []int{test.code}}
 			d := deliverer(t, f)
 			test.edit(d)
 			d.Monitor.Solved("")
@@ -148,9 +161,8 @@ func TestHeldUp(t *testing.T) {
 			if code, body := get(d.Monitor, "/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, test.want.Message) {
 				t.Errorf("/readyz is %d: %s", code, body)
 			}
-			// Once a minute or a little more often, and no hot loop.
-			if calls := f.calls.Load(); calls > 130 {
-				t.Errorf("%d calls in an hour", calls)
+			if calls := f.calls.Load(); calls > test.calls {
+				t.Errorf("%d calls in an hour, want %d at most", calls, test.calls)
 			}
 			cancel()
 			if taken := <-ended; taken || len(d.Monitor.Status().Problems) > 0 {
