@@ -101,6 +101,9 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	}
 	to := target.Of(&seen.Function, t.CommonSpec().FunctionRef.Name)
 	p := trigger.Plan{Problem: to.Problem}
+	if t.CommonSpec().Scale != nil && to.Problem != nil && to.Problem.Reason == v1alpha1.ReasonFunctionStopped {
+		p.Problem = nil // KEDA has stopped it, and starts it when events wait
+	}
 	want := Deployment(t, program, to, seen.Function.Status.URL, k.Image)
 	change := apply.To(want, seen.Deployment, appsv1ac.ExtractDeployment)
 	p.Changes = append(p.Changes, change)

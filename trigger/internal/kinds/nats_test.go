@@ -148,6 +148,7 @@ func TestScale(t *testing.T) {
 	t.Parallel()
 	trigger := natsTrigger(newNamespace(t))
 	fn := newFunction(t, trigger.Namespace)
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(0)) })
 	trigger.Spec.Scale = &v1alpha1.StreamScale{Min: new(int32(0)), Max: 5}
 	create(t, trigger)
 	object := keda.New()
@@ -165,14 +166,21 @@ func TestScale(t *testing.T) {
 	if diff := cmp.Diff(want, object.Object["spec"]); diff != "" {
 		t.Errorf("the spec (-want +got):\n%s", diff)
 	}
+	// While nothing waits KEDA has stopped the Function, which is nothing that is wrong.
+	running(t, trigger, true)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+
 	// At rest nothing is written, whatever KEDA writes.
 	change(t, object, func(o *unstructured.Unstructured) {
 		o.SetFinalizers([]string{"finalizer.keda.sh"})
 		o.SetLabels(map[string]string{"scaledobject.keda.sh/name": "orders", v1alpha1.TriggerLabel: "orders", v1alpha1.KindLabel: "NATSTrigger"})
 	})
 	before := writes.in(trigger.Namespace)
-	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(0)) })
-	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionStopped)
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(1)) })
+	report(t, fn, func(fn *v1beta1.Function) {
+		meta.SetStatusCondition(&fn.Status.Conditions, metav1.Condition{Type: v1beta1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNoReadyReplica})
+	})
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionUnavailable)
 	for _, write := range writes.in(trigger.Namespace)[len(before):] {
 		if strings.Contains(write, "/scaledobjects/") || strings.Contains(write, "/services/") || strings.Contains(write, "/deployments/") {
 			t.Errorf("it has written %s", write)
