@@ -3,7 +3,6 @@ package plan
 import (
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
@@ -40,7 +39,7 @@ func (p *planner) order(fn *v1beta1.Function) build.Answer {
 func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
 	revision, live := desired.LatestRevision(fn), p.seen.Deployment
 	compiled := built(fn) && fn.Status.LatestRevision == revision
-	allReady := has != nil && allPodsReady(live) && (compiled || live.Status.ReadyReplicas > 0)
+	allReady := has != nil && workload.AllAvailable(live) && (compiled || live.Status.ReadyReplicas > 0)
 	if allReady && buildInStatus(fn, revision) {
 		return has, &BuildService{Running: true}
 	}
@@ -87,13 +86,6 @@ func (p *planner) shouldReplaceBinary(has *desired.Binary, answer build.Answer) 
 	})
 }
 
-// allPodsReady tells whether all pods of a Deployment are of its latest template and ready.
-func allPodsReady(d *appsv1.Deployment) bool {
-	s := d.Status
-	return s.ObservedGeneration >= d.Generation && d.Spec.Replicas != nil &&
-		s.Replicas == *d.Spec.Replicas && s.UpdatedReplicas == s.Replicas && s.ReadyReplicas == s.Replicas
-}
-
 // keepTemplate returns the Deployment of a Function whose source has not compiled: with the pod
 // template that it has, and as many replicas as are wanted now. If somebody has changed that
 // template, it is made of the revision that serves, if its source still exists.
@@ -120,7 +112,7 @@ func (p *planner) keepTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentAp
 // service compiles the source to now. It changes nothing if the source is lost.
 func (p *planner) withFetchable(fn *v1beta1.Function, frozen *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	has, lost := desired.BinaryIn(frozen), p.imageLost(frozen)
-	if !lost && (has == nil || allPodsReady(p.seen.Deployment)) {
+	if !lost && (has == nil || workload.AllAvailable(p.seen.Deployment)) {
 		return frozen
 	}
 	older := p.seen.Revision(fn, desired.RevisionOf(&p.seen.Deployment.Spec.Template))

@@ -78,7 +78,7 @@ func (s *scene) deployed(with *desired.Binary, ready int32) *scene {
 	}
 	s.own(s.seen.Deployment, "f")
 	replicas := *s.fn.Spec.Replicas
-	s.seen.Deployment.Status = appsv1.DeploymentStatus{Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: ready}
+	s.seen.Deployment.Status = appsv1.DeploymentStatus{Replicas: replicas, UpdatedReplicas: replicas, ReadyReplicas: ready, AvailableReplicas: ready}
 	return s
 }
 

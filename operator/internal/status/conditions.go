@@ -156,12 +156,7 @@ func (v *view) hasPlannedTemplate(d *appsv1.Deployment) bool {
 // and available, and no others.
 func (v *view) hasWantedReplicas() bool {
 	d := v.seen.Outcome.Deployment
-	if d == nil {
-		return false
-	}
-	s, want := d.Status, v.want()
-	return s.ObservedGeneration >= d.Generation && workload.Replicas(d) == want &&
-		s.UpdatedReplicas == want && s.Replicas == want && s.AvailableReplicas == want
+	return d != nil && workload.Replicas(d) == v.want() && workload.AllAvailable(d)
 }
 
 // rolledOut tells whether the rollout of the latest template is over. The Deployment controller

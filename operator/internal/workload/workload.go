@@ -37,6 +37,13 @@ func Replicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
+// AllAvailable tells whether a Deployment has as many pods as it asks for, all of them available and of
+// its latest template, and no others.
+func AllAvailable(d *appsv1.Deployment) bool {
+	s, want := d.Status, Replicas(d)
+	return s.ObservedGeneration >= d.Generation && s.Replicas == want && s.UpdatedReplicas == want && s.AvailableReplicas == want
+}
+
 // Served tells whether the status of a Function says that the revision of its Deployment was the last
 // one to serve, although the function may sleep now. While it sleeps there are no pods that tell.
 func Served(fn *v1beta1.Function, d *appsv1.Deployment) bool {
