@@ -58,7 +58,8 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 }
 
 // starting returns for how long to wait for the pods of a template that has been rolled out
-// before: 0 when one of them is ready or cannot become so.
+// before: 0 when one of them is ready or cannot become so. One that was evicted or deleted so soon
+// cannot either: the pods that take its place are new, and waiting for them might never end.
 func (p *planner) starting() time.Duration {
 	left := startTimeout
 	for _, c := range p.seen.Deployment.Status.Conditions {
@@ -69,15 +70,16 @@ func (p *planner) starting() time.Duration {
 		}
 	}
 	for _, pod := range p.seen.Pods {
-		if workload.Replaced(&pod) {
-			continue
-		}
-		if ready(&pod) || workload.CannotStart(&pod) {
+		age := p.seen.Time.Sub(pod.CreationTimestamp.Time)
+		switch replaced := workload.Replaced(&pod); {
+		case replaced && age >= startTimeout: // it is of before the function slept
+		case replaced, age >= startTimeout, ready(&pod), workload.CannotStart(&pod):
 			return 0
+		default:
+			left = min(left, startTimeout-age)
 		}
-		left = min(left, startTimeout-p.seen.Time.Sub(pod.CreationTimestamp.Time))
 	}
-	return max(left, 0)
+	return left
 }
 
 func ready(pod *corev1.Pod) bool {

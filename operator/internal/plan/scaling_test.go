@@ -78,6 +78,7 @@ func TestScaling(t *testing.T) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 	}
 	ends := func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.Now()); ready(pod) }
+	evicted := func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }
 	crashed := func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
 	}
@@ -120,6 +121,7 @@ func TestScaling(t *testing.T) {
 		"Woken, ready":     {woken(t, starting(time.Second, ready)), none, none, 0, 0},
 		"Woken, crashed":   {woken(t, starting(time.Second, crashed)), none, none, 0, 0},
 		"Woken, not yet":   {woken(t, starting(time.Hour, ends)), none, none, 0, 2 * time.Minute},
+		"Woken, evicted":   {woken(t, starting(90*time.Second, evicted), starting(time.Second, idle)), none, none, 0, 0},
 		"Never sleeps":     {rolledOut(t, 1, 8, 1).change(second), none, none, 8, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
