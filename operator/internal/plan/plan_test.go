@@ -222,7 +222,7 @@ func TestDeployment(t *testing.T) {
 		"SteadyAndStarved": {steady().pod(starved), first, other, 3, []string{first}},
 		"BrokenAndLost":    {begin(t, shared, first).serving(binary, 0).change(second).answer(build.Answer{Report: broken}).answerOf(first, rebuilt), first, other, 1, []string{second, first}},
 		"StoppedAndTold":   {begin(t, shared, first).with(scale(0)).serving(binary, 0), first, binary, 0, nil},
-		"StoppedAndFailed": {begin(t, shared, first).with(scale(0)).serving(binary, 0).with(failed), first, binary, 0, []string{first}},
+		"StoppedAndFailed": {begin(t, shared, first).with(scale(0)).serving(binary, 0).with(failed), first, binary, 0, nil},
 		"ToShared":         {begin(t, inPod, first).serving(nil, 1).with(inService), first, nil, 1, []string{first}},
 		"ToSharedBuilt":    {begin(t, inPod, first).serving(nil, 1).with(inService).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
 		"StrategyOfOthers": {begin(t, inPod, first).serving(nil, 1).under(shared), first, nil, 1, nil},
@@ -242,8 +242,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// While the build service has not answered, the binary of a Deployment has been built if the status
-// says so: 0.1.0 made Deployments while the linker was still working.
+// While the build service has not answered, pods that have a binary of the source need not wait for it.
 func TestRunning(t *testing.T) {
 	for name, test := range map[string]struct {
 		scene *scene
@@ -251,8 +250,8 @@ func TestRunning(t *testing.T) {
 	}{
 		"Nothing":   {begin(t, shared, first), false},
 		"Built":     {begin(t, shared, first).serving(binary, 0), true},
-		"Untold":    {begin(t, shared, first).deployed(binary, 0), false},
-		"Otherwise": {begin(t, shared, first).serving(binary, 0).change(second).deployed(binary, 0), false},
+		"Untold":    {begin(t, shared, first).deployed(binary, 0), true},
+		"Otherwise": {begin(t, shared, first).serving(binary, 0).change(second), false},
 	} {
 		if got := test.scene.plan().BuildService.Running; got != test.want {
 			t.Errorf("%s: running is %t", name, got)

@@ -1,0 +1,97 @@
+package plan
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/workload"
+)
+
+// BuildService is what the build service says of the latest source.
+type BuildService struct {
+	build.Answer
+
+	// Running means that pods run a binary that the service has compiled before, so that
+	// there is nothing to wait for.
+	Running bool
+}
+
+// binary returns the binary that the pods of a Function get; nil while there is none. has is the one
+// that they have of the same source; nil for none. While all of them are available they keep it, and
+// it is ordered only to learn how it was built. While some are not, it is ordered because the build
+// service may have lost it, or compile the source to another one by now.
+func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
+	available := workload.AllAvailable(p.seen.Deployment)
+	if has != nil && available && buildInStatus(fn) {
+		return has, &BuildService{Running: true}
+	}
+	answer := p.order(fn)
+	switch {
+	case has == nil:
+		return answer.Binary, &BuildService{Answer: answer}
+	case !available:
+		return p.fetchable(has, answer), &BuildService{Answer: answer, Running: true}
+	case answer.Binary == nil: // that a newer build has failed says nothing of this one
+		return has, &BuildService{Running: true}
+	}
+	return has, &BuildService{Answer: build.Answer{Report: answer.Report}, Running: true}
+}
+
+// buildInStatus tells whether the status has how the source of a Function was built, or why a source
+// after it is refused.
+func buildInStatus(fn *v1beta1.Function) bool {
+	b := fn.Status.Build
+	return b != nil && (b.Revision == desired.LatestRevision(fn) || b.Revision == "")
+}
+
+// order plans an order for the source of a Function, and returns the answer to the order that
+// has been sent for it.
+func (p *planner) order(fn *v1beta1.Function) build.Answer {
+	sha256 := desired.Summary(fn).SHA256
+	ordered := slices.ContainsFunc(p.Orders, func(other *v1beta1.Function) bool { return desired.Summary(other).SHA256 == sha256 })
+	if !ordered {
+		p.Orders = append(p.Orders, fn)
+	}
+	return p.seen.Answers[sha256]
+}
+
+// orderForReplicaSets also orders the binaries of older revisions whose pods are not all
+// ready, because the build service may have lost them.
+func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
+	for _, set := range p.seen.ReplicaSets {
+		revision := desired.RevisionOf(&set)
+		shared := set.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
+		asked := p.BuildService != nil && revision == desired.LatestRevision(fn)
+		if !shared || asked || set.Status.ReadyReplicas == set.Status.Replicas {
+			continue
+		}
+		if older := p.seen.Revision(fn, revision); older != nil {
+			p.order(older)
+		}
+	}
+}
+
+// fetchable returns the binary that pods should fetch which have one already and are not all
+// available: the one in the answer of the build service, if they cannot fetch theirs any more. While
+// some of them serve, that is only known once others fail to: replicas of the build service may be of
+// two versions, whose binaries differ.
+func (p *planner) fetchable(has *desired.Binary, answer build.Answer) *desired.Binary {
+	live := p.seen.Deployment
+	switch {
+	case answer.Binary == nil:
+		return has
+	case live.Status.ReadyReplicas == 0 || answer.Binary.PublicKey != has.PublicKey:
+		return answer.Binary
+	}
+	starved := slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool {
+		return desired.TemplateOf(&pod) == desired.TemplateOf(&live.Spec.Template) && workload.CannotFetchBinary(&pod)
+	})
+	if starved {
+		return answer.Binary
+	}
+	return has
+}
