@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,7 +61,7 @@ func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Appli
 	}
 	applied, err := a.apply(ctx, want, "uid", string(live.GetUID()), live)
 	if apierrors.IsInvalid(err) {
-		applied, err = live, a.replace(ctx, live, want)
+		applied, err = live, a.replace(ctx, live, want, err)
 	}
 	if err != nil {
 		return live, fmt.Errorf("applying %s %q: %w", kind, name, err)
@@ -129,17 +130,21 @@ func own[T any, P interface {
 // replace replaces the whole spec of an object that an apply leaves invalid: an apply keeps
 // the entries of others in lists, so that a Service would have somebody's port beside ours,
 // for example. A Deployment keeps the number of its replicas where that is not for the operator
-// to say. A ConfigMap, which has no spec, is deleted and created: it is immutable and
-// somebody else has written its content. The labels are replaced too, because the operator
-// watches objects by their label. The error is a conflict if the object has changed since it
-// was seen.
-func (a *Applier) replace(ctx context.Context, live client.Object, want any) error {
+// to say. A ConfigMap, which has no spec, is deleted and created if it is immutable and somebody
+// else has written its content, and the error of the apply is returned if it has another cause: a
+// policy that refuses the apply would refuse the new one too, and the source would be lost. The
+// labels are replaced too, because the operator watches objects by their label. The error is a
+// conflict if the object has changed since it was seen.
+func (a *Applier) replace(ctx context.Context, live client.Object, want any, refused error) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
 		return err
 	}
 	spec, ok := content["spec"]
 	if !ok {
+		if !apierrors.HasStatusCause(refused, metav1.CauseType(field.ErrorTypeForbidden)) {
+			return refused
+		}
 		if err := a.remove(ctx, live); err != nil {
 			return err
 		}

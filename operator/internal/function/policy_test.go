@@ -1,6 +1,7 @@
 package function_test
 
 import (
+	"context"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -103,5 +104,59 @@ func TestUpgradeUnderPolicies(t *testing.T) {
 	now := await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 2 })
 	if image := now.Spec.Template.Spec.Containers[0].Image; image != configured.Images.Function {
 		t.Errorf("its pods have got the image %s", image)
+	}
+}
+
+// A policy that refuses what the operator writes does not cost a function the source that its pods
+// start from.
+func TestSourceUnderPolicies(t *testing.T) {
+	fn := create(t, "guarded", func(*v1beta1.Function) {})
+	source := await(t, fn, sourceOf(fn, hello), &corev1.ConfigMap{}, ownedByApply)
+	guard(t, fn.Namespace, "configmaps", `object.metadata.labels["app.kubernetes.io/managed-by"] != "goless"`)
+	patch := func(body string, options ...client.PatchOption) error {
+		return cluster.Patch(t.Context(), source.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(body)), options...)
+	}
+	eventually(t, "the policy is in force", func() bool {
+		return patch(`{"metadata":{"annotations":{"somebody":"was-here"}}}`, client.DryRunAll) != nil
+	})
+	if err := patch(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"somebody"}}}`); err != nil {
+		t.Fatal(err)
+	}
+	awaitReady(t, fn, v1beta1.ReasonApplyFailed)
+	if now := await(t, fn, source.Name, &corev1.ConfigMap{}, nil); now.UID != source.UID || now.Data["handler.go"] != hello {
+		t.Errorf("the source is another one: %+v", now)
+	}
+}
+
+// guard makes a policy refuse what is written of a resource in a namespace, unless an expression of CEL
+// is true.
+func guard(t *testing.T, namespace, resource, expression string) {
+	t.Helper()
+	name := namespace + "-" + resource
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	policy.Spec = admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		FailurePolicy: new(admissionregistrationv1.Fail),
+		MatchConstraints: &admissionregistrationv1.MatchResources{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+			}}},
+		},
+		Validations: []admissionregistrationv1.Validation{{Expression: expression}},
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	binding.Spec = admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+	}
+	for _, object := range []client.Object{policy, binding} {
+		if err := cluster.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := cluster.Delete(context.Background(), object); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
