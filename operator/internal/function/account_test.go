@@ -2,10 +2,13 @@ package function_test
 
 import (
 	"context"
+	"errors"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -68,6 +71,25 @@ func TestAccount(t *testing.T) {
 		})
 		serve(t, fn)
 	}
+}
+
+// While the API server does not say whether a function may run as its account, the status of a new spec
+// says so.
+func TestUnansweredAccount(t *testing.T) {
+	var answers atomic.Bool
+	exchangeOperator(t, configured, &writeLog{answer: func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/selfsubjectaccessreviews") && !answers.Load() {
+			return nil, errors.New("no route to host")
+		}
+		return nil, nil
+	}})
+	fn := create(t, "unanswered", func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = "every-field" })
+	awaitReady(t, fn, v1beta1.ReasonApplyFailed)
+	if c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady); !strings.Contains(c.Message, `asking whether functions may run as the ServiceAccount "every-field"`) {
+		t.Errorf("Ready says %q", c.Message)
+	}
+	answers.Store(true)
+	serve(t, fn)
 }
 
 // mayRunAs asks the API server whether functions of a namespace may run as an account.

@@ -44,7 +44,7 @@ type Snapshot struct {
 	AwaitsClass bool
 
 	// Verdict is what is wrong with the spec and the source of the Function. CheckErr is why
-	// that is not known.
+	// that is not known, because the source, the class or the rights of the account cannot be read.
 	Verdict  check.Result
 	CheckErr error
 
@@ -124,14 +124,15 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	var sources corev1.ConfigMapList
 	functionClass, wrongClass, err := o.Classes.Of(ctx, fn)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the FunctionClass: %w", err)
+		err = fmt.Errorf("looking for the FunctionClass: %w", err)
 	}
-	wrongAccount, err := o.Accounts.Check(ctx, fn)
-	if err != nil {
-		return nil, err
+	wrongAccount, accountErr := o.Accounts.Check(ctx, fn)
+	if err = errors.Join(err, accountErr); err != nil && fn.Status.ObservedGeneration == fn.Generation {
+		return nil, err // the status goes on saying what is true of this spec
 	}
 	s.Settings = o.Settings.Of(functionClass)
 	s.Verdict, s.CheckErr = o.Sources.check(ctx, fn, s.Settings)
+	s.CheckErr = errors.Join(err, s.CheckErr)
 	for _, wrong := range []*field.Error{wrongClass, wrongAccount} {
 		if wrong != nil {
 			s.Verdict.Spec = append(s.Verdict.Spec, wrong)

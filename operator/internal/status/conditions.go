@@ -30,7 +30,7 @@ func (v *view) sourceValid() metav1.Condition {
 		return condition(v1beta1.ConditionSourceValid, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, summary(d, v.seen.Omitted))
 	}
 	if v.seen.CheckErr != nil {
-		return condition(v1beta1.ConditionSourceValid, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the source could not be read")
+		return condition(v1beta1.ConditionSourceValid, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the Function could not be checked")
 	}
 	return condition(v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid, "the source parses and has the handler")
 }
@@ -43,7 +43,7 @@ func (v *view) built() metav1.Condition {
 		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonInvalidSpec, "the spec was refused, and nothing is compiled")
 	}
 	if v.seen.CheckErr != nil && v.revision == "" {
-		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the source could not be read, and nothing is compiled")
+		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the Function could not be checked, and nothing is compiled")
 	}
 	status := metav1.ConditionFalse
 	switch v.build.reason {
