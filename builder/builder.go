@@ -6,11 +6,9 @@ package builder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -133,12 +131,8 @@ type prepared struct {
 func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) error) error {
 	parsed, err := handler.Parse(handler.Filename, src)
 	if err != nil {
-		return b.withTypeErrors(ctx, src, err)
+		return err
 	}
-	return b.prepareParsed(ctx, parsed, use)
-}
-
-func (b *Builder) prepareParsed(ctx context.Context, parsed *handler.Source, use func(*prepared) error) error {
 	dir, err := os.MkdirTemp("", "goless-program-")
 	if err != nil {
 		return fmt.Errorf("making a directory for the program: %w", err)
@@ -161,32 +155,6 @@ func (b *Builder) prepareParsed(ctx context.Context, parsed *handler.Source, use
 		}
 	}
 	return use(p)
-}
-
-// withTypeErrors returns err, which is that of parsing src, with what the compiler finds
-// besides if nothing but a signature is wrong: nobody has to mend that first to learn of it.
-func (b *Builder) withTypeErrors(ctx context.Context, src []byte, err error) error {
-	wrong, ok := errors.AsType[*handler.Error](err)
-	if !ok || !wrong.Signatures {
-		return err
-	}
-	started := time.Now()
-	parsed := handler.Inspect(handler.Split(handler.Filename, src))
-	compiled := b.prepareParsed(ctx, parsed, func(p *prepared) error {
-		output, err := os.MkdirTemp(p.program.Dir, "output-") // which is removed with the program
-		if err != nil {
-			return fmt.Errorf("making a directory for the binary: %w", err)
-		}
-		_, err = compile.Build(ctx, p.tools, compile.Options{Program: p.program, Output: filepath.Join(output, "server"), Timeout: b.timeLeft(started), Memory: b.Memory})
-		return err
-	})
-	more, ok := errors.AsType[*handler.Error](compiled)
-	if !ok {
-		return err // main does not compile, or there is trouble that another build will tell
-	}
-	all := slices.Concat(wrong.Diagnostics, more.Diagnostics)
-	slices.SortFunc(all, handler.Diagnostic.Compare)
-	return &handler.Error{Diagnostics: all, Omitted: wrong.Omitted + more.Omitted}
 }
 
 // timeLeft returns how much of the time of a build is left, in whole seconds for people.

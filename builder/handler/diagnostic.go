@@ -67,10 +67,6 @@ type Error struct {
 	// Compiled means that the source is a Function, and that the compiler or the go
 	// command has found the mistakes.
 	Compiled bool
-
-	// Signatures means that nothing is wrong but the signatures of functions that the runtime
-	// calls, so that a compiler can look for more.
-	Signatures bool
 }
 
 // Summary returns the first diagnostic and the number of the others.
@@ -100,7 +96,6 @@ type finding struct {
 	file         *file
 	line, column int
 	message      string
-	isSignature  bool
 }
 
 // newError returns nil, and not a nil *Error, when there is nothing to say.
@@ -114,7 +109,7 @@ func newError(all []finding) error {
 	// Drop errors repeated for each architecture.
 	all = slices.Compact(all)
 	kept := min(len(all), maxDiagnostics)
-	e := &Error{Omitted: len(all) - kept, Signatures: !slices.ContainsFunc(all, func(f finding) bool { return !f.isSignature })}
+	e := &Error{Omitted: len(all) - kept}
 	for _, f := range all[:kept] {
 		e.Diagnostics = append(e.Diagnostics, NewDiagnostic(f.file.Name, f.line, f.column, f.message))
 	}

@@ -84,7 +84,6 @@ func (c *checker) checkFunc(p *pkg, f *file, fn *ast.FuncDecl, want shape, or st
 		c.report(f, fn.Pos(), fmt.Sprintf("%s needs the package %s, %s", want.name, shortName(want.needs), remedy))
 	case !p.matches(f, fn, want):
 		c.report(f, fn.Pos(), fmt.Sprintf("wrong signature for %s, must be: %s%s", want.name, want.signature, or))
-		c.findings[len(c.findings)-1].isSignature = true
 	case fn.Body == nil:
 		c.report(f, fn.Pos(), want.name+" has no body, add one in braces")
 	}
