@@ -40,7 +40,7 @@ something else went wrong. With --report it is 0, 10 for a compile error, 11 for
 a timeout, 12 when memory ran out, 13 for a source that is not a Function, 14
 when the program is too large, and 20 when the builder is at fault.`,
 		Example:           buildExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return b.run(cmd.Context(), args[0]) },
 	}

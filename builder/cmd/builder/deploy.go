@@ -43,7 +43,7 @@ and when the time is over. What served before goes on serving then.
 
 The cluster is reached by kubectl, with its kubeconfig and credentials.`,
 		Example:           deployExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return d.run(cmd.Context(), args[0]) },
 	}

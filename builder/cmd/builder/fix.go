@@ -45,7 +45,7 @@ input is written to standard output.
 Packages are looked for in the standard library; where there is a go.mod, also
 in its module and those that it requires. A new dependency needs: builder tidy`,
 		Example:           fixExample,
-		Args:              arguments,
+		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args) },
 	}

@@ -23,7 +23,7 @@ func newGenerate(s streams) *cobra.Command {
 need be and must be empty: a main package, the files of the Function, and the
 runtime that serves it. It can be built there with the go command.`,
 		Example:           generateExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(_ *cobra.Command, args []string) error { return g.run(args[0], args[1]) },
 	}

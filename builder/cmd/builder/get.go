@@ -30,7 +30,7 @@ left out. Modules come from where the go command of this machine takes them.
 
 When the source imports what it needs: builder tidy`,
 		Example: getExample,
-		Args:    arguments,
+		Args:    cobra.RangeArgs(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return nil, cobra.ShellCompDirectiveNoFileComp

@@ -43,7 +43,7 @@ The exit code is 1 when the status of the answer is 400 or more, and 2 when ther
 is no answer. The cluster is reached by kubectl, with its kubeconfig and
 credentials: the API server passes the request on to the Service.`,
 		Example:           invokeExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: i.completeFunctions,
 		RunE:              func(cmd *cobra.Command, args []string) error { return i.run(cmd.Context(), args[0]) },
 	}

@@ -30,7 +30,7 @@ written as people read them, and elsewhere as they are: a line of JSON each.
 
 The cluster is reached by kubectl, with its kubeconfig and credentials.`,
 		Example:           logsExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: l.completeFunctions,
 		RunE:              func(cmd *cobra.Command, args []string) error { return l.run(cmd.Context(), args[0]) },
 	}

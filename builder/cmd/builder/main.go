@@ -161,21 +161,6 @@ func asFlags(args []string) []string {
 	return args
 }
 
-// arguments checks that a command has as many arguments as its usage line names. The
-// last one may be left out if it is in brackets, and repeated if the line ends with dots.
-func arguments(cmd *cobra.Command, args []string) error {
-	_, usage, _ := strings.Cut(cmd.Use, " ")
-	names := strings.Fields(usage)
-	switch {
-	case len(args) == len(names)-1 && strings.HasPrefix(names[len(args)], "["):
-	case len(args) < len(names):
-		return fmt.Errorf("%s is missing, see: %s --help", names[len(args)], cmd.CommandPath())
-	case len(args) > len(names) && !strings.HasSuffix(usage, "..."):
-		return fmt.Errorf("unexpected argument %q, see: %s --help", args[len(names)], cmd.CommandPath())
-	}
-	return nil
-}
-
 // completeFiles completes arguments in a shell with files that may hold Functions.
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"go", "txtar", "yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt

@@ -38,7 +38,7 @@ template is one of:
   cloudevents  events, as triggers send them
   html         a page from a template, and files, all embedded`,
 		Example: newExample,
-		Args:    arguments,
+		Args:    cobra.ExactArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return begin(s, args[0], from) },
 	}
 	cmd.Flags().StringVarP(&from, "template", "t", template.Default, "`name` of the template")

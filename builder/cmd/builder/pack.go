@@ -35,7 +35,7 @@ begins with a dot, compiled programs, others that are no text, and the YAML of
 Functions. What unpack makes of the YAML is the same again, byte for byte, but
 for a line break at the end of texts that have none.`,
 		Example:           packExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(_ *cobra.Command, args []string) error { return p.run(args[0]) },
 	}

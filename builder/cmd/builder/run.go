@@ -42,7 +42,7 @@ while there is none.
 The function has the variables of spec.env, unless they are set in this
 environment, and those of this environment. Ctrl-C ends it.`,
 		Example:           runExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return r.run(cmd, args[0]) },
 	}

@@ -43,7 +43,7 @@ The compiler is kept from all files but its own, the seed before all. That needs
 toolchain of the builder's image, and a kernel with Landlock. Without them it refuses
 to start, unless --allow-unconfined says that all sources are your own.`,
 		Example: serveExample,
-		Args:    arguments,
+		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return v.run(cmd.Context()) },
 	}
 	cmd.Flags().StringVar(&v.listen, "listen", "localhost:8443", "`address` to listen on")

@@ -31,7 +31,7 @@ func newTest(s streams, environ []string) *cobra.Command {
 		Long: `Run the tests of a Function's source: the _test.go files of an archive or of a
 directory, as go test does. The exit code is 1 when a test fails.`,
 		Example:           testExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return t.all(cmd.Context(), args[0]) },
 	}

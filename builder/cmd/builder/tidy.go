@@ -36,7 +36,7 @@ into the source where FILE is YAML or txtar, whose other text stays as it is, an
 beside a Go file or into a directory. A source that needs none is left alone.
 Modules come from where the go command of this machine takes them.`,
 		Example:           tidyExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return t.edit(cmd.Context(), args[0], modules.Tidy) },
 	}

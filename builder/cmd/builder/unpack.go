@@ -30,7 +30,7 @@ be. A source of one file becomes handler.go. When FILE holds several Functions,
 each gets a directory of its name below DIR. Files that are there already with
 other content are not overwritten.`,
 		Example:           unpackExample,
-		Args:              arguments,
+		Args:              cobra.ExactArgs(2),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(_ *cobra.Command, args []string) error { return u.run(args[0], args[1]) },
 	}

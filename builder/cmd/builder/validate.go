@@ -33,7 +33,7 @@ packages, imports, go.mod, and the signature of Handler. In YAML, it also finds
 unknown fields, and values of a wrong type or size; whether values go together is
 what the API server says when they are applied. It takes milliseconds.`,
 		Example:           validateExample,
-		Args:              arguments,
+		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(_ *cobra.Command, args []string) error { return validate(d, args) },
 	}

@@ -20,7 +20,7 @@ func newVersion(environ []string) *cobra.Command {
 		Short: "Print the versions of the builder, of the Go that compiles functions, and of their runtime",
 		Example: `  # equal lines make equal binaries of equal sources
   builder version`,
-		Args: arguments,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return printVersion(cmd, environ) },
 	}
 }

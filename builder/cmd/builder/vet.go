@@ -28,7 +28,7 @@ func newVet(s streams, environ []string) *cobra.Command {
 
 The exit code is 1 when there is a finding. A build reports them as warnings.`,
 		Example:           vetExample,
-		Args:              arguments,
+		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE:              func(cmd *cobra.Command, args []string) error { return v.vet(cmd.Context(), args) },
 	}
