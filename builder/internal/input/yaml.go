@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -16,13 +18,12 @@ import (
 // readYAML returns the Functions among the documents of data.
 func readYAML(file string, data []byte) (functions []*Function, notes []string, err error) {
 	lines := strings.Split(string(data), "\n")
-	text := &lineReader{rest: data}
-	for decoder := yaml.NewDecoder(text); ; {
+	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
 		var document yaml.Node
 		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 			return functions, notes, nil
 		} else if err != nil {
-			return nil, notes, syntaxError(file, lines, text.count, err)
+			return nil, notes, syntaxError(file, err)
 		}
 		for _, object := range objects(document.Content[0]) {
 			if !isFunction(object) {
@@ -104,6 +105,20 @@ func (f *Function) sameAs(others []*Function) (at, first *yaml.Node) {
 		}
 	}
 	return nil, nil
+}
+
+// yamlMessage matches the messages of the YAML parser that have a line number.
+var yamlMessage = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
+
+// syntaxError returns the diagnostic for an error of the YAML parser, which may count from 0 the line
+// that it means, or mean the line where something began that did not end.
+func syntaxError(file string, err error) error {
+	line, message := 1, err.Error()
+	if match := yamlMessage.FindStringSubmatch(message); match != nil {
+		line, _ = strconv.Atoi(match[1]) // digits or nothing
+		message = match[2]
+	}
+	return authorError(file, max(line, 1), 0, message)
 }
 
 func isMapping(data []byte) bool {
