@@ -1,18 +1,17 @@
 package main
 
 import (
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"goless.io/builder/internal/input"
 )
 
 // checkBinary returns an error if there is a file at path that a binary must not
-// replace. As for go build, only empty files and object files may be replaced.
+// replace. Only empty files and programs that Go has built may be replaced.
 func checkBinary(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -21,12 +20,7 @@ func checkBinary(path string) error {
 	case err != nil:
 		return err
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close() //nolint:errcheck // it was only read
-	if !input.IsCompiled(file) {
+	if _, err := buildinfo.ReadFile(path); err != nil {
 		return fmt.Errorf("%s is there already and is no program, choose another place with: --output-binary", path)
 	}
 	return nil

@@ -45,12 +45,6 @@ when the program is too large, and 20 when the builder is at fault.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return b.run(cmd.Context(), args[0]) },
 	}
 	b.addFlag(cmd)
-	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if err := format.Valid(b.notation); err != nil { // for go build, -o is the place of the binary
-			return fmt.Errorf("%w; to name the binary write: --output-binary %s", err, b.notation)
-		}
-		return nil
-	}
 	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory or ends with / (default the name of the Function)")
 	cmd.Flags().StringVar(&b.report, "report", "", "write how the build ended to `file` as JSON")
 	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m in an image with a build cache, and 5m elsewhere)")

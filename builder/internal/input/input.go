@@ -110,22 +110,13 @@ func alone(f *Function, notes []string, err error) ([]*Function, []string, error
 	return []*Function{f}, notes, nil
 }
 
-// isURL matches what people may take for the name of a file.
-var isURL = regexp.MustCompile(`^[a-z]+://`)
-
-// gzipMagic are the first bytes of what gzip has compressed.
-var gzipMagic = []byte("\x1f\x8b")
-
 func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	name = path
 	if path == Stdin {
 		name = stdinName
 	} else {
 		file, err := os.Open(path)
-		switch {
-		case err != nil && isURL.MatchString(path):
-			return "", nil, fmt.Errorf("%s is a URL and no file: download it, for example with: curl -fsSLO %[1]s", path)
-		case err != nil:
+		if err != nil {
 			return "", nil, err
 		}
 		defer file.Close() //nolint:errcheck // it was only read
@@ -135,10 +126,6 @@ func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	switch {
 	case err != nil:
 		return "", nil, fmt.Errorf("reading %s: %w", name, err)
-	case IsCompiled(bytes.NewReader(data)):
-		return "", nil, fmt.Errorf("%s is a compiled program and no source", name)
-	case bytes.HasPrefix(data, gzipMagic):
-		return "", nil, fmt.Errorf("%s is compressed and no source, decompress it with: gunzip", name)
 	case slices.Contains([]string{"go.mod", "go.sum", "go.work"}, filepath.Base(path)):
 		return "", nil, fmt.Errorf("%s holds no Go, name the directory of the module: %s", name, filepath.Dir(path))
 	case filepath.Ext(path) != ".go" && bytes.IndexByte(data, 0) >= 0:
