@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"bytes"
 	"fmt"
 	"go/scanner"
 	"go/token"
@@ -17,97 +16,71 @@ const maxNesting = 1000
 // after ten wrong lines.
 const maxKeywords = 250
 
-// A level is what is open between two brackets.
+// A level is an open bracket.
 type level struct {
-	prefixes int // of one operand: - of -x, *, chan, []
-	chained  int // of one statement: labels and else branches
+	outside   int // the depth around it
+	statement int // the depth at which each statement, or element of a list, in it begins
 }
 
 // tooDeep says what the parser should not be asked to read, and at which offset; the
-// message is empty when there is nothing like that.
+// message is empty when there is nothing like that. It may count more than the parser does,
+// and never less.
 func tooDeep(src []byte) (offset int, message string) {
 	file := token.NewFileSet().AddFile("", -1, len(src))
 	var tokens scanner.Scanner
 	tokens.Init(file, src, nil, 0) // the parser tells what is wrong
-	levels, depth, last := []level{{}}, 0, token.ILLEGAL
-	line := line{src: src}
+	levels := []level{{}}
+	depth, line, keywords, last := 0, 0, 0, token.ILLEGAL
 	for {
 		pos, tok, _ := tokens.Scan()
 		offset = file.Offset(pos)
-		line.see(offset, tok)
 		here := &levels[len(levels)-1]
-		depth -= here.prefixes + here.chained
-		here.see(tok, last)
-		depth += here.prefixes + here.chained
-		switch tok {
-		case token.EOF:
+		switch {
+		case tok == token.EOF:
 			return 0, ""
+		case tok == token.SEMICOLON, tok == token.COMMA, tok == token.CASE, tok == token.DEFAULT:
+			depth = here.statement
+		case tok == token.ELSE: // the condition that follows may have a statement before it
+			here.statement++
+			depth++
+		case opensOperand(tok, last):
+			depth++
+		}
+		switch tok {
 		case token.LPAREN, token.LBRACK, token.LBRACE:
-			levels = append(levels, level{})
+			levels = append(levels, level{outside: depth, statement: depth + 1})
 			depth++
 		case token.RPAREN, token.RBRACK, token.RBRACE:
 			if len(levels) > 1 {
-				depth -= 1 + here.prefixes + here.chained
+				depth = here.outside
 				levels = levels[:len(levels)-1]
 			}
+		}
+		if at := file.Line(pos); at != line {
+			line, keywords = at, 0
+		}
+		if tok.IsKeyword() || tok == token.ARROW {
+			keywords++
 		}
 		switch {
 		case depth > maxNesting:
 			return offset, fmt.Sprintf("nested deeper than %d levels, split it", maxNesting)
-		case line.keywords > maxKeywords:
+		case keywords > maxKeywords:
 			return offset, fmt.Sprintf("more than %d keywords in one line, break it", maxKeywords)
 		}
 		last = tok
 	}
 }
 
-// A line is the one that is being read.
-type line struct {
-	src           []byte
-	end, keywords int
-}
-
-// see counts a token at an offset.
-func (l *line) see(offset int, tok token.Token) {
-	if offset > l.end {
-		l.keywords, l.end = 0, len(l.src)
-		if length := bytes.IndexByte(l.src[offset:], '\n'); length >= 0 {
-			l.end = offset + length
-		}
-	}
-	if tok.IsKeyword() || tok == token.ARROW {
-		l.keywords++
-	}
-}
-
-// see counts a token that is on the level; last is the one before it.
-func (l *level) see(tok, last token.Token) {
-	switch {
-	case tok == token.SEMICOLON, tok == token.COMMA, tok == token.CASE, tok == token.DEFAULT:
-		*l = level{}
-	case tok == token.COLON, tok == token.ELSE:
-		l.prefixes = 0
-		l.chained++
-	case tok == token.LBRACK, tok == token.MAP, tok == token.CHAN, tok == token.FUNC:
-		l.prefixes++
-	case tok == token.IDENT, tok.IsLiteral(), tok.IsOperator() && binary(last):
-		if !bracket(tok) {
-			l.prefixes = 0
-		}
-	case tok.IsOperator() && !bracket(tok):
-		l.prefixes++
-	}
-}
-
-// binary tells whether an operator after a token has an operand on its left.
-func binary(last token.Token) bool {
-	return last.IsLiteral() || last == token.RPAREN || last == token.RBRACK || last == token.RBRACE
-}
-
-func bracket(tok token.Token) bool {
+// opensOperand reports whether the parser calls itself for what follows a token: an operand
+// after a prefix as in -x and *T, the type of an element or a result, or what has a label.
+func opensOperand(tok, last token.Token) bool {
 	switch tok {
-	case token.LPAREN, token.LBRACK, token.LBRACE, token.RPAREN, token.RBRACK, token.RBRACE:
+	case token.LBRACK, token.MAP, token.CHAN, token.FUNC, token.COLON:
 		return true
+	case token.LPAREN, token.LBRACE, token.RPAREN, token.RBRACK, token.RBRACE:
+		return false
 	}
-	return false
+	hasOperand := last.IsLiteral() || last == token.RPAREN || last == token.RBRACK || last == token.RBRACE
+	return tok.IsOperator() && !hasOperand
 }

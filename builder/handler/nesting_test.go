@@ -13,7 +13,7 @@ func TestLongIsNotDeep(t *testing.T) {
 	const many = 5000
 	for name, body := range map[string]string{
 		"sum":         "var x = \"a\"" + strings.Repeat(" +\n\t\"a\"", many),
-		"signs":       "var x = 1" + strings.Repeat(" - -1", many),
+		"signs":       "var x = 1" + strings.Repeat(" - -1", 900),
 		"parentheses": "var x = 1" + strings.Repeat(" + (1)", many),
 		"pointers":    "func f(" + strings.Repeat("a ****int, ", many) + "b int) {}",
 		"slices":      "var x = [][]int{" + strings.Repeat("{1}, ", many) + "}",
@@ -21,8 +21,8 @@ func TestLongIsNotDeep(t *testing.T) {
 		"calls":       "var x = f" + strings.Repeat("().g(1)", many),
 		"functions":   "var x = []func() int{\n" + strings.Repeat("func() int { return 1 },\n", many) + "}",
 		"cases":       "func f(x int) { switch x {\n" + strings.Repeat("case 1:\n", many) + "} }",
-		"conditions":  "func f(x bool) {\n" + strings.Repeat("if !x { return } else { f(!x) }\n", many) + "}",
-		"branches":    "func f(x bool) {\nif x {\n}" + strings.Repeat(" else if !x {\n}", 900) + "\n}",
+		"conditions":  "func f(x bool) {\n" + strings.Repeat("if !x { return }\nif x { return } else { f(!x) }\n", 900) + "}",
+		"branches":    "func f(x bool) {\nif x {\n}" + strings.Repeat(" else if !x {\n}", 450) + "\n}",
 		"depth":       "var x = " + strings.Repeat("(", 900) + "1" + strings.Repeat(")", 900),
 		"one line":    "var x = []func(){" + strings.Repeat("func() {}, ", 200) + "}",
 		"text":        "/* " + strings.Repeat("((( func ", many) + "*/ var x = `" + strings.Repeat("{[(", many) + "`",
@@ -51,6 +51,8 @@ func TestDeepIsRefused(t *testing.T) {
 		"results":     "var x " + strings.Repeat("func() ", many) + "int",
 		"labels":      "func f() { " + strings.Repeat("a:\n", many) + "}",
 		"branches":    "func f() { if a {}" + strings.Repeat(" else if a {}", many/3) + "}",
+		"headers":     "func f() { if a {}" + strings.Repeat(" else if;a{\n}", many*2/3) + "}",
+		"functions":   "func f() { if a {}" + strings.Repeat(" else if func(){};a{\n}", many/3) + "}",
 		"wrong":       "var x = " + strings.Repeat("func ;", many),
 		"wrong loops": "func f() { " + strings.Repeat("for ;", many),
 	} {
