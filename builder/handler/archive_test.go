@@ -286,7 +286,7 @@ func TestParseRejectsModules(t *testing.T) {
 	cases := map[string]struct{ mod, want string }{
 		"Empty":       {"", "go.mod:1:1: go.mod does not name the module, add the line: module example.com/function"},
 		"Syntax":      {"module x.y/z\n\nrequire (\n", "go.mod:4:1: syntax error (unterminated block started at go.mod:3:1)"},
-		"Conflict":    {"module x.y/z\n<<<<<<< HEAD\nrequire a.b/c v1.0.0\n=======\n>>>>>>> x\n", "go.mod:2:1: unknown directive: <<<<<<<; resolve the conflict of the merge"},
+		"Conflict":    {"module x.y/z\n<<<<<<< HEAD\nrequire a.b/c v1.0.0\n=======\n>>>>>>> x\n", "go.mod:2:1: unknown directive: <<<<<<<\ngo.mod:4:1: unknown directive: =======\ngo.mod:5:1: unknown directive: >>>>>>>"},
 		"Major":       {"module x.y/z\nrequire a.b/c v2.0.0\n", `go.mod:2:1: require a.b/c: version "v2.0.0" invalid: should be v0 or v1, not v2; the path of such a version ends with /v2`},
 		"Malformed":   {"module x.y/z\nrequire gopkg.in/yaml v3.0.1\n", "go.mod:2:1: invalid module path: require gopkg.in/yaml v3.0.1"},
 		"Unknown":     {"module x.y/z\nrequires a.b/c v1.0.0\n", "go.mod:2:1: unknown directive: requires"},

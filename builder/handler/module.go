@@ -80,15 +80,11 @@ func (c *checker) reportModule(f *file, err error) {
 		if e.Verb != "" {
 			message = strings.TrimSpace(e.Verb+" "+e.ModPath) + ": " + message
 		}
-		line, _, _ := bytes.Cut(f.Data[min(e.Pos.Byte, len(f.Data)):], []byte("\n"))
 		if message == "invalid module path" {
+			line, _, _ := bytes.Cut(f.Data[min(e.Pos.Byte, len(f.Data)):], []byte("\n"))
 			message += ": " + string(line)
 		}
-		mistake := remedy(line, 0)
-		c.reportMod(e.Pos, message+mistake)
-		if mistake != "" {
-			return // what follows is rarely a mistake of its own
-		}
+		c.reportMod(e.Pos, message)
 	}
 }
 

@@ -2,7 +2,6 @@ package handler
 
 import (
 	"bytes"
-	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
@@ -32,38 +31,12 @@ func (c *checker) parse() {
 		// it is behind the last line, which may be another file's.
 		end := len(bytes.TrimRight(f.Data, " \t\r\n"))
 		offset := min(errs[0].Pos.Offset, end)
-		c.reportAt(f, offset, errs[0].Msg+cmp.Or(remedy(f.Data, offset), remedies[errs[0].Msg]))
-	}
-}
-
-// notGo are the beginnings of lines that are often in a Go file by mistake.
-var notGo = []struct{ begin, remedy string }{
-	{"<<<<<<<", "; resolve the conflict of the merge"},
-	{"```", "; remove the lines of Markdown around the code"},
-	{"--- a/", "; this is a patch: apply it, and give the file that it changes"},
-	{"--", "; the line above each file of an archive must be exactly: -- NAME --"},
-}
-
-// remedies are what to add to errors whose words do not say what to do.
-var remedies = map[string]string{
-	"expected 'package', found 'import'": "; begin the file with: package handlers",
-	"expected 'package', found 'func'":   "; begin the file with: package handlers",
-	"illegal rune literal":               "; text is in double quotes",
-}
-
-// remedy returns what to add to a syntax error at an offset if its line is one of notGo, or the
-// source is the name of a file.
-func remedy(src []byte, offset int) string {
-	if name := bytes.TrimSpace(src); bytes.HasSuffix(name, []byte(".go")) && len(bytes.Fields(name)) == 1 {
-		return "; write what is in the file here, and not its name"
-	}
-	line := src[bytes.LastIndexByte(src[:offset], '\n')+1:]
-	for _, mistake := range notGo {
-		if bytes.HasPrefix(line, []byte(mistake.begin)) {
-			return mistake.remedy
+		message := errs[0].Msg
+		if bytes.HasPrefix(f.Data[bytes.LastIndexByte(f.Data[:offset], '\n')+1:], []byte("-- ")) {
+			message += "; the line above each file of an archive must be exactly: -- NAME --"
 		}
+		c.reportAt(f, offset, message)
 	}
-	return ""
 }
 
 // parseFile returns the syntax of f and what is wrong with it, except for what is
