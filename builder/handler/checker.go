@@ -28,7 +28,7 @@ type checker struct {
 	mod      *modfile.File   // the content of goMod, nil unless it can be read and names the module
 	required map[string]bool // the paths of the modules that mod requires
 	imports  []Import
-	hooks    [len(architectures)][]string
+	hooks    []string
 	findings []finding
 }
 
@@ -44,15 +44,13 @@ type file struct {
 	// not, nor what the go command ignores, nor vendored packages.
 	isGo bool
 
-	tokens *token.File
-	syntax *ast.File                // nil unless the syntax is right
-	builds [len(architectures)]bool // whether the go command takes it there
-	names  map[string]string        // import paths by the names they have in the file
-	dots   map[string]bool          // import paths without a name
+	tokens     *token.File
+	syntax     *ast.File         // nil unless the syntax is right
+	built      bool              // the go command takes it on some of the architectures
+	everywhere bool              // and on all of them
+	names      map[string]string // import paths by the names they have in the file
+	dots       map[string]bool   // import paths without a name
 }
-
-// built reports whether the file is compiled on some platform.
-func (f *file) built() bool { return f.syntax != nil && slices.Contains(f.builds[:], true) }
 
 // newFile tells from its name what a file of an archive is.
 func newFile(order int, f File) *file {

@@ -2,7 +2,6 @@ package handler
 
 import (
 	"fmt"
-	"go/ast"
 	"slices"
 	"strings"
 )
@@ -33,7 +32,7 @@ func (c *checker) choose() bool {
 // declaring returns the first file that declares Handler of each package.
 func (c *checker) declaring() (found []*file) {
 	for _, f := range c.files {
-		if f.built() && f.handler() != nil && !slices.Contains(dirs(found), f.dir) {
+		if f.built && f.handler() != nil && !slices.Contains(dirs(found), f.dir) {
 			found = append(found, f)
 		}
 	}
@@ -56,7 +55,7 @@ func (c *checker) entry(files []*file) []*file {
 		imported[strings.TrimPrefix(i.Path, c.modulePath()+"/")] = true
 	}
 	files = slices.DeleteFunc(files, func(f *file) bool { return imported[f.dir] })
-	packages := c.packages(0)
+	packages := c.packages()
 	right := slices.DeleteFunc(slices.Clone(files), func(f *file) bool {
 		i := slices.IndexFunc(packages, func(p *pkg) bool { return p.dir == f.dir })
 		return f.syntax.Name.Name == "main" || i < 0 || !packages[i].handles(f)
@@ -70,6 +69,6 @@ func (c *checker) entry(files []*file) []*file {
 // handles reports whether what f declares is a handler.
 func (p *pkg) handles(f *file) bool {
 	p.declare()
-	fn, ok := f.handler().(*ast.FuncDecl)
-	return ok && fn.Type.TypeParams == nil && p.matches(f, fn, handlerShape)
+	fn := f.handler()
+	return fn.Type.TypeParams == nil && p.matches(f, fn, handlerShape)
 }

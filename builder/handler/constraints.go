@@ -8,7 +8,6 @@ import (
 	"go/token"
 	"go/version"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,36 +26,38 @@ var releases = func() []string {
 	return tags
 }()
 
-// everywhere is where a file is assumed to be built if its constraints are wrong.
-var everywhere = [len(architectures)]bool{true, true}
-
 // checkConstraints fills in where f is built, by its name and by what stands
 // above its package clause. In an archive, a file may be for another platform.
 func (c *checker) checkConstraints(f *file) {
-	for i := range architectures {
-		match, err := f.matches(i)
-		if err != nil {
-			_, reason, _ := strings.Cut(err.Error(), f.base+": ")
-			c.report(f, constraint(f.syntax), "the build constraint cannot be read, mend it: "+reason)
-			f.builds = everywhere
-			return
-		}
-		neverCompiled := c.archive && f.syntax.Name.Name == "documentation"
-		f.builds[i] = match && !neverCompiled
-	}
-	if i := slices.Index(f.builds[:], false); i >= 0 && !c.archive {
-		c.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source, remove it: functions are built for linux/%s with %s and without cgo", architectures[i], version.Lang(GoVersion)))
-		f.builds = everywhere
+	excluding, err := f.excluding()
+	f.everywhere = len(excluding) == 0
+	f.built = len(excluding) < len(architectures)
+	switch {
+	case err != nil:
+		_, reason, _ := strings.Cut(err.Error(), f.base+": ")
+		c.report(f, constraint(f.syntax), "the build constraint cannot be read, mend it: "+reason)
+	case !c.archive && !f.everywhere:
+		c.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source, remove it: functions are built for linux/%s with %s and without cgo", excluding[0], version.Lang(GoVersion)))
+		f.built, f.everywhere = true, true
+	case c.archive && f.syntax.Name.Name == "documentation": // which is never compiled
+		f.built, f.everywhere = false, false
 	}
 }
 
-// matches reports whether f is built on an architecture.
-func (f *file) matches(arch int) (bool, error) {
-	platform := build.Context{
-		GOOS: "linux", GOARCH: architectures[arch], Compiler: "gc", ReleaseTags: releases,
-		OpenFile: func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(f.Data)), nil },
+// excluding returns the architectures on which the go command does not take f.
+func (f *file) excluding() (all []string, err error) {
+	for _, arch := range architectures {
+		platform := build.Context{
+			GOOS: "linux", GOARCH: arch, Compiler: "gc", ReleaseTags: releases,
+			OpenFile: func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(f.Data)), nil },
+		}
+		if match, err := platform.MatchFile(root, f.base); err != nil {
+			return nil, err
+		} else if !match {
+			all = append(all, arch)
+		}
 	}
-	return platform.MatchFile(root, f.base)
+	return all, nil
 }
 
 // constraint returns the place of the first build constraint, or else of the

@@ -106,8 +106,6 @@ func newError(all []finding) error {
 	slices.SortStableFunc(all, func(a, b finding) int {
 		return cmp.Or(cmp.Compare(a.file.order, b.file.order), cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column))
 	})
-	// Drop errors repeated for each architecture.
-	all = slices.Compact(all)
 	kept := min(len(all), maxDiagnostics)
 	e := &Error{Omitted: len(all) - kept}
 	for _, f := range all[:kept] {

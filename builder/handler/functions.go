@@ -35,7 +35,7 @@ func hookShape(name string) shape {
 
 // checkRoot looks for what the runtime calls in the handler's package, which is
 // nil when no file belongs to it.
-func (c *checker) checkRoot(p *pkg, arch int) {
+func (c *checker) checkRoot(p *pkg) {
 	if p == nil {
 		c.reportNoRoot()
 		return
@@ -48,6 +48,9 @@ func (c *checker) checkRoot(p *pkg, arch int) {
 			fn, isFunc := decl.(*ast.FuncDecl)
 			hook := slices.IndexFunc(hookShapes, func(h shape) bool { return h.name == name.Name })
 			switch {
+			case !f.everywhere && isFunc && (hook >= 0 || name.Name == handlerShape.name):
+				found = true
+				c.reportNotBuilt(f, fn)
 			case name.Name == handlerShape.name && isFunc:
 				found = true
 				c.checkFunc(p, f, fn, handlerShape, "")
@@ -65,7 +68,7 @@ func (c *checker) checkRoot(p *pkg, arch int) {
 	}
 	for _, h := range hookShapes {
 		if hooks[h.name] {
-			c.hooks[arch] = append(c.hooks[arch], h.name)
+			c.hooks = append(c.hooks, h.name)
 		}
 	}
 }
@@ -132,26 +135,30 @@ func (c *checker) reportElsewhere() bool {
 		switch {
 		case fn == nil:
 			continue
-		case f.dir != c.dir && f.built() && c.mod != nil:
+		case f.dir != c.dir && f.built && c.mod != nil:
 			c.report(f, fn.Pos(), "Handler must be in the package at the top of the archive, or in one that no other package imports: move it there")
-		case f.dir != c.dir && f.built():
+		case f.dir != c.dir && f.built:
 			c.report(f, fn.Pos(), "Handler must be in the package at the top of the archive, move it there")
 		default:
-			c.report(f, fn.Pos(), "Handler is in a file that is not built, because of its name or a build constraint: functions are built for linux, on "+strings.Join(architectures[:], " and "))
+			c.reportNotBuilt(f, fn)
 		}
 		return true
 	}
 	return false
 }
 
+func (c *checker) reportNotBuilt(f *file, fn *ast.FuncDecl) {
+	c.report(f, fn.Pos(), fmt.Sprintf("%s is in a file that is not built, because of its name or a build constraint: functions are built for linux, on %s", fn.Name.Name, strings.Join(architectures[:], " and ")))
+}
+
 // handler returns the function Handler of a file, whatever it looks like, or nil.
-func (f *file) handler() ast.Decl {
+func (f *file) handler() *ast.FuncDecl {
 	if f.syntax == nil {
 		return nil
 	}
 	for decl, name := range declared(f.syntax) {
-		if _, ok := decl.(*ast.FuncDecl); ok && name.Name == handlerShape.name {
-			return decl
+		if fn, ok := decl.(*ast.FuncDecl); ok && name.Name == handlerShape.name {
+			return fn
 		}
 	}
 	return nil

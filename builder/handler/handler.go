@@ -88,8 +88,8 @@ type Import struct {
 // Function is returned as an *Error that holds the diagnostics, sorted by place;
 // Parse returns no other error.
 //
-// A function is built for linux, on amd64 or arm64: where build constraints make
-// a difference the source has to be right on both.
+// A function is built for linux, on amd64 or arm64. Handler, and what else the runtime calls,
+// is in files that are built on both.
 func Parse(filename string, src []byte) (*Source, error) {
 	c := &checker{filename: filename}
 	if c.readable(src) && c.split(src) {
@@ -127,10 +127,10 @@ func Inspect(files []File) *Source {
 
 // source returns what has become known.
 func (c *checker) source() *Source {
-	s := &Source{Dir: c.dir, Imports: c.imports, Hooks: c.hooks[0], GoMod: c.mod}
+	s := &Source{Dir: c.dir, Imports: c.imports, Hooks: c.hooks, GoMod: c.mod}
 	for _, f := range c.files {
 		s.Files = append(s.Files, f.File)
-		if f.dir == c.dir && f.built() {
+		if f.dir == c.dir && f.built {
 			s.Package = f.syntax.Name.Name
 		}
 	}
@@ -140,7 +140,7 @@ func (c *checker) source() *Source {
 // checkFiles judges every Go file that is built by itself.
 func (c *checker) checkFiles() {
 	for _, f := range c.files {
-		if f.built() {
+		if f.built {
 			c.checkImports(f)
 			c.checkDirectives(f)
 			c.checkEmbeds(f)

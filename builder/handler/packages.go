@@ -5,49 +5,39 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"slices"
 	"strings"
 )
 
-// A pkg is what is compiled together on one architecture.
+// A pkg is what is compiled together. A file that is built on some architectures is
+// in it on all of them.
 type pkg struct {
 	dir      string
 	files    []*file
 	declared map[string]bool // names, methods aside
 }
 
-// checkPackages judges what takes more than one file to see, on each
-// architecture.
+// checkPackages judges what takes more than one file to see.
 func (c *checker) checkPackages() {
 	known := c.choose()
-	for arch := range architectures {
-		if arch > 0 && !slices.ContainsFunc(c.files, func(f *file) bool { return f.builds[arch] != f.builds[0] }) {
-			c.hooks[arch] = c.hooks[0]
-			continue
+	var top *pkg
+	for _, p := range c.packages() {
+		c.checkClauses(p)
+		c.checkTests(p)
+		if p.dir == c.dir {
+			top = p
 		}
-		var top *pkg
-		for _, p := range c.packages(arch) {
-			c.checkClauses(p)
-			c.checkTests(p, arch)
-			if p.dir == c.dir {
-				top = p
-			}
-		}
-		if known {
-			c.checkRoot(top, arch)
-		}
-		if len(c.findings) == 0 && !slices.Equal(c.hooks[0], c.hooks[arch]) {
-			c.reportAt(top.files[0], 0, fmt.Sprintf("Start, Stop and Ready are not the same everywhere: %s has %v, %s has %v", architectures[0], c.hooks[0], architectures[arch], c.hooks[arch]))
-		}
+	}
+	if known {
+		c.checkRoot(top)
 	}
 }
 
-// packages returns the packages on an architecture, in the order of the source.
-func (c *checker) packages(arch int) []*pkg {
+// packages returns the packages in the order of the source.
+func (c *checker) packages() []*pkg {
 	var all []*pkg
 	byDir := make(map[string]*pkg)
 	for _, f := range c.files {
-		if f.syntax == nil || !f.builds[arch] {
+		if !f.built {
 			continue
 		}
 		p := byDir[f.dir]
@@ -82,7 +72,7 @@ func (c *checker) checkClauses(p *pkg) {
 // checkTests rejects tests in the directory of a package that are neither of it nor of the package
 // of its tests: the go command compiles nothing there then. What else is wrong with tests is only
 // found when they run.
-func (c *checker) checkTests(p *pkg, arch int) {
+func (c *checker) checkTests(p *pkg) {
 	first := p.files[0]
 	name := first.syntax.Name
 	for _, f := range c.files {
@@ -94,7 +84,7 @@ func (c *checker) checkTests(p *pkg, arch int) {
 			continue
 		}
 		other := syntax.Name.Name
-		if match, err := f.matches(arch); err == nil && match && other != "documentation" && strings.TrimSuffix(other, "_test") != name.Name {
+		if excluding, err := f.excluding(); err == nil && len(excluding) < len(architectures) && other != "documentation" && strings.TrimSuffix(other, "_test") != name.Name {
 			c.reportAt(f, int(syntax.Name.Pos()-syntax.FileStart), fmt.Sprintf("package %s is not for tests of %s, which is %s: write package %s_test, or package %s", other, first.place(name.Pos()), name.Name, name.Name, name.Name))
 		}
 	}
