@@ -73,7 +73,7 @@ func TestBlame(t *testing.T) {
 		"EmbedBelow":          {module + imports + "-- a/a.go --\npackage a\nimport _ \"embed\"\n//go:embed none.txt\nvar s string\n", "a/a.go:3:12: pattern none.txt: no matching files found"},
 		"EmbedType":           {module + imports + "-- a/a.go --\npackage a\nimport _ \"embed\"\n//go:embed a.go\nvar n int\n", "a/a.go:4:5: go:embed cannot apply to var of type int"},
 		"Sums":                {module + "require example.com/c v1.0.0\n-- go.sum --\nnonsense\n" + strings.Replace(imports, "example.com/m/a", "example.com/c", 1), "go.sum:1:1: malformed go.sum: wrong number of fields 1"},
-		"Debug":               {module + "godebug nonsense=1\n" + strings.Replace(imports, "example.com/m/a", "fmt", 1), `go.mod:4:1: error loading go.mod: unknown godebug "nonsense"`},
+		"Debug":               {module + "godebug nonsense=1\n" + strings.Replace(imports, "example.com/m/a", "fmt", 1), `go.mod:1:1: error loading go.mod: unknown godebug "nonsense"`},
 		"Spaces":              {header + "-- 1+1 (2).go --\npackage handlers\nvar _ = x\n", "1+1 (2).go:2:9: undefined: x"},
 	}
 	b := newBuilder(t)

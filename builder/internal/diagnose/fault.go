@@ -50,7 +50,7 @@ var (
 	absent = regexp.MustCompile(`404 Not Found|410 Gone|reading file:\S+: no such file or directory`)
 
 	// mismatched matches what it says about a module that is not the one of go.sum.
-	mismatched = regexp.MustCompile(`verifying (\S+): checksum mismatch\s+downloaded:\s+(\S+)\s+go\.sum:\s+(\S+)`)
+	mismatched = regexp.MustCompile(`verifying \S+: checksum mismatch\s+downloaded:\s+(\S+)\s+go\.sum:\s+(\S+)`)
 
 	// unreachable matches any other trouble with the module proxy, with the checksum
 	// database, or on the way to them.
@@ -87,7 +87,8 @@ func ModuleFault(p *program.Program, pkg, place, text string) (Fault, bool) {
 			message = "go.mod does not list all that the source needs, write it anew with: builder tidy FILE"
 		}
 	case mismatched.MatchString(text):
-		at, message = mismatch(p, at, subject, mismatched.FindStringSubmatch(text))
+		sums := mismatched.FindStringSubmatch(text)
+		message = fmt.Sprintf("the checksum of %s is %s and not %s, so somebody may have changed the module; if the mistake is in go.sum, remove the line there and run: builder tidy FILE", subject, sums[1], sums[2])
 	case unprovided.MatchString(text):
 		at = cmp.Or(parsePlace(place), at)
 		message = missingPackage(p, text)
@@ -121,27 +122,6 @@ func remedy(text string) Remedy {
 	return CompleteGraph
 }
 
-// mismatch returns the line of the author's go.sum with a checksum that is not that of the
-// module, and what can be done about it. If there is no such line, because the checksum is the
-// runtime's, the place is the given one. found is a match of mismatched.
-func mismatch(p *program.Program, at handler.Import, subject string, found []string) (handler.Import, string) {
-	message := fmt.Sprintf("the checksum of %s is %s and not %s, so somebody may have changed the module", subject, found[2], found[3])
-	wrong := strings.Replace(found[1], "@", " ", 1) + " " + found[3]
-	for _, f := range p.Source.Files {
-		if f.Name != "go.sum" {
-			continue
-		}
-		line := 0
-		for text := range strings.Lines(string(f.Data)) {
-			if line++; strings.TrimSpace(text) == wrong {
-				at.File, at.Line, at.Column = f.Name, line, 1
-				return at, message + "; if the mistake is in this line, remove it and run: builder tidy FILE"
-			}
-		}
-	}
-	return at, message
-}
-
 // missingPackage returns what the author can do about an import that no module has.
 // It is empty if that is not what text is about.
 func missingPackage(p *program.Program, text string) string {
@@ -159,19 +139,12 @@ func missingPackage(p *program.Program, text string) string {
 // begins with the author's; the go.mod is not the author's.
 var ownLine = regexp.MustCompile(`go\.(mod|sum):(\d+): `)
 
-// unknownGodebug matches what it says about a setting of the runtime that there is not.
-var unknownGodebug = regexp.MustCompile(`unknown godebug "([^"]+)"`)
-
 // verbatim returns a message of the go command as a line without places, and where to
 // place it if it has none that the author knows: at.
 func verbatim(p *program.Program, at handler.Import, text string) (handler.Import, string) {
 	if parts := ownLine.FindStringSubmatch(text); parts != nil && parts[1] == "sum" {
 		at.File = "go.sum"
 		at.Line, _ = strconv.Atoi(parts[2]) // digits
-	} else if strings.Contains(text, "go.mod requires go ") {
-		at = p.GoDirective()
-	} else if parts := unknownGodebug.FindStringSubmatch(text); parts != nil {
-		at = p.Godebug(parts[1])
 	}
 	lines := slices.DeleteFunc(strings.Split(text, "\n"), isProgress)
 	text = strings.TrimPrefix(oneLine(strings.Join(lines, "\n")), "go: ")

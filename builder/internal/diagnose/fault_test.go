@@ -67,7 +67,7 @@ func TestFaults(t *testing.T) {
 		},
 		"GoTooNew": {
 			text: "go: go.mod requires go >= 1.27 (running go 1.26.8; GOTOOLCHAIN=local)",
-			want: "go.mod:3:1: go.mod requires go >= 1.27 (running go 1.26.8; GOTOOLCHAIN=local)",
+			want: "go.mod:1:1: go.mod requires go >= 1.27 (running go 1.26.8; GOTOOLCHAIN=local)",
 		},
 		"OtherPath": {
 			text: "go: example.com/b@v1.2.0: parsing go.mod:\n\tmodule declares its path as: example.org/b\n\t        but was required as: example.com/b",
@@ -86,7 +86,7 @@ func TestFaults(t *testing.T) {
 		},
 		"Checksum": {
 			text: "go: downloading example.com/b v1.2.0\nverifying example.com/b@v1.2.0/go.mod: checksum mismatch\n\tdownloaded: h1:x=\n\tgo.sum:     h1:y=\n\nSECURITY ERROR\n",
-			want: "go.mod:7:2: the checksum of example.com/b@v1.2.0 is h1:x= and not h1:y=, so somebody may have changed the module",
+			want: "go.mod:7:2: the checksum of example.com/b@v1.2.0 is h1:x= and not h1:y=, so somebody may have changed the module; if the mistake is in go.sum, remove the line there and run: builder tidy FILE",
 		},
 		"Off": {
 			pkg: "example.com/a/sub", place: "handler/handler.go:6:2",

@@ -95,7 +95,7 @@ func TestFetchReports(t *testing.T) {
 		proxy  string
 		want   string // PROXY stands for the address
 	}{
-		"WrongChecksum":  {change("v1.0.0 h1:", "v1.0.0 h1:x"), proxy, "go.sum:1:1: the checksum of example.com/greeter@v1.0.0 is " + sum + " and not " + strings.Replace(sum, ":", ":x", 1) + ", so somebody may have changed the module; if the mistake is in this line, remove it and run: builder tidy FILE"},
+		"WrongChecksum":  {change("v1.0.0 h1:", "v1.0.0 h1:x"), proxy, "go.mod:5:1: the checksum of example.com/greeter@v1.0.0 is " + sum + " and not " + strings.Replace(sum, ":", ":x", 1) + ", so somebody may have changed the module; if the mistake is in go.sum, remove the line there and run: builder tidy FILE"},
 		"MissingSum":     {change("example.com/greeter v1.0.0 h1:", "example.com/other v1.0.0 h1:"), proxy, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy FILE"},
 		"NoSums":         {source[:strings.Index(source, "-- go.sum")], proxy, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy FILE"},
 		"MissingVersion": {strings.ReplaceAll(source, "v1.0.0", "v1.9.9"), proxy, "go.mod:5:1: there is no example.com/greeter@v1.9.9 at the module proxy (404 Not Found), check its path and version; if it is private, " + remedy},

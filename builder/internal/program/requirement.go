@@ -33,30 +33,6 @@ func (p *Program) Requirement(path string) handler.Import {
 	return at
 }
 
-// GoDirective returns the line of the author's go.mod with the version of Go, or
-// the first line if there is none.
-func (p *Program) GoDirective() handler.Import {
-	at := p.Requirement("")
-	if mod := p.Source.GoMod; mod != nil && mod.Go != nil {
-		at.Line, at.Column = mod.Go.Syntax.Start.Line, mod.Go.Syntax.Start.LineRune
-	}
-	return at
-}
-
-// Godebug returns the line of the author's go.mod with a setting of the runtime, or the first
-// line if there is none.
-func (p *Program) Godebug(key string) handler.Import {
-	at := p.Requirement("")
-	if mod := p.Source.GoMod; mod != nil {
-		for _, g := range mod.Godebug {
-			if g.Key == key {
-				at.Line, at.Column = g.Syntax.Start.Line, g.Syntax.Start.LineRune
-			}
-		}
-	}
-	return at
-}
-
 // Required returns the module that the author requires for a package: of several
 // whose path begins the package's, the one with the longest.
 func (p *Program) Required(pkg string) (found module.Version, ok bool) {
