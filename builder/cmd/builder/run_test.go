@@ -6,10 +6,8 @@ import (
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"goless.io/builder/handler"
-	"goless.io/builder/internal/devserver"
 	"goless.io/builder/internal/format"
 	"goless.io/builder/internal/input"
 )
@@ -41,27 +39,6 @@ func TestPortOf(t *testing.T) {
 	}
 	if got := portOf(nil); got != defaultPort {
 		t.Errorf("without a Function: %d, want %d", got, defaultPort)
-	}
-}
-
-// Another spec.serverPort is told once, unless a flag has chosen the port.
-func TestAnnounceTellsOfAnotherPort(t *testing.T) {
-	server, err := devserver.Listen(devserver.Config{Host: "localhost"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close() //nolint:errcheck // nothing runs
-	for ownPort, want := range map[bool]int{true: 1, false: 0} {
-		var said bytes.Buffer
-		r := &runner{diagnostics: diagnostics{streams: streams{err: &said}}, server: server, ownPort: ownPort}
-		r.config.Port = 9000
-		for _, port := range []int{9000, 81, 81, 9000} {
-			r.current = &input.Function{Name: "hello", Serving: input.Serving{Port: port}}
-			r.announce(time.Second)
-		}
-		if told := strings.Count(said.String(), "hello: spec.serverPort is 81 now"); told != want || strings.Contains(said.String(), "is 9000 now") {
-			t.Errorf("with its own port (%t) it says:\n%s", ownPort, &said)
-		}
 	}
 }
 
