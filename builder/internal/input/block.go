@@ -43,26 +43,16 @@ func (b *block) column(line, column int) int {
 	return column
 }
 
-// replace returns the lines of the file with another source. The lines that both sources
-// begin and end with are not touched.
+// replace returns the lines of the file with another source.
 func (b *block) replace(lines []string, source string) []string {
-	before, after := withoutEnd(b.source), withoutEnd(strings.Split(source, "\n"))
-	first := 0
-	for first < min(len(before), len(after)) && before[first] == after[first] {
-		first++
-	}
-	last := 0 // counted from the end
-	for last < min(len(before), len(after))-first && before[len(before)-1-last] == after[len(after)-1-last] {
-		last++
-	}
-	begin := b.scalar.Line + first // the lines of the file count from 1, so this is below the indicator
-	end := b.scalar.Line + len(before) - last
+	begin := b.scalar.Line // the lines of the file count from 1, so this is below the indicator
+	end := begin + len(withoutEnd(b.source))
 	var changed []string
-	for _, line := range after[first : len(after)-last] {
+	for _, line := range withoutEnd(strings.Split(source, "\n")) {
 		if line != "" {
 			line = b.indentation() + line
 		}
-		if strings.HasSuffix(b.lines[b.scalar.Line-1], "\r") {
+		if strings.HasSuffix(b.lines[begin-1], "\r") {
 			line += "\r"
 		}
 		changed = append(changed, line)
