@@ -16,6 +16,44 @@ const FieldOwner = "goless-operator"
 // of the Deployment and of the Service consist of it.
 const FunctionLabel = v1beta1.FunctionLabel
 
+const (
+	// RevisionLabel holds the revision on what belongs to one revision only:
+	// its ConfigMap, and, by the pod template, its ReplicaSets and pods.
+	RevisionLabel = "goless.io/revision"
+
+	// TemplateLabel holds, on pods and ReplicaSets, the hash of the pod template that they
+	// were made from, and after a hyphen the hash of its fields, without their values.
+	TemplateLabel = "goless.io/template"
+
+	// ValuesAnnotation holds, on pods, the hash of what their environment and their
+	// files took from ConfigMaps and Secrets.
+	ValuesAnnotation = "goless.io/values"
+
+	// SpecHashLabel holds, on a Deployment, the hash of what the author of the Function asks
+	// for. It is a label because a change of annotations counts as a change of the spec.
+	SpecHashLabel = "goless.io/wanted"
+
+	// ClassLabel holds, on a Deployment, the hash of the FunctionClass that its pods are made
+	// by. Without a class there is none.
+	ClassLabel = "goless.io/class"
+
+	// sourceAnnotation holds, on pods, the whole SHA-256 of the source. A revision is so short
+	// that somebody may find two sources of the same one.
+	sourceAnnotation = "goless.io/source"
+
+	// defaultContainer names, on pods, the container that kubectl means.
+	defaultContainer = "kubectl.kubernetes.io/default-container"
+
+	// RolloutAnnotation is what the Deployment controller numbers rollouts by, on a
+	// Deployment and on the ReplicaSet of its template.
+	RolloutAnnotation = "deployment.kubernetes.io/revision"
+
+	// UpgradeAnnotation is for users to set on a Function: with each new value,
+	// whatever it is, the function takes what a new version of the operator or its
+	// settings have brought.
+	UpgradeAnnotation = "goless.io/upgrade"
+)
+
 // Selector returns the labels that select what belongs to a Function.
 func Selector(name string) map[string]string {
 	return map[string]string{FunctionLabel: name}

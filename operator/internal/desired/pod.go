@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/settings"
@@ -106,3 +107,26 @@ func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfigur
 }
 
 func portString(port int32) string { return strconv.Itoa(int(port)) }
+
+// spread puts the replicas of one template on different nodes and zones, if possible. It does
+// not depend on the number of replicas, because scaling must not change the template.
+func spread(fn *v1beta1.Function) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
+	var all []*corev1ac.TopologySpreadConstraintApplyConfiguration
+	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
+		all = append(all, corev1ac.TopologySpreadConstraint().
+			WithTopologyKey(key).
+			WithMaxSkew(1).
+			WithWhenUnsatisfiable(corev1.ScheduleAnyway).
+			WithMatchLabelKeys("pod-template-hash").
+			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))))
+	}
+	return all
+}
+
+// runAs gives a pod its account, in both of the fields that the API server keeps it in: the
+// deprecated one would bring back the account if only the other one was removed.
+func runAs(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function) {
+	if name := fn.Spec.ServiceAccountName; name != "" {
+		pod.WithServiceAccountName(name).WithDeprecatedServiceAccount(name)
+	}
+}

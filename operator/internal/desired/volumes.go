@@ -1,8 +1,10 @@
 package desired
 
 import (
+	"cmp"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
@@ -40,4 +42,79 @@ func separate(all []mountedVolume) (volumes []*corev1ac.VolumeApplyConfiguration
 func emptyDir(name, limit string) *corev1ac.VolumeApplyConfiguration {
 	return corev1ac.Volume().WithName(name).
 		WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse(limit)))
+}
+
+// volumeFiles begins the names of the volumes of spec.files. deploy/40-fence.yaml lets Secrets
+// be mounted by it.
+const volumeFiles = "files-"
+
+// fileVolumes returns a volume for each directory of spec.files. There are no subPaths, because
+// the kubelet never updates what is mounted by one.
+func fileVolumes(fn *v1beta1.Function) (all []mountedVolume) {
+	for _, file := range fn.Spec.Files {
+		volume := corev1ac.Volume().WithName(volumeFiles + file.Name)
+		if from := file.ConfigMap; from != nil {
+			volume.WithConfigMap(corev1ac.ConfigMapVolumeSource().WithName(from.Name).WithItems(items(from.Keys)...))
+			volume.ConfigMap.Optional = from.Optional
+		}
+		if from := file.Secret; from != nil {
+			volume.WithSecret(corev1ac.SecretVolumeSource().WithSecretName(from.Name).WithItems(items(from.Keys)...))
+			volume.Secret.Optional = from.Optional
+		}
+		all = append(all, mounted(volume, v1beta1.FilesDir+"/"+file.Name).readOnly())
+	}
+	return all
+}
+
+func items(keys []string) []*corev1ac.KeyToPathApplyConfiguration {
+	var all []*corev1ac.KeyToPathApplyConfiguration
+	for _, key := range keys {
+		all = append(all, corev1ac.KeyToPath().WithKey(key).WithPath(key))
+	}
+	return all
+}
+
+// volumeScratch is the volume of spec.scratch. It is not the one of the compiler, which may be
+// full of what that has left.
+const volumeScratch = "scratch"
+
+func scratchVolumes(fn *v1beta1.Function) []mountedVolume {
+	if fn.Spec.Scratch == nil {
+		return nil
+	}
+	size := fn.Spec.Scratch.Size.DeepCopy()
+	size.RoundUp(0) // to whole bytes
+	dir := corev1ac.EmptyDirVolumeSource().WithSizeLimit(size)
+	if fn.Spec.Scratch.Medium == v1beta1.ScratchInMemory {
+		dir.WithMedium(corev1.StorageMediumMemory)
+	}
+	return []mountedVolume{mounted(corev1ac.Volume().WithName(volumeScratch).WithEmptyDir(dir), tmpDir)}
+}
+
+// volumeToken is the volume of spec.serviceAccountToken. deploy/40-fence.yaml lets tokens be
+// mounted by it.
+const volumeToken = "token"
+
+// tokenVolumes hold what the kubelet mounts into pods that have a token by default, but for the
+// audience: so client libraries of Kubernetes find what they need.
+func tokenVolumes(fn *v1beta1.Function) []mountedVolume {
+	token := fn.Spec.ServiceAccountToken
+	if token == nil {
+		return nil
+	}
+	volume := corev1ac.Volume().WithName(volumeToken).WithProjected(corev1ac.ProjectedVolumeSource().WithSources(
+		corev1ac.VolumeProjection().WithServiceAccountToken(corev1ac.ServiceAccountTokenProjection().
+			WithAudience(token.Audience).
+			WithExpirationSeconds(cmp.Or(token.ExpirationSeconds, v1beta1.DefaultTokenExpirationSeconds)).
+			WithPath("token")),
+		corev1ac.VolumeProjection().WithConfigMap(corev1ac.ConfigMapProjection().
+			WithName("kube-root-ca.crt").
+			WithItems(items([]string{"ca.crt"})...)),
+		corev1ac.VolumeProjection().WithDownwardAPI(corev1ac.DownwardAPIProjection().
+			WithItems(corev1ac.DownwardAPIVolumeFile().
+				WithPath("namespace").
+				// The API server would add the default of APIVersion.
+				WithFieldRef(corev1ac.ObjectFieldSelector().WithAPIVersion("v1").WithFieldPath("metadata.namespace")))),
+	))
+	return []mountedVolume{mounted(volume, v1beta1.TokenDir).readOnly()}
 }

@@ -5,83 +5,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
-
-	"goless.io/builder/handler"
-	"goless.io/operator/api/v1beta1"
 )
-
-const (
-	// RevisionLabel holds the revision on what belongs to one revision only:
-	// its ConfigMap, and, by the pod template, its ReplicaSets and pods.
-	RevisionLabel = "goless.io/revision"
-
-	// TemplateLabel holds, on pods and ReplicaSets, the hash of the pod template that they
-	// were made from, and after a hyphen the hash of its fields, without their values.
-	TemplateLabel = "goless.io/template"
-
-	// ValuesAnnotation holds, on pods, the hash of what their environment and their
-	// files took from ConfigMaps and Secrets.
-	ValuesAnnotation = "goless.io/values"
-
-	// SpecHashLabel holds, on a Deployment, the hash of what the author of the Function asks
-	// for. It is a label because a change of annotations counts as a change of the spec.
-	SpecHashLabel = "goless.io/wanted"
-
-	// ClassLabel holds, on a Deployment, the hash of the FunctionClass that its pods are made
-	// by. Without a class there is none.
-	ClassLabel = "goless.io/class"
-
-	// sourceAnnotation holds, on pods, the whole SHA-256 of the source. A revision is so short
-	// that somebody may find two sources of the same one.
-	sourceAnnotation = "goless.io/source"
-
-	// defaultContainer names, on pods, the container that kubectl means.
-	defaultContainer = "kubectl.kubernetes.io/default-container"
-
-	// RolloutAnnotation is what the Deployment controller numbers rollouts by, on a
-	// Deployment and on the ReplicaSet of its template.
-	RolloutAnnotation = "deployment.kubernetes.io/revision"
-
-	// UpgradeAnnotation is for users to set on a Function: with each new value,
-	// whatever it is, the function takes what a new version of the operator or its
-	// settings have brought.
-	UpgradeAnnotation = "goless.io/upgrade"
-)
-
-const revisionDigits = 10
-
-// Revision names a source by its content: ten hexadecimal digits of its
-// SHA-256. Equal sources are the same revision.
-func Revision(source string) string { return digits([]byte(source)) }
-
-// LatestRevision is the revision of a Function's own source.
-func LatestRevision(fn *v1beta1.Function) string {
-	return Summary(fn).SHA256[:revisionDigits]
-}
-
-// Summary returns the summary of a Function's source, with or without the source itself.
-func Summary(fn *v1beta1.Function) v1beta1.SourceSummary {
-	if fn.Spec.Summary != nil {
-		return *fn.Spec.Summary
-	}
-	return SummaryOf(fn.Spec.Function)
-}
-
-// SummaryOf returns the summary of a source.
-func SummaryOf(source string) v1beta1.SourceSummary {
-	sum := sha256.Sum256([]byte(source))
-	files := handler.Split(handler.Filename, []byte(source))
-	return v1beta1.SourceSummary{
-		SHA256:  hex.EncodeToString(sum[:]),
-		Modules: slices.ContainsFunc(files, func(f handler.File) bool { return f.Name == "go.mod" }),
-	}
-}
 
 // RevisionOf is the revision that an object of the cluster belongs to; empty
 // when it belongs to none.
