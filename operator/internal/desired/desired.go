@@ -31,7 +31,7 @@ const (
 
 	// SpecHashLabel holds, on a Deployment, the hash of what the author of the Function asks
 	// for. It is a label because a change of annotations counts as a change of the spec.
-	SpecHashLabel = "goless.io/wanted"
+	SpecHashLabel = "goless.io/spec-hash"
 
 	// ClassLabel holds, on a Deployment, the hash of the FunctionClass that its pods are made
 	// by. Without a class there is none.
