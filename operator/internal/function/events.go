@@ -29,32 +29,32 @@ const (
 // history remembers for each Function what events have been recorded about, so that nothing is
 // recorded twice. What was there when the operator started counts as recorded.
 type history struct {
-	byFunction sync.Map // of *told, by the names of Functions
+	byFunction sync.Map // of *recorded, by the names of Functions
 }
 
 // of returns what events of a Function have been recorded about. The first time that is everything
 // that is seen of the Function now.
-func (h *history) of(fn *v1beta1.Function, seen status.Seen) *told {
+func (h *history) of(fn *v1beta1.Function, seen status.Seen) *recorded {
 	key := client.ObjectKeyFromObject(fn)
-	if known, ok := h.byFunction.Load(key); ok && known.(*told).uid == fn.UID {
-		return known.(*told)
+	if known, ok := h.byFunction.Load(key); ok && known.(*recorded).uid == fn.UID {
+		return known.(*recorded)
 	}
-	t := &told{uid: fn.UID}
+	r := &recorded{uid: fn.UID}
 	if end := status.LatestEnd(seen.Pods); end != nil {
-		t.ended = end.At
+		r.ended = end.At
 	}
 	if ready := conditionOf(fn, v1beta1.ConditionReady); ready.Status == metav1.ConditionTrue {
-		t.ready = ready.ObservedGeneration
+		r.ready = ready.ObservedGeneration
 	}
-	h.byFunction.Store(key, t)
-	return t
+	h.byFunction.Store(key, r)
+	return r
 }
 
 // forget drops what is known of a deleted Function.
 func (h *history) forget(fn types.NamespacedName) { h.byFunction.Delete(fn) }
 
-// told is what events of one Function have been recorded about.
-type told struct {
+// recorded is what events of one Function have been recorded about.
+type recorded struct {
 	uid types.UID
 
 	// ended is the time at which a replica ended that was last recorded.
@@ -67,19 +67,19 @@ type told struct {
 // announce records an event when the Function has become ready, stopped included, when it is
 // stalled for a new reason, and when it is degraded. There is no event when a function sleeps or
 // wakes, or becomes ready again after its pods were moved or restarted: that happens all the time.
-func (r *Reconciler) announce(fn, before *v1beta1.Function, told *told) {
+func (r *Reconciler) announce(fn, before *v1beta1.Function, last *recorded) {
 	if now := conditionOf(fn, v1beta1.ConditionDegraded); now.Reason != "" && now.Reason != conditionOf(before, v1beta1.ConditionDegraded).Reason {
 		r.warn(fn, now.Reason, now.Message)
 	}
 	is, was := conditionOf(fn, v1beta1.ConditionReady), conditionOf(before, v1beta1.ConditionReady)
 	switch {
 	case was.Status == is.Status && (was.Message == is.Message || was.Reason == v1beta1.ReasonAsleep || is.Reason == v1beta1.ReasonAsleep):
-	case is.Status == metav1.ConditionTrue && told.ready != fn.Generation:
+	case is.Status == metav1.ConditionTrue && last.ready != fn.Generation:
 		r.Events.Eventf(fn, nil, corev1.EventTypeNormal, is.Reason, "Reconcile", "%s", is.Message)
-		told.ready = fn.Generation
+		last.ready = fn.Generation
 	case meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionStalled), is.Reason == v1beta1.ReasonBuildFailed:
 		r.warn(fn, is.Reason, is.Message)
-		told.ready = 0
+		last.ready = 0
 	}
 }
 
@@ -98,14 +98,14 @@ func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 // announceEnds records an event when a replica has ended by itself and is started again, unless
 // the status says that they do so all the time. The event relates to the pod as it is now: of
 // those that relate to the same, the recorder keeps the message of the first alone.
-func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionStatus, seen status.Seen, told *told) {
-	last := status.LatestEnd(seen.Pods)
-	if last == nil || !last.At.After(told.ended) {
+func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionStatus, seen status.Seen, last *recorded) {
+	end := status.LatestEnd(seen.Pods)
+	if end == nil || !end.At.After(last.ended) {
 		return
 	}
-	told.ended = last.At
+	last.ended = end.At
 	if ready := meta.FindStatusCondition(next.Conditions, v1beta1.ConditionReady); ready.Reason != v1beta1.ReasonCrashLooping {
-		r.warnOf(fn, last.Pod, eventRestarted, last.Message)
+		r.warnOf(fn, end.Pod, eventRestarted, end.Message)
 	}
 }
 

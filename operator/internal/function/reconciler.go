@@ -78,8 +78,8 @@ type Reconciler struct {
 	// conflicts counts the conflicts in a row of each Function, and knows the pause after each.
 	conflicts workqueue.TypedRateLimiter[client.ObjectKey]
 
-	// told is what events have been recorded about.
-	told history
+	// history remembers what events have been recorded about.
+	history history
 }
 
 // Reconcile observes the cluster, plans what to do about the Function, applies the plan, and

@@ -129,7 +129,7 @@ func (r *Reconciler) reconcileNamed(ctx context.Context, request reconcile.Reque
 		r.references.Forget(request.NamespacedName)
 		r.orders.Keep(request.NamespacedName, nil)
 		r.sources.Forget(request.NamespacedName)
-		r.told.forget(request.NamespacedName)
+		r.history.forget(request.NamespacedName)
 		r.Metrics.Forget(request.NamespacedName)
 	}
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // report writes the status if it has changed, and records events of what has happened.
 func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen status.Seen) error {
 	next, before := status.Of(fn, seen), fn.DeepCopy()
-	told := r.told.of(before, seen)
-	r.announceEnds(fn, next, seen, told)
+	last := r.history.of(before, seen)
+	r.announceEnds(fn, next, seen, last)
 	if equality.Semantic.DeepEqual(fn.Status, next) {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 	} else if err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	r.announce(fn, before, told)
+	r.announce(fn, before, last)
 	r.announcePodProblem(fn, before, seen)
 	r.Metrics.Reported(fn, before.Status, time.Now())
 	return nil

@@ -47,24 +47,23 @@ func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.R
 // report, because the cache had the complete Deployment before its pods. A failure stays until
 // there is another attempt.
 func (v *view) builtOutcome() outcome {
-	attempts, told := v.attempts(), outcome{}
+	attempts, before := v.attempts(), outcome{}
 	if v.fn.Status.LatestRevision == v.revision {
-		told = v.outcomeInStatus()
+		before = v.outcomeInStatus()
 	}
-	before := v.fn.Status.Build
-	reported := before != nil && before.Revision == v.revision
+	reported := v.fn.Status.Build != nil && v.fn.Status.Build.Revision == v.revision
 	for _, o := range attempts {
-		if o.reason == v1beta1.ReasonBuilt && (told.reason != v1beta1.ReasonBuilt || !reported && o.report != nil) {
+		if o.reason == v1beta1.ReasonBuilt && (before.reason != v1beta1.ReasonBuilt || !reported && o.report != nil) {
 			return o
 		}
 	}
 	switch {
-	case told.reason == v1beta1.ReasonBuilt:
-		return told
+	case before.reason == v1beta1.ReasonBuilt:
+		return before
 	case v.complete() && v.seen.Outcome.Deployment.Status.AvailableReplicas > 0 && !v.fn.Stopped():
 		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
-	case told.failed() && len(attempts) == 0 && told.reason != v1beta1.ReasonInvalidSource && (v.seen.BuildService == nil || v.failedBefore()):
-		return told
+	case before.failed() && len(attempts) == 0 && before.reason != v1beta1.ReasonInvalidSource && (v.seen.BuildService == nil || v.failedBefore()):
+		return before
 	}
 	return v.newestOutcome()
 }
