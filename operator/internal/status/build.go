@@ -2,8 +2,6 @@ package status
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -15,18 +13,6 @@ import (
 	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/workload"
 )
-
-// report is what the builder writes into its termination message. The builder documents this
-// format, and its golden files are tested here.
-type report struct {
-	Reason      string               `json:"reason"`
-	Message     string               `json:"message"`
-	Diagnostics []v1beta1.Diagnostic `json:"diagnostics"`
-	Omitted     int32                `json:"omitted"`
-	Warnings    []v1beta1.Diagnostic `json:"warnings"`
-	Duration    string               `json:"duration"`
-	Toolchain   string               `json:"toolchain"`
-}
 
 // outcome tells how compiling the latest revision ended, or how far it is.
 type outcome struct {
@@ -144,15 +130,6 @@ func withoutReport(o *plan.BuildService) outcome {
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for the build service to compile the source"}
 }
 
-// reported reads a report of the build service.
-func reported(text []byte) outcome {
-	var r report
-	if err := json.Unmarshal(text, &r); err != nil {
-		return outcome{reason: v1beta1.ReasonBuildFailed, message: "the build service leaves a report that cannot be read"}
-	}
-	return r.outcome(0)
-}
-
 // latestPods returns the pods of the latest revision and of the latest template of the
 // Deployment, the newest first, without those that have been deleted or evicted, whose builds
 // failed because of that.
@@ -177,11 +154,7 @@ func podOutcome(pod *corev1.Pod, lacking string) outcome {
 		if c.Name != desired.BuildContainer {
 			continue
 		}
-		ended := c.State.Terminated
-		if ended == nil {
-			ended = c.LastTerminationState.Terminated
-		}
-		switch {
+		switch ended := workload.LastEnd(&c); {
 		case ended != nil:
 			return terminated(ended)
 		case c.State.Running != nil:
@@ -200,65 +173,6 @@ func unscheduled(pod *corev1.Pod) string {
 		return oneLine("the pod is not scheduled: " + c.Message)
 	}
 	return ""
-}
-
-// terminated reads how the init container ended. It has left no report if the kernel has killed all
-// of its processes.
-func terminated(ended *corev1.ContainerStateTerminated) outcome {
-	var r report
-	if err := json.Unmarshal([]byte(ended.Message), &r); err == nil && r.Reason != "" {
-		return r.outcome(ended.ExitCode)
-	}
-	switch {
-	case ended.ExitCode == 0:
-		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
-	case ended.Reason == "OOMKilled":
-		return outcome{reason: v1beta1.ReasonBuildOutOfMemory, message: "the compiler ran out of memory: simplify the source, large constants and deeply nested types before all"}
-	}
-	return outcome{
-		reason:  v1beta1.ReasonBuildFailed,
-		message: fmt.Sprintf("the builder ended with exit code %d (%s) and left no report: see its log", ended.ExitCode, ended.Reason),
-	}
-}
-
-// maxDiagnostics is more than a report of the builder can hold.
-const maxDiagnostics = 100
-
-// outcome returns the outcome of a report. It trusts the report no more than it must, because
-// everybody who may create pods can write one.
-func (r *report) outcome(exitCode int32) outcome {
-	switch r.Reason {
-	case v1beta1.ReasonBuilt, v1beta1.ReasonInvalidSource, v1beta1.ReasonCompileFailed, v1beta1.ReasonBuildTimeout,
-		v1beta1.ReasonBuildOutOfMemory, v1beta1.ReasonBuildFailed:
-	default:
-		return outcome{reason: v1beta1.ReasonBuildFailed, message: oneLine("the builder reports what this operator does not know: " + r.Reason)}
-	}
-	if r.Reason == v1beta1.ReasonBuilt && exitCode != 0 {
-		return outcome{reason: v1beta1.ReasonBuildFailed, message: fmt.Sprintf("the builder reports success and ended with exit code %d", exitCode)}
-	}
-	r.Duration, r.Toolchain = oneLine(r.Duration), oneLine(r.Toolchain)
-	r.Diagnostics, r.Warnings = printable(r.Diagnostics), printable(r.Warnings)
-	return outcome{reason: r.Reason, message: r.text(), report: r}
-}
-
-func printable(diagnostics []v1beta1.Diagnostic) []v1beta1.Diagnostic {
-	diagnostics = diagnostics[:min(len(diagnostics), maxDiagnostics)]
-	for i := range diagnostics {
-		diagnostics[i].File, diagnostics[i].Message = oneLine(diagnostics[i].File), oneLine(diagnostics[i].Message)
-	}
-	return diagnostics
-}
-
-func (r *report) text() string {
-	switch {
-	case len(r.Diagnostics) > 0:
-		return summary(r.Diagnostics, r.Omitted)
-	case len(r.Warnings) > 0:
-		return warned(oneLine(r.Message), r.Warnings)
-	case r.Message == "":
-		return "the builder reports no more than " + r.Reason
-	}
-	return oneLine(r.Message)
 }
 
 // buildStatus describes the latest build that has ended.

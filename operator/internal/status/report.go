@@ -1,0 +1,90 @@
+package status
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
+
+// report is what the builder writes into its termination message. The builder documents this
+// format, and its golden files are tested here.
+type report struct {
+	Reason      string               `json:"reason"`
+	Message     string               `json:"message"`
+	Diagnostics []v1beta1.Diagnostic `json:"diagnostics"`
+	Omitted     int32                `json:"omitted"`
+	Warnings    []v1beta1.Diagnostic `json:"warnings"`
+	Duration    string               `json:"duration"`
+	Toolchain   string               `json:"toolchain"`
+}
+
+// reported reads a report of the build service.
+func reported(text []byte) outcome {
+	var r report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: "the build service leaves a report that cannot be read"}
+	}
+	return r.outcome(0)
+}
+
+// terminated reads how the init container ended. It has left no report if the kernel has killed all
+// of its processes.
+func terminated(ended *corev1.ContainerStateTerminated) outcome {
+	var r report
+	if err := json.Unmarshal([]byte(ended.Message), &r); err == nil && r.Reason != "" {
+		return r.outcome(ended.ExitCode)
+	}
+	switch {
+	case ended.ExitCode == 0:
+		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
+	case ended.Reason == "OOMKilled":
+		return outcome{reason: v1beta1.ReasonBuildOutOfMemory, message: "the compiler ran out of memory: simplify the source, large constants and deeply nested types before all"}
+	}
+	return outcome{
+		reason:  v1beta1.ReasonBuildFailed,
+		message: fmt.Sprintf("the builder ended with exit code %d (%s) and left no report: see its log", ended.ExitCode, ended.Reason),
+	}
+}
+
+// maxDiagnostics is more than a report of the builder can hold.
+const maxDiagnostics = 100
+
+// outcome returns the outcome of a report. It trusts the report no more than it must, because
+// everybody who may create pods can write one.
+func (r *report) outcome(exitCode int32) outcome {
+	switch r.Reason {
+	case v1beta1.ReasonBuilt, v1beta1.ReasonInvalidSource, v1beta1.ReasonCompileFailed, v1beta1.ReasonBuildTimeout,
+		v1beta1.ReasonBuildOutOfMemory, v1beta1.ReasonBuildFailed:
+	default:
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: oneLine("the builder reports what this operator does not know: " + r.Reason)}
+	}
+	if r.Reason == v1beta1.ReasonBuilt && exitCode != 0 {
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: fmt.Sprintf("the builder reports success and ended with exit code %d", exitCode)}
+	}
+	r.Duration, r.Toolchain = oneLine(r.Duration), oneLine(r.Toolchain)
+	r.Diagnostics, r.Warnings = printable(r.Diagnostics), printable(r.Warnings)
+	return outcome{reason: r.Reason, message: r.text(), report: r}
+}
+
+func printable(diagnostics []v1beta1.Diagnostic) []v1beta1.Diagnostic {
+	diagnostics = diagnostics[:min(len(diagnostics), maxDiagnostics)]
+	for i := range diagnostics {
+		diagnostics[i].File, diagnostics[i].Message = oneLine(diagnostics[i].File), oneLine(diagnostics[i].Message)
+	}
+	return diagnostics
+}
+
+func (r *report) text() string {
+	switch {
+	case len(r.Diagnostics) > 0:
+		return summary(r.Diagnostics, r.Omitted)
+	case len(r.Warnings) > 0:
+		return warned(oneLine(r.Message), r.Warnings)
+	case r.Message == "":
+		return "the builder reports no more than " + r.Reason
+	}
+	return oneLine(r.Message)
+}
