@@ -6,7 +6,6 @@
 package references
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,26 +13,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
-	"goless.io/operator/internal/settings"
-)
-
-// Fields by which Functions are found.
-const (
-	byConfigMap = "spec.configMaps"
-	bySecret    = "spec.secrets"
 )
 
 var (
@@ -84,71 +69,6 @@ type known struct {
 
 	// since is when the values last changed; zero if they never did.
 	since time.Time
-}
-
-// defaultPause is long enough that a function goes on serving while a value changes again
-// and again, and short enough for people to wait for it.
-const defaultPause = 10 * time.Second
-
-// Watch makes a controller reconcile a Function when something that it refers to changes.
-// namespaces are those that are watched; nil for all.
-func Watch(mgr manager.Manager, namespaces map[string]cache.Config, s settings.Settings, b *builder.Builder) (*References, error) {
-	versions, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultNamespaces: namespaces, DefaultTransform: onlyVersion,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := mgr.Add(versions); err != nil {
-		return nil, err
-	}
-	r := &References{
-		versions: versions, live: mgr.GetAPIReader(), secrets: s.WatchSecrets,
-		pause: cmp.Or(s.ReferencePause.Duration, defaultPause),
-	}
-	if err := r.watch(mgr, b, configMaps, byConfigMap, false); err != nil || !r.secrets {
-		return r, err
-	}
-	return r, r.watch(mgr, b, secrets, bySecret, true)
-}
-
-func (r *References) watch(mgr manager.Manager, b *builder.Builder, kind schema.GroupVersionKind, field string, secrets bool) error {
-	names := func(obj client.Object) []string { return desired.ReferencedNames(obj.(*v1beta1.Function), secrets) }
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta1.Function{}, field, names); err != nil {
-		return err
-	}
-	b.WatchesRawSource(source.Kind(r.versions, metadata(kind), handler.TypedEnqueueRequestsFromMapFunc(functionsBy(mgr, field))))
-	return nil
-}
-
-// functionsBy maps an object to the Functions that have its name in an indexed field.
-func functionsBy(mgr manager.Manager, field string) handler.TypedMapFunc[*metav1.PartialObjectMetadata, reconcile.Request] {
-	return func(ctx context.Context, obj *metav1.PartialObjectMetadata) []reconcile.Request {
-		var functions v1beta1.FunctionList
-		if err := mgr.GetClient().List(ctx, &functions, client.InNamespace(obj.Namespace), client.MatchingFields{field: obj.Name}, client.DisableReadYourWritesConsistency); err != nil {
-			return nil // the cache is not there any more
-		}
-		var requests []reconcile.Request
-		for _, fn := range functions.Items {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&fn)})
-		}
-		return requests
-	}
-}
-
-func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(kind)
-	return obj
-}
-
-// onlyVersion drops all of an object but its name, UID and version.
-func onlyVersion(obj any) (any, error) {
-	if m, ok := obj.(*metav1.PartialObjectMetadata); ok {
-		m.ObjectMeta = metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion}
-	}
-	return obj, nil
 }
 
 // Forget drops what is known of a deleted Function.
