@@ -2,25 +2,18 @@ package apply
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/util/csaupgrade"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
-	"goless.io/operator/internal/workload"
 )
 
 // applyConfiguration is the interface of the generated apply configurations.
@@ -127,97 +120,9 @@ func own[T any, P interface {
 	return obj
 }
 
-// replace replaces the whole spec of an object that an apply leaves invalid: an apply keeps
-// the entries of others in lists, so that a Service would have somebody's port beside ours,
-// for example. A Deployment keeps the number of its replicas where that is not for the operator
-// to say. A ConfigMap, which has no spec, is deleted and created if it is immutable and somebody
-// else has written its content, and the error of the apply is returned if it has another cause: a
-// policy that refuses the apply would refuse the new one too, and the source would be lost. The
-// labels are replaced too, because the operator watches objects by their label. The error is a
-// conflict if the object has changed since it was seen.
-func (a *Applier) replace(ctx context.Context, live client.Object, want any, refused error) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
-	if err != nil {
-		return err
-	}
-	spec, ok := content["spec"]
-	if !ok {
-		if !apierrors.HasStatusCause(refused, metav1.CauseType(field.ErrorTypeForbidden)) {
-			return refused
-		}
-		if err := a.remove(ctx, live); err != nil {
-			return err
-		}
-		_, err := a.create(ctx, want, live)
-		return err
-	}
-	if d, ok := live.(*appsv1.Deployment); ok && spec.(map[string]any)["replicas"] == nil {
-		spec.(map[string]any)["replicas"] = workload.Replicas(d)
-	}
-	patch, err := json.Marshal([]map[string]any{
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": live.GetResourceVersion()},
-		{"op": "add", "path": "/metadata/labels", "value": content["metadata"].(map[string]any)["labels"]},
-		{"op": "replace", "path": "/spec", "value": spec},
-	})
-	if err != nil {
-		return err
-	}
-	return a.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.DisableReadYourWritesConsistency)
-}
-
 // ownedByDeletedNamesake tells whether an object belongs to a deleted Function of the same name. The
 // garbage collector is about to delete it.
 func ownedByDeletedNamesake(obj client.Object, fn *v1beta1.Function) bool {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	return observe.OfAFunction(obj) && ref.Name == fn.Name && ref.UID != fn.UID
-}
-
-// create creates an object by an apply that names a resource version which no object has.
-// It fails with a conflict when the object exists. Where there is no object, Kubernetes does
-// not compare versions. A create request would make the operator own the fields, defaults
-// included, as an update does, and ownByApply would take two more writes to change that.
-func (a *Applier) create(ctx context.Context, want any, named client.Object) (client.Object, error) {
-	return a.apply(ctx, want, "resourceVersion", noVersion, named)
-}
-
-// apply applies want on condition that a field of the object's metadata has a value, and
-// returns the object after that. named is the object to apply to, and is not changed.
-// Unlike Client.Apply it keeps the server from validating the fields, for which that would
-// parse everything a second time.
-func (a *Applier) apply(ctx context.Context, want any, field, value string, named client.Object) (client.Object, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
-	if err != nil {
-		return nil, err
-	}
-	content["metadata"].(map[string]any)[field] = value
-	body, err := json.Marshal(content)
-	if err != nil {
-		return nil, err
-	}
-	answer := named.DeepCopyObject().(client.Object)
-	return answer, a.Client.Patch(ctx, answer, client.RawPatch(types.ApplyYAMLPatchType, body), client.ForceOwnership, client.FieldValidation(metav1.FieldValidationIgnore))
-}
-
-// noVersion is a resource version that no object has: the first revision of etcd is empty.
-const noVersion = "1"
-
-// ownByApply makes the operator own by apply the fields that it has written by a create or a
-// patch. They would have two owners otherwise, and an apply that leaves a field out would not
-// remove it.
-func (a *Applier) ownByApply(ctx context.Context, live client.Object) error {
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(desired.FieldOwner), desired.FieldOwner)
-	if err != nil || patch == nil {
-		return err
-	}
-	return a.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.DisableReadYourWritesConsistency)
-}
-
-// remove deletes the object with the UID that was seen, and not another of the same name.
-func (a *Applier) remove(ctx context.Context, obj client.Object) error {
-	uid := obj.GetUID()
-	err := a.Client.Delete(ctx, obj, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("removing %T %q: %w", obj, obj.GetName(), err)
-	}
-	return nil
 }
