@@ -20,6 +20,9 @@ type outcome struct {
 	report          *report
 }
 
+// compiled is a success without a report.
+var compiled = outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
+
 func (o outcome) failed() bool {
 	return o.reason != "" && o.reason != v1beta1.ReasonBuilt && o.reason != v1beta1.ReasonBuilding && o.reason != v1beta1.ReasonStopped
 }
@@ -47,7 +50,7 @@ func (v *view) builtOutcome() outcome {
 	case before.reason == v1beta1.ReasonBuilt:
 		return before
 	case v.complete() && v.seen.Outcome.Deployment.Status.AvailableReplicas > 0 && !v.fn.Stopped():
-		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
+		return compiled
 	case before.failed() && len(attempts) == 0 && before.reason != v1beta1.ReasonInvalidSource && (v.seen.BuildService == nil || v.failedBefore()):
 		return before
 	}
@@ -55,15 +58,17 @@ func (v *view) builtOutcome() outcome {
 }
 
 // attempts returns the outcomes of compiling the latest revision, the newest first: one in each
-// pod, or one in the build service.
-func (v *view) attempts() []outcome {
-	if o := v.seen.BuildService; o != nil {
-		if len(o.Report) == 0 {
-			return nil
-		}
+// pod, or one in the build service. A binary that pods run has been compiled before.
+func (v *view) attempts() (all []outcome) {
+	switch o := v.seen.BuildService; {
+	case o == nil:
+	case len(o.Report) > 0:
 		return []outcome{reported(o.Report)}
+	case o.Running:
+		return []outcome{compiled}
+	default:
+		return nil
 	}
-	var all []outcome
 	for _, pod := range v.latestPods() {
 		all = append(all, podOutcome(&pod, v.waitsForFiles(&pod)))
 	}
@@ -76,7 +81,7 @@ func (v *view) newestOutcome() outcome {
 		return attemptToReport(attempts)
 	}
 	if o := v.seen.BuildService; o != nil {
-		if v.failedBefore() && !o.Running {
+		if v.failedBefore() {
 			return v.outcomeInStatus()
 		}
 		return withoutReport(o)
@@ -120,8 +125,6 @@ func (v *view) outcomeInStatus() outcome {
 // withoutReport is the outcome while the build service has no report.
 func withoutReport(o *plan.BuildService) outcome {
 	switch {
-	case o.Running:
-		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
 	case o.Trouble != "":
 		return outcome{reason: v1beta1.ReasonBuilding, message: oneLine(o.Trouble)}
 	case !o.Waiting.IsZero(): // a duration would change the status with every reconcile

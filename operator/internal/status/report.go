@@ -39,7 +39,7 @@ func terminated(ended *corev1.ContainerStateTerminated) outcome {
 	}
 	switch {
 	case ended.ExitCode == 0:
-		return outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
+		return compiled
 	case ended.Reason == "OOMKilled":
 		return outcome{reason: v1beta1.ReasonBuildOutOfMemory, message: "the compiler ran out of memory: simplify the source, large constants and deeply nested types before all"}
 	}
