@@ -127,18 +127,12 @@ func (v *view) degraded() metav1.Condition {
 // that the spec names. Once the rollout is over, the number of pods does not matter, unless
 // none is wanted.
 func (v *view) complete() bool {
-	d, service := v.seen.Outcome.Deployment, v.seen.Outcome.Service
-	if d == nil || d.DeletionTimestamp != nil || desired.RevisionOf(&d.Spec.Template) != v.revision {
+	d := v.latestDeployment()
+	if d == nil || !v.hasService() {
 		return false
-	}
-	if !v.hasPlannedTemplate(d) {
-		return false // an old Deployment, of the same source
 	}
 	if v.seen.BuildService != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
 		return false // its pods compile, or the binary of the build service is not ready
-	}
-	if service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName() {
-		return false
 	}
 	if v.hasWantedReplicas() && (v.want() > 0 || v.fn.Stopped()) {
 		return true
@@ -146,10 +140,21 @@ func (v *view) complete() bool {
 	return (d.Status.AvailableReplicas > 0 || v.sleepingOrWakingLatest()) && v.rolledOut()
 }
 
-// hasPlannedTemplate tells whether a Deployment has the pod template that is planned, if one is.
-func (v *view) hasPlannedTemplate(d *appsv1.Deployment) bool {
-	planned := desired.TemplateIn(v.seen.Plan.Deployment)
-	return planned == "" || desired.TemplateOf(&d.Spec.Template) == planned
+// latestDeployment returns the Deployment if it has the latest source and the pod template that is
+// planned, if one is; nil otherwise.
+func (v *view) latestDeployment() *appsv1.Deployment {
+	d, planned := v.seen.Outcome.Deployment, desired.TemplateIn(v.seen.Plan.Deployment)
+	if d == nil || d.DeletionTimestamp != nil || desired.RevisionOf(&d.Spec.Template) != v.revision ||
+		planned != "" && planned != desired.TemplateOf(&d.Spec.Template) {
+		return nil
+	}
+	return d
+}
+
+// hasService tells whether there is the Service that the spec names.
+func (v *view) hasService() bool {
+	service := v.seen.Outcome.Service
+	return service != nil && service.DeletionTimestamp == nil && service.Name == v.fn.ServiceName()
 }
 
 // hasWantedReplicas tells whether there are as many pods as are wanted, all of the latest template
@@ -177,7 +182,7 @@ func (v *view) rolledOut() bool {
 	latest, number := false, d.Annotations[desired.RolloutAnnotation]
 	for _, rs := range v.seen.ReplicaSets {
 		switch {
-		case number != "" && rs.Annotations[desired.RolloutAnnotation] == number && desired.TemplateOf(&rs) == desired.TemplateOf(&d.Spec.Template):
+		case number != "" && isCurrent(d, &rs):
 			latest = rs.Status.AvailableReplicas > 0 || d.Status.AvailableReplicas == 0
 		case rs.Status.Replicas > 0:
 			return false

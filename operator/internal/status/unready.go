@@ -127,13 +127,13 @@ func (v *view) unready(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 
 // rollout says what the function is waiting for.
 func (v *view) rollout() string {
-	d, service := v.seen.Outcome.Deployment, v.seen.Outcome.Service
+	d := v.seen.Outcome.Deployment
 	switch {
 	case d == nil:
 		return "creating the Deployment"
 	case d.DeletionTimestamp != nil:
 		return "the Deployment is being deleted and is created anew after that"
-	case service == nil || service.DeletionTimestamp != nil || service.Name != v.fn.ServiceName():
+	case !v.hasService():
 		return "creating the Service"
 	}
 	if why := v.podsNotCreated(); why != "" {
@@ -157,9 +157,8 @@ func (v *view) rollout() string {
 // the Deployment waits for some. While the build service compiles, it is not the rollout that
 // takes long.
 func (v *view) overdue() bool {
-	d := v.seen.Outcome.Deployment
-	if d == nil || d.DeletionTimestamp != nil || d.Status.ObservedGeneration < d.Generation || desired.RevisionOf(&d.Spec.Template) != v.revision ||
-		!v.hasPlannedTemplate(d) || v.seen.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
+	d := v.latestDeployment()
+	if d == nil || d.Status.ObservedGeneration < d.Generation || v.seen.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
 		return false
 	}
 	progressing := workload.Progressing(d)
