@@ -2,9 +2,11 @@ package input
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +14,152 @@ import (
 
 	"goless.io/builder/handler"
 )
+
+// top is the path of a module's own directory, relative to the module.
+const top = "."
+
+// A packageReader reads what a package of a module is built from: its own files, and those
+// of the packages that it imports from the module and from its vendor directory.
+type packageReader struct {
+	*collection
+	mod           *modfile.File
+	others        []string // files to add beside Go files
+	needsModules  bool     // whether the package imports other modules
+	needsPackages bool     // whether it imports other packages of the module
+}
+
+// readPackage returns the Function of the package in dir, which belongs to the module
+// in the directory root. If only is not empty, it is the Function of this one file of
+// the package.
+//
+// A package that imports nothing but the standard library is a source without a
+// module. Any other keeps its place in the module: it is in the same directory of the
+// source.
+func readPackage(root, dir, only string) (*Function, []string, error) {
+	return collect(root, func(c *collection) (*Function, error) {
+		return (&packageReader{collection: c}).read(dir, only)
+	})
+}
+
+func (p *packageReader) read(dir, only string) (*Function, error) {
+	rel, err := relative(p.dir, dir)
+	if err != nil {
+		return nil, err
+	}
+	goMod, err := p.readGoMod(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.addFiles(dir, rel, only); err != nil {
+		return nil, err
+	}
+	name := directoryName(dir, nil)
+	if only != "" {
+		name = functionName(only)
+	}
+	if !p.needsModules && !p.needsPackages {
+		for i := range p.files {
+			p.files[i].Name = strings.TrimPrefix(p.files[i].Name, rel+"/")
+		}
+		return newDirectory(name, dir, p.files)
+	}
+	return p.function(name, dir, rel, goMod)
+}
+
+// readGoMod returns the go.mod of the module of the package in dir, as it is.
+func (p *packageReader) readGoMod(dir string) ([]byte, error) {
+	goMod, err := p.root.ReadFile("go.mod")
+	if err != nil {
+		return nil, err
+	}
+	if p.mod, err = modfile.ParseLax("go.mod", goMod, nil); err != nil || p.mod.Module == nil {
+		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the go.mod of %s cannot be read: mend it, go mod tidy says what is wrong", dir))
+	}
+	return goMod, nil
+}
+
+// addFiles adds the files of the package in dir, which is rel within the module, and of the
+// packages of the module that it imports, with what the go command needs beside go.mod.
+func (p *packageReader) addFiles(dir, rel, only string) error {
+	if err := p.addPackage(rel, only, true); err != nil {
+		return err
+	}
+	if len(p.files) == 0 {
+		return fmt.Errorf("%s holds no Go file", dir)
+	}
+	if p.needsModules {
+		for _, name := range []string{"go.sum", "vendor/modules.txt"} {
+			if _, err := p.root.Stat(filepath.FromSlash(name)); err == nil {
+				p.others = append(p.others, name)
+			}
+		}
+	}
+	return p.addAll(p.others)
+}
+
+// function returns the Function of a package that needs its module, after all of its
+// files were added. The package is in dir, which is rel within the module.
+func (p *packageReader) function(name, dir, rel string, goMod []byte) (*Function, error) {
+	if aside := ignoredElement(rel); aside != "" {
+		return nil, fmt.Errorf("%s is below %s, which the go command leaves aside, so it can import the standard library alone: move it out of there", dir, aside)
+	}
+	if rel != top && p.visited[top] && handler.Inspect(p.files).Dir == top && handler.Inspect(p.below()).Dir == rel {
+		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the package at the top of the module, which %s imports, declares Handler as well, and would be taken for the Function: rename its Handler", dir))
+	}
+	if !p.needsModules {
+		var err error
+		if goMod, err = minimalGoMod(p.mod); err != nil {
+			return nil, err
+		}
+	}
+	f, err := newDirectory(name, p.dir, append(p.files, handler.File{Name: "go.mod", Line: 1, Data: goMod}))
+	if err == nil {
+		f.within = rel
+	}
+	return f, err
+}
+
+// ignoredElement returns the element of a path in a module for which the go command
+// finds no package there, such as testdata. It is empty if there is none.
+func ignoredElement(rel string) string {
+	for i, element := range strings.Split(rel, "/") {
+		if element == "testdata" || i == 0 && element == "vendor" || element != top && strings.ContainsAny(element[:1], "._") {
+			return element
+		}
+	}
+	return ""
+}
+
+// below returns a go.mod and the files that are not at the top of the module.
+func (p *packageReader) below() []handler.File {
+	files := []handler.File{{Name: "go.mod", Data: []byte("module " + modfile.AutoQuote(p.mod.Module.Mod.Path) + "\n")}}
+	for _, f := range p.files {
+		if path.Dir(f.Name) != top {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// minimalGoMod returns a go.mod with the path, the Go version and the settings of
+// mod, and without its requirements.
+func minimalGoMod(mod *modfile.File) ([]byte, error) {
+	alone := new(modfile.File)
+	if err := alone.AddModuleStmt(mod.Module.Mod.Path); err != nil {
+		return nil, err
+	}
+	if mod.Go != nil {
+		if err := alone.AddGoStmt(mod.Go.Version); err != nil {
+			return nil, err
+		}
+	}
+	for _, g := range mod.Godebug {
+		if err := alone.AddGodebug(g.Key, g.Value); err != nil {
+			return nil, err
+		}
+	}
+	return alone.Format()
+}
 
 // addPackage adds the package in a directory of the module, with all that it imports and,
 // if tests is set, with its tests. If only is not empty, it adds this one file of the

@@ -132,3 +132,116 @@ func describe(object *yaml.Node) string { return cmp.Or(field(object, "kind").Va
 func authorError(file string, line, column int, message string) error {
 	return &handler.Error{Diagnostics: []handler.Diagnostic{handler.NewDiagnostic(file, line, column, message)}}
 }
+
+// maxMerges bounds how many merge keys are followed: they can lead back to
+// themselves.
+const maxMerges = 100
+
+// field returns the value of a mapping, or an empty node. Aliases and merge keys
+// are followed, as the tools that apply YAML do.
+func field(mapping *yaml.Node, name string) *yaml.Node {
+	merges := maxMerges
+	if value := lookup(mapping, name, &merges); value != nil {
+		return value
+	}
+	return &yaml.Node{}
+}
+
+// lookup returns nil when the mapping has no such key. Its own keys come before
+// those of the mappings that it merges, and these in their order.
+func lookup(mapping *yaml.Node, name string, merges *int) *yaml.Node {
+	mapping = resolved(mapping)
+	if mapping.Kind != yaml.MappingNode {
+		return nil
+	}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		key, value := mapping.Content[i], resolved(mapping.Content[i+1])
+		switch {
+		case key.Value == name:
+			return value
+		case key.Tag == "!!merge" && value.Kind == yaml.SequenceNode:
+			merged = append(merged, value.Content...)
+		case key.Tag == "!!merge":
+			merged = append(merged, value)
+		}
+	}
+	for _, each := range merged {
+		if *merges--; *merges < 0 {
+			return nil
+		}
+		if value := lookup(each, name, merges); value != nil {
+			return value
+		}
+	}
+	return nil
+}
+
+// resolved returns what an alias stands for, and any other node as it is.
+func resolved(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
+}
+
+// repeated returns the first key that a mapping has twice, which the API server rejects,
+// and the line where it is the first time; or nil if there is none.
+func repeated(node *yaml.Node) (key *yaml.Node, first int) {
+	lines := map[string]int{}
+	for i, child := range node.Content {
+		if node.Kind == yaml.MappingNode && i%2 == 0 {
+			if line, ok := lines[child.Value]; ok {
+				return child, line
+			}
+			lines[child.Value] = child.Line
+		}
+		if key, first := repeated(child); key != nil {
+			return key, first
+		}
+	}
+	return nil, 0
+}
+
+// Serving is what the YAML of a Function says about how it is served. The fields that it
+// does not set are zero.
+type Serving struct {
+	// Port is spec.serverPort.
+	Port int
+
+	// Env are the variables of spec.env that have a plain value, as name=value.
+	Env []string
+
+	// Elsewhere are the names of the variables whose values are in Secrets, ConfigMaps
+	// or the pod.
+	Elsewhere []string
+
+	// Timeout is spec.timeout, such as "30s", and Concurrency is
+	// spec.concurrency.
+	Timeout, Concurrency string
+}
+
+func readServing(spec *yaml.Node) Serving {
+	port, _ := strconv.Atoi(field(spec, "serverPort").Value) // 0 if it is no number, which the API server rejects
+	s := Serving{
+		Port:        port,
+		Timeout:     field(spec, "timeout").Value,
+		Concurrency: field(spec, "concurrency").Value,
+	}
+	for _, variable := range field(spec, "env").Content {
+		name := field(variable, "name").Value
+		if from := field(variable, "valueFrom"); from.Kind == 0 {
+			s.Env = append(s.Env, name+"="+field(variable, "value").Value)
+		} else {
+			s.Elsewhere = append(s.Elsewhere, name)
+		}
+	}
+	for _, source := range field(spec, "envFrom").Content {
+		for _, kind := range []string{"secretRef", "configMapRef"} {
+			if name := field(field(source, kind), "name").Value; name != "" {
+				s.Elsewhere = append(s.Elsewhere, "all of "+name)
+			}
+		}
+	}
+	return s
+}
