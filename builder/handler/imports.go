@@ -66,11 +66,7 @@ func (c *checker) checkImport(path string) string {
 	case isOurs(path):
 		return cannot("it is the program around the function, which may import " + strings.Join(ours, " and "))
 	case c.goMod == nil && foreign:
-		message := "only the standard library is there without a go.mod, to add one run: builder tidy FILE"
-		if dir := c.ownDir(path); dir != "" {
-			message = "there is no go.mod, for the package in " + dir + " add one with the line: module " + strings.TrimSuffix(path, "/"+dir)
-		}
-		return cannot(message)
+		return cannot("only the standard library is there without a go.mod, to add one run: builder tidy FILE")
 	case c.goMod == nil:
 		return checkStandard(path)
 	case c.mod == nil:
@@ -79,11 +75,7 @@ func (c *checker) checkImport(path string) string {
 	switch c.provider(path) {
 	case "":
 		if foreign {
-			message := "go.mod requires no module that has it, to add one run: builder tidy FILE"
-			if dir := c.ownDir(path); dir != "" {
-				message += "; for the package in " + dir + " write " + c.modulePath() + "/" + dir
-			}
-			return cannot(message)
+			return cannot("go.mod requires no module that has it, to add one run: builder tidy FILE")
 		}
 		return checkStandard(path)
 	case c.modulePath():
@@ -92,21 +84,6 @@ func (c *checker) checkImport(path string) string {
 		}
 	}
 	return ""
-}
-
-// ownDir returns the directory of a package of the source by which an import path ends: the
-// path of the module before it may be misspelled. It is empty if there is none.
-func (c *checker) ownDir(path string) string {
-	for rest := path; ; {
-		_, after, ok := strings.Cut(rest, "/")
-		if !ok {
-			return ""
-		}
-		if c.goDirs[after] {
-			return after
-		}
-		rest = after
-	}
 }
 
 func checkStandard(path string) string {
