@@ -21,8 +21,7 @@ var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 // CheckFields returns a *handler.Error, with places in the input, if the YAML of the
 // Function has fields that the API server would refuse: unknown ones, and those with a value
 // of a wrong type, form or size. Whether values go together is left to the API server. It
-// returns nil if the input is no YAML. What is merged into a mapping is not checked, nor are the
-// keys of labels and annotations.
+// returns nil if the input is no YAML. The keys of labels and annotations are not checked.
 func (f *Function) CheckFields() error {
 	if f.object == nil {
 		return nil
@@ -112,8 +111,7 @@ func (c *fieldChecker) checkValue(s *schema, kind, path string, value *yaml.Node
 	}
 }
 
-// checkObject checks a mapping. All fields must be known if the schema knows any. What it
-// merges is not checked.
+// checkObject checks a mapping. All fields must be known if the schema knows any.
 func (c *fieldChecker) checkObject(s *schema, path string, object *yaml.Node) {
 	for _, name := range s.Required {
 		if value := field(object, name); value.Kind == 0 || kindOf(value) == "null" {
@@ -126,9 +124,9 @@ func (c *fieldChecker) checkObject(s *schema, path string, object *yaml.Node) {
 		switch {
 		case known != nil:
 			c.check(known, join(path, key.Value), value)
-		case s.Values != nil && key.Tag != "!!merge":
+		case s.Values != nil:
 			c.check(s.Values, join(path, key.Value), value)
-		case len(s.Properties) > 0 && key.Tag != "!!merge":
+		case len(s.Properties) > 0:
 			c.report(key, fmt.Sprintf("there is no field %s, there are: %s", join(path, key.Value), strings.Join(slices.Sorted(maps.Keys(s.Properties)), ", ")))
 		}
 	}

@@ -133,48 +133,18 @@ func authorError(file string, line, column int, message string) error {
 	return &handler.Error{Diagnostics: []handler.Diagnostic{handler.NewDiagnostic(file, line, column, message)}}
 }
 
-// maxMerges bounds how many merge keys are followed: they can lead back to
-// themselves.
-const maxMerges = 100
-
-// field returns the value of a mapping, or an empty node. Aliases and merge keys
-// are followed, as the tools that apply YAML do.
+// field returns the value of a mapping, or an empty node. Aliases are followed. What is merged
+// into a mapping is not in it: an anchor does not reach into the next document of a file.
 func field(mapping *yaml.Node, name string) *yaml.Node {
-	merges := maxMerges
-	if value := lookup(mapping, name, &merges); value != nil {
-		return value
+	mapping = resolved(mapping)
+	if mapping.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(mapping.Content); i += 2 {
+			if mapping.Content[i].Value == name {
+				return resolved(mapping.Content[i+1])
+			}
+		}
 	}
 	return &yaml.Node{}
-}
-
-// lookup returns nil when the mapping has no such key. Its own keys come before
-// those of the mappings that it merges, and these in their order.
-func lookup(mapping *yaml.Node, name string, merges *int) *yaml.Node {
-	mapping = resolved(mapping)
-	if mapping.Kind != yaml.MappingNode {
-		return nil
-	}
-	var merged []*yaml.Node
-	for i := 0; i+1 < len(mapping.Content); i += 2 {
-		key, value := mapping.Content[i], resolved(mapping.Content[i+1])
-		switch {
-		case key.Value == name:
-			return value
-		case key.Tag == "!!merge" && value.Kind == yaml.SequenceNode:
-			merged = append(merged, value.Content...)
-		case key.Tag == "!!merge":
-			merged = append(merged, value)
-		}
-	}
-	for _, each := range merged {
-		if *merges--; *merges < 0 {
-			return nil
-		}
-		if value := lookup(each, name, merges); value != nil {
-			return value
-		}
-	}
-	return nil
 }
 
 // resolved returns what an alias stands for, and any other node as it is.
