@@ -29,7 +29,6 @@ runtime that serves it. It can be built there with the go command.`,
 	}
 	g.addFlag(cmd)
 	cmd.Flags().StringVar(&g.name, "name", "", "the Function to take where there are several")
-	_ = cmd.RegisterFlagCompletionFunc("name", completeNames) // the flag exists
 	return cmd
 }
 

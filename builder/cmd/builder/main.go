@@ -19,7 +19,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/internal/compile"
-	"goless.io/builder/internal/input"
 )
 
 // Exit codes. With --report, a build has more of them: see newOutcome.
@@ -164,18 +163,6 @@ func asFlags(args []string) []string {
 // completeFiles completes arguments in a shell with files that may hold Functions.
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"go", "txtar", "yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
-}
-
-// completeNames completes the flag --name in a shell with the Functions of the FILE that is
-// given already.
-func completeNames(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-	if len(args) > 0 && args[0] != input.Stdin {
-		functions, _, _ := input.Read(args[0], nil) // there is nobody to be told what is wrong
-		for _, f := range functions {
-			names = append(names, f.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func joined(names []string) string { return strings.Join(names, ", ") }

@@ -62,7 +62,6 @@ environment, and those of this environment. Ctrl-C ends it.`,
 	}
 	r.addFlag(cmd)
 	cmd.Flags().StringVar(&r.name, "name", "", "the Function to serve where there are several")
-	_ = cmd.RegisterFlagCompletionFunc("name", completeNames) // the flag exists
 	cmd.Flags().StringVar(&r.config.Host, "host", "localhost", "`name` or address to listen on; 0.0.0.0 for everybody")
 	cmd.Flags().IntVar(&r.config.Port, "port", defaultPort, "`port` of the function, 0 for any")
 	cmd.Flags().Lookup("port").DefValue = "spec.serverPort, or 8080"
