@@ -147,14 +147,15 @@ func checkAlone(path string, function *input.Function) error {
 	if dir == path {
 		return nil
 	}
-	others := errors.New("there are others")
+	others := false
 	err := filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(file) == ".go" && !entry.IsDir() && file != filepath.Clean(path) {
-			return others
+			others = true
+			return fs.SkipAll
 		}
 		return err
 	})
-	if errors.Is(err, others) {
+	if others {
 		return fmt.Errorf("the go.mod beside %s is for the other Go files there as well, name the directory: builder tidy %s", path, dir)
 	}
 	return err

@@ -10,36 +10,26 @@ import (
 // Like the go command, it takes that of dir or of the nearest directory above it. The
 // result is relative if dir is, and empty if there is no go.mod.
 func FindModule(dir string) string {
-	abs, err := filepath.Abs(dir)
+	found, err := filepath.Abs(dir)
 	if err != nil {
 		return ""
 	}
-	found := nearestModule(abs)
-	if found == "" { // dir may be a link into a module
-		if abs, err = filepath.EvalSymlinks(abs); err != nil {
+	for !hasGoMod(found) {
+		up := filepath.Dir(found)
+		if up == found {
 			return ""
 		}
-		found = nearestModule(abs)
+		found = up
 	}
-	if found == "" || filepath.IsAbs(dir) {
+	if filepath.IsAbs(dir) {
 		return found
 	}
 	return fromWorkingDir(found)
 }
 
-// nearestModule returns dir or the nearest directory above it that has a go.mod.
-func nearestModule(dir string) string {
-	for {
-		info, err := os.Stat(filepath.Join(dir, "go.mod"))
-		if err == nil && !info.IsDir() && dir != filepath.Clean(os.TempDir()) { // the go command ignores that one, too
-			return dir
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return ""
-		}
-		dir = up
-	}
+func hasGoMod(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil && !info.IsDir() && dir != filepath.Clean(os.TempDir()) // the go command ignores that one, too
 }
 
 // fromWorkingDir returns name relative to the working directory.
@@ -69,11 +59,6 @@ func relative(root, dir string) (string, error) {
 		return "", err
 	}
 	rel, err := filepath.Rel(root, abs)
-	if err != nil || !filepath.IsLocal(rel) { // dir is a link, and the module is where it leads
-		if abs, err = filepath.EvalSymlinks(abs); err == nil {
-			rel, err = filepath.Rel(root, abs)
-		}
-	}
 	return filepath.ToSlash(rel), err
 }
 
