@@ -327,6 +327,22 @@ func TestTimedOutHandlerStillCounts(t *testing.T) {
 	}
 }
 
+// What another function has rejected this one has seen.
+func TestRejectedElsewhere(t *testing.T) {
+	f := start(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Goless-Rejected", "concurrency")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	resp, err := http.Get("http://" + f.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	if got := resp.Header.Values("Goless-Rejected"); resp.StatusCode != http.StatusServiceUnavailable || got != nil {
+		t.Errorf("a handler that passes on %d has the header Goless-Rejected %q, want 503 and none", resp.StatusCode, got)
+	}
+}
+
 func TestConcurrencyLimit(t *testing.T) {
 	const limit = 3
 	finish := make(chan struct{})

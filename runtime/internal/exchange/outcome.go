@@ -30,6 +30,10 @@ const (
 	ErrorContentLength = "content_length_mismatch"
 )
 
+// RejectedHeader is in answers to requests for which the handler was not called. Who delivers events
+// believes it, and does not count the request as a try.
+const RejectedHeader = "Goless-Rejected"
+
 // A Panic is a panic of the handler as texts.
 type Panic struct{ Type, Message, Stack string }
 

@@ -200,6 +200,9 @@ func (w *writer) prepareHeader(status int) {
 	if informational(status) {
 		return
 	}
+	if w.exchange.ErrorType != ErrorRejected {
+		delete(header, RejectedHeader) // it is of another function, and this one has seen the request
+	}
 	if ctx := &w.exchange.ctx; ctx.limit != nil {
 		w.before = wire.FromContext(ctx.base).Sent()
 	}

@@ -7,10 +7,9 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// Limit refuses requests while so many handlers run already, with the status
-// 503 and Retry-After, and with Goless-Rejected, by which who delivers events knows that the
-// handler has not seen them. A limit of 0 is none. It belongs within
-// [exchange.Timeout], since a handler that goes on after its time counts.
+// Limit refuses requests while limit handlers run, with the status 503, Retry-After and
+// [exchange.RejectedHeader]. A limit of 0 is none. It belongs within [exchange.Timeout], since a
+// handler that goes on after its time counts.
 func Limit(limit int64) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		if limit <= 0 {
@@ -21,7 +20,7 @@ func Limit(limit int64) func(http.Handler) http.Handler {
 			if !enter(&running, limit) {
 				exchange.FromContext(r.Context()).Reject()
 				w.Header().Set("Retry-After", "1")
-				w.Header().Set("Goless-Rejected", "concurrency")
+				w.Header().Set(exchange.RejectedHeader, "concurrency")
 				http.Error(w, "the function serves as many requests as it may", http.StatusServiceUnavailable)
 				return
 			}
