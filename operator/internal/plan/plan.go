@@ -74,8 +74,7 @@ type Plan struct {
 // Of returns the Plan for a Function, given a Snapshot.
 //
 // While the source is invalid, the rest of the spec is applied to the last source that was
-// valid, so that people can still scale and stop the function, and its objects are repaired. If
-// somebody has deleted the ConfigMap of that source, what runs is left as it is.
+// valid, so that people can still scale and stop the function, and its objects are repaired.
 // What exceeds the ceilings of the cluster is applied as far as they allow.
 func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	if seen.CheckErr != nil {
@@ -89,14 +88,7 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 		p.orderForReplicaSets(fn)
 		return p.Plan
 	}
-	valid := fn
-	if seen.Verdict.Source != nil {
-		valid = seen.Revision(fn, fn.Status.LatestRevision)
-	}
-	if valid != nil {
-		p.objects(valid)
-	}
-	p.scaling(fn)
+	p.objects(fn)
 	p.orderForReplicaSets(fn)
 	p.deletions(fn)
 	return p.Plan
@@ -111,8 +103,22 @@ type planner struct {
 	values   string
 }
 
-// objects plans the objects of a Function with a valid source.
+// objects plans the objects of a Function.
 func (p *planner) objects(fn *v1beta1.Function) {
+	valid := fn
+	if p.seen.Verdict.Source != nil {
+		valid = p.seen.Revision(fn, fn.Status.LatestRevision)
+	}
+	if valid == nil {
+		p.keepRunningTemplate(fn)
+	} else {
+		p.planObjects(valid)
+	}
+	p.scaling(fn)
+}
+
+// planObjects plans the objects of a Function with a valid source.
+func (p *planner) planObjects(fn *v1beta1.Function) {
 	p.OverCeilings = check.InvalidSpec(p.seen.Verdict.Excess)
 	p.Source, p.Service = fn, desired.Service(fn)
 	if p.resolveValuesHash() {
@@ -139,6 +145,24 @@ func (p *planner) networkPolicy(fn *v1beta1.Function) {
 		p.NetworkPolicy = desired.NetworkPolicy(fn, p.settings)
 	} else {
 		p.deleteOwn(fn, p.seen.NetworkPolicy)
+	}
+}
+
+// keepRunningTemplate is for a Function whose source is invalid and whose last valid source is
+// lost as well: the pods go on running and are scaled, and the Service stays.
+func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
+	if p.seen.OwnedFields == nil {
+		return
+	}
+	p.Service = desired.Service(fn)
+	if p.seen.OwnedFields.Spec != nil {
+		kept, spec := *p.seen.OwnedFields, *p.seen.OwnedFields.Spec
+		spec.Replicas = nil
+		if n, fixed := fn.FixedReplicas(); fixed {
+			spec.WithReplicas(n)
+		}
+		kept.Spec = &spec
+		p.Deployment = &kept
 	}
 }
 

@@ -293,12 +293,20 @@ func wantDeployment(t *testing.T, d *appsv1ac.DeploymentApplyConfiguration, sour
 	}
 }
 
-// While the source is refused and the last valid one is lost, what runs stays as it is.
+// While the source is refused and the last valid one is lost, what runs is scaled and
+// keeps its Service, and nothing else is written.
 func TestLostSource(t *testing.T) {
 	s := begin(t, inPod, first).serving(nil, 1).change(refused)
 	s.seen.Sources, s.fn.Spec.Replicas = nil, new(int32(3))
-	if p := s.plan(); p.Deployment != nil || p.Service != nil || p.Source != nil || len(p.Delete) > 0 {
-		t.Errorf("got %+v", p)
+	p := s.plan()
+	if p.Deployment == nil || *p.Deployment.Spec.Replicas != 3 || desired.TemplateIn(p.Deployment) != desired.TemplateIn(s.seen.OwnedFields) {
+		t.Errorf("the Deployment should be %+v", p.Deployment)
+	}
+	if p.Service == nil || p.Source != nil || p.NetworkPolicy != nil {
+		t.Errorf("a Service alone should be beside it: %+v", p)
+	}
+	if *s.seen.OwnedFields.Spec.Replicas != 1 {
+		t.Error("the snapshot was changed")
 	}
 }
 
