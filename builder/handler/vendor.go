@@ -47,11 +47,7 @@ func VendoredModules(index []byte) (modules []VendoredModule, unreadable []int) 
 		}
 		switch {
 		case fields[0] == "##" && len(modules) > 0:
-			for note := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(text), "##"), ";") {
-				if version, ok := strings.CutPrefix(strings.TrimSpace(note), "go "); ok {
-					modules[len(modules)-1].GoVersion = version
-				}
-			}
+			modules[len(modules)-1].GoVersion = languageVersion(text)
 		case fields[0] != "#", len(fields) > 2 && fields[2] == "=>":
 			// A package, or a replacement of every version, which stands at the end
 			// and says nothing that has not been said of the modules.
@@ -69,6 +65,17 @@ func VendoredModules(index []byte) (modules []VendoredModule, unreadable []int) 
 		}
 	}
 	return modules, unreadable
+}
+
+// languageVersion returns what a line such as "## explicit; go 1.21" says of the language, or
+// nothing.
+func languageVersion(line string) string {
+	for note := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(line), "##"), ";") {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(note), "go "); ok {
+			return v
+		}
+	}
+	return ""
 }
 
 // rewriteVendor is the remedy for a vendor directory that was changed by hand, or that

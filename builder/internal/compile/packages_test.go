@@ -27,7 +27,7 @@ func TestBuildReportsEveryPackage(t *testing.T) {
 		"Internal":    {"strings.ToUpper(s)", "len(s)", "internal/text/text.go:3:8: \"strings\" imported and not used\ninternal/text/text.go:5:38: cannot use len(s) (value of type int) as string value in return statement"},
 		"Signature":   {"func Upper(s string) string", "func Upper(s []byte) string", "internal/text/text.go:5:54: cannot use s (variable of type []byte) as string value in argument to strings.ToUpper"},
 		"Cycle":       {"import \"strings\"", "import (\n\t\"strings\"\n\n\t_ \"example.com/site/pages\"\n)", "internal/text/text.go:6:4: import cycle not allowed: example.com/site/pages imports example.com/site/internal/text imports example.com/site/pages"},
-		"Setting":     {"go 1.26\n", "go 1.26\n\ngodebug nonsense=1\n", "go.mod:5:1: error loading go.mod: unknown godebug \"nonsense\""},
+		"Setting":     {"go 1.26\n", "go 1.26\n\ngodebug nonsense=1\n", "go.mod:1:1: error loading go.mod: unknown godebug \"nonsense\""},
 		"Explanation": {"func Home() string {", "type T struct{}\n\nfunc (T) Read() {}\n\nvar _ interface{ Read(int) } = T{}\n\nfunc Home() string {", "pages/pages.go:9:32: cannot use T{} (value of struct type T) as interface{Read(int)} value in variable declaration: T does not implement interface{Read(int)} (wrong type for method Read); have Read(); want Read(int)"},
 		"Many":        {"func Home", many + "func Home", wantMany},
 	}

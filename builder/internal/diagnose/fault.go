@@ -102,7 +102,7 @@ func ModuleFault(p *program.Program, pkg, place, text string) (Fault, bool) {
 	case pkg == "" && !isModule && !mentions([]string{text}, aboutProgram...):
 		return Fault{}, false
 	default:
-		at, message = verbatim(p, at, text)
+		at, message = verbatim(at, text)
 		if !isModule && pkg != "" {
 			at = cmp.Or(parsePlace(place), at)
 		}
@@ -141,7 +141,7 @@ var ownLine = regexp.MustCompile(`go\.(mod|sum):(\d+): `)
 
 // verbatim returns a message of the go command as a line without places, and where to
 // place it if it has none that the author knows: at.
-func verbatim(p *program.Program, at handler.Import, text string) (handler.Import, string) {
+func verbatim(at handler.Import, text string) (handler.Import, string) {
 	if parts := ownLine.FindStringSubmatch(text); parts != nil && parts[1] == "sum" {
 		at.File = "go.sum"
 		at.Line, _ = strconv.Atoi(parts[2]) // digits
