@@ -106,15 +106,22 @@ func (i *imageBuild) build(t *testing.T, b builder.Builder, marker string) (bina
 	return binary, trace.String(), nil
 }
 
+// openStore returns an empty store with room for all that a test builds.
+func openStore(t *testing.T) *dependencies.Store {
+	t.Helper()
+	store, err := dependencies.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
 // The second build of a namespace that requires the same fetches and compiles nothing but
 // the author's files, and has the bytes of a build that has begun anew. Another namespace
 // finds nothing of it.
 func TestDependenciesAreKept(t *testing.T) {
 	image := newImageBuild(t)
-	store, err := dependencies.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := openStore(t)
 	const module = "-p github.com/go-chi/chi/v5 "
 	ours := builder.Builder{Dependencies: store, Namespace: "ours"}
 	fresh, commands, err := image.build(t, builder.Builder{}, "second")
@@ -145,11 +152,7 @@ func TestDependenciesAreKept(t *testing.T) {
 // earlier build with the same imports in all files need not have that.
 func TestDependenciesOfMorePackages(t *testing.T) {
 	image := newImageBuild(t)
-	store, err := dependencies.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: store, Namespace: "ours"}
+	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: openStore(t), Namespace: "ours"}
 	all := txtar.Parse([]byte(requiring(t, "")))
 	all.Files = slices.DeleteFunc(all.Files, func(f txtar.File) bool { return f.Name == "handler.go" })
 	for name, text := range map[string]string{
@@ -172,11 +175,7 @@ func TestDependenciesOfMorePackages(t *testing.T) {
 // into that package.
 func TestDependenciesOfMovedHandler(t *testing.T) {
 	image := newImageBuild(t)
-	store, err := dependencies.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: store, Namespace: "ours"}
+	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: openStore(t), Namespace: "ours"}
 	all := txtar.Parse([]byte(requiring(t, "")))
 	all.Files = slices.DeleteFunc(all.Files, func(f txtar.File) bool { return f.Name == "handler.go" })
 	for _, names := range [][2]string{{"Handler", "Former"}, {"Former", "Handler"}} {
