@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"errors"
+	"go/build"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -154,6 +155,17 @@ func TestInputsAndImportable(t *testing.T) {
 		if got := slices.Contains(inputs, filepath.Join(dir, name)); got != want {
 			t.Errorf("%s is an input: %t, want %t", name, got, want)
 		}
+	}
+}
+
+// The environment of this process decides nothing.
+func TestBuildContext(t *testing.T) {
+	before := build.Default
+	t.Cleanup(func() { build.Default = before })
+	build.Default.GOOS, build.Default.GOARCH = "plan9", "386" // as with GOOS and GOARCH in the environment
+	c := (&Toolchain{Version: "go1.27.4"}).BuildContext()
+	if c.GOOS != runtime.GOOS || c.GOARCH != runtime.GOARCH {
+		t.Errorf("files are chosen for %s/%s, want %s/%s", c.GOOS, c.GOARCH, runtime.GOOS, runtime.GOARCH)
 	}
 }
 
