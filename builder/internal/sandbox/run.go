@@ -83,7 +83,7 @@ func Run(ctx context.Context, c Command) (*Result, error) {
 		return &r, err
 	}
 	if err := cmd.Start(); err != nil {
-		return &r, cmp.Or(context.Cause(ctx), fmt.Errorf("starting the go command: %w", err))
+		return &r, cmp.Or(context.Cause(ctx), fmt.Errorf("starting %s: %w", c.Args[0], err))
 	}
 	group := cmd.Process.Pid
 	memory := limitMemory(group, c.Policy.Memory)
