@@ -32,8 +32,8 @@ func Key(namespace string, inputs ...string) string {
 }
 
 // A Store keeps sets in a directory, in a limited space. When there is no room, it removes sets
-// of the namespace that takes the most, and of these the one that was not used for the longest
-// time. A nil Store keeps nothing.
+// that nobody uses, of the namespace that takes the most, and of these the one that was not used
+// for the longest time. A nil Store keeps nothing.
 type Store struct {
 	dir  string
 	most int64 // bytes
@@ -50,12 +50,10 @@ type Set struct {
 	// Dir holds it. It is an absolute path.
 	Dir string
 
-	key       string
 	namespace string
 	size      int64
 	used      time.Time // the last time
 	users     int       // builds that use it now
-	dropped   bool      // it goes when the last of them has ended
 }
 
 // Open makes a directory an empty store of so many bytes. It removes what an earlier process
@@ -102,7 +100,6 @@ func (s *Store) Release(set *Set) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	set.users--
-	s.removeUnused(set)
 }
 
 // Keep moves a directory into the store, as the set with a key. It has to be on the same
@@ -121,7 +118,7 @@ func (s *Store) Keep(namespace, key, dir string) error {
 		return nil
 	}
 	s.kept++
-	set := &Set{Dir: filepath.Join(s.dir, strconv.Itoa(s.kept)), key: key, namespace: namespace, size: size, used: time.Now()}
+	set := &Set{Dir: filepath.Join(s.dir, strconv.Itoa(s.kept)), namespace: namespace, size: size, used: time.Now()}
 	if err := os.Rename(dir, set.Dir); err != nil {
 		return fmt.Errorf("keeping dependencies: %w", err)
 	}
@@ -130,7 +127,9 @@ func (s *Store) Keep(namespace, key, dir string) error {
 	return nil
 }
 
-// evict removes sets until the others fit into the store. The caller must hold the lock.
+// evict removes sets that nobody uses until the others fit into the store. There are always
+// enough of these: nobody uses the newest yet, without which all did fit. The caller must hold
+// the lock.
 func (s *Store) evict() {
 	var total int64
 	of := map[string]int64{}
@@ -139,7 +138,8 @@ func (s *Store) evict() {
 		of[set.namespace] += set.size
 	}
 	for total > s.most {
-		key := slices.MinFunc(slices.Collect(maps.Keys(s.sets)), func(a, b string) int {
+		unused := slices.DeleteFunc(slices.Collect(maps.Keys(s.sets)), func(key string) bool { return s.sets[key].users > 0 })
+		key := slices.MinFunc(unused, func(a, b string) int {
 			x, y := s.sets[a], s.sets[b]
 			return cmp.Or(cmp.Compare(of[y.namespace], of[x.namespace]), x.used.Compare(y.used))
 		})
@@ -149,21 +149,12 @@ func (s *Store) evict() {
 	}
 }
 
-// drop forgets a set, and removes it as soon as nobody uses it. The caller must hold the
-// lock.
+// drop forgets a set and removes its files. The caller must hold the lock, so it does not
+// wait: that may be many thousand files.
 func (s *Store) drop(key string) {
 	set := s.sets[key]
 	delete(s.sets, key)
-	set.dropped = true
-	s.removeUnused(set)
-}
-
-// removeUnused removes the files of a set that was dropped and is not used. The caller must
-// hold the lock, so it does not wait: that may be many thousand files.
-func (s *Store) removeUnused(set *Set) {
-	if set.dropped && set.users == 0 {
-		s.removing.Go(func() { _ = os.RemoveAll(set.Dir) }) // if it stays, the next process removes it
-	}
+	s.removing.Go(func() { _ = os.RemoveAll(set.Dir) }) // if it stays, the next process removes it
 }
 
 // minFileSize is what a file or a directory counts at least, in bytes. An empty file takes no
