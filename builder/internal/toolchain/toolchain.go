@@ -107,6 +107,13 @@ func fromImage(data string, environ []string) (*Toolchain, error) {
 	}
 	if plan := filepath.Join(data, "plan.json"); isFile(plan) {
 		t.Plan = plan
+		// Without it every build would be slow, and nobody would know why.
+		switch content, err := os.ReadFile(plan); {
+		case err != nil:
+			return nil, fmt.Errorf("reading how functions are compiled: %w", err)
+		case !json.Valid(content):
+			return nil, fmt.Errorf("%s is no JSON, publish this image again with: make images", plan)
+		}
 	}
 	return t, nil
 }

@@ -42,6 +42,16 @@ func TestFindInImage(t *testing.T) {
 	}
 }
 
+func TestFindRefusesBrokenPlan(t *testing.T) {
+	data, environ := image(t, tools(), "cache", "mod")
+	if err := os.WriteFile(filepath.Join(data, "plan.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Find(t.Context(), environ); err == nil || !strings.Contains(err.Error(), "plan.json is no JSON") {
+		t.Errorf("Find: %v, want what is wrong with plan.json", err)
+	}
+}
+
 func TestFindNothing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, inImage := image(t)
