@@ -36,7 +36,7 @@ func ConfinesFiles() bool { return LandlockVersion() > 0 }
 
 // LandlockVersion returns the version of the kernel's Landlock ABI, or 0 if the
 // kernel has no Landlock. Since version 4, of Linux 6.7, Landlock also keeps a command
-// from the network.
+// from TCP, and since version 10 from UDP.
 func LandlockVersion() int {
 	version, err := ll.LandlockGetABIVersion()
 	if err != nil {

@@ -135,9 +135,10 @@ func (t *Toolchain) Command() string { return filepath.Join(t.Root, "bin", Execu
 // arch returns the GOARCH of what is built.
 func (t *Toolchain) arch() string { return cmp.Or(t.Arch, runtime.GOARCH) }
 
-// Unconfined says, for the log, which part of the sandbox this kernel cannot enforce. It is
-// empty if the kernel enforces all of it, and where there is no sandbox because the toolchain
-// is not Sealed.
+// Unconfined says, for the log, what this kernel cannot keep the compiler from, of files and TCP.
+// It is empty if the kernel keeps it from both, and where there is no sandbox because the toolchain
+// is not Sealed. Landlock knows UDP from ABI 10 on, which hardly any kernel has: network policies
+// are for that.
 func (t *Toolchain) Unconfined() string {
 	if !t.Sealed {
 		return ""
