@@ -40,10 +40,12 @@ func (v *view) sleepingOrWakingLatest() bool {
 // One that falls asleep or wakes does not, as it does so all day and nobody waits for it, unless
 // something keeps its pod from serving.
 func (v *view) lacksReplicas() bool {
-	if problem, _ := v.podProblem(); problem == nil && v.sleepingOrWaking() {
-		return false
+	if v.fn.MaySleep() && v.want() == 0 {
+		return false // its last pods are about to end
 	}
-	return !v.hasWantedReplicas()
+	problem, _ := v.podProblem()
+	kept := problem != nil || slices.ContainsFunc(v.latestPods(), func(pod corev1.Pod) bool { return v.waitsForFiles(&pod) != "" })
+	return !v.hasWantedReplicas() && (kept || !v.sleepingOrWaking())
 }
 
 // want is how many replicas there should be now.

@@ -54,6 +54,13 @@ func TestSleep(t *testing.T) {
 	unscheduled := func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has room"}}
 	}
+	files := func(fn *v1beta1.Function) *v1beta1.Function {
+		fn.Spec.Files = []v1beta1.File{{Name: "a", ConfigMap: &v1beta1.FileSource{Name: "config"}}}
+		return fn
+	}
+	fileless := func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse}}
+	}
 	evicted := func(p *corev1.Pod) { unscheduled(p); p.Status.Phase = corev1.PodFailed }
 	ends := func(p *corev1.Pod) { unscheduled(p); p.DeletionTimestamp = new(metav1.Now()) }
 	waking := func(pods ...corev1.Pod) status.Seen {
@@ -72,11 +79,13 @@ func TestSleep(t *testing.T) {
 		"FallsAsleep":      {served(t), seen(rolledOut(deployment(0, 0, latest)), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"Asleep":           {fellAsleep(t), seen(rolledOut(deployment(0, 0, latest)), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"PodsGo":           {served(t), seen(withReplicas(rolledOut(deployment(1, 0, latest)), 0), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"ServesLast":       {served(t), seen(withReplicas(rolledOut(deployment(1, 1, latest)), 0), sets(latest)), "Serving", "Serving", whole, "", latest},
 		"Wakes":            {fellAsleep(t), waking(), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"WakesUnseen":      {fellAsleep(t), seen(numbered(unseen, "4"), []appsv1.ReplicaSet{rollout(latest, "4", 0)}), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"Compiles":         {fellAsleep(t), waking(pod(latest, running())), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"OldPodsGo":        {fellAsleep(t), waking(unready(ends), unready(evicted)), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"WakesTooSlowly":   {fellAsleep(t), waking(since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-status.SlowStart))), "Asleep", "Asleep", whole + " Reconciling", "and does not serve", latest},
+		"WakesNoFiles":     {files(fellAsleep(t)), waking(unready(fileless)), "Asleep", "Asleep", whole + " Reconciling", "a replica waits for its files", latest},
 		"NoRoom":           {fellAsleep(t), waking(unready(unscheduled)), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"CannotPull":       {fellAsleep(t), waking(configless(pod(latest, ended(0, `{"reason":"Built"}`)))), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"Crashes":          {fellAsleep(t), waking(crashing(pod(latest, ended(0, `{"reason":"Built"}`)))), "CrashLooping", "NoReadyReplica", "SourceValid Built Stalled", "no database", ""},
