@@ -76,8 +76,9 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 }
 
 // starting returns for how long to wait for the pods of a template that has been rolled out
-// before: 0 when one of them is ready or cannot become so. One that was evicted or deleted so soon
-// cannot either: the pods that take its place are new, and waiting for them might never end.
+// before: 0 when one of them is ready or cannot become so. One that was evicted so soon cannot
+// either: the pods that take its place are new, and waiting for them might never end. One that is
+// being deleted may be of before the function slept.
 func (p *planner) starting() time.Duration {
 	left := startTimeout
 	for _, c := range p.seen.Deployment.Status.Conditions {
@@ -89,9 +90,10 @@ func (p *planner) starting() time.Duration {
 	}
 	for _, pod := range p.seen.Pods {
 		age := p.seen.Time.Sub(pod.CreationTimestamp.Time)
-		switch replaced := workload.Replaced(&pod); {
-		case replaced && age >= startTimeout: // it is of before the function slept
-		case replaced, age >= startTimeout, ready(&pod), workload.CannotStart(&pod):
+		evicted := pod.Status.Phase == corev1.PodFailed
+		switch {
+		case pod.DeletionTimestamp != nil, evicted && age >= startTimeout:
+		case evicted, age >= startTimeout, ready(&pod), workload.CannotStart(&pod):
 			return 0
 		default:
 			left = min(left, startTimeout-age)

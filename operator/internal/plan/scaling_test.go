@@ -121,6 +121,7 @@ func TestScaling(t *testing.T) {
 		"Woken, ready":     {woken(t, starting(time.Second, ready)), none, none, 0, 0},
 		"Woken, crashed":   {woken(t, starting(time.Second, crashed)), none, none, 0, 0},
 		"Woken, not yet":   {woken(t, starting(time.Hour, ends)), none, none, 0, 2 * time.Minute},
+		"Woken, one ends":  {woken(t, starting(time.Minute, ends)), none, none, 0, 2 * time.Minute},
 		"Woken, evicted":   {woken(t, starting(90*time.Second, evicted), starting(time.Second, idle)), none, none, 0, 0},
 		"Never sleeps":     {rolledOut(t, 1, 8, 1).change(second), none, none, 8, 0},
 	} {
