@@ -37,6 +37,8 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 		return p.frozenTemplate(fn, compiling), said
 	case kept != nil && *binary == *has:
 		return kept, said
+	case desired.Strategy(fn, p.settings) == v1beta1.BuildInPod: // by now, and the binary of the pods is lost
+		return compiling, nil
 	}
 	return desired.Deployment(fn, p.settings, p.values, binary), said
 }

@@ -210,6 +210,7 @@ func TestDeployment(t *testing.T) {
 		"ChangedUnready":   {begin(t, shared, first).serving(binary, 0).change(second), first, binary, 1, []string{second, first}},
 		"Lost":             {begin(t, shared, first).serving(binary, 0), first, binary, 1, []string{first}},
 		"LostAndOther":     {begin(t, shared, first).serving(binary, 0).answer(build.Answer{Binary: other, Report: report}), first, other, 1, []string{first}},
+		"LostAndInPod":     {begin(t, shared, first).serving(binary, 0).under(inPod).answer(build.Answer{Binary: other, Report: report}), first, nil, 1, []string{first}},
 		"ChangedInPod":     {begin(t, inPod, first).serving(nil, 1).change(second), second, nil, 1, nil},
 		"Refused":          {begin(t, inPod, first).serving(nil, 1).change(refused), first, nil, 1, nil},
 		"RefusedAtFirst":   {begin(t, inPod, refused), "", nil, 0, nil},
