@@ -15,6 +15,10 @@ import (
 	"goless.io/trigger/internal/delivery"
 )
 
+// maxAnswer is how much of an answer is read, in bytes. What breaks off only after that counts as
+// whole.
+const maxAnswer = 16 << 20
+
 // A Sender delivers events. It may be used by several goroutines at the same time.
 type Sender struct {
 	// Client makes the requests. See NewClient.
@@ -115,14 +119,17 @@ func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*ht
 	return &last
 }
 
-// try sends a request, and says what its answer means. The answer is read to its end, because a
-// handler that panics breaks it off, also after it has begun to answer 200. The reason is that of a
-// failure.
+// try sends a request, and says what its answer means. The answer is read, because a
+// handler that panics breaks it off, also after it has begun to answer 200. What another status says
+// holds all the same. The reason is that of a failure.
 func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Duration, reason string) {
 	answer, err := s.Client.Do(r)
 	if err == nil {
-		_, err = io.Copy(io.Discard, answer.Body)
+		_, broken := io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
 		_ = answer.Body.Close() // it was only read
+		if answer.StatusCode/100 == 2 {
+			err = broken
+		}
 	}
 	verdict, least = delivery.Judge(answer, err, time.Now())
 	if verdict != delivery.Done {

@@ -18,8 +18,8 @@ import (
 	"goless.io/trigger/internal/send"
 )
 
-// brokenOff is in the place of a status: the function begins to answer 200, and panics after a mebibyte.
-const brokenOff = 0
+// brokenOff is added to a status: the function begins to answer with it, and panics after a mebibyte.
+const brokenOff = 1000
 
 type zeros struct{}
 
@@ -32,8 +32,8 @@ func answering(t *testing.T, codes ...int) (url string, calls *atomic.Int32) {
 	calls = &atomic.Int32{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		switch code := codes[min(int(calls.Add(1)), len(codes))-1]; {
-		case code == brokenOff:
-			w.WriteHeader(http.StatusOK)
+		case code >= brokenOff:
+			w.WriteHeader(code - brokenOff)
 			_, _ = io.Copy(w, io.LimitReader(zeros{}, 1<<20)) // the end of the connection is what is tested
 			panic(http.ErrAbortHandler)
 		case code < 0: // rejected before the handler
@@ -58,7 +58,8 @@ func TestDeliver(t *testing.T) {
 		"Refused": {codes: []int{500, 400}, calls: 2, want: &send.UndeliveredError{Tries: 2, Reason: "the answer was 400 Bad Request"}},
 		"Never":   {codes: []int{500}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer was 500 Internal Server Error"}},
 		// A handler that panics after it has begun to answer has not taken the event.
-		"BrokenOff": {codes: []int{brokenOff}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer broke off: unexpected EOF"}},
+		"BrokenOff":        {codes: []int{brokenOff + 200}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer broke off: unexpected EOF"}},
+		"RefusedBrokenOff": {codes: []int{brokenOff + 400}, calls: 1, want: &send.UndeliveredError{Tries: 1, Reason: "the answer was 400 Bad Request"}},
 		// What the handler has not seen is no try.
 		"Rejected": {codes: []int{-503, -503, -503, -503, -503, 500, 200}, calls: 7},
 	} {
