@@ -132,7 +132,6 @@ func TestParseFindsTheHandler(t *testing.T) {
 	cases := map[string]struct{ src, dir, hooks string }{
 		"File":        {hello, ".", "[]"},
 		"Top":         {"-- a.go --\n" + hello + moduleFile + below, ".", "[]"},
-		"TopHooks":    {strings.Replace(below, "web/api/", "", 1) + moduleFile + below, ".", "[Start]"},
 		"Below":       {moduleFile + below, "web/api", "[Start]"},
 		"BelowMain":   {"-- main.go --\npackage main\nfunc main() {}\n" + moduleFile + below, "web/api", "[Start]"},
 		"BelowNoTop":  {"-- a.go --\npackage p\n" + moduleFile + util + importing, "web/api", "[Start]"},

@@ -104,43 +104,52 @@ func (c *checker) checkRootClause(f *file, name *ast.Ident) {
 	}
 }
 
-// choose fills in the directory of the handler's package, and reports whether the package
-// can be judged: everything in it can be read, and no other could be meant.
+// choose fills in the directory of the handler's package. That is the top, unless
+// another package of the module declares Handler and the top does not. It is one
+// that no other package imports: those are what the handler is made of. choose
+// reports whether the package can be judged: everything in it can be read, and no
+// other could be meant.
 func (c *checker) choose() bool {
 	c.dir = root
-	found := c.candidates()
-	for i, f := range found {
-		if i == 0 {
-			c.dir = f.dir
-			continue
+	found := c.declaring()
+	if !slices.Contains(dirs(found), root) && c.mod != nil {
+		found = c.entry(found)
+		if len(found) > 0 {
+			c.dir = found[0].dir
 		}
-		c.report(f, f.handler().Pos(), fmt.Sprintf("Handler is also in %s, and a Function has one: name the directory of its package, or leave the other out", c.dir))
+		for i := range found[min(1, len(found)):] {
+			other := found[i+1]
+			c.report(other, other.handler().Pos(), fmt.Sprintf("Handler is also in %s, and a Function has one: name the directory of its package, or leave the other out", c.dir))
+		}
 	}
 	return len(found) <= 1 && !slices.ContainsFunc(c.files, func(f *file) bool {
 		return f.isGo && f.syntax == nil && (f.dir == c.dir || len(found) == 0)
 	})
 }
 
-// candidates returns a file that declares Handler of each package that can be the handler's.
-// That is the one at the top if it declares Handler, and else those of the module that no other
-// package imports: what is imported is what the handler is made of.
-func (c *checker) candidates() (found []*file) {
-	imported := map[string]bool{}
-	for _, i := range c.imports {
-		if c.mod != nil {
-			imported[strings.TrimPrefix(i.Path, c.modulePath()+"/")] = true
-		}
-	}
-	seen := map[string]bool{}
+// declaring returns the first file that declares Handler of each package.
+func (c *checker) declaring() (found []*file) {
 	for _, f := range c.files {
-		switch {
-		case !f.built || f.handler() == nil:
-		case f.dir == root:
-			return []*file{f}
-		case c.mod != nil && !imported[f.dir] && !seen[f.dir]:
+		if f.built && f.handler() != nil && !slices.Contains(dirs(found), f.dir) {
 			found = append(found, f)
-			seen[f.dir] = true
 		}
 	}
 	return found
+}
+
+func dirs(files []*file) (all []string) {
+	for _, f := range files {
+		all = append(all, f.dir)
+	}
+	return all
+}
+
+// entry returns those of files whose package may be the handler's: no other package
+// imports it.
+func (c *checker) entry(files []*file) []*file {
+	imported := map[string]bool{}
+	for _, i := range c.imports {
+		imported[strings.TrimPrefix(i.Path, c.modulePath()+"/")] = true
+	}
+	return slices.DeleteFunc(files, func(f *file) bool { return imported[f.dir] })
 }

@@ -28,6 +28,9 @@ type VendoredModule struct {
 	// as "1.21", or empty.
 	GoVersion string
 
+	// Explicit means that the go.mod names the module.
+	Explicit bool
+
 	line int // in the index
 }
 
@@ -47,7 +50,7 @@ func VendoredModules(index []byte) (modules []VendoredModule, unreadable []int) 
 		}
 		switch {
 		case fields[0] == "##" && len(modules) > 0:
-			modules[len(modules)-1].GoVersion = languageVersion(text)
+			modules[len(modules)-1].note(text)
 		case fields[0] != "#", len(fields) > 2 && fields[2] == "=>":
 			// A package, or a replacement of every version, which stands at the end
 			// and says nothing that has not been said of the modules.
@@ -67,15 +70,15 @@ func VendoredModules(index []byte) (modules []VendoredModule, unreadable []int) 
 	return modules, unreadable
 }
 
-// languageVersion returns what a line such as "## explicit; go 1.21" says of the language, or
-// nothing.
-func languageVersion(line string) string {
-	for note := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(line), "##"), ";") {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(note), "go "); ok {
-			return v
+// note reads what stands below a module.
+func (m *VendoredModule) note(text string) {
+	for note := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(text), "##"), ";") {
+		note = strings.TrimSpace(note)
+		if v, ok := strings.CutPrefix(note, "go "); ok {
+			m.GoVersion = v
 		}
+		m.Explicit = m.Explicit || note == "explicit"
 	}
-	return ""
 }
 
 // rewriteVendor is the remedy for a vendor directory that was changed by hand, or that
@@ -101,18 +104,20 @@ func (c *checker) checkVendor(mod *modfile.File) {
 	for _, line := range unreadable {
 		report(line, "this is neither a module with its version nor a package, "+rewriteVendor)
 	}
-	listed := make(map[string]bool)
+	known := make(map[string]VendoredModule)
 	for _, m := range modules {
-		if listed[m.Path] {
+		if _, ok := known[m.Path]; ok {
 			report(m.line, fmt.Sprintf("%s is listed twice, %s", m.Path, rewriteVendor))
 		} else if message := c.checkVendored(m, mod); message != "" {
 			report(m.line, message)
 		}
-		listed[m.Path] = true
+		known[m.Path] = m
 	}
+	// Until Go 1.14, go mod vendor did not say what the go.mod names.
+	silent := mod.Go != nil && version.Compare("go"+mod.Go.Version, "go1.14") < 0
 	for _, r := range mod.Require {
-		if !listed[r.Mod.Path] {
-			c.reportMod(r.Syntax.Start, fmt.Sprintf("%s does not list %s, %s", VendorIndex, r.Mod, rewriteVendor))
+		if !silent && !known[r.Mod.Path].Explicit {
+			c.reportMod(r.Syntax.Start, fmt.Sprintf("%s does not list %s as explicit, %s", VendorIndex, r.Mod, rewriteVendor))
 		}
 	}
 }
@@ -137,6 +142,8 @@ func (c *checker) checkVendored(m VendoredModule, mod *modfile.File) string {
 		return fmt.Sprintf("%s needs go %s, which is newer than what compiles functions, %s: require an older version of it", m.Path, m.GoVersion, GoVersion)
 	case required >= 0 && mod.Require[required].Mod != m.Version:
 		return fmt.Sprintf("%s is vendored in version %s, and go.mod requires %s: %s", m.Path, m.Version.Version, mod.Require[required].Mod.Version, rewriteVendor)
+	case required < 0 && m.Explicit:
+		return fmt.Sprintf("go.mod does not require %s, %s", m.Path, rewriteVendor)
 	case m.Replacement != replacement(mod, m.Version):
 		return fmt.Sprintf("what %s is replaced by is not what go.mod says, %s", m.Path, rewriteVendor)
 	}

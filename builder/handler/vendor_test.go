@@ -50,12 +50,13 @@ func TestParseVendored(t *testing.T) {
 		"Words":          {vendoring, x + "# example.com/z v1.0.0 and more\n", "4:1: this is neither a module with its version nor a package, " + anew},
 		"Twice":          {vendoring, x + x, "4:1: example.com/x is listed twice, " + anew},
 		"OtherVersion":   {vendoring, strings.Replace(x, "v1.0.0", "v1.1.0", 1), "1:1: example.com/x is vendored in version v1.1.0, and go.mod requires v1.0.0: " + anew},
+		"NotRequired":    {vendoring, x + "# example.com/z v1.0.0\n## explicit\n", "4:1: go.mod does not require example.com/z, " + anew},
 		"Local":          {vendoring, strings.Replace(x, "v1.0.0", "v1.0.0 => ../x", 1), "1:1: what example.com/x is replaced by is not what go.mod says, " + anew},
 		"NotReplaced":    {replaced, x, "1:1: what example.com/x is replaced by is not what go.mod says, " + anew},
 		"NewerGo":        {vendoring, strings.Replace(x, "go 1.18", "go 1.99", 1), "1:1: example.com/x needs go 1.99, which is newer than what compiles functions, go1.27.4: require an older version of it"},
 		"NoGo":           {vendoring, strings.Replace(x, "go 1.18", "go 1.18 (", 1), "1:1: go 1.18 ( is not a version of Go, " + anew},
 		"TooMany":        {vendoring, many, "1003:1: the archive has 1001 modules in vendor, at most 1000 are allowed"},
-		"SeveralMissing": {strings.Replace(vendoring, "require example.com/x v1.0.0", "require (\n\texample.com/x v1.0.0\n\texample.com/z v1.0.0\n)", 1), "", "go.mod:6:2: vendor/modules.txt does not list example.com/x@v1.0.0, " + anew + "\ngo.mod:7:2: vendor/modules.txt does not list example.com/z@v1.0.0, " + anew},
+		"SeveralMissing": {strings.Replace(vendoring, "require example.com/x v1.0.0", "require (\n\texample.com/x v1.0.0\n\texample.com/z v1.0.0\n)", 1), "", "go.mod:6:2: vendor/modules.txt does not list example.com/x@v1.0.0 as explicit, " + anew + "\ngo.mod:7:2: vendor/modules.txt does not list example.com/z@v1.0.0 as explicit, " + anew},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -98,7 +98,7 @@ func (e *edits) describe(path string, changes []input.Change) {
 // edited returns the go.mod and go.sum of a Function, if they change.
 func edited(ctx context.Context, tools *toolchain.Toolchain, path string, function *input.Function, by modEdit) (input.Change, error) {
 	change := input.Change{Function: function, Files: map[string][]byte{}}
-	if err := cmp.Or(checkAlone(path, function), handler.CheckModule(function.Files())); err != nil {
+	if err := cmp.Or(checkAlone(path, function), checkTidy(function)); err != nil {
 		return change, err
 	}
 	dir, err := os.MkdirTemp("", "goless-tidy-")
@@ -125,6 +125,26 @@ func edited(ctx context.Context, tools *toolchain.Toolchain, path string, functi
 		}
 	}
 	return change, nil
+}
+
+// checkTidy returns an error if go.mod is not one that can be tidied.
+func checkTidy(function *input.Function) error {
+	if err := handler.CheckModule(function.Files()); err != nil {
+		return err
+	}
+	var found []handler.Diagnostic
+	if mod := handler.Inspect(function.Files()).GoMod; mod != nil {
+		for _, r := range mod.Replace {
+			if r.New.Version == "" {
+				message := fmt.Sprintf("%s is replaced by a directory that the Function does not have: where it is, run: go mod tidy && go mod vendor", r.Old.Path)
+				found = append(found, handler.NewDiagnostic("go.mod", r.Syntax.Start.Line, r.Syntax.Start.LineRune, message))
+			}
+		}
+	}
+	if len(found) > 0 {
+		return &handler.Error{Diagnostics: found}
+	}
+	return nil
 }
 
 // checkAlone returns an error if path is a package of a module, or one file of several:
