@@ -135,6 +135,8 @@ func TestParseFindsTheHandler(t *testing.T) {
 		"Below":       {moduleFile + below, "web/api", "[Start]"},
 		"BelowMain":   {"-- main.go --\npackage main\nfunc main() {}\n" + moduleFile + below, "web/api", "[Start]"},
 		"BelowNoTop":  {"-- a.go --\npackage p\n" + moduleFile + util + importing, "web/api", "[Start]"},
+		"OtherMain":   {moduleFile + below + "-- cmd/a.go --\n" + strings.Replace(hello, "package handlers", "package main", 1), "web/api", "[Start]"},
+		"OtherKind":   {moduleFile + below + "-- a/a.go --\npackage a\nfunc Handler() {}\n", "web/api", "[Start]"},
 		"OwnHandlers": {moduleFile + importing + "-- util/a.go --\n" + hello + "-- a.go --\npackage p\n", "web/api", "[Start]"},
 	}
 	for name, c := range cases {

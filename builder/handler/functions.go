@@ -79,7 +79,13 @@ func (c *checker) checkFunc(p *pkg, f *file, fn *ast.FuncDecl, want shape, or st
 	case fn.Type.TypeParams != nil:
 		c.report(f, fn.Pos(), fmt.Sprintf("%s must not have type parameters, must be: %s%s", want.name, want.signature, or))
 	case !p.matches(f, fn, want) && p.matches(imported(f, want.needs), fn, want):
-		c.report(f, fn.Pos(), fmt.Sprintf("%s needs the package %s, add: import %q", want.name, shortName(want.needs), want.needs))
+		remedy := fmt.Sprintf("add: import %q", want.needs)
+		for name, path := range f.names {
+			if path == want.needs && name != "_" {
+				remedy = fmt.Sprintf("which is imported as %s: write %s in its place", name, name)
+			}
+		}
+		c.report(f, fn.Pos(), fmt.Sprintf("%s needs the package %s, %s", want.name, shortName(want.needs), remedy))
 	case !p.matches(f, fn, want):
 		c.report(f, fn.Pos(), fmt.Sprintf("wrong signature for %s, must be: %s%s", want.name, want.signature, or))
 	case fn.Body == nil:

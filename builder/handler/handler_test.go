@@ -134,7 +134,7 @@ func TestParseRejects(t *testing.T) {
 		"SyntaxForged": {header + "//line evil\rERROR:1\nfunc", "h.go:4:5: expected 'IDENT', found 'EOF'"},
 		"SyntaxAtEnd":  {header + good + "func f() {\n\n", "h.go:4:11: expected '}', found 'EOF'"},
 		"SyntaxQuotes": {header + "func `a\nb\x1b[31m\u202e`", "h.go:3:6: expected 'IDENT', found `a b?[31m?`"},
-		"OtherName":    {"package p\nimport h \"net/http\"\n" + good, `h.go:3:1: Handler needs the package http, add: import "net/http"`},
+		"OtherName":    {"package p\nimport h \"net/http\"\n" + good, `h.go:3:1: Handler needs the package http, which is imported as h: write h in its place`},
 		"Conflict":     {header + "<<<<<<< HEAD\n" + good + "=======\n", "h.go:3:1: expected declaration, found '<<'"},
 		"Markdown":     {"```go\n" + header + good + "```\n", "h.go:1:1: expected 'package', found ``"},
 		"Marker":       {header + good + "-- util.go -- \npackage p\n", "h.go:4:1: expected declaration, found '--'; the line above each file of an archive must be exactly: -- NAME --"},

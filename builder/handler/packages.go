@@ -145,11 +145,28 @@ func dirs(files []*file) (all []string) {
 }
 
 // entry returns those of files whose package may be the handler's: no other package
-// imports it.
+// imports it. If some of these declare a handler in a package that can be imported, it
+// returns them alone.
 func (c *checker) entry(files []*file) []*file {
 	imported := map[string]bool{}
 	for _, i := range c.imports {
 		imported[strings.TrimPrefix(i.Path, c.modulePath()+"/")] = true
 	}
-	return slices.DeleteFunc(files, func(f *file) bool { return imported[f.dir] })
+	files = slices.DeleteFunc(files, func(f *file) bool { return imported[f.dir] })
+	packages := c.packages()
+	right := slices.DeleteFunc(slices.Clone(files), func(f *file) bool {
+		i := slices.IndexFunc(packages, func(p *pkg) bool { return p.dir == f.dir })
+		return f.syntax.Name.Name == "main" || i < 0 || !packages[i].handles(f)
+	})
+	if len(right) > 0 {
+		return right
+	}
+	return files
+}
+
+// handles reports whether what f declares is a handler.
+func (p *pkg) handles(f *file) bool {
+	p.declare()
+	fn := f.handler()
+	return fn.Type.TypeParams == nil && p.matches(f, fn, handlerShape)
 }
