@@ -30,8 +30,8 @@ func newValidate(s streams) *cobra.Command {
 
 This is the check that the operator makes before it builds a Function: syntax,
 packages, imports, go.mod, and the signature of Handler. In YAML, it also finds
-unknown fields, and values of a wrong type or size; whether values go together is
-what the API server says when they are applied. It takes milliseconds.`,
+what the schema of Functions refuses: unknown fields, values of a wrong type or
+size, and values that do not go together. It takes milliseconds.`,
 		Example:           validateExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,

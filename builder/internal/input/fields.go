@@ -19,9 +19,8 @@ import (
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // CheckFields returns a *handler.Error, with places in the input, if the YAML of the
-// Function has fields that the API server would refuse: unknown ones, and those with a value
-// of a wrong type, form or size. Whether values go together is left to the API server. It
-// returns nil if the input is no YAML. The keys of labels and annotations are not checked.
+// Function has fields that the API server would refuse. It returns nil if the input is no
+// YAML. The keys of labels and annotations are not checked.
 func (f *Function) CheckFields() error {
 	if f.object == nil {
 		return nil
@@ -42,6 +41,8 @@ func (f *Function) CheckFields() error {
 		c.report(name, fmt.Sprintf("metadata.name must be a string, write %q", name.Value))
 	case !dnsLabel.MatchString(name.Value):
 		c.report(name, "metadata.name must be at most 63 lower case letters, digits and -, and begin and end with a letter or a digit")
+	case name.Value[0] <= '9' && field(field(f.object, "spec"), "service").Kind == 0:
+		c.report(name, "metadata.name begins with a digit, which the name of a Service may not: set spec.service")
 	}
 	c.check(root, "", f.object)
 	if len(c.found) == 0 {
@@ -76,7 +77,11 @@ func (c *fieldChecker) check(s *schema, path string, value *yaml.Node) {
 	switch {
 	case kind == "null": // as if the field were not there
 	case s.IntOrString && (kind == "integer" || kind == "string"), kind == s.Type, s.Type == "number" && kind == "integer":
+		found := len(c.found)
 		c.checkValue(s, kind, path, value)
+		if len(c.found) == found { // rules are about values that are right in themselves
+			c.checkRules(s, path, value)
+		}
 	case s.IntOrString:
 		c.report(value, notQuantity(path, kind, value))
 	case s.Type != "":
@@ -90,12 +95,7 @@ func (c *fieldChecker) checkValue(s *schema, kind, path string, value *yaml.Node
 	case "object":
 		c.checkObject(s, path, value)
 	case "array":
-		if s.MaxItems != nil && len(value.Content) > *s.MaxItems {
-			c.report(value, fmt.Sprintf("%s must have at most %d items", path, *s.MaxItems))
-		}
-		for i, item := range value.Content {
-			c.check(s.Items, fmt.Sprintf("%s[%d]", path, i), item)
-		}
+		c.checkItems(s, path, value)
 	case "integer", "number":
 		number := numberOf(value)
 		switch {
@@ -108,6 +108,31 @@ func (c *fieldChecker) checkValue(s *schema, kind, path string, value *yaml.Node
 		}
 	case "string":
 		c.checkText(s, path, value)
+	}
+}
+
+func (c *fieldChecker) checkItems(s *schema, path string, array *yaml.Node) {
+	if s.MaxItems != nil && len(array.Content) > *s.MaxItems {
+		c.report(array, fmt.Sprintf("%s must have at most %d items", path, *s.MaxItems))
+	}
+	seen := map[string]bool{}
+	for i, item := range array.Content {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		c.check(s.Items, at, item)
+		key := s.keyOf(item)
+		if key != "" && seen[key] {
+			c.report(item, fmt.Sprintf("%s is there twice: %s", at, key))
+		}
+		seen[key] = true
+	}
+}
+
+// checkRules checks the rules of a value.
+func (c *fieldChecker) checkRules(s *schema, path string, value *yaml.Node) {
+	for _, r := range s.Rules {
+		if !r.holds(valueOf(s, value)) {
+			c.report(value, fmt.Sprintf("%s: %s", path, r.Message))
+		}
 	}
 }
 

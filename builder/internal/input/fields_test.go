@@ -52,7 +52,8 @@ func TestCheckFields(t *testing.T) {
 		"Maximum":    {"0x1F90", "70000", "f.yaml:6:15: spec.serverPort must be at most 65535"},
 		"Object":     {"{strategy: Shared}", "[]", "f.yaml:9:10: spec.build must be of type object, and is an array"},
 		"Enum":       {"Shared", "shared", "f.yaml:9:21: spec.build.strategy must be one of: InPod, Shared"},
-		"Maximum32":  {"2.0", "0x80000000", "f.yaml:7:13: spec.replicas must be at most 2147483647"},
+		"Pattern":    {"1m30s", "soon", "f.yaml:8:12: spec.timeout: timeout must be a time such as 30s or 1m30s"},
+		"Rule":       {"web", "Web", "f.yaml:5:12: spec.service: service must be the name of a Service: lower-case letters, digits and '-', beginning with a letter and not ending with '-'"},
 		"Item":       {`"1"`, "on", "f.yaml:12:12: spec.env[0].value must be of type string, and is on"},
 		"Missing":    {"name: b, ", "", "f.yaml:13:41: spec.env[1].valueFrom.secretKeyRef.name is missing"},
 		"Quantity":   {"64Mi", "lots", `f.yaml:14:40: spec.resources.limits.memory must be a quantity such as 100m or 128Mi, and is "lots"`},
@@ -87,7 +88,7 @@ func checkFields(t *testing.T, yaml string) string {
 func TestCheckFieldsOfMany(t *testing.T) {
 	const several = `apiVersion: goless.io/v1beta1
 kind: Function
-metadata: {name: A}
+metadata: {name: 1-a}
 spec:
   function: package p
   replica: 3
@@ -96,7 +97,7 @@ spec:
 	const known = "appProtocol, build, "
 	lines := strings.Split(checkFields(t, several), "\n")
 	for i, want := range []string{
-		"f.yaml:3:18: metadata.name must be at most 63 lower case letters, digits and -, and begin and end with a letter or a digit",
+		"f.yaml:3:18: metadata.name begins with a digit, which the name of a Service may not: set spec.service",
 		"f.yaml:6:3: there is no field spec.replica, there are: " + known,
 		"f.yaml:7:3: there is no field spec.serverport, there are: " + known,
 	} {

@@ -29,7 +29,21 @@ type schema struct {
 	MaxItems    *int               `yaml:"maxItems"`
 	Pattern     string             `yaml:"pattern"`
 	Format      string             `yaml:"format"`
+	ListType    string             `yaml:"x-kubernetes-list-type"`
+	ListKeys    []string           `yaml:"x-kubernetes-list-map-keys"`
 	IntOrString bool               `yaml:"x-kubernetes-int-or-string"`
+	Rules       []*rule            `yaml:"x-kubernetes-validations"`
+}
+
+// keyOf returns what no two items of a list may share; empty where all may be the same.
+func (s *schema) keyOf(item *yaml.Node) string {
+	switch s.ListType {
+	case "set":
+		return resolved(item).Value
+	case "map": // of one key, which is required
+		return field(item, s.ListKeys[0]).Value
+	}
+	return ""
 }
 
 // functionSchema returns the schema of Functions and their apiVersion.
@@ -50,6 +64,7 @@ var functionSchema = sync.OnceValues(func() (*schema, string) {
 	}
 	latest := definition.Spec.Versions[0]
 	latest.Schema.Root.Properties["metadata"] = metadataSchema()
+	latest.Schema.Root.Rules = nil // they are about metadata.name, which CheckFields checks
 	return &latest.Schema.Root, definition.Spec.Group + "/" + latest.Name
 })
 
