@@ -148,8 +148,9 @@ func (c *checker) reportElsewhere() bool {
 	return false
 }
 
+// reportNotBuilt reports a function in a file that is not built, or on one architecture alone.
 func (c *checker) reportNotBuilt(f *file, fn *ast.FuncDecl) {
-	c.report(f, fn.Pos(), fmt.Sprintf("%s is in a file that is not built, because of its name or a build constraint: functions are built for linux, on %s", fn.Name.Name, strings.Join(architectures[:], " and ")))
+	c.report(f, fn.Pos(), fmt.Sprintf("%s is in a file that is not always built, because of its name or a build constraint: functions are built for linux, on %s", fn.Name.Name, strings.Join(architectures[:], " and ")))
 }
 
 // handler returns the function Handler of a file, whatever it looks like, or nil.
