@@ -62,7 +62,7 @@ func TestCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.await(1)
-			f.check(0)
+			f.check()
 		})
 	}
 }

@@ -2,24 +2,31 @@ package kafkastream
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"goless.io/trigger/internal/stream"
 )
 
 // Nothing is lost, and the order of each key is kept, while consumers, the function and the
-// broker are killed. What is delivered twice was not committed when one of them was.
+// broker are killed.
 func TestKills(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		const keys, partitions, kills = 40, 4, 8
@@ -39,21 +46,127 @@ func TestKills(t *testing.T) {
 			victims = append(victims, b.process)
 		}
 		b.produce(t, c.Topic, events, keys)
-		twice := 0
 		for i := range kills {
 			f.await((i + 1) * events / (kills + 2))
 			victim := victims[rand.IntN(len(victims))]
 			victim.kill()
 			victim.start()
-			if victim == f {
-				twice += partitions // what it had, and has not answered
-			} else {
-				twice += partitions * (maxUncommitted + 1)
-			}
 		}
 		f.await(events)
-		f.check(twice)
+		f.checkOrder() // what was delivered and not committed comes again
 	})
+}
+
+// What is committed does not come again after a crash.
+func TestKillAfterCommit(t *testing.T) {
+	withBrokers(t, func(t *testing.T, b brokers) {
+		const events, keys = 500, 20
+		c, f := b.topic(t, 4), newFunction(t)
+		consumer := startProcess(t, "consumer", false, f.url(),
+			"--brokers="+strings.Join(c.Brokers, ","), "--topic="+c.Topic, "--group="+c.Group, "--session-timeout="+c.SessionTimeout.String())
+		b.produce(t, c.Topic, events, keys)
+		f.await(events)
+		b.awaitCommits(t, c)
+		consumer.kill()
+		consumer.start()
+		b.produceFrom(t, c.Topic, events, 2*events, keys)
+		f.await(2 * events)
+		f.check()
+	})
+}
+
+// The records of a transaction that is aborted are not delivered, and nothing of any transaction is
+// left to be consumed: neither they nor the records that end transactions.
+func TestTransactions(t *testing.T) {
+	withBrokers(t, func(t *testing.T, b brokers) {
+		c, f := b.topic(t, 1), newFunction(t)
+		client := b.client(t, kgo.TransactionalID(c.Group), kgo.DefaultProduceTopic(c.Topic))
+		for i, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit, kgo.TryAbort} {
+			if err := client.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			record := &kgo.Record{Key: fmt.Append(nil, "key-", i), Value: []byte("0")}
+			if err := client.ProduceSync(t.Context(), record).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.EndTransaction(t.Context(), end); err != nil {
+				t.Fatal(err)
+			}
+		}
+		monitor, _ := start(t, c, f, "")
+		f.await(2)
+		b.awaitCommits(t, c)
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			if lag := monitor.Status().Lag; lag != nil && *lag == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("the lag is %v, want 0", monitor.Status().Lag)
+			}
+		}
+		f.check()
+		if diff := cmp.Diff([]string{"key-0: 0", "key-2: 0"}, f.lasts()); diff != "" {
+			t.Errorf("what was delivered (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A consumer whose session has ended ends the request of a record before it gets that record again.
+func TestLostSession(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	b := brokers{addresses: cluster.ListenAddrs()}
+	b.produce(t, "orders", 1, 1)
+	requests := make(chan int, 100) // how many there are at the same time
+	var running atomic.Int32
+	function := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client has gone
+		requests <- int(running.Add(1))
+		defer running.Add(-1)
+		<-r.Context().Done()
+	}))
+	t.Cleanup(function.Close)
+	d := newDeliverer(function.URL, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	d.Drain = 3 * time.Second
+	run(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, d)
+	<-requests
+	cluster.ControlKey(int16(kmsg.Heartbeat), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		answer := request.ResponseKind().(*kmsg.HeartbeatResponse)
+		answer.Version, answer.ErrorCode = request.GetVersion(), kerr.UnknownMemberID.Code
+		return answer, nil, true
+	})
+	if n := <-requests; n > 1 {
+		t.Errorf("the record is in %d requests at the same time", n)
+	}
+}
+
+// An error of one fetch is told no longer than it takes to see that there are no more, also where
+// no record comes.
+func TestErrorOnQuietTopic(t *testing.T) {
+	t.Parallel()
+	cluster := newCluster(t)
+	cluster.ControlKey(int16(kmsg.Fetch), func(request kmsg.Request) (kmsg.Response, error, bool) {
+		asked := request.(*kmsg.FetchRequest)
+		if len(asked.Topics) == 0 {
+			cluster.KeepControl()
+			return nil, nil, false
+		}
+		answer := request.ResponseKind().(*kmsg.FetchResponse)
+		answer.Version = request.GetVersion()
+		for _, topic := range asked.Topics {
+			refused := kmsg.FetchResponseTopic{Topic: topic.Topic, TopicID: topic.TopicID}
+			for _, p := range topic.Partitions {
+				failed := kmsg.NewFetchResponseTopicPartition()
+				failed.Partition, failed.ErrorCode = p.Partition, kerr.TopicAuthorizationFailed.Code
+				refused.Partitions = append(refused.Partitions, failed)
+			}
+			answer.Topics = append(answer.Topics, refused)
+		}
+		return answer, nil, true
+	})
+	monitor, _ := start(t, &Consumer{Brokers: cluster.ListenAddrs(), Topic: "orders", Group: "shop", SessionTimeout: session}, newFunction(t), "")
+	awaitMessage(t, monitor, "TOPIC_AUTHORIZATION_FAILED")
+	awaitProblem(t, monitor, "")
 }
 
 // While partitions go from one consumer to another nothing is lost or delivered twice.
@@ -71,7 +184,7 @@ func TestRebalance(t *testing.T) {
 		start(t, c, f, "")
 		second()
 		f.await(events)
-		f.check(0)
+		f.check()
 	})
 }
 
@@ -105,7 +218,7 @@ func TestPoison(t *testing.T) {
 		if len(seen) != events/3 {
 			t.Errorf("there are %d different dead letters, want %d", len(seen), events/3)
 		}
-		f.check(0)
+		f.check()
 	})
 }
 
@@ -129,7 +242,7 @@ func TestBatches(t *testing.T) {
 		f.await(events / 2)
 		first()
 		f.await(events)
-		f.check(0)
+		f.check()
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.requests > events/2 || f.requests < events/batch {
@@ -165,7 +278,7 @@ func TestBlocked(t *testing.T) {
 		close(blocked)
 		f.await(events)
 		awaitProblem(t, monitor, "")
-		f.check(0)
+		f.check()
 	})
 }
 
@@ -252,6 +365,22 @@ func awaitProblem(t *testing.T, m *stream.Monitor, reason string) string {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("waited for the problem %q; there are %v", reason, problems)
+		}
+	}
+}
+
+// awaitCommits waits until the group has committed all of its topic.
+func (b brokers) awaitCommits(t *testing.T, c *Consumer) {
+	t.Helper()
+	admin := kadm.NewClient(b.client(t))
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		lags, err := admin.Lag(t.Context(), c.Group)
+		group := lags[c.Group]
+		if err = errors.Join(err, group.Error()); err == nil && len(group.Lag) > 0 && group.Lag.Total() == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the group lags %d records behind; error: %v", group.Lag.Total(), err)
 		}
 	}
 }

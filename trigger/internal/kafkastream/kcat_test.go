@@ -49,7 +49,7 @@ func TestKcat(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("what kcat reads in the same group (-want +got):\n%s", diff)
 		}
-		f.check(0)
+		f.check()
 	})
 }
 

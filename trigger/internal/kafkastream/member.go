@@ -2,10 +2,9 @@ package kafkastream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +26,16 @@ const (
 	fetchMaxWait = 500 * time.Millisecond
 
 	fetchMaxBytes = 4 << 20
+
+	// commitInterval is how often offsets are committed, of which franz-go takes no shorter one.
+	// What was delivered since is delivered again after a crash.
+	commitInterval = 100 * time.Millisecond
+
+	// revokeTimeout bounds the last commit before partitions go to another consumer.
+	revokeTimeout = 10 * time.Second
+
+	// pollTimeout is after how long without a record and without an error a topic can be consumed.
+	pollTimeout = 10 * time.Second
 )
 
 // A member is one of the group, as long as it runs.
@@ -37,10 +46,6 @@ type member struct {
 	client    *kgo.Client
 	lanes     *stream.Lanes[*partition, *kgo.Record]
 
-	// uncommitted has an element when something is to be committed, and urgent when a partition
-	// has little room for more of that.
-	uncommitted, urgent chan struct{}
-
 	mu         sync.Mutex
 	partitions map[int32]*partition
 	lag        *int64
@@ -48,10 +53,7 @@ type member struct {
 
 // join returns a member. It joins the group as soon as brokers answer.
 func join(c *Consumer, d *stream.Deliverer) (*member, error) {
-	m := &member{
-		consumer: c, deliverer: d, log: d.Sender.Log,
-		uncommitted: make(chan struct{}, 1), urgent: make(chan struct{}, 1), partitions: map[int32]*partition{},
-	}
+	m := &member{consumer: c, deliverer: d, log: d.Sender.Log, partitions: map[int32]*partition{}}
 	m.lanes = stream.NewLanes(d, size, m.deliver)
 	options, err := c.options()
 	if err != nil {
@@ -66,21 +68,18 @@ func join(c *Consumer, d *stream.Deliverer) (*member, error) {
 
 // run consumes until ctx ends, and leaves the group.
 func (m *member) run(ctx context.Context) {
-	// The loops outlive ctx until the group is left, with commits for what was under way.
-	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var loops sync.WaitGroup
-	loops.Go(func() { m.commitLoop(lasting) })
-	loops.Go(func() { m.watchLoop(lasting) })
+	var watch sync.WaitGroup
+	watch.Go(func() { m.watchLoop(ctx) })
 	for ctx.Err() == nil {
 		m.poll(ctx)
 	}
 	m.client.Close() // takes the partitions away
-	stop()
-	loops.Wait()
+	watch.Wait()
 }
 
-// options are those of a consumer that commits by itself. A group that has committed nothing
-// begins with the oldest record.
+// options are those of a consumer that commits what was delivered. A group that has committed
+// nothing begins with the oldest record. The records that end a transaction are kept, because the
+// group lags behind until their offsets are committed too.
 func (m *member) options() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithLogger(kslog.New(m.log)),
@@ -89,12 +88,14 @@ func (m *member) options() []kgo.Opt {
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(m.consumer.SessionTimeout),
 		kgo.HeartbeatInterval(m.consumer.SessionTimeout / 5),
-		kgo.DisableAutoCommit(),
+		kgo.AutoCommitMarks(),
+		kgo.AutoCommitInterval(commitInterval),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(m.onAssigned),
 		kgo.OnPartitionsRevoked(m.onRevoked),
 		kgo.OnPartitionsLost(m.onLost),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords(),
 		kgo.FetchMaxBytes(fetchMaxBytes),
 		kgo.FetchMaxPartitionBytes(maxWaiting),
 		kgo.FetchMaxWait(fetchMaxWait),
@@ -104,7 +105,9 @@ func (m *member) options() []kgo.Opt {
 
 // poll takes what was fetched. Partitions come and go only between two polls.
 func (m *member) poll(ctx context.Context) {
-	fetches := m.client.PollFetches(ctx)
+	polled, cancel := context.WithTimeout(ctx, pollTimeout)
+	defer cancel()
+	fetches := m.client.PollFetches(polled)
 	m.mu.Lock()
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		if p := m.partitions[f.Partition]; p != nil {
@@ -114,7 +117,7 @@ func (m *member) poll(ctx context.Context) {
 	m.mu.Unlock()
 	m.client.AllowRebalance()
 	err := fetches.Err()
-	if err == nil {
+	if err == nil || errors.Is(err, context.DeadlineExceeded) && polled.Err() != nil {
 		m.deliverer.Monitor.Solved("fetch")
 	} else if ctx.Err() == nil {
 		m.log.Error("not fetched", "error", err.Error())
@@ -127,33 +130,38 @@ func (m *member) onAssigned(_ context.Context, _ *kgo.Client, assigned map[strin
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range assigned[m.consumer.Topic] {
-		m.partitions[id] = newPartition(id, m.deliverer.Batch)
+		m.partitions[id] = newPartition(id)
 	}
 }
 
-// onRevoked returns when nothing of the partitions is in delivery any more, and what was
-// delivered is committed: after that they are another's.
+// onRevoked commits what was delivered: after that the partitions are another's.
 func (m *member) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[string][]int32) {
-	taken := m.takeAway(revoked)
-	for _, p := range taken {
-		p.running.Wait()
-	}
-	if err := m.commit(ctx, taken); err != nil {
+	m.takeAway(revoked)
+	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
+	defer cancel()
+	if err := m.client.CommitMarkedOffsets(ctx); err != nil {
 		m.log.Warn("not committed before the partitions go to another", "error", err.Error())
 	}
 }
 
-// onLost is called when the partitions are another's already.
-func (m *member) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
-	m.takeAway(lost)
+// onLost is called when the partitions are another's already, so that nothing of them can be
+// committed.
+func (m *member) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) { m.takeAway(lost) }
+
+// takeAway returns when nothing of some partitions is in delivery any more. A partition that comes
+// back would otherwise have a record in delivery twice at the same time.
+func (m *member) takeAway(ids map[string][]int32) {
+	for _, p := range m.drop(ids[m.consumer.Topic]) {
+		p.running.Wait()
+	}
 }
 
-// takeAway ends the delivery of partitions.
-func (m *member) takeAway(ids map[string][]int32) []*partition {
+// drop ends the delivery of partitions, and returns them.
+func (m *member) drop(ids []int32) []*partition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var taken []*partition
-	for _, id := range ids[m.consumer.Topic] {
+	var dropped []*partition
+	for _, id := range ids {
 		p := m.partitions[id]
 		if p == nil {
 			continue
@@ -165,13 +173,7 @@ func (m *member) takeAway(ids map[string][]int32) []*partition {
 		p.mu.Lock()
 		m.resume(p) // it may come back
 		p.mu.Unlock()
-		taken = append(taken, p)
+		dropped = append(dropped, p)
 	}
-	return taken
-}
-
-func (m *member) assigned() []*partition {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.partitions))
+	return dropped
 }

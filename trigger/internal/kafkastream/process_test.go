@@ -197,10 +197,16 @@ func (b brokers) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
 // with each record of the key.
 func (b brokers) produce(t *testing.T, topic string, n, keys int) {
 	t.Helper()
+	b.produceFrom(t, topic, 0, n, keys)
+}
+
+// produceFrom writes those from one number to before another, of which produce writes the first n.
+func (b brokers) produceFrom(t *testing.T, topic string, from, to, keys int) {
+	t.Helper()
 	client := b.client(t)
-	records := make([]*kgo.Record, n)
-	for i := range records {
-		records[i] = &kgo.Record{Topic: topic, Key: fmt.Append(nil, "key-", i%keys), Value: strconv.AppendInt(nil, int64(i/keys), 10)}
+	var records []*kgo.Record
+	for i := from; i < to; i++ {
+		records = append(records, &kgo.Record{Topic: topic, Key: fmt.Append(nil, "key-", i%keys), Value: strconv.AppendInt(nil, int64(i/keys), 10)})
 	}
 	if err := client.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 		t.Fatal(err)

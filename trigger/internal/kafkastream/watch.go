@@ -27,19 +27,22 @@ const (
 func (m *member) watchLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		lag, err := m.askForLag(ctx)
-		if err != nil {
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
 			m.note(nil)
 			m.deliverer.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: "topic " + m.consumer.Topic + " cannot be consumed: " + err.Error()})
 			send.Sleep(ctx, watchAgain)
-			continue
+		default:
+			m.note(&lag)
+			m.deliverer.Monitor.Solved("")
+			send.Sleep(ctx, watchInterval)
 		}
-		m.note(&lag)
-		m.deliverer.Monitor.Solved("")
-		send.Sleep(ctx, watchInterval)
 	}
 }
 
-// askForLag asks how many records the group has not committed, of all partitions.
+// askForLag asks how many records the group has not committed, of all partitions. Those of a
+// transaction that is not committed do not count.
 func (m *member) askForLag(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
@@ -48,7 +51,7 @@ func (m *member) askForLag(ctx context.Context) (int64, error) {
 	if err := errors.Join(err, starts.Error()); err != nil {
 		return 0, err
 	}
-	ends, err := admin.ListEndOffsets(ctx, m.consumer.Topic)
+	ends, err := admin.ListCommittedOffsets(ctx, m.consumer.Topic)
 	if err := errors.Join(err, ends.Error()); err != nil {
 		return 0, err
 	}
