@@ -132,6 +132,7 @@ func TestParseFindsTheHandler(t *testing.T) {
 	cases := map[string]struct{ src, dir, hooks string }{
 		"File":        {hello, ".", "[]"},
 		"Top":         {"-- a.go --\n" + hello + moduleFile + below, ".", "[]"},
+		"TopAndHook":  {"-- a.go --\n" + strings.Replace(hello, "import", "import \"context\"\nimport", 1) + start + moduleFile + below, ".", "[Start]"},
 		"Below":       {moduleFile + below, "web/api", "[Start]"},
 		"BelowMain":   {"-- main.go --\npackage main\nfunc main() {}\n" + moduleFile + below, "web/api", "[Start]"},
 		"BelowNoTop":  {"-- a.go --\npackage p\n" + moduleFile + util + importing, "web/api", "[Start]"},
@@ -247,6 +248,7 @@ func TestParseRejectsArchives(t *testing.T) {
 		"NoGo":            {"-- a --\n-- b --\n", "a:1:1: no Go file at the top is built, add handler.go with func Handler(http.ResponseWriter, *http.Request)"},
 		"OnlyBelow":       {"-- src/a.go --\n" + hello, "src/a.go:1:9: a package in a directory of its own needs a go.mod, add one with the line: module example.com/function\nsrc/a.go:5:1: Handler must be in the package at the top of the archive, move it there"},
 		"TwoBelow":        {moduleFile + "-- a/a.go --\n" + hello + "-- b/b.go --\n" + hello, "b/b.go:5:1: Handler is also in a, and a Function has one: name the directory of its package, or leave the other out"},
+		"TopSignature":    {"-- a.go --\npackage p\nfunc Handler() {}\n" + moduleFile + "-- a/a.go --\n" + hello, "a.go:2:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)"},
 		"BelowSignature":  {moduleFile + "-- a/a.go --\npackage a\nfunc Handler() {}\n", "a/a.go:2:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)"},
 		"BelowMain":       {moduleFile + "-- a/a.go --\n" + strings.Replace(hello, "package handlers", "package main", 1), "a/a.go:1:9: package main cannot be imported, use another name: package handlers"},
 		"BelowImported":   {moduleFile + "-- a.go --\npackage p\nimport _ \"example.com/hello/a\"\n-- a/a.go --\n" + hello, "a/a.go:5:1: Handler must be in the package at the top of the archive, or in one that no other package imports: move it there"},

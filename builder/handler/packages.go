@@ -112,20 +112,29 @@ func (c *checker) checkRootClause(f *file, name *ast.Ident) {
 func (c *checker) choose() bool {
 	c.dir = root
 	found := c.declaring()
-	if !slices.Contains(dirs(found), root) && c.mod != nil {
+	atTop := c.mod == nil || slices.Contains(dirs(found), root)
+	if !atTop {
 		found = c.entry(found)
-		if len(found) > 0 {
-			c.dir = found[0].dir
-		}
-		for i := range found[min(1, len(found)):] {
-			other := found[i+1]
-			c.report(other, other.handler().Pos(), fmt.Sprintf("Handler is also in %s, and a Function has one: name the directory of its package, or leave the other out", c.dir))
-		}
 	}
-	return len(found) <= 1 && !slices.ContainsFunc(c.files, func(f *file) bool {
-		return f.isGo && f.syntax == nil && (f.dir == c.dir || len(found) == 0)
-	})
+	switch {
+	case len(found) == 0:
+		return !slices.ContainsFunc(c.files, (*file).unreadable)
+	case atTop:
+		return !c.unreadable(root)
+	}
+	c.dir = found[0].dir
+	for _, other := range found[1:] {
+		c.report(other, other.handler().Pos(), fmt.Sprintf("Handler is also in %s, and a Function has one: name the directory of its package, or leave the other out", c.dir))
+	}
+	return len(found) == 1 && !c.unreadable(c.dir)
 }
+
+// unreadable reports whether a directory has a Go file that cannot be parsed.
+func (c *checker) unreadable(dir string) bool {
+	return slices.ContainsFunc(c.files, func(f *file) bool { return f.dir == dir && f.unreadable() })
+}
+
+func (f *file) unreadable() bool { return f.isGo && f.syntax == nil }
 
 // declaring returns the first file that declares Handler of each package.
 func (c *checker) declaring() (found []*file) {
