@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"goless.io/builder/internal/devserver"
+	"goless.io/builder/internal/format"
+	"goless.io/builder/internal/input"
+	"goless.io/builder/internal/linewriter"
+	"goless.io/builder/internal/readable"
+	"goless.io/builder/internal/toolchain"
+)
+
+// build builds a Function and has it serve.
+func (r *runner) build(ctx context.Context, function *input.Function) bool {
+	if err := function.CheckFields(); err != nil {
+		r.fail(nil, err)
+		return false
+	}
+	path := filepath.Join(r.scratch, toolchain.Executable(strconv.Itoa(r.count%2))) // the other one may run
+	result, err := r.maker.Build(ctx, function.Source, path)
+	if err != nil {
+		r.fail(function, err)
+		return false
+	}
+	r.count++
+	r.add(function, format.Warning, result.Warnings)
+	r.omitted += result.Omitted
+	r.fail(nil, r.print())
+	err = r.server.Start(devserver.Program{
+		Path: path,
+		Env:  r.variables(function),
+		Out:  &linewriter.Writer{To: r.out, Edit: edit(r.out, function)},
+		Err:  &linewriter.Writer{To: r.err, Edit: edit(r.err, function)},
+	})
+	if err != nil {
+		r.fail(function, err)
+		r.stop()
+		return false
+	}
+	r.current = function
+	return true
+}
+
+// edit returns what changes the output of a function: places are those of the input, and
+// where people read it the log has the form for them.
+func edit(to io.Writer, function *input.Function) func(string) string {
+	show := forPeople(to)
+	return func(lines string) string { return show(function.Mentions(lines)) }
+}
+
+// forPeople returns what gives logs the form for people if they read them, at a terminal.
+func forPeople(to io.Writer) func(string) string {
+	if file, ok := to.(*os.File); ok {
+		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 { // a terminal
+			return readable.Lines
+		}
+	}
+	return func(lines string) string { return lines }
+}
+
+// stop ends what serves. Requests wait for the next version.
+func (r *runner) stop() {
+	r.server.Stop()
+	r.current = nil
+}
+
+// variables are the variables that the operator sets for a Function, without those that
+// have a value in this environment.
+func (r *runner) variables(function *input.Function) []string {
+	wanted := function.Serving
+	env := []string{
+		"FUNCTION_NAME=" + function.Name,
+		fmt.Sprintf("SERVER_PORT=%d", r.server.Addr().Port),
+		fmt.Sprintf("ADMIN_PORT=%d", r.server.AdminAddr().Port),
+	}
+	own := append([]string{"REQUEST_TIMEOUT=" + wanted.Timeout, "REQUEST_CONCURRENCY=" + wanted.Concurrency}, wanted.Env...)
+	for _, variable := range own {
+		if name, value, _ := strings.Cut(variable, "="); value != "" && !r.isSet(name) {
+			env = append(env, variable)
+		}
+	}
+	for _, name := range wanted.Elsewhere {
+		if !r.isSet(name) {
+			r.noteOnce("%s: the cluster knows %s, set it in this environment if the function needs it", function.Name, name)
+		}
+	}
+	return env
+}
+
+func (r *runner) isSet(name string) bool {
+	return slices.ContainsFunc(r.environ, func(variable string) bool { return strings.HasPrefix(variable, name+"=") })
+}
