@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
@@ -60,7 +61,11 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	scaled := a.scale(ctx, seen.Deployment, p.Scale)
 	outcome.add(scaled)
 	if p.Deployment != nil && p.DeploymentDelay == 0 && scaled == nil {
-		applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, appsv1ac.ExtractDeployment)
+		extract := appsv1ac.ExtractDeployment
+		if seen.OwnedFields != nil { // reading them again would take a third of a reconcile
+			extract = func(*appsv1.Deployment, string) (*appsv1ac.DeploymentApplyConfiguration, error) { return seen.OwnedFields, nil }
+		}
+		applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, extract)
 		if err == nil && desired.TemplateIn(p.Deployment) != desired.TemplateOf(&seen.Deployment.Spec.Template) {
 			a.Metrics.RolledOut()
 		}

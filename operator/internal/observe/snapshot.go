@@ -49,7 +49,8 @@ type Snapshot struct {
 	Autoscaler    *autoscalingv2.HorizontalPodAutoscaler
 
 	// OwnedFields are the fields of the Function's own Deployment that the operator has
-	// written; nil when there is no such Deployment.
+	// written; nil when there is no such Deployment. A plan does not change them: they are
+	// compared with what it wants.
 	OwnedFields *appsv1ac.DeploymentApplyConfiguration
 
 	// Services and Sources are all that belong to the Function, those of former specs
