@@ -118,13 +118,13 @@ type FunctionStatus struct {
 	// Reconciling, Stalled or Degraded while they are true. Ready is true with the
 	// reasons Serving, Asleep and Stopped, and stays so while the number of replicas
 	// changes: Reconciling is true then, with the reason Scaling, unless it falls
-	// asleep or wakes. Ready is false with Building,
-	// RollingOut and ApplyFailed, which pass or are tried again, as BuildFailed is; and
-	// with InvalidSource, InvalidSpec, CompileFailed, BuildTimeout, BuildOutOfMemory,
-	// CrashLooping, ProgressDeadlineExceeded, NotOwned and ServiceConflict, where Stalled
-	// is true and the message says what to change. Degraded is about what the function can do without, with the
-	// reasons DisruptionBudgetFailed, NetworkPolicyFailed, ReferenceUnreadable and
-	// CleanupFailed.
+	// asleep or wakes. Ready is false with Building, RollingOut and ApplyFailed, which
+	// pass or are tried again, as BuildFailed is; and with InvalidSource, InvalidSpec,
+	// CompileFailed, BuildTimeout, BuildOutOfMemory, CrashLooping,
+	// ProgressDeadlineExceeded, NotOwned and ServiceConflict, where Stalled is true and
+	// the message says what to change. Degraded is about what the function can do
+	// without, with the reasons DisruptionBudgetFailed, NetworkPolicyFailed,
+	// AutoscalerFailed, SourceNotStored, ReferenceUnreadable and CleanupFailed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
