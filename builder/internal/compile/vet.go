@@ -4,16 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"go/build"
-	"io"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -32,9 +26,6 @@ const (
 	// vetTimeout is how long go vet may take. It mostly takes less time than the
 	// linker, which runs at the same time.
 	vetTimeout = 10 * time.Second
-
-	// maxFindings is how much of the findings about one package is read, in bytes.
-	maxFindings = 1 << 20
 
 	// maxWarnings is how many findings a Result has. An error has as many diagnostics.
 	maxWarnings = 100
@@ -142,26 +133,6 @@ func vet(ctx context.Context, t *toolchain.Toolchain, b Options, work string, ex
 	return allFindings(p, configs)
 }
 
-// allFindings returns what vet has written about the packages of p, each finding once, by
-// file and place.
-func allFindings(p *program.Program, configs []vetConfig) ([]handler.Diagnostic, error) {
-	var all []handler.Diagnostic
-	for _, c := range configs {
-		found, err := readFindings(c.Stdout, filepath.Join(p.Dir, program.HandlerDir))
-		if err != nil {
-			return nil, fmt.Errorf("reading what go vet has found: %w", err)
-		}
-		for i := range found {
-			if p.Source.GoMod == nil { // the author does not know this path
-				found[i].Message = strings.ReplaceAll(found[i].Message, p.Path+".", "")
-			}
-		}
-		all = append(all, found...)
-	}
-	slices.SortFunc(all, handler.Diagnostic.Compare)
-	return slices.Compact(all), nil
-}
-
 // vetReads returns the directories that hold packages, compiled or not.
 func vetReads(t *toolchain.Toolchain, p *program.Program, work string) []string {
 	read := []string{t.Cache, t.Root, p.Dir, work}
@@ -169,136 +140,4 @@ func vetReads(t *toolchain.Toolchain, p *program.Program, work string) []string 
 		read = append(read, t.Dependencies)
 	}
 	return read
-}
-
-// vetCommands writes the configurations, and returns the commands that read them as
-// commandsMode takes them.
-func vetCommands(t *toolchain.Toolchain, configs []vetConfig) ([]byte, error) {
-	commands := make([][]string, 0, len(configs))
-	for _, c := range configs {
-		encoded, err := json.Marshal(c)
-		if err != nil {
-			return nil, err
-		}
-		file := c.VetxOutput + ".cfg"
-		if err := os.WriteFile(file, encoded, 0o600); err != nil {
-			return nil, fmt.Errorf("writing the configuration of go vet: %w", err)
-		}
-		commands = append(commands, []string{t.Tool("vet"), "-json", file})
-	}
-	return json.Marshal(commands)
-}
-
-// A vetConfig tells the vet command what a package consists of and what it imports.
-// It has the fields of golang.org/x/tools/go/analysis/unitchecker.Config that are
-// needed here.
-type vetConfig struct {
-	ID, Compiler, ImportPath string
-	GoVersion                string            // of the language, such as "go1.26"; empty for the newest
-	GoFiles                  []string          // absolute
-	ImportMap                map[string]string // from import paths in the source to those in PackageFile
-	PackageFile              map[string]string // compiled packages, by import path
-	PackageVetx              map[string]string // the VetxOutput of imported packages, by import path
-	VetxOutput               string            // receives what importers can use
-	Stdout                   string            // receives the findings
-}
-
-// vetConfigs returns the configurations of those of the author's packages that are
-// part of the binary. A package comes after those that it imports. The commands write
-// their output to dir.
-func vetConfigs(t *toolchain.Toolchain, p *program.Program, dir string, exports map[string]string) ([]vetConfig, error) {
-	packages, err := linkedPackages(t, p, exports)
-	if err != nil {
-		return nil, err
-	}
-	var configs []vetConfig
-	facts := map[string]string{}
-	var add func(importPath string)
-	add = func(importPath string) {
-		pkg := packages[importPath]
-		if pkg == nil {
-			return
-		}
-		delete(packages, importPath)
-		output := filepath.Join(dir, strconv.Itoa(len(facts)))
-		c := vetConfig{
-			ID: importPath, Compiler: "gc", ImportPath: importPath, GoVersion: goVersion(p.Source),
-			ImportMap: map[string]string{}, PackageFile: map[string]string{}, PackageVetx: map[string]string{},
-			VetxOutput: output, Stdout: output + ".json",
-		}
-		facts[importPath] = output
-		for _, name := range pkg.GoFiles {
-			c.GoFiles = append(c.GoFiles, filepath.Join(pkg.Dir, name))
-		}
-		for _, imported := range pkg.Imports {
-			add(imported)
-			c.ImportMap[imported] = imported
-			c.PackageFile[imported] = exports[imported]
-			if file, ok := facts[imported]; ok {
-				c.PackageVetx[imported] = file
-			}
-		}
-		configs = append(configs, c)
-	}
-	for importPath := range packages {
-		add(importPath)
-	}
-	return configs, nil
-}
-
-// linkedPackages returns those of the author's packages that are in exports, by import
-// path.
-func linkedPackages(t *toolchain.Toolchain, p *program.Program, exports map[string]string) (map[string]*build.Package, error) {
-	packages := map[string]*build.Package{}
-	for _, f := range p.Source.Files {
-		importPath := path.Join(p.Path, path.Dir(f.Name))
-		if path.Ext(f.Name) != ".go" || exports[importPath] == "" || packages[importPath] != nil {
-			continue
-		}
-		pkg, err := t.BuildContext().ImportDir(filepath.Join(p.Dir, program.HandlerDir, filepath.FromSlash(path.Dir(f.Name))), 0)
-		if err != nil {
-			return nil, fmt.Errorf("choosing the files of %s: %w", importPath, err)
-		}
-		packages[importPath] = pkg
-	}
-	return packages, nil
-}
-
-// readFindings reads what vet -json has written to a file about a package in dir.
-func readFindings(file, dir string) (findings []handler.Diagnostic, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	var byPackage map[string]map[string]json.RawMessage
-	if err := json.NewDecoder(io.LimitReader(f, maxFindings)).Decode(&byPackage); err != nil {
-		return nil, err
-	}
-	for _, byAnalyzer := range byPackage {
-		for analyzer, encoded := range byAnalyzer {
-			var found []struct{ Posn, Message string }
-			if json.Unmarshal(encoded, &found) != nil {
-				continue // an analyzer that has failed has an error and no findings
-			}
-			for _, one := range found {
-				name, place, _ := strings.Cut(strings.TrimPrefix(one.Posn, dir+string(filepath.Separator)), ":")
-				line, column, _ := strings.Cut(place, ":")
-				d := handler.NewDiagnostic(filepath.ToSlash(name), 0, 0, fmt.Sprintf("%s (%s)", one.Message, analyzer))
-				d.Line, _ = strconv.Atoi(line) // digits
-				d.Column, _ = strconv.Atoi(column)
-				findings = append(findings, d)
-			}
-		}
-	}
-	return findings, nil
-}
-
-// goVersion returns the version of the language that the author's go.mod names, such
-// as "go1.26". It is empty if there is none.
-func goVersion(src *handler.Source) string {
-	if src.GoMod == nil || src.GoMod.Go == nil {
-		return ""
-	}
-	return "go" + src.GoMod.Go.Version
 }

@@ -1,0 +1,117 @@
+package compile
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/build"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
+)
+
+// vetCommands writes the configurations, and returns the commands that read them as
+// commandsMode takes them.
+func vetCommands(t *toolchain.Toolchain, configs []vetConfig) ([]byte, error) {
+	commands := make([][]string, 0, len(configs))
+	for _, c := range configs {
+		encoded, err := json.Marshal(c)
+		if err != nil {
+			return nil, err
+		}
+		file := c.VetxOutput + ".cfg"
+		if err := os.WriteFile(file, encoded, 0o600); err != nil {
+			return nil, fmt.Errorf("writing the configuration of go vet: %w", err)
+		}
+		commands = append(commands, []string{t.Tool("vet"), "-json", file})
+	}
+	return json.Marshal(commands)
+}
+
+// A vetConfig tells the vet command what a package consists of and what it imports.
+// It has the fields of golang.org/x/tools/go/analysis/unitchecker.Config that are
+// needed here.
+type vetConfig struct {
+	ID, Compiler, ImportPath string
+	GoVersion                string            // of the language, such as "go1.26"; empty for the newest
+	GoFiles                  []string          // absolute
+	ImportMap                map[string]string // from import paths in the source to those in PackageFile
+	PackageFile              map[string]string // compiled packages, by import path
+	PackageVetx              map[string]string // the VetxOutput of imported packages, by import path
+	VetxOutput               string            // receives what importers can use
+	Stdout                   string            // receives the findings
+}
+
+// vetConfigs returns the configurations of those of the author's packages that are
+// part of the binary. A package comes after those that it imports. The commands write
+// their output to dir.
+func vetConfigs(t *toolchain.Toolchain, p *program.Program, dir string, exports map[string]string) ([]vetConfig, error) {
+	packages, err := linkedPackages(t, p, exports)
+	if err != nil {
+		return nil, err
+	}
+	var configs []vetConfig
+	facts := map[string]string{}
+	var add func(importPath string)
+	add = func(importPath string) {
+		pkg := packages[importPath]
+		if pkg == nil {
+			return
+		}
+		delete(packages, importPath)
+		output := filepath.Join(dir, strconv.Itoa(len(facts)))
+		c := vetConfig{
+			ID: importPath, Compiler: "gc", ImportPath: importPath, GoVersion: goVersion(p.Source),
+			ImportMap: map[string]string{}, PackageFile: map[string]string{}, PackageVetx: map[string]string{},
+			VetxOutput: output, Stdout: output + ".json",
+		}
+		facts[importPath] = output
+		for _, name := range pkg.GoFiles {
+			c.GoFiles = append(c.GoFiles, filepath.Join(pkg.Dir, name))
+		}
+		for _, imported := range pkg.Imports {
+			add(imported)
+			c.ImportMap[imported] = imported
+			c.PackageFile[imported] = exports[imported]
+			if file, ok := facts[imported]; ok {
+				c.PackageVetx[imported] = file
+			}
+		}
+		configs = append(configs, c)
+	}
+	for importPath := range packages {
+		add(importPath)
+	}
+	return configs, nil
+}
+
+// linkedPackages returns those of the author's packages that are in exports, by import
+// path.
+func linkedPackages(t *toolchain.Toolchain, p *program.Program, exports map[string]string) (map[string]*build.Package, error) {
+	packages := map[string]*build.Package{}
+	for _, f := range p.Source.Files {
+		importPath := path.Join(p.Path, path.Dir(f.Name))
+		if path.Ext(f.Name) != ".go" || exports[importPath] == "" || packages[importPath] != nil {
+			continue
+		}
+		pkg, err := t.BuildContext().ImportDir(filepath.Join(p.Dir, program.HandlerDir, filepath.FromSlash(path.Dir(f.Name))), 0)
+		if err != nil {
+			return nil, fmt.Errorf("choosing the files of %s: %w", importPath, err)
+		}
+		packages[importPath] = pkg
+	}
+	return packages, nil
+}
+
+// goVersion returns the version of the language that the author's go.mod names, such
+// as "go1.26". It is empty if there is none.
+func goVersion(src *handler.Source) string {
+	if src.GoMod == nil || src.GoMod.Go == nil {
+		return ""
+	}
+	return "go" + src.GoMod.Go.Version
+}
