@@ -58,17 +58,32 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 		Budget: &policyv1.PodDisruptionBudget{}, NetworkPolicy: &networkingv1.NetworkPolicy{}, Autoscaler: &autoscalingv2.HorizontalPodAutoscaler{},
 		Answers: o.Orders.Answers(client.ObjectKeyFromObject(fn)), RevisionsInUse: map[string]bool{},
 	}
-	var replicaSets appsv1.ReplicaSetList
-	var pods corev1.PodList
-	var services corev1.ServiceList
-	var sources corev1.ConfigMapList
-	functionClass, wrongClass, err := o.Classes.Of(ctx, fn)
+	functionClass, err := o.judge(ctx, fn, s)
 	if err != nil {
-		err = fmt.Errorf("looking for the FunctionClass: %w", err)
+		return nil, err
+	}
+	if err := o.read(ctx, fn, s); err != nil {
+		return nil, err
+	}
+	s.Values, s.ValuesErr = o.References.Of(ctx, fn)
+	if metav1.IsControlledBy(s.Deployment, fn) {
+		s.AwaitsClass = s.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(s.Settings.Class) && !o.Classes.Admits(fn, functionClass)
+	}
+	return s, nil
+}
+
+// judge finds the settings for a Function and what is wrong with it, and returns its class. If the
+// class or the rights of the account cannot be looked up, that is the CheckErr of a Function with a new
+// spec. It is an error for any other, whose status goes on saying what is true of the spec.
+func (o *Observer) judge(ctx context.Context, fn *v1beta1.Function, s *Snapshot) (*v1beta1.FunctionClass, error) {
+	functionClass, wrongClass, classErr := o.Classes.Of(ctx, fn)
+	if classErr != nil {
+		classErr = fmt.Errorf("looking for the FunctionClass: %w", classErr)
 	}
 	wrongAccount, accountErr := o.Accounts.Check(ctx, fn)
-	if err = errors.Join(err, accountErr); err != nil && fn.Status.ObservedGeneration == fn.Generation {
-		return nil, err // the status goes on saying what is true of this spec
+	err := errors.Join(classErr, accountErr)
+	if err != nil && fn.Status.ObservedGeneration == fn.Generation {
+		return nil, err
 	}
 	s.Settings = o.Settings.Of(functionClass)
 	s.Verdict, s.CheckErr = o.Sources.check(ctx, fn, s.Settings)
@@ -78,30 +93,37 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 			s.Verdict.Spec = append(s.Verdict.Spec, wrong)
 		}
 	}
-	err = errors.Join(
+	return functionClass, nil
+}
+
+// read reads the objects that have the names or the label of a Function's.
+func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) error {
+	var replicaSets appsv1.ReplicaSetList
+	var pods corev1.PodList
+	var services corev1.ServiceList
+	var sources corev1.ConfigMapList
+	err := errors.Join(
 		o.get(ctx, fn, desired.ConfigMapName(fn, desired.LatestRevision(fn)), s.Source), o.get(ctx, fn, fn.Name, s.Deployment),
 		o.get(ctx, fn, fn.ServiceName(), s.Service), o.get(ctx, fn, fn.Name, s.Budget), o.get(ctx, fn, fn.Name, s.NetworkPolicy),
 		o.get(ctx, fn, fn.Name, s.Autoscaler),
 		o.list(ctx, fn, &replicaSets), o.list(ctx, fn, &pods), o.list(ctx, fn, &services), o.list(ctx, fn, &sources),
 		o.foreignPolicies(ctx, fn, s))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s.Values, s.ValuesErr = o.References.Of(ctx, fn)
 	s.Services, s.Sources = owned(services.Items, fn.UID), owned(sources.Items, fn.UID)
 	s.running(replicaSets.Items, pods.Items)
 	if !metav1.IsControlledBy(s.Deployment, fn) {
-		return s, nil
+		return nil
 	}
 	s.ReplicaSets = owned(replicaSets.Items, s.Deployment.UID)
 	for _, set := range s.ReplicaSets {
 		s.Pods = append(s.Pods, owned(pods.Items, set.UID)...)
 	}
 	if s.OwnedFields, err = appsv1ac.ExtractDeployment(s.Deployment, desired.FieldOwner); err != nil {
-		return nil, fmt.Errorf("reading the managed fields of Deployment %q: %w", fn.Name, err)
+		return fmt.Errorf("reading the managed fields of Deployment %q: %w", fn.Name, err)
 	}
-	s.AwaitsClass = s.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(s.Settings.Class) && !o.Classes.Admits(fn, functionClass)
-	return s, nil
+	return nil
 }
 
 // foreignPolicies lists the NetworkPolicies that belong to no Function, if the settings give
