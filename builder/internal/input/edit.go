@@ -131,7 +131,7 @@ func (f *Function) splice(files map[string][]byte) []byte {
 			continue
 		}
 		first := min(file.Line-1, len(lines))
-		b.Write(bytes.Join(lines[next:first], nil))
+		b.Write(withNewline(bytes.Join(lines[next:first], nil))) // the last marker may have no line break
 		b.Write(withNewline(data))
 		next = min(first+len(slices.Collect(bytes.Lines(file.Data))), len(lines))
 	}

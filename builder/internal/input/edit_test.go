@@ -60,6 +60,7 @@ func TestEdits(t *testing.T) {
 		"NoBreakAtEnd": {"x.txtar", strings.TrimSuffix(archive, "\n"), map[string]string{"go.sum": "x"}, archive + "-- go.sum --\nx\n"},
 		"Emptied":      {"x.txtar", archive, map[string]string{"a.go": ""}, "-- go.mod --\nmodule m\n--  a.go  --\n-- b/b.go --\npackage b\n"},
 		"Filled":       {"x.txtar", "-- a.go --\n-- b.go --\n", map[string]string{"a.go": "package a\n"}, "-- a.go --\npackage a\n-- b.go --\n"},
+		"NoBreak":      {"x.txtar", "-- a.go --\n-- go.sum --", map[string]string{"go.sum": "x\n"}, "-- a.go --\n-- go.sum --\nx\n"},
 		"YAML":         {"x.yaml", function("one", indented(archive)) + "  replicas: 2\n", map[string]string{"a.go": "package a\n"}, function("one", indented(changed)) + "  replicas: 2\n"},
 		"YAMLOneFile":  {"x.yaml", function("one", literal), map[string]string{"go.mod": "module m\n"}, strings.ReplaceAll(function("one", indented(goSource+"-- go.mod --\nmodule m\n")), "    \n", "\n")},
 		"YAMLStripped": {"x.yaml", function("one", "|-\n    package p") + "  replicas: 2\n", map[string]string{"handler.go": "package q\n"}, function("one", "|-\n    package q") + "  replicas: 2\n"},
