@@ -3,6 +3,7 @@ package input
 import (
 	"errors"
 	"fmt"
+	"go/version"
 	"io/fs"
 	"os"
 	"path"
@@ -33,8 +34,8 @@ type packageReader struct {
 // the package.
 //
 // A package that imports nothing but the standard library is a source without a
-// module. Any other keeps its place in the module: it is in the same directory of the
-// source.
+// module, unless go.mod changes what its code means. Any other keeps its place in the
+// module: it is in the same directory of the source.
 func readPackage(root, dir, only string) (*Function, []string, error) {
 	return collect(root, func(c *collection) (*Function, error) {
 		return (&packageReader{collection: c}).read(dir, only)
@@ -57,7 +58,7 @@ func (p *packageReader) read(dir, only string) (*Function, error) {
 	if only != "" {
 		name = functionName(only)
 	}
-	if !p.needsModules && !p.needsPackages {
+	if !p.needsModules && !p.needsPackages && !p.changesMeaning() {
 		for i := range p.files {
 			p.files[i].Name = strings.TrimPrefix(p.files[i].Name, rel+"/")
 		}
@@ -66,13 +67,19 @@ func (p *packageReader) read(dir, only string) (*Function, error) {
 	return p.function(name, dir, rel, goMod)
 }
 
+// changesMeaning reports whether code means something else in the module than without one: before
+// Go 1.22 the iterations of a loop share its variables, and godebug settings are of all versions.
+func (p *packageReader) changesMeaning() bool {
+	return len(p.mod.Godebug) > 0 || p.mod.Go != nil && version.Compare("go"+p.mod.Go.Version, "go1.22") < 0
+}
+
 // readGoMod returns the go.mod of the module of the package in dir, as it is.
 func (p *packageReader) readGoMod(dir string) ([]byte, error) {
 	goMod, err := p.root.ReadFile("go.mod")
 	if err != nil {
 		return nil, err
 	}
-	if p.mod, err = modfile.ParseLax("go.mod", goMod, nil); err != nil || p.mod.Module == nil {
+	if p.mod, err = modfile.Parse("go.mod", goMod, nil); err != nil || p.mod.Module == nil {
 		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the go.mod of %s cannot be read: mend it, go mod tidy says what is wrong", dir))
 	}
 	return goMod, nil
@@ -240,7 +247,7 @@ func (p *packageReader) addGo(dir, name string) error {
 func (p *packageReader) addImport(by, imported string) error {
 	module := p.mod.Module.Mod.Path
 	if below, ok := strings.CutPrefix(imported, module+"/"); ok && !p.requires(imported) {
-		p.needsPackages = p.needsPackages || below != by
+		p.needsPackages = true
 		return p.addPackage(below, "", false)
 	}
 	switch {
