@@ -51,7 +51,8 @@ func Test(ctx context.Context, t *toolchain.Toolchain, c TestOptions) error {
 		return fmt.Errorf("making a directory for the go command: %w", err)
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
-	args := append([]string{t.Command(), "test", "-mod=readonly"}, c.Args...)
+	// Several packages may have test files of the same name.
+	args := append([]string{t.Command(), "test", "-mod=readonly", "-fullpath"}, c.Args...)
 	if c.Race {
 		args = append(args, "-race")
 	}

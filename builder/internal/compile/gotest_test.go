@@ -49,7 +49,7 @@ func TestTest(t *testing.T) {
 		"Fails":     {source: tested, want: "other", says: []string{"    handler_test.go:13: got \"hello\", want \"other\"", "FAIL\thandlers\t"}, failed: true},
 		"Run":       {source: tested, want: "other", args: []string{"-v", "-run=Other"}, says: []string{"--- PASS: TestOther", "ok  \thandlers\t"}},
 		"Compile":   {source: strings.Replace(tested, "w.Body.String()", "w.Bod", 1), says: []string{"\nhandler_test.go:12:", "w.Bod undefined", "FAIL\thandlers [build failed]"}, failed: true},
-		"Module":    {source: tested + "-- go.mod --\nmodule example.com/mine\n-- sub/sub.go --\npackage sub\n-- sub/sub_test.go --\npackage sub\n\nimport \"testing\"\n\nfunc TestSub(t *testing.T) { t.Fatal(\"no\") }\n", want: "hello", says: []string{"ok  \texample.com/mine\t", "    sub_test.go:5: no", "FAIL\texample.com/mine/sub\t"}, failed: true},
+		"Module":    {source: tested + "-- go.mod --\nmodule example.com/mine\n-- sub/sub.go --\npackage sub\n-- sub/sub_test.go --\npackage sub\n\nimport \"testing\"\n\nfunc TestSub(t *testing.T) { t.Fatal(\"no\") }\n", want: "hello", says: []string{"ok  \texample.com/mine\t", "    sub/sub_test.go:5: no", "FAIL\texample.com/mine/sub\t"}, failed: true},
 		"SubErrors": {source: tested + "-- go.mod --\nmodule example.com/mine\n-- sub/sub_test.go --\npackage sub\n\nvar x int = nil\n", want: "hello", says: []string{"\nsub/sub_test.go:3:13: cannot use nil"}, failed: true},
 	}
 	for name, c := range cases {

@@ -59,8 +59,7 @@ func (f *Function) Mentions(text string) string {
 	})
 }
 
-// fullName returns the name in the source of a file for which tests print only the last
-// element.
+// fullName returns the name in the source of a file of which a log has only the last element.
 func (f *Function) fullName(name string) string {
 	for _, file := range f.files {
 		if path.Base(file.Name) == name && f.index(name) < 0 {
