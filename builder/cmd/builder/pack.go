@@ -67,8 +67,11 @@ func (p *pack) run(path string) error {
 func (p *pack) write(function *input.Function) error {
 	if p.into != "" {
 		target := p.readOne(p.into, p.name)
-		if target == nil {
+		switch {
+		case target == nil:
 			return nil // readOne has added the error
+		case target.YAML() == nil:
+			return fmt.Errorf("%s is no YAML with a Function, whose source could be replaced", p.into)
 		}
 		edit, err := target.Replace(function.Source)
 		if err != nil {
