@@ -170,9 +170,7 @@ func (w *waiter) await(ctx context.Context) error {
 		w.failed(function)
 		return nil
 	}
-	if w.notation == "text" {
-		w.resultf("%s: %s", name, readiness(function))
-	}
+	w.resultf("%s: %s", name, readiness(function))
 	return nil
 }
 

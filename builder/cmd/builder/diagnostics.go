@@ -32,6 +32,13 @@ func (d *diagnostics) addFlag(cmd *cobra.Command) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return format.Valid(d.notation) }
 }
 
+// resultf prints what has become of a Function, unless standard output is for the diagnostics.
+func (d *diagnostics) resultf(format string, args ...any) {
+	if d.notation == "text" {
+		d.streams.resultf(format, args...)
+	}
+}
+
 // read returns the Functions of an input. If it cannot be read there are none, and
 // the error is added to d.
 func (d *diagnostics) read(path string) []*input.Function {

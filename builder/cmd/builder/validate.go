@@ -48,7 +48,7 @@ func validate(d *diagnostics, paths []string) error {
 			d.fail(nil, fields)
 			_, err := handler.Parse(handler.Filename, function.Source)
 			d.fail(function, err)
-			if err == nil && fields == nil && d.notation == "text" {
+			if err == nil && fields == nil {
 				d.resultf("%s: %s: ok", path, function.Name)
 			}
 		}
