@@ -138,6 +138,9 @@ func TestParseFindsTheHandler(t *testing.T) {
 		"BelowNoTop":  {"-- a.go --\npackage p\n" + moduleFile + util + importing, "web/api", "[Start]"},
 		"OtherMain":   {moduleFile + below + "-- cmd/a.go --\n" + strings.Replace(hello, "package handlers", "package main", 1), "web/api", "[Start]"},
 		"OtherKind":   {moduleFile + below + "-- a/a.go --\npackage a\nfunc Handler() {}\n", "web/api", "[Start]"},
+		"Served":      {moduleFile + below + "-- main.go --\npackage main\nimport _ \"example.com/hello/web/api\"\nfunc main() {}\n", "web/api", "[Start]"},
+		"LikeNetHTTP": {moduleFile + strings.Replace(below, "web/api", "net/http", 1), "net/http", "[Start]"},
+		"Faked":       {moduleFile + below + "-- fake/a.go --\n" + hello + "-- web/api/a_test.go --\npackage handlers_test\nimport _ \"example.com/hello/fake\"\nimport _ \"example.com/hello/web/api\"\n", "web/api", "[Start]"},
 		"OwnHandlers": {moduleFile + importing + "-- util/a.go --\n" + hello + "-- a.go --\npackage p\n", "web/api", "[Start]"},
 	}
 	for name, c := range cases {
@@ -249,6 +252,8 @@ func TestParseRejectsArchives(t *testing.T) {
 		"OnlyBelow":       {"-- src/a.go --\n" + hello, "src/a.go:1:9: a package in a directory of its own needs a go.mod, add one with the line: module example.com/function\nsrc/a.go:5:1: Handler must be in the package at the top of the archive, move it there"},
 		"TwoBelow":        {moduleFile + "-- a/a.go --\n" + hello + "-- b/b.go --\n" + hello, "b/b.go:5:1: Handler is also in a, and a Function has one: name the directory of its package, or leave the other out"},
 		"TopSignature":    {"-- a.go --\npackage p\nfunc Handler() {}\n" + moduleFile + "-- a/a.go --\n" + hello, "a.go:2:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)"},
+		"TopVariable":     {"-- a.go --\npackage p\nvar Handler = 1\n" + moduleFile + "-- a/a.go --\n" + hello, "a.go:2:5: Handler is declared with var, must be a function: func Handler(http.ResponseWriter, *http.Request)"},
+		"TopSyntax":       {"-- a.go --\npackage p\nfunc {\n" + moduleFile + "-- a/a.go --\npackage a\nfunc Handler() {}\n", "a.go:2:6: expected 'IDENT', found '{'"},
 		"BelowSignature":  {moduleFile + "-- a/a.go --\npackage a\nfunc Handler() {}\n", "a/a.go:2:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)"},
 		"BelowMain":       {moduleFile + "-- a/a.go --\n" + strings.Replace(hello, "package handlers", "package main", 1), "a/a.go:1:9: package main cannot be imported, use another name: package handlers"},
 		"BelowImported":   {moduleFile + "-- a.go --\npackage p\nimport _ \"example.com/hello/a\"\n-- a/a.go --\n" + hello, "a/a.go:5:1: Handler must be in the package at the top of the archive, or in one that no other package imports: move it there"},

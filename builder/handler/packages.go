@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -111,16 +112,12 @@ func (c *checker) checkRootClause(f *file, name *ast.Ident) {
 // other could be meant.
 func (c *checker) choose() bool {
 	c.dir = root
-	found := c.declaring()
-	atTop := c.mod == nil || slices.Contains(dirs(found), root)
-	if !atTop {
-		found = c.entry(found)
-	}
-	switch {
-	case len(found) == 0:
-		return !slices.ContainsFunc(c.files, (*file).unreadable)
-	case atTop:
+	if c.mod == nil || c.unreadable(root) || slices.ContainsFunc(c.files, (*file).declaresAtTop) {
 		return !c.unreadable(root)
+	}
+	found := c.entry(c.declaring())
+	if len(found) == 0 {
+		return !slices.ContainsFunc(c.files, (*file).unreadable)
 	}
 	c.dir = found[0].dir
 	for _, other := range found[1:] {
@@ -135,6 +132,20 @@ func (c *checker) unreadable(dir string) bool {
 }
 
 func (f *file) unreadable() bool { return f.isGo && f.syntax == nil }
+
+// declaresAtTop reports whether a file of the package at the top declares Handler, as
+// whatever it may be.
+func (f *file) declaresAtTop() bool {
+	if f.dir != root || !f.built {
+		return false
+	}
+	for _, name := range declared(f.syntax) {
+		if name.Name == handlerShape.name {
+			return true
+		}
+	}
+	return false
+}
 
 // declaring returns the first file that declares Handler of each package.
 func (c *checker) declaring() (found []*file) {
@@ -157,10 +168,7 @@ func dirs(files []*file) (all []string) {
 // imports it. If some of these declare a handler in a package that can be imported, it
 // returns them alone.
 func (c *checker) entry(files []*file) []*file {
-	imported := map[string]bool{}
-	for _, i := range c.imports {
-		imported[strings.TrimPrefix(i.Path, c.modulePath()+"/")] = true
-	}
+	imported := c.importedDirs()
 	files = slices.DeleteFunc(files, func(f *file) bool { return imported[f.dir] })
 	packages := c.packages()
 	right := slices.DeleteFunc(slices.Clone(files), func(f *file) bool {
@@ -171,6 +179,30 @@ func (c *checker) entry(files []*file) []*file {
 		return right
 	}
 	return files
+}
+
+// importedDirs returns the directories of packages that another package imports, or its tests. A
+// program does not count: it may be there to serve the handler on the author's machine.
+func (c *checker) importedDirs() map[string]bool {
+	imported := map[string]bool{}
+	for _, f := range c.files {
+		syntax := f.syntax
+		if !Ignored(f.Name) && strings.HasSuffix(f.base, "_test.go") {
+			syntax, _ = parser.ParseFile(token.NewFileSet(), "", f.Data, parser.ImportsOnly|parser.SkipObjectResolution) // as much as can be read
+		} else if !f.built {
+			continue
+		}
+		if syntax == nil || syntax.Name.Name == "main" {
+			continue
+		}
+		for _, spec := range syntax.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+			if dir, ok := strings.CutPrefix(path, c.modulePath()+"/"); ok && dir != f.dir {
+				imported[dir] = true
+			}
+		}
+	}
+	return imported
 }
 
 // handles reports whether what f declares is a handler.
