@@ -7,11 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
 	"go/scanner"
+	"go/token"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/tools/imports"
 
@@ -24,7 +30,8 @@ import (
 // requires. Files calls the first go command in PATH. It changes the environment of the
 // process, and its working directory until it returns.
 //
-// The error is a *handler.Error if a file has a syntax error. If ctx ends first, a
+// The error is a *handler.Error if a file has a syntax error, or an import of a package that
+// cannot be found and may be used under another name. If ctx ends first, a
 // goroutine goes on with the work, so the process should end soon.
 func Files(ctx context.Context, dir string, files []handler.File) (map[string][]byte, error) {
 	hasModule := slices.ContainsFunc(files, func(f handler.File) bool { return f.Name == "go.mod" })
@@ -45,6 +52,10 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 			found = append(found, handler.NewDiagnostic(f.Name, line, column, list[0].Msg))
 		} else if err != nil {
 			return nil, fmt.Errorf("fixing %s: %w", f.Name, err)
+		} else if unknown := removedUnknown(ctx, f.Data, fixed); unknown != nil {
+			line, column := place(f.Data, int(unknown.Pos())-1)
+			message := fmt.Sprintf("nobody knows here whether the package %s is used, because it was not downloaded, or go.mod does not require it: run builder tidy FILE, or remove the import", unknown.Value)
+			found = append(found, handler.NewDiagnostic(f.Name, line, column, message))
 		} else if string(fixed) != string(f.Data) {
 			changed[f.Name] = fixed
 		}
@@ -55,7 +66,36 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 	return changed, nil
 }
 
-// place returns the line and the column of a syntax error. Where a file ends too soon, that is
+// removedUnknown returns the path of an import that a fix has removed although the package cannot be
+// found, or nil. Package imports guesses the name of such a package by its path then, and takes it
+// for unused if nothing is called like that.
+func removedUnknown(ctx context.Context, before, after []byte) *ast.BasicLit {
+	left := map[string]bool{}
+	for _, spec := range importsOf(after) {
+		left[spec.Path.Value] = true
+	}
+	for _, spec := range importsOf(before) {
+		path, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+		host, _, _ := strings.Cut(path, "/")
+		if left[spec.Path.Value] || spec.Name != nil || !strings.Contains(host, ".") {
+			continue
+		}
+		if exec.CommandContext(ctx, "go", "list", "-find", "--", path).Run() != nil {
+			return spec.Path
+		}
+	}
+	return nil
+}
+
+func importsOf(data []byte) []*ast.ImportSpec {
+	file, err := parser.ParseFile(token.NewFileSet(), "", data, parser.ImportsOnly)
+	if err != nil {
+		return nil
+	}
+	return file.Imports
+}
+
+// place returns the line and the column of a mistake. Where a file ends too soon, that is
 // the end of its text: what is behind its last line may be another file.
 func place(data []byte, offset int) (line, column int) {
 	text := bytes.TrimRight(data, " \t\r\n")

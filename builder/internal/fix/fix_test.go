@@ -88,6 +88,20 @@ func TestFilesReportsSyntaxErrors(t *testing.T) {
 	}
 }
 
+// An import whose package has another name than its path may be used.
+func TestFilesKeepsUnknownImports(t *testing.T) {
+	const used = "package a\n\nimport \"example.com/golang-lru/v2\"\n\nvar A = lru.New()\n"
+	_, err := run(t, map[string]string{"a.go": used, "go.mod": "module m.example\n\ngo 1.26\n\nrequire example.com/golang-lru/v2 v2.0.0\n"})
+	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.HasPrefix(err.Error(), `a.go:3:8: nobody knows here whether the package "example.com/golang-lru/v2" is used, `) {
+		t.Errorf("Files: %v", err)
+	}
+	local := strings.ReplaceAll(used, "example.com/golang-lru/v2", "m.example/lru")
+	got, err := run(t, map[string]string{"a.go": local, "go.mod": "module m.example\n\ngo 1.26\n", "lru/lru.go": "package other\n"})
+	if err != nil || strings.Contains(got["a.go"], "m.example/lru") {
+		t.Errorf("an import that is not used stays: %v, %v", got, err)
+	}
+}
+
 func TestFilesGivesUp(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
