@@ -180,6 +180,7 @@ func TestReadServing(t *testing.T) {
   env:
   - {name: A, value: b=c}
   - {name: EMPTY}
+  - {name: NULL, value: null}
   - {name: TOKEN, valueFrom: {secretKeyRef: {name: s, key: t}}}
   envFrom:
   - secretRef: {name: credentials}
@@ -190,7 +191,7 @@ func TestReadServing(t *testing.T) {
 	}
 	want := input.Serving{
 		Port: 9000, Timeout: "30s", Concurrency: "5",
-		Env: []string{"A=b=c", "EMPTY="}, Elsewhere: []string{"TOKEN", "all of credentials"},
+		Env: []string{"A=b=c", "EMPTY=", "NULL="}, Elsewhere: []string{"TOKEN", "all of credentials"},
 	}
 	if diff := cmp.Diff(want, functions[0].Serving); diff != "" {
 		t.Errorf("Serving: -want +got\n%s", diff)

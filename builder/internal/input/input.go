@@ -40,6 +40,10 @@ type Function struct {
 	// of a directory or its module.
 	Name string
 
+	// Namespace is metadata.namespace; empty if that is not set, and for other inputs than
+	// YAML.
+	Namespace string
+
 	// Source is what spec.function holds or could hold: one Go file, or a txtar
 	// archive of several.
 	Source []byte

@@ -68,7 +68,8 @@ func isFunction(object *yaml.Node) bool {
 }
 
 func readFunction(file string, lines []string, object *yaml.Node) (*Function, error) {
-	name := field(field(object, "metadata"), "name")
+	metadata := field(object, "metadata")
+	name := field(metadata, "name")
 	spec := field(object, "spec")
 	source := field(spec, "function")
 	if key, first := repeated(object); key != nil {
@@ -82,26 +83,23 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 		return nil, cmp.Or(err, authorError(file, object.Line, object.Column, "spec.function must be text"))
 	}
 	return &Function{
-		Name:    name.Value,
-		Source:  []byte(source.Value),
-		Serving: readServing(spec),
-		files:   handler.Split(handler.Filename, []byte(source.Value)),
-		file:    file,
-		object:  object,
-		block:   &block{scalar: source, lines: lines, source: strings.Split(source.Value, "\n")},
+		Name:      name.Value,
+		Namespace: text(field(metadata, "namespace")),
+		Source:    []byte(source.Value),
+		Serving:   readServing(spec),
+		files:     handler.Split(handler.Filename, []byte(source.Value)),
+		file:      file,
+		object:    object,
+		block:     &block{scalar: source, lines: lines, source: strings.Split(source.Value, "\n")},
 	}, nil
 }
 
 // sameAs returns where a Function is named, and where one of others is that has its name and
 // namespace, which it would overwrite; nil where none has.
 func (f *Function) sameAs(others []*Function) (at, first *yaml.Node) {
-	metadata := field(f.object, "metadata")
 	for _, other := range others {
-		if other.Name != f.Name {
-			continue
-		}
-		if known := field(other.object, "metadata"); field(known, "namespace").Value == field(metadata, "namespace").Value {
-			return field(metadata, "name"), field(known, "name")
+		if other.Name == f.Name && other.Namespace == f.Namespace {
+			return field(field(f.object, "metadata"), "name"), field(field(other.object, "metadata"), "name")
 		}
 	}
 	return nil, nil
@@ -147,6 +145,14 @@ func field(mapping *yaml.Node, name string) *yaml.Node {
 	return &yaml.Node{}
 }
 
+// text returns what a field holds, which is nothing if it is null.
+func text(node *yaml.Node) string {
+	if node.Tag == "!!null" {
+		return ""
+	}
+	return node.Value
+}
+
 // resolved returns what an alias stands for, and any other node as it is.
 func resolved(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
@@ -179,7 +185,8 @@ type Serving struct {
 	// Port is spec.serverPort.
 	Port int
 
-	// Env are the variables of spec.env that have a plain value, as name=value.
+	// Env are the variables of spec.env that have a plain value, as name=value. $(NAME) in a
+	// value stands for that of a variable before it.
 	Env []string
 
 	// Elsewhere are the names of the variables whose values are in Secrets, ConfigMaps
@@ -195,13 +202,13 @@ func readServing(spec *yaml.Node) Serving {
 	port, _ := strconv.Atoi(field(spec, "serverPort").Value) // 0 if it is no number, which the API server rejects
 	s := Serving{
 		Port:        port,
-		Timeout:     field(spec, "timeout").Value,
-		Concurrency: field(spec, "concurrency").Value,
+		Timeout:     text(field(spec, "timeout")),
+		Concurrency: text(field(spec, "concurrency")),
 	}
 	for _, variable := range field(spec, "env").Content {
 		name := field(variable, "name").Value
 		if from := field(variable, "valueFrom"); from.Kind == 0 {
-			s.Env = append(s.Env, name+"="+field(variable, "value").Value)
+			s.Env = append(s.Env, name+"="+text(field(variable, "value")))
 		} else {
 			s.Elsewhere = append(s.Elsewhere, name)
 		}
