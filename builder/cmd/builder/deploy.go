@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,12 +82,24 @@ func (d *deploy) run(ctx context.Context, path string) error {
 		d.notef("%s: applied to namespace %s", f.Metadata.Name, f.Metadata.Namespace)
 	}
 	for _, f := range applied {
-		i := slices.IndexFunc(functions, func(of *input.Function) bool { return of.Name == f.Metadata.Name })
-		w := &waiter{deploy: d, applied: f, function: functions[max(i, 0)]} // a name may have been made for the only one
+		w := &waiter{deploy: d, applied: f, function: functionOf(functions, f)}
 		d.fail(nil, w.await(ctx))
 		d.fail(nil, d.print())
 	}
 	return d.end()
+}
+
+// functionOf returns the Function of FILE that was applied as another one. FILE may leave the
+// namespace to kubectl. The only Function may have got the name that was made for it.
+func functionOf(functions []*input.Function, applied cluster.Function) *input.Function {
+	for _, namespace := range []string{applied.Metadata.Namespace, ""} {
+		for _, f := range functions {
+			if f.Name == applied.Metadata.Name && f.Namespace == namespace {
+				return f
+			}
+		}
+	}
+	return functions[0]
 }
 
 // valid returns the Functions of FILE. What is wrong with them before a cluster sees them is

@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -81,11 +81,20 @@ func (r *runner) variables(function *input.Function) []string {
 		fmt.Sprintf("SERVER_PORT=%d", r.server.Addr().Port),
 		fmt.Sprintf("ADMIN_PORT=%d", r.server.AdminAddr().Port),
 	}
-	own := append([]string{"REQUEST_TIMEOUT=" + wanted.Timeout, "REQUEST_CONCURRENCY=" + wanted.Concurrency}, wanted.Env...)
-	for _, variable := range own {
-		if name, value, _ := strings.Cut(variable, "="); value != "" && !r.isSet(name) {
-			env = append(env, variable)
+	for name, value := range map[string]string{"REQUEST_TIMEOUT": wanted.Timeout, "REQUEST_CONCURRENCY": wanted.Concurrency} {
+		if value != "" && !r.isSet(name) {
+			env = append(env, name+"="+value)
 		}
+	}
+	known := map[string]string{}
+	for _, variable := range wanted.Env {
+		name, value, _ := strings.Cut(variable, "=")
+		known[name] = expand(value, known)
+		if own, ok := lookup(r.environ, name); ok {
+			known[name] = own
+			continue
+		}
+		env = append(env, name+"="+known[name])
 	}
 	for _, name := range wanted.Elsewhere {
 		if !r.isSet(name) {
@@ -96,5 +105,32 @@ func (r *runner) variables(function *input.Function) []string {
 }
 
 func (r *runner) isSet(name string) bool {
-	return slices.ContainsFunc(r.environ, func(variable string) bool { return strings.HasPrefix(variable, name+"=") })
+	_, ok := lookup(r.environ, name)
+	return ok
+}
+
+// lookup returns the value of a variable of an environment.
+func lookup(environ []string, name string) (value string, ok bool) {
+	for _, variable := range environ {
+		if value, ok = strings.CutPrefix(variable, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+var reference = regexp.MustCompile(`\$\$|\$\(([^()]+)\)`)
+
+// expand replaces references to variables in the value of another one, as the kubelet does:
+// $(NAME) if the variable is known, and $$ by $.
+func expand(value string, known map[string]string) string {
+	return reference.ReplaceAllStringFunc(value, func(match string) string {
+		if match == "$$" {
+			return "$"
+		}
+		if value, ok := known[strings.TrimSuffix(strings.TrimPrefix(match, "$("), ")")]; ok {
+			return value
+		}
+		return match
+	})
 }

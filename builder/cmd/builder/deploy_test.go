@@ -1,0 +1,20 @@
+package main
+
+import (
+	"testing"
+
+	"goless.io/builder/internal/cluster"
+	"goless.io/builder/internal/input"
+)
+
+// Two Functions may have one name, in different namespaces. One that names none is in that of kubectl.
+func TestFunctionOf(t *testing.T) {
+	here, a, b := &input.Function{Name: "hello"}, &input.Function{Name: "hello", Namespace: "a"}, &input.Function{Name: "hello", Namespace: "b"}
+	for namespace, want := range map[string]*input.Function{"a": a, "b": b, "other": here} {
+		var applied cluster.Function
+		applied.Metadata.Name, applied.Metadata.Namespace = "hello", namespace
+		if got := functionOf([]*input.Function{here, a, b}, applied); got != want {
+			t.Errorf("what was applied to %s is the one of namespace %q", namespace, got.Namespace)
+		}
+	}
+}
