@@ -1,13 +1,14 @@
 // Package activator puts functions to sleep and takes their requests while they sleep.
 //
-// Every replica listens for every function that may sleep, on a port that the EndpointSlice of
-// its Service tells. One replica leads: it chooses the ports, says in the slices whether nodes
-// shall send requests here, and ends the pods of functions that nobody calls.
+// Every replica listens for every function that may sleep, each on a port of its own. The
+// EndpointSlices that this package writes send the requests for a Service to that port, and so the
+// port is written down there and nowhere else. One replica leads: it chooses the ports, decides
+// whether the slices name the activators, and scales functions to zero that nobody calls.
 //
 //	activator.go  what is done for each Service
-//	slices.go     what the EndpointSlices say
 //	scaledown.go  how a function falls asleep
-//	peers.go      what the replicas tell each other
+//	slices.go     what the EndpointSlices say
+//	peers.go      what the replicas ask each other
 //	register.go   what is watched
 //	leader.go     who leads
 //
@@ -36,7 +37,17 @@ import (
 	"goless.io/operator/internal/activator/target"
 )
 
-// A Reconciler does for each Service what is to be done.
+const (
+	// retry is after how long to look again where something is about to change: activators that
+	// do not listen yet, say, or an object that was read before somebody else has written it.
+	retry = time.Second
+
+	// recheck is after how long to look again at a function that cannot fall asleep, because
+	// it is in a rollout, say, or because it does not tell whether it is idle.
+	recheck = 10 * time.Second
+)
+
+// A Reconciler does for each Service of a function what is to be done.
 type Reconciler struct {
 	Name      string // of this replica alone
 	Namespace string // of the activator's pods and of its lease
@@ -46,17 +57,19 @@ type Reconciler struct {
 	// Settle is that of [rule.Observation].
 	Settle time.Duration
 
-	client   client.Client // reads from the cache
-	live     client.Reader // reads from the API server
-	peers    client.Reader // reads the pods of the activator from a cache
-	election *election
-	ports    *rule.Ports
+	client     client.Client // reads from the cache
+	live       client.Reader // reads from the API server
+	activators client.Reader // reads the pods of the activator from a cache of their own
+	election   *election
+	ports      *rule.Ports
 
-	// scaleDowns has a rule.ScaleDown, by Service, of each function that is falling asleep.
+	// scaleDowns has a rule.ScaleDown for the Service of each function that is falling asleep. A
+	// leader that has just begun knows of none: functions begin anew to fall asleep.
 	scaleDowns sync.Map
 }
 
-// Reconcile listens for the function of a Service, and leads it if this replica leads.
+// Reconcile listens for the function of a Service and, if this replica leads, does the work of the
+// leader for it.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	slices, err := r.slicesOf(ctx, request.NamespacedName)
 	if err != nil {
@@ -67,105 +80,115 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	t, ok := target.Of(&service)
-	port, failed := r.listen(request.NamespacedName, t, ok, slices)
+	if !ok {
+		return reconcile.Result{}, r.forget(ctx, request.NamespacedName, slices)
+	}
+	rt := &route{Target: t, port: portOf(slices), slices: slices}
+	listenErr := r.listen(rt)
 	if !r.Leads() {
-		return reconcile.Result{}, failed
+		return reconcile.Result{}, listenErr
 	}
 	var again time.Duration
-	switch {
-	case !ok:
-		r.scaleDowns.Delete(request.NamespacedName)
-		err = r.deleteAll(ctx, slices)
-	case t.MaySleep():
-		if errors.Is(failed, syscall.EADDRINUSE) { // two leaders, one after the other, chose one port for two functions
-			port, failed = 0, nil
+	if t.MaySleep() {
+		if errors.Is(listenErr, syscall.EADDRINUSE) { // two leaders, one after the other, chose one port for two functions
+			rt.port, listenErr = 0, nil
 		}
-		again, err = r.lead(ctx, t, port, slices)
-	default:
-		again, err = r.release(ctx, t, port, slices)
+		again, err = r.lead(ctx, rt)
+	} else {
+		again, err = r.release(ctx, rt)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		again, err = retry, nil // what was seen is old
+		again, err = retry, nil // the cache was behind
 	}
-	if err := errors.Join(failed, err); err != nil {
+	if err := errors.Join(listenErr, err); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// listen takes requests at the port of the slices, and returns it; 0 if there is none.
-func (r *Reconciler) listen(service types.NamespacedName, t target.Target, ok bool, slices []discoveryv1.EndpointSlice) (int32, error) {
-	var port int32
-	for i := range slices {
-		port = rule.PortOf(&slices[i])
+// forget ends what was done for a Service that does not exist, or is not a function's.
+func (r *Reconciler) forget(ctx context.Context, service types.NamespacedName, slices []discoveryv1.EndpointSlice) error {
+	r.Proxy.Close(service)
+	if !r.Leads() {
+		return nil
 	}
-	if !ok || port == 0 {
-		r.Proxy.Close(service)
-		return port, nil
-	}
-	return port, r.Proxy.Listen(t, port)
+	r.scaleDowns.Delete(service)
+	return r.deleteSlices(ctx, slices)
 }
 
-// lead says in the slices who takes the requests, and lets the function fall asleep. It
-// returns after how long to look again.
-func (r *Reconciler) lead(ctx context.Context, t target.Target, port int32, slices []discoveryv1.EndpointSlice) (time.Duration, error) {
-	w := &sliceWriter{r: r, target: t, port: port, slices: slices}
-	if port == 0 {
+// listen takes requests at the port of a route.
+func (r *Reconciler) listen(rt *route) error {
+	if rt.port == 0 {
+		r.Proxy.Close(rt.Service)
+		return nil
+	}
+	return r.Proxy.Listen(rt.Target, rt.port)
+}
+
+// lead makes the slices say who takes the requests of a function that may sleep, and lets it fall
+// asleep. It returns after how long to look again; 0 means when something changes.
+func (r *Reconciler) lead(ctx context.Context, rt *route) (time.Duration, error) {
+	if rt.port == 0 {
 		var err error
-		if w.port, err = r.choose(ctx); err != nil {
+		if rt.port, err = r.choosePort(ctx); err != nil {
 			return 0, err
 		}
-		return retry, w.write(ctx, nil) // nobody listens there yet
+		// The replicas learn the port from the slices. Nobody listens there yet.
+		return retry, r.writeSlices(ctx, rt, nil)
 	}
-	found, err := r.Pods.Of(ctx, t.Function)
+	found, err := r.Pods.Of(ctx, rt.Function)
 	if err != nil {
 		return 0, err
 	}
-	s := r.observe(t.Service, found, slices)
-	if s.ScaleDownOver() {
-		s.ScaleDown = rule.ScaleDown{}
-		r.scaleDowns.Delete(t.Service)
-	}
-	again := s.RecheckAfter()
-	if s.NeedsActivators() {
-		if err := w.routeToActivators(ctx); err != nil {
+	o := r.observe(rt, found)
+	needed, again := o.NeedsActivators()
+	var a answers
+	if needed {
+		if a, err = r.askActivators(ctx, rt); err != nil {
 			return 0, err
 		}
-		if !w.all {
+		if !a.allListen {
 			again = sooner(again, retry)
 		}
-	} else if err := w.write(ctx, nil); err != nil {
+	}
+	if err := r.writeSlices(ctx, rt, a.addresses); err != nil {
 		return 0, err
 	}
-	if len(s.Ready) == 0 {
+	if o.ReadySince.IsZero() {
 		return again, nil
 	}
-	next, err := r.scaleDown(ctx, t, s, found, w)
+	next, err := r.scaleDown(ctx, rt, o, found, a)
 	return sooner(again, next), err
 }
 
-// release ends what was done for a function that may not sleep any more. If it sleeps or wakes
-// just now the activators take its requests until a pod does, unless somebody has stopped it.
-func (r *Reconciler) release(ctx context.Context, t target.Target, port int32, slices []discoveryv1.EndpointSlice) (time.Duration, error) {
-	r.scaleDowns.Delete(t.Service)
-	found, err := r.Pods.Of(ctx, t.Function)
+// release ends what was done for a function that may not sleep any more. If the function sleeps or
+// wakes just now, the activators take its requests until a pod does, unless somebody has stopped
+// the function.
+func (r *Reconciler) release(ctx context.Context, rt *route) (time.Duration, error) {
+	r.scaleDowns.Delete(rt.Service)
+	found, err := r.Pods.Of(ctx, rt.Function)
 	if err != nil {
 		return 0, err
 	}
-	if s := r.observe(t.Service, found, slices); s.Routed && s.NeedsActivators() {
-		d, err := r.deployment(ctx, t)
+	o := r.observe(rt, found)
+	if needed, again := o.NeedsActivators(); o.Routed && needed {
+		d, err := r.deployment(ctx, rt.Target)
 		if err != nil {
 			return 0, err
 		}
 		if d != nil && *d.Spec.Replicas > 0 {
-			w := &sliceWriter{r: r, target: t, port: port, slices: slices}
-			return sooner(s.RecheckAfter(), recheck), w.routeToActivators(ctx)
+			a, err := r.askActivators(ctx, rt)
+			if err != nil {
+				return 0, err
+			}
+			return sooner(again, recheck), r.writeSlices(ctx, rt, a.addresses)
 		}
 	}
-	return 0, r.deleteAll(ctx, slices)
+	return 0, r.deleteSlices(ctx, rt.slices)
 }
 
-// deployment returns the Deployment of a function, and nil if there is none.
+// deployment returns the Deployment of a function, and nil if there is none. It is read from the API
+// server: the activator has no cache of Deployments, which would take more memory than it is worth.
 func (r *Reconciler) deployment(ctx context.Context, t target.Target) (*appsv1.Deployment, error) {
 	var d appsv1.Deployment
 	err := r.live.Get(ctx, t.Function, &d)
@@ -175,21 +198,26 @@ func (r *Reconciler) deployment(ctx context.Context, t target.Target) (*appsv1.D
 	return &d, nil
 }
 
-// observe returns what is known of a function: by the cache, and by what was done before.
-func (r *Reconciler) observe(service types.NamespacedName, found []pods.Pod, slices []discoveryv1.EndpointSlice) rule.Observation {
-	s := rule.Observation{Now: time.Now(), Settle: r.Settle}
-	if begun, ok := r.scaleDowns.Load(service); ok {
-		s.ScaleDown = begun.(rule.ScaleDown) //nolint:forcetypeassert // nothing else is stored
-	}
+// observe returns what is known of a function from the cache, and from what this leader has done for
+// it. It forgets a scale-down that is over.
+func (r *Reconciler) observe(rt *route, found []pods.Pod) rule.Observation {
+	o := rule.Observation{Now: time.Now(), Settle: r.Settle}
 	for _, p := range found {
-		if p.Ready {
-			s.Ready = append(s.Ready, p.Since)
+		if p.Ready && (o.ReadySince.IsZero() || p.Since.Before(o.ReadySince)) {
+			o.ReadySince = p.Since
 		}
 	}
-	for i := range slices {
-		s.Routed = s.Routed || len(slices[i].Endpoints) > 0
+	for i := range rt.slices {
+		o.Routed = o.Routed || len(rt.slices[i].Endpoints) > 0
 	}
-	return s
+	if begun, ok := r.scaleDowns.Load(rt.Service); ok {
+		o.ScaleDown = begun.(rule.ScaleDown) //nolint:forcetypeassert // nothing else is stored
+	}
+	if !o.FallingAsleep() {
+		o.ScaleDown = rule.ScaleDown{}
+		r.scaleDowns.Delete(rt.Service)
+	}
+	return o
 }
 
 // sooner returns the shorter of two times, of which 0 is never.

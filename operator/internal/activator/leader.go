@@ -16,30 +16,29 @@ import (
 
 const leaseName = "goless-activator"
 
-// An election lets one of the replicas lead. It is not the manager's: a replica that ends
-// gives the lease back at once, and goes on serving; one that has lost it serves on, too.
+// An election lets one of the replicas lead. It is not that of the manager, which ends the process
+// when it loses the lease: a replica that does not lead any more still has requests to serve.
 type election struct {
 	elector *leaderelection.LeaderElector
-	before  func()
-	leading atomic.Pointer[context.Context]        // ends when this replica leads no longer
-	changed chan event.TypedGenericEvent[struct{}] // has an event whenever this replica begins to lead
+	prepare func()                                 // is called whenever this replica is about to lead
+	term    atomic.Pointer[context.Context]        // of the last time that this replica led; ends with that
+	begun   chan event.TypedGenericEvent[struct{}] // has an event whenever this replica begins to lead
 }
 
-// newElection is for a replica with a name of its own. before is called whenever the replica is
-// about to lead.
-func newElection(config *rest.Config, namespace, name string, before func()) (*election, error) {
+// newElection returns an election in which this replica stands by its name.
+func newElection(config *rest.Config, namespace, name string, prepare func()) (*election, error) {
 	leases, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	e := &election{before: before, changed: make(chan event.TypedGenericEvent[struct{}], 1)}
+	e := &election{prepare: prepare, begun: make(chan event.TypedGenericEvent[struct{}], 1)}
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName},
 			Client:     leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 		},
-		// As those of the operator.
+		// As in the election of the operator.
 		LeaseDuration:   12 * time.Second,
 		RenewDeadline:   9 * time.Second,
 		RetryPeriod:     1500 * time.Millisecond,
@@ -53,21 +52,22 @@ func newElection(config *rest.Config, namespace, name string, before func()) (*e
 }
 
 func (e *election) start(ctx context.Context) {
-	e.before()
-	e.leading.Store(&ctx)
+	e.prepare()
+	e.term.Store(&ctx)
 	select {
-	case e.changed <- event.TypedGenericEvent[struct{}]{}:
-	default: // the last one was not taken yet
+	case e.begun <- event.TypedGenericEvent[struct{}]{}:
+	default: // the last event was not taken yet
 	}
 }
 
 // Leads tells whether this replica leads.
 func (r *Reconciler) Leads() bool {
-	leading := r.election.leading.Load()
-	return leading != nil && (*leading).Err() == nil
+	term := r.election.term.Load()
+	return term != nil && (*term).Err() == nil
 }
 
-// StandForElection lets this replica lead whenever it gets the lease, until ctx ends.
+// StandForElection lets this replica lead whenever it gets the lease, until ctx ends. Then it gives
+// the lease back at once.
 func (r *Reconciler) StandForElection(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.election.elector.Run(ctx)

@@ -21,12 +21,13 @@ import (
 
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/rule"
 )
 
-// cachePeers returns a cache of the pods of the activator, which the manager starts.
-func (r *Reconciler) cachePeers(mgr manager.Manager) (cache.Cache, error) {
-	peers, err := cache.New(mgr.GetConfig(), cache.Options{
+// cacheActivators adds a cache of the pods of the activator to the manager. The cache of the manager
+// cannot have them: it has the pods of functions, by their label.
+func (r *Reconciler) cacheActivators(mgr manager.Manager) (cache.Cache, error) {
+	activators, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		DefaultNamespaces:    map[string]cache.Config{r.Namespace: {}},
 		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": "goless-activator"}),
@@ -35,42 +36,51 @@ func (r *Reconciler) cachePeers(mgr manager.Manager) (cache.Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating the cache of the replicas: %w", err)
 	}
-	r.peers = peers
-	return peers, mgr.Add(peers)
+	r.activators = activators
+	return activators, mgr.Add(activators)
 }
 
-// answers are what the replicas say of one function.
+// answers are what the activators say of one function.
 type answers struct {
-	addresses []netip.Addr // of those that a slice may name
-	all       bool         // each that is ready listens
-	inFlight  int          // requests
+	addresses []netip.Addr // of the activators that the slices may name
+	allListen bool         // whether each activator that is ready listens for the function
+	inFlight  int          // how many requests all of them have
 }
 
-// ask asks all replicas that are ready, this one included, whether they listen for a function on
-// a port. One that does not answer keeps its place among those that are named: it may just be
+// quiet tells that all activators listen, and have no request for the function.
+func (a answers) quiet() bool { return a.allListen && a.inFlight == 0 }
+
+// askActivators asks all activators that are ready, this one included, whether they listen for the
+// function of a route. One that does not answer stays in the slices if they name it: it may just be
 // busy.
-func (r *Reconciler) ask(ctx context.Context, t target.Target, port int32, named []netip.Addr) (answers, error) {
+func (r *Reconciler) askActivators(ctx context.Context, rt *route) (answers, error) {
 	var list corev1.PodList
-	if err := r.peers.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.activators.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return answers{}, err
 	}
-	query := url.Values{"namespace": {t.Service.Namespace}, "service": {t.Service.Name}, "uid": {string(t.UID)}, "port": {strconv.Itoa(int(port))}}
+	var named []netip.Addr
+	for i := range rt.slices {
+		named = append(named, rule.Addresses(&rt.slices[i])...)
+	}
+	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !mayServe(&pod) })
+	query := url.Values{
+		"namespace": {rt.Service.Namespace}, "service": {rt.Service.Name}, "uid": {string(rt.UID)}, "port": {strconv.Itoa(int(rt.port))},
+	}.Encode()
 	var mu sync.Mutex
 	var asking sync.WaitGroup
-	var all answers
-	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !mayServe(&pod) })
-	all.all = len(ready) > 0
+	all := answers{allListen: len(ready) > 0}
 	for i := range ready {
 		addresses := addressesOf(&ready[i])
 		asking.Go(func() {
 			at := net.JoinHostPort(ready[i].Status.PodIP, strconv.Itoa(int(r.AdminPort)))
-			a, status, err := pods.Ask(ctx, "http://"+at+"/listening?"+query.Encode())
+			a, status, err := pods.Ask(ctx, "http://"+at+"/listening?"+query)
+			listens := err == nil && status == http.StatusOK
+			isNamed := slices.ContainsFunc(addresses, func(a netip.Addr) bool { return slices.Contains(named, a) })
 			mu.Lock()
 			defer mu.Unlock()
-			listens := err == nil && status == http.StatusOK
-			all.all = all.all && listens
+			all.allListen = all.allListen && listens
 			all.inFlight += a.InFlight
-			if listens || err != nil && slices.ContainsFunc(addresses, func(a netip.Addr) bool { return slices.Contains(named, a) }) {
+			if listens || err != nil && isNamed {
 				all.addresses = append(all.addresses, addresses...)
 			}
 		})
@@ -112,6 +122,6 @@ func Listening(server *proxy.Server) http.HandlerFunc {
 			http.NotFound(w, r)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(pods.Activity{InFlight: int(inFlight)}) // who hangs up is no fault
+		_ = json.NewEncoder(w).Encode(pods.Activity{InFlight: int(inFlight)}) // a leader that hangs up is no fault
 	}
 }

@@ -11,7 +11,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -37,7 +36,7 @@ const (
 // ManagerOptions are those of a manager whose cache holds what the activator reads: the Services
 // and the pods of functions, and our slices. namespaces is nil for all.
 func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error) {
-	scheme := runtime.NewScheme() // that of client-go would take more memory: it has all types of Kubernetes
+	scheme := runtime.NewScheme() // not that of client-go, which has all types of Kubernetes and takes more memory
 	ofFunctions, err := labels.Parse(v1beta1.FunctionLabel)
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, discoveryv1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, v1beta1.AddToScheme,
@@ -62,7 +61,8 @@ func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error)
 	}, err
 }
 
-// maxBackoff bounds how late the end of an outage is noticed. The default is 1000 s.
+// maxBackoff is the longest time between two tries for a Service, and so until the end of an outage
+// is noticed. The default of controller-runtime is 1000 s.
 const maxBackoff = 30 * time.Second
 
 // Register makes the manager run r for each Service that changes, that has a slice that does,
@@ -70,11 +70,12 @@ const maxBackoff = 30 * time.Second
 // change, and when this replica begins to lead.
 func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	r.client, r.live, r.ports = mgr.GetClient(), mgr.GetAPIReader(), rule.NewPorts()
-	peers, err := r.cachePeers(mgr)
+	activators, err := r.cacheActivators(mgr)
 	if err != nil {
 		return err
 	}
-	// What another leader has done meanwhile is unknown.
+	// Whether a scale-down of this replica's last term goes on is unknown, as another replica led
+	// since then.
 	r.election, err = newElection(mgr.GetConfig(), r.Namespace, r.Name, r.scaleDowns.Clear)
 	if err := errors.Join(err, pods.Index(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
@@ -82,11 +83,11 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("activator").
 		For(&corev1.Service{}).
-		Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(serviceOf)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.servicesOf)).
-		WatchesRawSource(source.Kind(peers, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(
+		Owns(&discoveryv1.EndpointSlice{}, builder.MatchEveryOwner).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.servicesOfPod)).
+		WatchesRawSource(source.Kind(activators, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.Pod) []reconcile.Request { return r.services(ctx) }))).
-		WatchesRawSource(source.Channel(r.election.changed, handler.TypedEnqueueRequestsFromMapFunc(
+		WatchesRawSource(source.Channel(r.election.begun, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.services(ctx) }))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 8,
@@ -96,6 +97,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		Complete(r)
 }
 
+// index adds the indexes by which this package lists Services and slices to the cache.
 func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &corev1.Service{}, byFunction, func(obj client.Object) []string {
@@ -107,21 +109,16 @@ func index(ctx context.Context, indexer client.FieldIndexer) error {
 	)
 }
 
-// serviceOf maps a slice to its Service.
-func serviceOf(_ context.Context, slice client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: slice.GetNamespace(), Name: slice.GetLabels()[discoveryv1.LabelServiceName]}}}
-}
-
-// servicesOf maps a pod to the Services of its function.
-func (r *Reconciler) servicesOf(ctx context.Context, pod client.Object) []reconcile.Request {
+// servicesOfPod maps a pod to the Services of its function.
+func (r *Reconciler) servicesOfPod(ctx context.Context, pod client.Object) []reconcile.Request {
 	return r.services(ctx, client.InNamespace(pod.GetNamespace()), client.MatchingFields{byFunction: pod.GetLabels()[v1beta1.FunctionLabel]})
 }
 
-// services returns all Services of functions, or some of them. There is something to do also for
-// those that may not sleep: they may have lost the right to while nobody led.
-func (r *Reconciler) services(ctx context.Context, which ...client.ListOption) []reconcile.Request {
+// services returns the Services of functions, all of them without options. There is something to do
+// also for functions that may not sleep: they may have lost the right to while nobody led.
+func (r *Reconciler) services(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	var list corev1.ServiceList
-	if err := r.client.List(ctx, &list, append(which, client.UnsafeDisableDeepCopy)...); err != nil {
+	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil // the cache has ended
 	}
 	var requests []reconcile.Request

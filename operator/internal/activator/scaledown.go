@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -13,85 +12,78 @@ import (
 
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/rule"
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/workload"
 )
 
-const (
-	// retry is after how long to ask again activators that do not listen yet.
-	retry = time.Second
-
-	// recheck is after how long to look again at a function that cannot fall asleep, because
-	// it is in a rollout, say, or one cannot tell whether it is idle.
-	recheck = 10 * time.Second
-)
-
-// scaleDown takes the next step of a function with ready pods towards sleep, and returns after
-// how long to look again. Whatever speaks against sleep leaves the function awake.
-func (r *Reconciler) scaleDown(ctx context.Context, t target.Target, s rule.Observation, found []pods.Pod, w *sliceWriter) (time.Duration, error) {
-	if !s.ScaleDown.Scaled.IsZero() {
-		return s.RecheckAfter(), nil
+// scaleDown takes the next step towards sleep of a function with ready pods, and returns after how
+// long to look again. Whatever speaks against sleep leaves the function awake. The answers are
+// those of the activators if the function is falling asleep.
+func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observation, found []pods.Pod, a answers) (time.Duration, error) {
+	if !o.ScaleDown.Scaled.IsZero() {
+		return 0, nil // its pods are about to end
 	}
-	if !s.ScaleDown.Zero() && !w.withoutTraffic() {
-		r.scaleDowns.Delete(t.Service)
+	if o.FallingAsleep() && !a.quiet() {
+		r.scaleDowns.Delete(rt.Service)
 		return retry, nil
 	}
+	// The pods are asked after the activators: a request that has left an activator is at a pod.
 	idle, err := pods.Idle(ctx, found)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("the function stays awake", "reason", err.Error())
-		r.scaleDowns.Delete(t.Service)
+		r.scaleDowns.Delete(rt.Service)
 		return recheck, nil
 	}
-	step, after := rule.Next(s, t.SleepAfter, idle)
+	step, after := rule.Next(o, rt.SleepAfter, idle)
 	switch step {
 	case rule.Route:
-		// The slices stay as they are until the function can fall asleep: each change of them
-		// is a reason to look again at once.
-		if err := w.ask(ctx); err != nil || !w.withoutTraffic() {
-			return recheck, err
-		}
-		if err := w.write(ctx, w.addresses); err != nil {
-			return 0, err
-		}
-		r.scaleDowns.Store(t.Service, rule.ScaleDown{Routed: time.Now()})
-		return r.Settle, nil
-	case rule.Stay:
-		r.scaleDowns.Delete(t.Service)
+		return r.routeToActivators(ctx, rt)
+	case rule.Cancel:
+		r.scaleDowns.Delete(rt.Service)
 		return retry, nil
-	case rule.Scale:
-		return r.scaleToZero(ctx, t, s.ScaleDown)
+	case rule.ScaleToZero:
+		return r.scaleToZero(ctx, rt, o.ScaleDown)
 	case rule.Wait:
 	}
 	return after, nil
 }
 
+// routeToActivators begins a scale-down, if all activators listen for the function and none has a
+// request for it. Otherwise the slices stay as they are, because each change of them is a reason to
+// look again at once.
+func (r *Reconciler) routeToActivators(ctx context.Context, rt *route) (time.Duration, error) {
+	a, err := r.askActivators(ctx, rt)
+	if err != nil || !a.quiet() {
+		return recheck, err
+	}
+	if err := r.writeSlices(ctx, rt, a.addresses); err != nil {
+		return 0, err
+	}
+	r.scaleDowns.Store(rt.Service, rule.ScaleDown{Routed: time.Now()})
+	return r.Settle, nil
+}
+
 // scaleToZero ends the pods of a function, unless it is in a rollout.
-func (r *Reconciler) scaleToZero(ctx context.Context, t target.Target, begun rule.ScaleDown) (time.Duration, error) {
-	d, err := r.deployment(ctx, t)
+func (r *Reconciler) scaleToZero(ctx context.Context, rt *route, begun rule.ScaleDown) (time.Duration, error) {
+	d, err := r.deployment(ctx, rt.Target)
 	if err != nil {
 		return 0, err
 	}
-	if d == nil || !settled(d) {
-		r.scaleDowns.Delete(t.Service)
+	if d == nil || !workload.AllAvailable(d) {
+		r.scaleDowns.Delete(rt.Service)
 		return recheck, nil
 	}
+	// This is stored before the scale is written: the next reconcile may see an ending pod at once.
 	begun.Scaled = time.Now()
-	r.scaleDowns.Store(t.Service, begun) // before it is seen in the cache
+	r.scaleDowns.Store(rt.Service, begun)
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":0}}`, d.ResourceVersion)
 	err = r.client.SubResource("scale").Patch(ctx, d, client.RawPatch(types.MergePatchType, patch))
 	if err != nil {
-		r.scaleDowns.Delete(t.Service)
+		r.scaleDowns.Delete(rt.Service)
 		if apierrors.IsConflict(err) {
 			return retry, nil // the Deployment has changed meanwhile
 		}
 		return 0, fmt.Errorf("scaling the Deployment to 0: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("the function sleeps", "function", t.Function.String())
+	ctrl.LoggerFrom(ctx).Info("the function sleeps", "function", rt.Function.String())
 	return r.Settle, nil
-}
-
-// settled tells that all pods of a Deployment are ready and of its latest template.
-func settled(d *appsv1.Deployment) bool {
-	s := d.Status
-	return d.DeletionTimestamp == nil && d.Spec.Replicas != nil && *d.Spec.Replicas > 0 && s.ObservedGeneration >= d.Generation &&
-		s.Replicas == *d.Spec.Replicas && s.UpdatedReplicas == s.Replicas && s.ReadyReplicas == s.Replicas
 }

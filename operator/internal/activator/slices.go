@@ -14,6 +14,14 @@ import (
 	"goless.io/operator/internal/activator/target"
 )
 
+// A route is how requests for a function come to the activators: by the EndpointSlices of its
+// Service, and on a port on which no other function has its requests.
+type route struct {
+	target.Target
+	port   int32                       // 0 if none was chosen yet
+	slices []discoveryv1.EndpointSlice // one for each address family, as they were read or written last
+}
+
 // slicesOf returns our slices of a Service.
 func (r *Reconciler) slicesOf(ctx context.Context, service types.NamespacedName) ([]discoveryv1.EndpointSlice, error) {
 	var list discoveryv1.EndpointSliceList
@@ -21,67 +29,48 @@ func (r *Reconciler) slicesOf(ctx context.Context, service types.NamespacedName)
 	return list.Items, err
 }
 
-// sliceWriter writes the slices of a function, by what the activators answer.
-type sliceWriter struct {
-	r      *Reconciler
-	target target.Target
-	port   int32
-	slices []discoveryv1.EndpointSlice
-	answers
-}
-
-// ask asks the activators whether they listen for the function.
-func (w *sliceWriter) ask(ctx context.Context) (err error) {
-	var named []netip.Addr
-	for i := range w.slices {
-		named = append(named, rule.Addresses(&w.slices[i])...)
+// portOf returns the port of the slices of a Service, and 0 if they have none.
+func portOf(all []discoveryv1.EndpointSlice) int32 {
+	for i := range all {
+		if port := rule.PortOf(&all[i]); port != 0 {
+			return port
+		}
 	}
-	w.answers, err = w.r.ask(ctx, w.target, w.port, named)
-	return err
+	return 0
 }
 
-// routeToActivators has the slices name the activators that listen.
-func (w *sliceWriter) routeToActivators(ctx context.Context) error {
-	if err := w.ask(ctx); err != nil {
-		return err
-	}
-	return w.write(ctx, w.addresses)
-}
-
-// withoutTraffic tells that all activators listen, and have no request for the function.
-func (w *sliceWriter) withoutTraffic() bool { return w.all && w.inFlight == 0 }
-
-// write creates the slices, one for each address family of the Service, or changes them, and
-// deletes that of a family that the Service has no longer. It fails if somebody else was faster.
-func (w *sliceWriter) write(ctx context.Context, addresses []netip.Addr) error {
-	var now []discoveryv1.EndpointSlice
-	for _, family := range w.target.Families {
-		shall := rule.Slice(w.target, family, w.port, addresses)
-		i := slices.IndexFunc(w.slices, func(is discoveryv1.EndpointSlice) bool { return is.Name == shall.Name })
+// writeSlices makes the slices of a route send requests to activators at these addresses. It creates
+// or updates a slice for each address family of the Service, and deletes that of a family that the
+// Service has no longer. It fails if somebody else was faster.
+func (r *Reconciler) writeSlices(ctx context.Context, rt *route, addresses []netip.Addr) error {
+	var written []discoveryv1.EndpointSlice
+	for _, family := range rt.Families {
+		desired := rule.Slice(rt.Target, family, rt.port, addresses)
+		i := slices.IndexFunc(rt.slices, func(s discoveryv1.EndpointSlice) bool { return s.Name == desired.Name })
 		var err error
 		switch {
 		case i < 0:
-			err = w.r.client.Create(ctx, shall)
-		case !rule.Same(&w.slices[i], shall):
-			shall.ResourceVersion = w.slices[i].ResourceVersion
-			err = w.r.client.Update(ctx, shall)
+			err = r.client.Create(ctx, desired)
+		case rule.Same(&rt.slices[i], desired):
+			desired = &rt.slices[i]
 		default:
-			shall = &w.slices[i]
+			desired.ResourceVersion = rt.slices[i].ResourceVersion
+			err = r.client.Update(ctx, desired)
 		}
 		if err != nil {
 			return err
 		}
-		now = append(now, *shall)
+		written = append(written, *desired)
 	}
-	gone := slices.DeleteFunc(w.slices, func(is discoveryv1.EndpointSlice) bool {
-		return slices.ContainsFunc(now, func(kept discoveryv1.EndpointSlice) bool { return kept.Name == is.Name })
+	unwanted := slices.DeleteFunc(rt.slices, func(s discoveryv1.EndpointSlice) bool {
+		return slices.ContainsFunc(written, func(w discoveryv1.EndpointSlice) bool { return w.Name == s.Name })
 	})
-	w.slices = now
-	return w.r.deleteAll(ctx, gone)
+	rt.slices = written
+	return r.deleteSlices(ctx, unwanted)
 }
 
-// deleteAll deletes slices.
-func (r *Reconciler) deleteAll(ctx context.Context, all []discoveryv1.EndpointSlice) error {
+// deleteSlices deletes slices, some of which may have gone already.
+func (r *Reconciler) deleteSlices(ctx context.Context, all []discoveryv1.EndpointSlice) error {
 	var errs []error
 	for i := range all {
 		errs = append(errs, client.IgnoreNotFound(r.client.Delete(ctx, &all[i])))
@@ -89,8 +78,8 @@ func (r *Reconciler) deleteAll(ctx context.Context, all []discoveryv1.EndpointSl
 	return errors.Join(errs...)
 }
 
-// choose returns a port that no function has.
-func (r *Reconciler) choose(ctx context.Context) (int32, error) {
+// choosePort returns a port that no function has.
+func (r *Reconciler) choosePort(ctx context.Context) (int32, error) {
 	var list discoveryv1.EndpointSliceList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, err

@@ -1,6 +1,10 @@
-// Package rule decides, from what was seen of a function, whether its requests shall go to
-// the activators, and what becomes of a function that falls asleep. It is pure: it reads
-// nothing and does nothing.
+// Package rule decides, from what was observed of a function, whether the activators take its
+// requests, and what the next step of a function is that falls asleep. It reads nothing from a
+// cluster and writes nothing.
+//
+//	rule.go   who takes the requests, and the steps towards sleep
+//	slice.go  what the EndpointSlices look like that send requests to activators
+//	ports.go  which port the activators listen on for a function
 package rule
 
 import "time"
@@ -12,12 +16,13 @@ const Settle = 15 * time.Second
 // An Observation is what was seen of a function.
 type Observation struct {
 	Now time.Time
-	// Settle is for how long a change of the endpoints of a Service may take until it has come
-	// to all nodes.
+	// Settle is how long it takes, at most, until a change of the endpoints of a Service has
+	// reached all nodes.
 	Settle time.Duration
-	// Ready is since when each pod is ready that is; pods that are being deleted are not.
-	Ready []time.Time
-	// Routed tells that the slice sends requests to activators.
+	// ReadySince is when the first of the pods that are ready became ready. It is zero if none
+	// is ready. Pods that are being deleted are not ready.
+	ReadySince time.Time
+	// Routed tells that the slices send requests to activators.
 	Routed bool
 	// ScaleDown is zero unless the function is falling asleep.
 	ScaleDown ScaleDown
@@ -25,56 +30,44 @@ type Observation struct {
 
 // ScaleDown is how far a function has fallen asleep.
 type ScaleDown struct {
-	Routed time.Time // since when its slice sends requests to all activators
-	Scaled time.Time // when its pods were ended; zero before that
+	Routed time.Time // when its slices began to send requests to all activators
+	Scaled time.Time // when its Deployment was scaled to 0; zero before that
 }
 
-// Zero tells that the function is not falling asleep.
-func (f ScaleDown) Zero() bool { return f == ScaleDown{} }
-
-// ScaleDownOver tells that the function is not falling asleep any more: the pods have gone, or they
-// ought to have.
-func (s Observation) ScaleDownOver() bool {
-	f := s.ScaleDown
-	return f.Zero() || len(s.Ready) == 0 || !f.Scaled.IsZero() && s.Now.Sub(f.Scaled) >= s.Settle
+// settlesIn returns how long it takes until all nodes know of a change that was made at a time. It
+// is not positive once they do.
+func (o Observation) settlesIn(changed time.Time) time.Duration {
+	return changed.Add(o.Settle).Sub(o.Now)
 }
 
-// NeedsActivators tells whether the slice shall send requests to the activators: while no pod is
-// ready, and while the function falls asleep. A pod that is ready takes all requests once every node
-// knows of it. Until then the slice stays as it is, because nodes that do not know have
-// nobody else, and because in a rollout they know of the former pods.
-func (s Observation) NeedsActivators() bool {
+// FallingAsleep tells whether the function has begun to fall asleep, and has ready pods that are
+// about to end. If the pods stay long after the Deployment was scaled to 0, somebody else has
+// scaled it up again, and the function is awake.
+func (o Observation) FallingAsleep() bool {
+	begun := !o.ScaleDown.Routed.IsZero()
+	scaled := !o.ScaleDown.Scaled.IsZero()
+	return begun && !o.ReadySince.IsZero() && (!scaled || o.settlesIn(o.ScaleDown.Scaled) > 0)
+}
+
+// NeedsActivators tells whether the slices shall send requests to the activators, and after how
+// long the answer may be another one although nothing happens; 0 means never.
+//
+// The activators are needed while no pod is ready, and while the function falls asleep. A pod that
+// is ready takes all requests once every node knows of it. Until then the slices stay as they are:
+// nodes that do not know of the pod have nobody but the activators, and in a rollout they have the
+// former pods.
+func (o Observation) NeedsActivators() (needed bool, recheck time.Duration) {
 	switch {
-	case len(s.Ready) == 0, !s.ScaleDownOver():
-		return true
-	case s.Now.Sub(earliest(s.Ready)) >= s.Settle:
-		return false
+	case o.ReadySince.IsZero():
+		return true, 0
+	case o.FallingAsleep() && o.ScaleDown.Scaled.IsZero():
+		return true, 0 // Next tells when to look again
+	case o.FallingAsleep():
+		return true, o.settlesIn(o.ScaleDown.Scaled)
+	case o.Routed && o.settlesIn(o.ReadySince) > 0:
+		return true, o.settlesIn(o.ReadySince)
 	}
-	return s.Routed
-}
-
-// RecheckAfter is after how long the answer of NeedsActivators may be another one although nothing
-// else has changed. It is 0 if that is never.
-func (s Observation) RecheckAfter() time.Duration {
-	switch f := s.ScaleDown; {
-	case len(s.Ready) == 0:
-		return 0
-	case !s.ScaleDownOver() && !f.Scaled.IsZero():
-		return f.Scaled.Add(s.Settle).Sub(s.Now)
-	case s.ScaleDownOver() && s.NeedsActivators():
-		return earliest(s.Ready).Add(s.Settle).Sub(s.Now)
-	}
-	return 0
-}
-
-func earliest(times []time.Time) time.Time {
-	first := times[0]
-	for _, t := range times[1:] {
-		if t.Before(first) {
-			first = t
-		}
-	}
-	return first
+	return false, 0
 }
 
 // A Step is what to do next with a function whose pods are ready.
@@ -84,28 +77,29 @@ type Step string
 const (
 	// Wait means that it is too early for anything else.
 	Wait Step = "wait"
-	// Route means to have the slice send requests to all activators, and then to wait until
-	// all nodes know.
+	// Route means to let the slices send requests to all activators, so that somebody takes them
+	// when the pods have gone.
 	Route Step = "route"
-	// Stay means that a request has come meanwhile: the function stays awake.
-	Stay Step = "stay"
-	// Scale means to scale the function to 0, which ends all pods.
-	Scale Step = "scale"
+	// Cancel means that the function stays awake, because a request has come after Route.
+	Cancel Step = "cancel"
+	// ScaleToZero means to end all pods, because every node has known of the activators for some
+	// time, and no request has come.
+	ScaleToZero Step = "scale to zero"
 )
 
-// Next returns what to do with a function that has served nothing for some time and has not been
-// scaled to 0, and after how long to ask again if it is to wait.
-func Next(s Observation, sleepAfter, idle time.Duration) (Step, time.Duration) {
-	f := s.ScaleDown
+// Next returns the next step of a function that has not been scaled to 0, and after how long to ask
+// again if that is Wait. idle is for how long its pods have served no request.
+func Next(o Observation, sleepAfter, idle time.Duration) (Step, time.Duration) {
+	routed := o.ScaleDown.Routed
 	switch {
-	case f.Zero() && idle < sleepAfter:
+	case !o.FallingAsleep() && idle < sleepAfter:
 		return Wait, sleepAfter - idle
-	case f.Zero():
+	case !o.FallingAsleep():
 		return Route, 0
-	case idle < s.Now.Sub(f.Routed):
-		return Stay, 0
-	case s.Now.Sub(f.Routed) < s.Settle:
-		return Wait, f.Routed.Add(s.Settle).Sub(s.Now)
+	case idle < o.Now.Sub(routed):
+		return Cancel, 0
+	case o.settlesIn(routed) > 0:
+		return Wait, o.settlesIn(routed)
 	}
-	return Scale, 0
+	return ScaleToZero, 0
 }

@@ -17,28 +17,27 @@ var now = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
 
 func ago(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 
-func TestActivators(t *testing.T) {
+func TestNeedsActivators(t *testing.T) {
 	for name, test := range map[string]struct {
 		observation Observation
 		want        bool
-		again       time.Duration
+		recheck     time.Duration
 	}{
 		"NoPod":            {Observation{}, true, 0},
-		"NoPodButNamed":    {Observation{Routed: true}, true, 0},
-		"JustReady":        {Observation{Routed: true, Ready: []time.Time{ago(1)}}, true, 14 * time.Second},
-		"JustReadyUnnamed": {Observation{Ready: []time.Time{ago(1)}}, false, 0},
-		"ReadyForLong":     {Observation{Routed: true, Ready: []time.Time{ago(15)}}, false, 0},
-		"OneReadyForLong":  {Observation{Routed: true, Ready: []time.Time{ago(2), ago(15), ago(1)}}, false, 0},
-		"Falling":          {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
-		"FallingUnnamed":   {Observation{Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
-		"Scaled":           {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 10 * time.Second},
+		"NoPodButRouted":   {Observation{Routed: true}, true, 0},
+		"JustReady":        {Observation{Routed: true, ReadySince: ago(1)}, true, 14 * time.Second},
+		"JustReadyUnnamed": {Observation{ReadySince: ago(1)}, false, 0},
+		"ReadyForLong":     {Observation{Routed: true, ReadySince: ago(15)}, false, 0},
+		"Falling":          {Observation{Routed: true, ReadySince: ago(99), ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
+		"FallingUnnamed":   {Observation{ReadySince: ago(99), ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
+		"Scaled":           {Observation{Routed: true, ReadySince: ago(99), ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 10 * time.Second},
 		"Asleep":           {Observation{Routed: true, ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 0},
-		"ScaledInVain":     {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(40), Scaled: ago(15)}}, false, 0},
+		"ScaledInVain":     {Observation{Routed: true, ReadySince: ago(99), ScaleDown: ScaleDown{Routed: ago(40), Scaled: ago(15)}}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.observation.Now, test.observation.Settle = now, Settle
-			if got, again := test.observation.NeedsActivators(), test.observation.RecheckAfter(); got != test.want || again != test.again {
-				t.Errorf("activators %t, again after %s, want %t, %s", got, again, test.want, test.again)
+			if got, recheck := test.observation.NeedsActivators(); got != test.want || recheck != test.recheck {
+				t.Errorf("activators %t, again after %s, want %t, %s", got, recheck, test.want, test.recheck)
 			}
 		})
 	}
@@ -56,13 +55,13 @@ func TestNext(t *testing.T) {
 		"IdleForALittle":    {ScaleDown{}, 40, Wait, 20 * time.Second},
 		"Idle":              {ScaleDown{}, 60, Route, 0},
 		"Named":             {ScaleDown{Routed: ago(5)}, 65, Wait, 10 * time.Second},
-		"CalledAfterNaming": {ScaleDown{Routed: ago(5)}, 4, Stay, 0},
-		"Settled":           {ScaleDown{Routed: ago(15)}, 75, Scale, 0},
-		"SettledButCalled":  {ScaleDown{Routed: ago(15)}, 14, Stay, 0},
-		"SettledAndBusy":    {ScaleDown{Routed: ago(15)}, 0, Stay, 0},
+		"CalledAfterNaming": {ScaleDown{Routed: ago(5)}, 4, Cancel, 0},
+		"Settled":           {ScaleDown{Routed: ago(15)}, 75, ScaleToZero, 0},
+		"SettledButCalled":  {ScaleDown{Routed: ago(15)}, 14, Cancel, 0},
+		"SettledAndBusy":    {ScaleDown{Routed: ago(15)}, 0, Cancel, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step, after := Next(Observation{Now: now, Settle: Settle, ScaleDown: test.begun}, sleepAfter, time.Duration(test.idle)*time.Second)
+			step, after := Next(Observation{Now: now, Settle: Settle, ReadySince: ago(99), ScaleDown: test.begun}, sleepAfter, time.Duration(test.idle)*time.Second)
 			if step != test.step || after != test.after {
 				t.Errorf("%s after %s, want %s after %s", step, after, test.step, test.after)
 			}
