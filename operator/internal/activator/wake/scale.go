@@ -17,14 +17,14 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// fromZero makes one replica of none. A Scale with no replicas leaves the field out, which
-// JSON Patch tests as null. Where there are some already, the test fails.
+// fromZero changes a Scale of 0 replicas to 1. The API server leaves the field out if it is 0, which
+// JSON Patch tests as null. If there are replicas already, the test fails and nothing changes.
 var fromZero = client.RawPatch(types.JSONPatchType, []byte(
 	`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":1}]`))
 
-// scale gives the function one replica if it has none, unless somebody has stopped it meanwhile.
-// That somebody else was faster is no error, but that a policy forbids one replica is.
-func (w *Waker) scale(ctx context.Context, t target.Target) error {
+// scaleFromZero gives a function one replica if it has none, unless somebody has stopped it meanwhile.
+// It is no error if somebody else was faster, but it is one if a policy forbids the replica.
+func (w *Waker) scaleFromZero(ctx context.Context, t target.Target) error {
 	var service corev1.Service
 	if err := w.Client.Get(ctx, t.Service, &service); client.IgnoreNotFound(err) != nil {
 		return err
@@ -46,9 +46,8 @@ func (w *Waker) hasReplicas(ctx context.Context, function types.NamespacedName) 
 	return w.Live.Get(ctx, function, &d) == nil && workload.Replicas(&d) > 0
 }
 
-// refused tells whether Kubernetes cannot create a pod of the function. Pods that are about to
-// end may be what a quota has no room for, so this is not asked while there are some.
-func (w *Waker) refused(ctx context.Context, function types.NamespacedName) bool {
+// cannotCreatePod tells whether the controllers of Kubernetes could not create a pod of the function.
+func (w *Waker) cannotCreatePod(ctx context.Context, function types.NamespacedName) bool {
 	var d appsv1.Deployment
 	return w.Live.Get(ctx, function, &d) == nil && d.Status.ObservedGeneration >= d.Generation &&
 		slices.ContainsFunc(d.Status.Conditions, func(c appsv1.DeploymentCondition) bool {
