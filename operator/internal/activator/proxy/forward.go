@@ -10,23 +10,19 @@ import (
 	"time"
 )
 
-// quiet is for the logs of net/http: what clients and functions do wrong is theirs.
-var quiet = log.New(io.Discard, "", 0)
+// noLog drops what net/http logs: mistakes of clients and of functions, which are not ours.
+var noLog = log.New(io.Discard, "", 0)
 
-// upstream is the connection of one request to a pod. No other request uses it, so that none
-// meets a connection that a pod is about to close, or one to another function.
-type upstream struct {
-	connection net.Conn
-	listener   *listener
+// connectionKey is the key, in the context of a request, of its connection to a pod. No other
+// request uses that connection, so that none meets a connection that a pod is about to close, or one
+// to another function.
+type connectionKey struct{}
+
+func connectionOf(ctx context.Context) net.Conn {
+	return ctx.Value(connectionKey{}).(net.Conn) //nolint:forcetypeassert // as ServeHTTP makes it
 }
 
-type upstreamKey struct{}
-
-func upstreamOf(ctx context.Context) *upstream {
-	return ctx.Value(upstreamKey{}).(*upstream) //nolint:forcetypeassert // as ServeHTTP makes it
-}
-
-// transport speaks to a function the protocol that its client has chosen, because gRPC is
+// A transport speaks the protocol to a function that its client has chosen, because gRPC is
 // bound to HTTP/2, and websockets are to HTTP/1.1.
 type transport struct{ http1, http2 *http.Transport }
 
@@ -35,7 +31,7 @@ func newTransport() transport {
 		protocols := new(http.Protocols)
 		set(protocols, true)
 		return &http.Transport{
-			DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return upstreamOf(ctx).connection, nil },
+			DialContext:           func(ctx context.Context, _, _ string) (net.Conn, error) { return connectionOf(ctx), nil },
 			Protocols:             protocols,
 			DisableKeepAlives:     true,
 			DisableCompression:    true,
@@ -53,19 +49,20 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.ProtoMajor == 2 {
 		protocol = t.http2
 	}
-	connection, err := protocol.NewClientConn(r.Context(), "http", "function:80") // DialContext knows better
+	connection, err := protocol.NewClientConn(r.Context(), "http", "function:80") // DialContext ignores the address
 	if err != nil {
 		return nil, err
 	}
 	return connection.RoundTrip(r)
 }
 
-// reverseProxy passes requests on as they came: the function shall not notice.
+// reverseProxy passes requests on as they came, with the headers that earlier proxies have set, so
+// that functions do not notice whether they slept.
 func (s *Server) reverseProxy() *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Transport:     newTransport(),
-		FlushInterval: -1,
-		ErrorLog:      quiet,
+		FlushInterval: -1, // at once: the answer may be a stream
+		ErrorLog:      noLog,
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "function"
 			r.Out.URL.RawQuery = r.In.URL.RawQuery
@@ -77,8 +74,8 @@ func (s *Server) reverseProxy() *httputil.ReverseProxy {
 		},
 		ModifyResponse: func(response *http.Response) error {
 			ctx := response.Request.Context()
-			if response.StatusCode != http.StatusSwitchingProtocols && s.options.Ready(ctx, upstreamOf(ctx).listener.target()) {
-				// HTTP/2 makes GOAWAY of it.
+			if response.StatusCode != http.StatusSwitchingProtocols && s.options.Ready(ctx, listenerOf(ctx).target()) {
+				// The next connection of the client leads to the pod. In HTTP/2 this becomes GOAWAY.
 				response.Header.Set("Connection", "close")
 			}
 			return nil

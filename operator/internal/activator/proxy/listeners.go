@@ -14,22 +14,27 @@ import (
 	"goless.io/operator/internal/activator/target"
 )
 
-// listener is the port of one function.
+// A listener takes the requests for one function.
 type listener struct {
 	net.Listener
 	port     int32
-	function atomic.Pointer[target.Target]
-	inFlight atomic.Int64 // requests, held or served
-	held     atomic.Int64
-	closed   context.Context // ends with the listener
+	function atomic.Pointer[target.Target] // changes with the Service, such as how soon the function sleeps
+	inFlight atomic.Int64                  // requests that wait for a pod, or are served
+	held     atomic.Int64                  // requests that wait for a pod
+	closed   context.Context               // ends with the listener
 	end      context.CancelFunc
 }
 
+// listenerKey is the key, in the context of a request, of the listener that has taken it.
 type listenerKey struct{}
+
+func listenerOf(ctx context.Context) *listener {
+	return ctx.Value(listenerKey{}).(*listener) //nolint:forcetypeassert // as the server's BaseContext makes it
+}
 
 func (l *listener) target() target.Target { return *l.function.Load() }
 
-// Listen takes the requests of a function on a port, instead of the port that it had before.
+// Listen takes the requests for a function on a port, and no longer on the port that it had before.
 func (s *Server) Listen(t target.Target, port int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,8 +45,7 @@ func (s *Server) Listen(t target.Target, port int32) error {
 		}
 		s.closeLocked(t.Service)
 	}
-	var config net.ListenConfig
-	inner, err := config.Listen(context.Background(), "tcp", ":"+strconv.Itoa(int(port)))
+	inner, err := net.Listen("tcp", ":"+strconv.Itoa(int(port)))
 	if err != nil {
 		return fmt.Errorf("listening for the function of Service %s: %w", t.Service, err)
 	}
@@ -57,8 +61,8 @@ func (s *Server) Listen(t target.Target, port int32) error {
 	return nil
 }
 
-// Close ends the listener of a Service, if there is one. Requests that are held get the status
-// 503, others go on.
+// Close ends the listener of a Service, if there is one. Requests that wait for a pod are answered
+// 503, and those that are served go on.
 func (s *Server) Close(service types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,11 +76,11 @@ func (s *Server) closeLocked(service types.NamespacedName) {
 	}
 	delete(s.listeners, service)
 	l.end()
-	_ = l.Close() // it is open
+	_ = l.Close() // it can only say that it was closed before
 }
 
-// Listening returns how many requests of a function are in flight, and false unless this very
-// Service is listened for on this port.
+// Listening tells whether there is a listener for this very Service on this port, and how many
+// requests for its function are in flight.
 func (s *Server) Listening(service types.NamespacedName, uid types.UID, port int32) (inFlight int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +91,7 @@ func (s *Server) Listening(service types.NamespacedName, uid types.UID, port int
 	return l.inFlight.Load(), true
 }
 
-// Targets returns the functions that are listened for.
+// Targets returns the functions for which there are listeners.
 func (s *Server) Targets() []target.Target {
 	s.mu.Lock()
 	defer s.mu.Unlock()

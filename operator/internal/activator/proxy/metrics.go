@@ -15,13 +15,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		Help: "Requests that were answered 503, because no pod was there in time, because none can start until the function is mended, because too many were held, or because the function was stopped or deleted.",
 	}, []string{"reason"})}
 	for _, reason := range []string{"timeout", "broken", "busy", "closed"} {
-		m.refused.WithLabelValues(reason) // all of them are there from the start
+		m.refused.WithLabelValues(reason) // each is exported from the start, as 0
 	}
 	registry.MustRegister(m.refused)
 	return m
 }
 
-// watch adds what a server can tell.
+// watch adds the metric that is read from a server.
 func (m *Metrics) watch(s *Server) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "goless_activator_held_requests",

@@ -21,16 +21,17 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"goless.io/operator/internal/activator/target"
 	"goless.io/operator/internal/activator/wake"
 )
 
-// Limits bound what is held.
+// Limits are about the requests that are held, which means that they wait for a pod.
 type Limits struct {
-	Held            int64         // requests that are held at a time
-	HeldPerFunction int64         // of them for one function
-	Timeout         time.Duration // how long a request is held
+	Held            int64         // how many are held at a time
+	HeldPerFunction int64         // how many of them for one function
+	Timeout         time.Duration // how long each is held
 }
 
 // Options are what a Server needs.
@@ -39,8 +40,8 @@ type Options struct {
 	// Dial returns a connection to a pod of a function. It waits until there is one, unless
 	// its error is a [wake.BrokenError].
 	Dial func(context.Context, target.Target) (net.Conn, error)
-	// Ready tells whether a pod of the function is ready, so that its clients had better
-	// ask it themselves.
+	// Ready tells whether a pod of the function is ready, so that its clients can reach it without
+	// this server.
 	Ready   func(context.Context, target.Target) bool
 	Metrics *Metrics
 	Log     logr.Logger
@@ -48,11 +49,11 @@ type Options struct {
 
 // A Server takes requests for functions. It serves HTTP/1.1 and HTTP/2 without TLS.
 type Server struct {
-	options Options
-	http    *http.Server
-	forward *httputil.ReverseProxy
-	held    atomic.Int64
-	all     atomic.Int64 // requests in flight
+	options  Options
+	http     *http.Server
+	forward  *httputil.ReverseProxy
+	held     atomic.Int64 // requests that wait for a pod
+	inFlight atomic.Int64 // requests that wait for a pod, or are served
 
 	mu        sync.Mutex
 	listeners map[types.NamespacedName]*listener // by Service
@@ -73,23 +74,21 @@ func New(o Options) *Server {
 		BaseContext: func(l net.Listener) context.Context {
 			return context.WithValue(context.Background(), listenerKey{}, l)
 		},
-		ErrorLog: quiet,
+		ErrorLog: noLog,
 		// Neither ReadTimeout nor WriteTimeout: the function has its own limits.
 	}
 	o.Metrics.watch(s)
 	return s
 }
 
-// Shutdown stops listening, and waits for the requests in flight, those that took over their
-// connection included, until ctx ends. Then it closes all connections.
+// Shutdown stops listening, and waits for the requests in flight until ctx ends. Then it closes all
+// connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
-	for s.all.Load() > 0 && err == nil {
-		select {
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
+	if err == nil {
+		// The server of net/http does not wait for requests that took over their connections, such as
+		// websockets.
+		err = wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return s.inFlight.Load() == 0, nil })
 	}
 	return errors.Join(err, s.http.Close())
 }
@@ -101,10 +100,10 @@ var (
 
 // ServeHTTP is part of [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	l := r.Context().Value(listenerKey{}).(*listener) //nolint:forcetypeassert // as the server's BaseContext makes it
+	l := listenerOf(r.Context())
 	l.inFlight.Add(1)
-	s.all.Add(1)
-	defer s.all.Add(-1)
+	s.inFlight.Add(1)
+	defer s.inFlight.Add(-1)
 	defer l.inFlight.Add(-1)
 	connection, err := s.hold(r.Context(), l)
 	if err != nil {
@@ -112,17 +111,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer connection.Close() //nolint:errcheck // nobody reads from it any more
-	// A handler may write while it reads. HTTP/2 always can.
+	// A function may answer while it still reads the request. The error is that of HTTP/2, where this is always so.
 	_ = http.NewResponseController(w).EnableFullDuplex()
-	s.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), upstreamKey{}, &upstream{connection: connection, listener: l})))
+	s.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, connection)))
 }
 
 // hold returns a connection to a pod, as soon as there is one.
 func (s *Server) hold(ctx context.Context, l *listener) (net.Conn, error) {
-	all, own := s.held.Add(1), l.held.Add(1)
+	held, heldForFunction := s.held.Add(1), l.held.Add(1)
 	defer s.held.Add(-1)
 	defer l.held.Add(-1)
-	if all > s.options.Held || own > s.options.HeldPerFunction {
+	if held > s.options.Held || heldForFunction > s.options.HeldPerFunction {
 		return nil, errBusy
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -152,7 +151,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, l *listener, err
 	}
 	s.options.Metrics.refused.WithLabelValues(reason).Inc()
 	w.Header().Set("Retry-After", "1")
-	w.Header().Set("Goless-Rejected", reason) // who delivers events knows by this that the function has not seen them
-	w.Header().Set("Connection", "close")     // the next try may find a pod without us
+	w.Header().Set("Goless-Rejected", reason) // tells triggers that the function has not seen the event
+	w.Header().Set("Connection", "close")     // the next connection may lead to a pod
 	http.Error(w, text, http.StatusServiceUnavailable)
 }

@@ -404,7 +404,7 @@ func TestClientGoesAway(t *testing.T) {
 			<-served
 		}
 		leave()
-		eventually(t, "nothing in flight", func() bool { return a.all.Load() == 0 })
+		eventually(t, "nothing in flight", func() bool { return a.inFlight.Load() == 0 })
 	}
 	<-ended
 }

@@ -33,13 +33,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"phase"}),
 	}
 	for _, result := range []string{"woken", "failed"} {
-		m.wakes.WithLabelValues(result) // both are there from the start
+		m.wakes.WithLabelValues(result) // each is exported from the start, as 0
 	}
 	registry.MustRegister(m.wakes, m.duration)
 	return m
 }
 
-// ended counts a wake, if it was one.
+// ended counts an attempt that has ended, if it was a wake.
 func (m *Metrics) ended(s stopwatch, err error) {
 	switch {
 	case s.started.IsZero():
@@ -50,7 +50,7 @@ func (m *Metrics) ended(s stopwatch, err error) {
 	}
 }
 
-// stopwatch takes the time of each phase once.
+// A stopwatch takes the time of each phase of a wake once.
 type stopwatch struct {
 	started time.Time // zero if there is no wake
 	done    map[string]bool
