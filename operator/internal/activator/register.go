@@ -48,7 +48,7 @@ func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error)
 		Cache: cache.Options{
 			DefaultNamespaces: namespaces,
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:                {Label: ofFunctions, Transform: pods.Small},
+				&corev1.Pod{}:                {Label: ofFunctions, Transform: pods.Trim},
 				&corev1.Service{}:            {Label: ofFunctions},
 				&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: rule.Manager})},
 			},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -17,24 +18,26 @@ type Activity struct {
 	IdleSeconds float64 `json:"idleSeconds,omitempty"`
 }
 
-// maxAnswer bounds what is read of an answer, in bytes. Functions are strangers.
+// maxAnswer is how much of an answer is read, in bytes. The code of a function is not trusted.
 const maxAnswer = 4096
 
-// asking has a connection of its own for each question: there are few, to many pods. It follows
-// no redirects, because a pod could lead it to where the pod itself may not connect.
-var asking = &http.Client{
+// adminClient asks admin ports. It keeps no connections, because it has few questions for each of
+// many pods. It follows no redirects, because a pod could lead it to where the pod itself may not
+// connect.
+var adminClient = &http.Client{
 	Transport:     &http.Transport{DisableKeepAlives: true},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Timeout:       2 * time.Second,
 }
 
-// Ask returns what a URL answers, and the status. A status other than 200 is no error.
+// Ask returns what the URL of an admin port answers, and the status. A status other than 200 is no
+// error.
 func Ask(ctx context.Context, url string) (a Activity, status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return a, 0, err
 	}
-	response, err := asking.Do(request)
+	response, err := adminClient.Do(request)
 	if err != nil {
 		return a, 0, err
 	}
@@ -46,28 +49,38 @@ func Ask(ctx context.Context, url string) (a Activity, status int, err error) {
 	return a, response.StatusCode, err
 }
 
-// Idle returns for how long none of the pods has served a request. A request in flight makes
-// it 0. It is an error if one cannot tell: it is starting, or ending, or too busy to answer.
+// Idle returns for how long none of the pods has served a request, and 0 if one serves one now, or if
+// there are no pods. It is an error if a pod cannot tell: it is starting, or ending, or too busy to
+// answer.
 func Idle(ctx context.Context, pods []Pod) (time.Duration, error) {
-	least := time.Duration(-1)
+	var all []time.Duration
 	for _, p := range pods {
-		if !p.Ready || p.Admin == "" {
-			return 0, fmt.Errorf("the pod at %q is not ready, or is ending", p.Address)
-		}
-		a, status, err := Ask(ctx, "http://"+p.Admin+"/activity")
-		if err == nil && status != http.StatusOK {
-			err = fmt.Errorf("http://%s/activity answers %d", p.Admin, status)
-		}
+		idle, err := p.idle(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("asking a pod how busy it is: %w", err)
+			return 0, err
 		}
-		idle := time.Duration(a.IdleSeconds * float64(time.Second))
-		if a.InFlight > 0 {
-			idle = 0
-		}
-		if least < 0 || idle < least {
-			least = idle
-		}
+		all = append(all, idle)
 	}
-	return max(least, 0), nil
+	if len(all) == 0 {
+		return 0, nil
+	}
+	return slices.Min(all), nil
+}
+
+// idle returns for how long a pod has served no request, and 0 if it serves one now.
+func (p Pod) idle(ctx context.Context) (time.Duration, error) {
+	if !p.Ready || p.Admin == "" {
+		return 0, fmt.Errorf("the pod at %q is not ready, or is ending", p.Address)
+	}
+	a, status, err := Ask(ctx, "http://"+p.Admin+"/activity")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("http://%s/activity answers %d", p.Admin, status)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("asking a pod how busy it is: %w", err)
+	}
+	if a.InFlight > 0 {
+		return 0, nil
+	}
+	return time.Duration(a.IdleSeconds * float64(time.Second)), nil
 }

@@ -26,11 +26,12 @@ type Pod struct {
 	// Address is where it takes requests, and Admin where it tells how busy it is. They are
 	// empty as long as the pod has no IP address.
 	Address, Admin string
-	// Ending tells that the pod is being deleted. It is not Ready then, though it may serve.
+	// Ending tells that the pod is being deleted. It is not Ready then, though it may still serve.
 	Ending bool
 	Ready  bool
-	Since  time.Time // since when it is ready, to the second
-	// Broken says why a container of it does not start, if that does not pass by itself.
+	Since  time.Time // since when the pod is ready, to the second
+	// Broken says why a container of the pod does not start until somebody mends something. It is
+	// empty if none is known to be so.
 	Broken string
 }
 
@@ -44,8 +45,8 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 }
 
-// Of returns the pods of a function, which are those of a ReplicaSet: anybody who makes a pod
-// can give it the label.
+// Of returns the pods of a function that have not ended. A pod without a ReplicaSet is not one of
+// them: it has the label because somebody has copied it, say.
 func (l Lister) Of(ctx context.Context, function types.NamespacedName) ([]Pod, error) {
 	var list corev1.PodList
 	err := l.Reader.List(ctx, &list, client.InNamespace(function.Namespace), client.MatchingFields{byFunction: function.Name}, client.UnsafeDisableDeepCopy)
@@ -56,16 +57,17 @@ func (l Lister) Of(ctx context.Context, function types.NamespacedName) ([]Pod, e
 	for i := range list.Items {
 		pod := &list.Items[i]
 		owner := metav1.GetControllerOfNoCopy(pod)
-		if ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed; !ended && owner != nil && owner.Kind == "ReplicaSet" {
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if !ended && owner != nil && owner.Kind == "ReplicaSet" {
 			pods = append(pods, podOf(pod))
 		}
 	}
 	return pods, nil
 }
 
-// Ready returns the address of a pod that is ready, if there is one. Among several it is any
-// of them: requests that have waited together spread, and another try avoids a pod that does
-// not answer, such as one of a node that has just died.
+// Ready returns the address of a pod that is ready, if there is one. It chooses among several at
+// random, so that requests that have waited together spread over them, and so that another try may
+// avoid a pod that does not answer, such as one on a node that has just died.
 func Ready(pods []Pod) (address string, ok bool) {
 	var addresses []string
 	for _, p := range pods {
@@ -79,8 +81,8 @@ func Ready(pods []Pod) (address string, ok bool) {
 	return addresses[rand.N(len(addresses))], true
 }
 
-// broken are the reasons for which, by the kubelet, a container waits that does not start
-// until somebody mends something.
+// broken explains the reasons of the kubelet for which a container waits until somebody mends
+// something.
 var broken = map[string]string{
 	"CrashLoopBackOff":           "its container ends again and again",
 	"ImagePullBackOff":           "an image cannot be pulled",
@@ -89,6 +91,7 @@ var broken = map[string]string{
 	"CreateContainerConfigError": "a Secret, a ConfigMap or a key of them is missing",
 }
 
+// podOf is what this package tells of a pod.
 func podOf(p *corev1.Pod) Pod {
 	pod := Pod{Ending: p.DeletionTimestamp != nil}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
@@ -108,6 +111,7 @@ func podOf(p *corev1.Pod) Pod {
 	return pod
 }
 
+// portOf returns the port on which a pod takes requests, and 0 if it has none.
 func portOf(p *corev1.Pod) int32 {
 	for _, c := range p.Spec.Containers {
 		for _, port := range c.Ports {
@@ -119,9 +123,9 @@ func portOf(p *corev1.Pod) int32 {
 	return 0
 }
 
-// Small drops the parts of a pod that are large and that a Lister does not read, before it
-// comes into the cache.
-func Small(obj any) (any, error) {
+// Trim drops what is large in a pod and not read by a Lister, before the pod comes into the cache. It
+// is a transform of that.
+func Trim(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil

@@ -88,7 +88,7 @@ func TestPodOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pod(test.change)
-			small, err := Small(p.DeepCopy())
+			small, err := Trim(p.DeepCopy())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,8 +102,8 @@ func TestPodOf(t *testing.T) {
 }
 
 // What is large is dropped.
-func TestSmall(t *testing.T) {
-	small, err := Small(pod(func(*corev1.Pod) {}))
+func TestTrim(t *testing.T) {
+	small, err := Trim(pod(func(*corev1.Pod) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestSmall(t *testing.T) {
 	if diff := cmp.Diff(want, small); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if other, err := Small("no pod"); other != "no pod" || err != nil {
+	if other, err := Trim("no pod"); other != "no pod" || err != nil {
 		t.Errorf("what is no pod becomes %v, %v", other, err)
 	}
 }

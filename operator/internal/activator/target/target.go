@@ -19,18 +19,19 @@ const Port = "http"
 
 // A Target is a function that requests are meant for.
 type Target struct {
-	Service types.NamespacedName
-	UID     types.UID // of the Service
+	Service  types.NamespacedName
+	UID      types.UID         // of the Service
+	Families []corev1.IPFamily // of the addresses of the Service
+
+	// AppProtocol is the protocol of the function by which gateways call it; nil leaves it to them.
+	AppProtocol *string
+
 	// SleepAfter is the time without requests after which the function sleeps; 0 if it may not.
 	SleepAfter time.Duration
-	Families   []corev1.IPFamily // of the addresses of the Service
-
-	// AppProtocol is what gateways are told that the function speaks; nil for nothing.
-	AppProtocol *string
 
 	// Function is the name of the Function, and of its Deployment.
 	Function types.NamespacedName
-	// FunctionUID is for Events about the Function.
+	// FunctionUID is the UID of the Function, which owns the Service and the Deployment.
 	FunctionUID types.UID
 }
 
@@ -45,10 +46,8 @@ func Of(s *corev1.Service) (Target, bool) {
 		!strings.HasPrefix(owner.APIVersion, v1beta1.GroupVersion.Group+"/") || owner.Name != s.Labels[v1beta1.FunctionLabel] {
 		return Target{}, false
 	}
-	sleepAfter, err := time.ParseDuration(s.Annotations[v1beta1.SleepAfterAnnotation])
-	if err != nil {
-		sleepAfter = 0
-	}
+	// The operator sets no annotation if the function may not sleep. Then this is 0.
+	sleepAfter, _ := time.ParseDuration(s.Annotations[v1beta1.SleepAfterAnnotation])
 	var protocol *string
 	for _, port := range s.Spec.Ports {
 		if port.Name == Port {
@@ -56,11 +55,11 @@ func Of(s *corev1.Service) (Target, bool) {
 		}
 	}
 	return Target{
-		AppProtocol: protocol,
 		Service:     types.NamespacedName{Namespace: s.Namespace, Name: s.Name},
 		UID:         s.UID,
-		SleepAfter:  sleepAfter,
 		Families:    s.Spec.IPFamilies,
+		AppProtocol: protocol,
+		SleepAfter:  sleepAfter,
 		Function:    types.NamespacedName{Namespace: s.Namespace, Name: owner.Name},
 		FunctionUID: owner.UID,
 	}, true

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		if cached, err = cache.New(environment.Config, cache.Options{
-			Scheme: clientgoscheme.Scheme, ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: pods.Small}},
+			Scheme: clientgoscheme.Scheme, ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: pods.Trim}},
 		}); err != nil {
 			panic(err)
 		}
