@@ -63,30 +63,39 @@ func (r *Reconciler) askActivators(ctx context.Context, rt *route) (answers, err
 		named = append(named, rule.Addresses(&rt.slices[i])...)
 	}
 	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !mayServe(&pod) })
-	query := url.Values{
-		"namespace": {rt.Service.Namespace}, "service": {rt.Service.Name}, "uid": {string(rt.UID)}, "port": {strconv.Itoa(int(rt.port))},
-	}.Encode()
-	var mu sync.Mutex
+	each := make([]answer, len(ready))
 	var asking sync.WaitGroup
-	all := answers{allListen: len(ready) > 0}
 	for i := range ready {
-		addresses := addressesOf(&ready[i])
-		asking.Go(func() {
-			at := net.JoinHostPort(ready[i].Status.PodIP, strconv.Itoa(int(r.AdminPort)))
-			a, status, err := pods.Ask(ctx, "http://"+at+"/listening?"+query)
-			listens := err == nil && status == http.StatusOK
-			isNamed := slices.ContainsFunc(addresses, func(a netip.Addr) bool { return slices.Contains(named, a) })
-			mu.Lock()
-			defer mu.Unlock()
-			all.allListen = all.allListen && listens
-			all.inFlight += a.InFlight
-			if listens || err != nil && isNamed {
-				all.addresses = append(all.addresses, addresses...)
-			}
-		})
+		asking.Go(func() { each[i] = r.askActivator(ctx, ready[i].Status.PodIP, rt) })
 	}
 	asking.Wait()
+	all := answers{allListen: len(ready) > 0}
+	for i, a := range each {
+		addresses := addressesOf(&ready[i])
+		isNamed := slices.ContainsFunc(addresses, func(a netip.Addr) bool { return slices.Contains(named, a) })
+		if a.listens || a.none && isNamed {
+			all.addresses = append(all.addresses, addresses...)
+		}
+		all.allListen = all.allListen && a.listens
+		all.inFlight += a.inFlight
+	}
 	return all, nil
+}
+
+// answer is what one activator says of one function.
+type answer struct {
+	none     bool // it has not answered
+	listens  bool
+	inFlight int
+}
+
+// askActivator asks the activator at an address whether it listens for the function of a route.
+func (r *Reconciler) askActivator(ctx context.Context, ip string, rt *route) answer {
+	question := url.URL{Scheme: "http", Host: net.JoinHostPort(ip, strconv.Itoa(int(r.AdminPort))), Path: "/listening", RawQuery: url.Values{
+		"namespace": {rt.Service.Namespace}, "service": {rt.Service.Name}, "uid": {string(rt.UID)}, "port": {strconv.Itoa(int(rt.port))},
+	}.Encode()}
+	a, status, err := pods.Ask(ctx, question.String())
+	return answer{none: err != nil, listens: err == nil && status == http.StatusOK, inFlight: a.InFlight}
 }
 
 // mayServe tells that a pod of the activator is ready and not about to end.
