@@ -1,11 +1,16 @@
-// Package admission is the validating webhook for Functions and FunctionClasses: kubectl apply
-// refuses what the operator would refuse, with the same messages, which come from package check,
-// and classes of which the API server would refuse the pods. The package also keeps the certificate
-// of the webhook.
+// Package admission is the validating webhook for Functions and FunctionClasses. With it, kubectl
+// apply refuses Functions that the operator would refuse, with the same messages, which come from
+// package check, and classes whose pods the API server would refuse.
 //
 // The webhook looks at nothing but the Function, its class and its ServiceAccount, and it compiles
 // nothing. While it does not answer, every Function can be applied, and its status says what is
 // wrong with it. A replica of the operator without a certificate is not ready, but it reconciles.
+//
+//	validate.go           what is wrong with a Function
+//	class.go              what is wrong with a FunctionClass
+//	server.go             who is answered, and within which limits
+//	certificatekeeper.go  how the certificate of the webhook is kept, and trusted by the API server
+//	certificate.go        what a certificate is
 package admission
 
 import (
@@ -37,7 +42,7 @@ type Options struct {
 	// Namespace is that of the Service and of the Secret.
 	Namespace string
 
-	// Config is for a client of the API server. Every replica writes with it, not only the
+	// Config is for a client of the API server with which every replica writes, and not only the
 	// leader.
 	Config *rest.Config
 
@@ -56,16 +61,17 @@ func Register(mgr manager.Manager, s settings.Settings, o Options) error {
 	if err != nil {
 		return fmt.Errorf("watching FunctionClasses: %w", err)
 	}
-	// Not the manager's client, which writes only while this replica leads, and whose cache does not
-	// have what the keeper looks at.
+	// This is not the manager's client: that one writes only while this replica leads, and its cache does
+	// not have what the keeper reads.
 	c, err := client.New(o.Config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("making a client for the webhook: %w", err)
 	}
 	keeper := newKeeper(c, mgr.GetLogger().WithName("admission"), o)
 	webhook := &admission.Webhook{Handler: counted(o.Metrics, &validator{
-		settings: s, classes: classes, accounts: account.Accounts{Client: c, Namespace: o.Namespace}, decoder: admission.NewDecoder(mgr.GetScheme()),
-		client: c, namespace: o.Namespace,
+		settings: s, classes: classes, decoder: admission.NewDecoder(mgr.GetScheme()),
+		accounts: account.Accounts{Client: c, Namespace: o.Namespace},
+		client:   c, namespace: o.Namespace,
 	})}
 	handler, err := admission.StandaloneWebhook(webhook, admission.StandaloneOptions{MetricsPath: metricsPath})
 	if err != nil {

@@ -13,39 +13,39 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// authorityKey is where the Secret has the certificates of the authorities to trust. The
-// private key of an authority is not kept: it signs once.
+// authorityKey is the key of the Secret with the certificates of the authorities to trust. Each
+// authority has signed one certificate, and its private key was thrown away.
 const authorityKey = "ca.crt"
 
-// predated is how much earlier than now a certificate begins to be valid, because the clocks
-// of other machines may be late.
+// predated is how long before now a certificate begins to be valid, because the clocks of other
+// machines may be late. client-go does that, and counts it as a part of the certificate's life.
 const predated = time.Hour
 
-// pair is a certificate with its key, and the authorities that have to be trusted for it.
+// A pair is a certificate with its key, and the authorities to trust for it.
 type pair struct {
 	served  *tls.Certificate
 	trusted []byte // as PEM
 }
 
-// issue makes a certificate for a host, as the data of a Secret. Its authorities include the
-// one before, whose certificate other replicas may still serve.
+// issue makes a certificate for a host, as the data of a Secret. The newest of the authorities before
+// is still trusted, because other replicas may still serve its certificate.
 func issue(host string, life time.Duration, before []byte) (map[string][]byte, error) {
 	chain, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: host, MaxAge: life + predated})
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
 	leaf, authority := pem.Decode(chain)
-	last, _ := pem.Decode(before)
 	trusted := authority
-	if last != nil {
-		trusted = append(bytes.Clone(authority), pem.EncodeToMemory(last)...)
+	if newest, _ := pem.Decode(before); newest != nil {
+		trusted = append(bytes.Clone(authority), pem.EncodeToMemory(newest)...)
 	}
 	return map[string][]byte{
 		corev1.TLSCertKey: pem.EncodeToMemory(leaf), corev1.TLSPrivateKeyKey: key, authorityKey: trusted,
 	}, nil
 }
 
-// open reads a pair that is valid for a host now.
+// open returns the pair in the data of a Secret. It is an error if the certificate is not valid for a
+// host now.
 func open(data map[string][]byte, host string, now time.Time) (pair, error) {
 	served, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {

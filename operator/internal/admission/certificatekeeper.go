@@ -22,31 +22,31 @@ import (
 )
 
 const (
-	// certificateLife is how long a certificate is valid. It is renewed when a third of that is left.
+	// certificateLife is how long a certificate is valid. It is renewed when a third of its life is left.
 	certificateLife = 365 * 24 * time.Hour
 
 	defaultInterval = 10 * time.Second
 )
 
-// certManaged is the annotation of the Secrets that cert-manager renews.
-const certManaged = "cert-manager.io/certificate-name"
+// certManagerAnnotation is on the Secrets that cert-manager renews.
+const certManagerAnnotation = "cert-manager.io/certificate-name"
 
-// keeper keeps a valid certificate in the Secret, makes the API server trust it, and gives it
+// A keeper keeps a valid certificate in the Secret, makes the API server trust it, and gives it
 // to the server. All replicas do that, and the first one to write decides.
 type keeper struct {
 	options Options
 	client  client.Client
 	log     logr.Logger
 	serving atomic.Pointer[tls.Certificate]
-	path    atomic.Pointer[string] // at which the API server asks
+	path    atomic.Pointer[string] // to which the API server sends its requests
 
-	seen   *tls.Certificate // at the last look
-	logged string           // the last problem; empty when there was none
+	seen    *tls.Certificate // in the Secret, at the last look
+	problem string           // that was logged last; empty when there was none
 }
 
 func newKeeper(c client.Client, log logr.Logger, o Options) *keeper {
 	o.Interval = cmp.Or(o.Interval, defaultInterval)
-	return &keeper{options: o, client: c, log: log, logged: "not started"}
+	return &keeper{options: o, client: c, log: log, problem: "not started"}
 }
 
 // Start keeps the certificate until the context ends.
@@ -58,7 +58,7 @@ func (k *keeper) Start(ctx context.Context) error {
 // NeedLeaderElection tells the manager that every replica has to do this.
 func (k *keeper) NeedLeaderElection() bool { return false }
 
-// certificate is what the server serves.
+// certificate returns the certificate that the server serves.
 func (k *keeper) certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if served := k.serving.Load(); served != nil {
 		return served, nil
@@ -72,7 +72,7 @@ func (k *keeper) ready(*http.Request) error {
 	return err
 }
 
-// known tells whether a path is the one at which the API server asks.
+// known tells whether a path is the one to which the API server sends its requests.
 func (k *keeper) known(path string) bool {
 	secret := k.path.Load()
 	return secret != nil && subtle.ConstantTimeCompare([]byte(*secret), []byte(path)) == 1
@@ -97,14 +97,15 @@ func (k *keeper) keep(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// pathOf returns the path at which the API server asks. The API server shows no certificate to
-// a webhook, so that only this path tells it from other callers. It ends with the UID of the
-// Secret, which is random, and which nobody knows who may not read the Secret or the
-// configuration of the webhook. It stays when the certificate is renewed.
+// pathOf returns the path to which the API server sends its requests. The API server shows no
+// certificate to a webhook, so that only this path tells it from other callers: it ends with the UID
+// of the Secret, which is random, and which nobody knows who may not read the Secret or the
+// configuration of the webhook. The path stays when the certificate is renewed.
 func pathOf(secret *corev1.Secret) string { return pathPrefix + string(secret.UID) }
 
-// serve serves a pair from the second look at it on, so that all API servers have learned to
-// trust it. It serves the pair at once where the one that is served is not trusted any more.
+// serve serves a pair that was in the Secret at the last look already. One that is new waits until
+// then, so that all API servers have learned to trust it, unless the one that is served is not trusted
+// any more.
 func (k *keeper) serve(p pair) {
 	served := k.serving.Load()
 	if served == nil || equal(k.seen, p.served) || !signedBy(served, p.trusted) {
@@ -119,7 +120,7 @@ func (k *keeper) serve(p pair) {
 func (k *keeper) pair(ctx context.Context, secret *corev1.Secret, now time.Time) (pair, error) {
 	host := Name + "." + k.options.Namespace + ".svc"
 	p, broken := open(secret.Data, host, now)
-	if _, foreign := secret.Annotations[certManaged]; foreign {
+	if _, foreign := secret.Annotations[certManagerAnnotation]; foreign {
 		if broken != nil {
 			broken = fmt.Errorf("cert-manager has left a certificate that is of no use, delete Secret %s to have another: %w", Name, broken)
 		}
@@ -150,8 +151,9 @@ func (k *keeper) store(ctx context.Context, secret *corev1.Secret) error {
 	return k.client.Create(ctx, secret)
 }
 
-// trust writes into the configuration of the webhook which certificates to trust, and at
-// which path to ask. A certificate that every API server trusts has none to write.
+// trust writes into the configuration of the webhook which authorities the API server shall trust, and
+// to which path it shall send its requests. A certificate of cert-manager may have no authorities,
+// because API servers trust them anyway.
 func (k *keeper) trust(ctx context.Context, p pair, path string) error {
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	err := k.client.Get(ctx, client.ObjectKey{Name: Name}, configuration)
@@ -180,9 +182,9 @@ func (k *keeper) trust(ctx context.Context, p pair, path string) error {
 	return nil
 }
 
-// report logs why webhook validation may be unavailable, once for as long as the reason stays
-// the same, and when there is none any more. That another replica was faster to write is none:
-// the next look finds what it has written.
+// report logs why webhook validation may be unavailable, and when it is available again. It logs a
+// problem once, however often it is met. A conflict is none: another replica was faster, and the next
+// look finds what it has written.
 func (k *keeper) report(err error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return
@@ -191,12 +193,13 @@ func (k *keeper) report(err error) {
 	if err != nil {
 		problem = err.Error()
 	}
-	switch {
-	case problem == k.logged:
-	case err != nil:
-		k.log.Info("Webhook validation may be unavailable; without it only the reconciler validates Functions", "because", problem)
-	default:
-		k.log.Info("The webhook validates Functions")
+	if problem == k.problem {
+		return
 	}
-	k.logged = problem
+	k.problem = problem
+	if err != nil {
+		k.log.Info("Webhook validation may be unavailable; without it only the reconciler validates Functions", "because", problem)
+		return
+	}
+	k.log.Info("The webhook validates Functions")
 }

@@ -17,8 +17,9 @@ import (
 	"goless.io/operator/internal/fence"
 )
 
-// validateClass returns what is wrong with the FunctionClass of a request: what the API server says of
-// a Deployment that is made by it, in the words that everybody knows. That one is not stored.
+// validateClass returns what is wrong with the FunctionClass of a request. It asks the API server to
+// create a sample Deployment with the class, in a dry run, so that the mistakes are told in the words
+// that everybody knows from Deployments.
 func (v *validator) validateClass(ctx context.Context, request admission.Request) ([]string, error) {
 	class := &v1beta1.FunctionClass{}
 	if err := v.decoder.DecodeRaw(request.Object, class); err != nil {
@@ -34,14 +35,14 @@ func (v *validator) validateClass(ctx context.Context, request admission.Request
 		err = v.client.Create(ctx, deployment, client.DryRunAll)
 	}
 	if refused, ok := errors.AsType[*apierrors.StatusError](err); ok && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)) {
-		// What has no path is of a quota or a policy, which are about the Deployments of a namespace.
+		// Without a path it is a quota or a policy that refuses the sample, and not the class that is wrong.
 		return append(found, classMistakes(refused.ErrStatus.Details)...), nil
 	}
 	return found, err
 }
 
-// classMistakes are the causes for which a Deployment was refused that its class can mend. Labels,
-// annotations and fields of the pod have the same names in both.
+// classMistakes returns the causes for which the sample was refused that a change of the class can
+// remove. Labels, annotations and fields of the pod have the same names in a class and in a Deployment.
 func classMistakes(details *metav1.StatusDetails) (found []string) {
 	if details == nil {
 		return nil
@@ -49,12 +50,12 @@ func classMistakes(details *metav1.StatusDetails) (found []string) {
 	for _, cause := range details.Causes {
 		name, ok := strings.CutPrefix(cause.Field, "spec.template.")
 		name = strings.TrimPrefix(name, "spec.")
-		if ok && !ofSettings.MatchString(name) {
+		if ok && !setByOperator.MatchString(name) {
 			found = append(found, "spec."+name+": "+cause.Message)
 		}
 	}
 	return found
 }
 
-// ofSettings matches what the settings of the operator say.
-var ofSettings = regexp.MustCompile(`^(initContainers|containers|volumes)\b`)
+// setByOperator matches the fields of a pod that the operator sets from its own settings.
+var setByOperator = regexp.MustCompile(`^(initContainers|containers|volumes)\b`)

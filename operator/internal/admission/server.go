@@ -19,21 +19,22 @@ import (
 )
 
 const (
-	// pathPrefix begins the path at which the API server asks; the rest is secret.
+	// pathPrefix begins the path to which the API server sends its requests. The rest of the path is
+	// secret.
 	pathPrefix = "/functions/"
 
-	// metricsPath is what metrics call that path.
+	// metricsPath stands for that path in metrics.
 	metricsPath = "/functions"
 
-	// maxBody is the most that a request may have, in bytes: the Function as it was
+	// maxBody is the most bytes that the body of a request may have. It has the Function as it was
 	// and as it shall be, of 1.5 MiB each in the API server, and more in JSON.
 	maxBody = 7 << 20
 
-	// maxConns is how many connections the webhook has at most. Each takes up to 60 KiB of
-	// memory, whoever has opened it.
+	// maxConns is the most connections that the webhook has. Each takes up to 60 KiB of memory,
+	// whoever has opened it.
 	maxConns = 1024
 
-	// maxBuffered is how many bytes the bodies of all requests may have together. Package check
+	// maxBuffered is the most bytes that the bodies of all requests may have together. Package check
 	// bounds how many sources are parsed at the same time.
 	maxBuffered = 4 * maxBody
 
@@ -68,7 +69,7 @@ func newServer(o Options, handler http.Handler, keeper *keeper) *manager.Server 
 			NextProtos:     []string{"h2", "http/1.1"},
 			GetCertificate: keeper.certificate,
 		}),
-		// The lease of the leader is released after that.
+		// A leader gives its lease back only after this.
 		ShutdownTimeout: new(time.Second),
 	}
 }
@@ -88,8 +89,8 @@ func onlyKnown(known func(path string) bool, next http.Handler) http.Handler {
 	})
 }
 
-// bounded limits the memory that many requests take together, and the time that slow callers may
-// hold some of it. It calls busy for each request that it turns away.
+// bounded limits the memory that the bodies of all requests take together, and how long a slow caller
+// may hold some of it. It calls busy for each request that is not validated because of that.
 func bounded(next http.Handler, busy func()) http.Handler {
 	buffered := semaphore.NewWeighted(maxBuffered)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -26,8 +26,8 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// newRights is for how long the webhook waits for rights that may have been given just now. It
-// is well below the time for which the API server waits for the webhook.
+// newRights is how long the webhook waits for rights that may have been given just now. It is well
+// below the three seconds for which the API server waits for the webhook.
 const newRights = time.Second
 
 // validator decides whether a Function or a FunctionClass may be stored.
@@ -42,9 +42,8 @@ type validator struct {
 	namespace string
 }
 
-// Handle refuses what the operator would refuse, unless it was in the Function before: people
-// must be able to change the labels of such a Function, or to correct it step by step, and the
-// garbage collector to delete it.
+// Handle refuses an object that has mistakes. If it cannot be validated, because of a defect of the
+// operator, the object is allowed with a warning: nobody may be kept from applying a Function.
 func (v *validator) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -52,107 +51,115 @@ func (v *validator) Handle(ctx context.Context, request admission.Request) (resp
 			response = unjudged(request)
 		}
 	}()
-	validate := v.validate
-	if request.Kind.Kind == "FunctionClass" {
-		validate = v.validateClass
-	}
 	if len(v.settings.Namespaces) > 0 && !slices.Contains(v.settings.Namespaces, request.Namespace) {
 		return admission.Allowed("")
 	}
-	found, err := validate(ctx, request)
+	validate := v.validateFunction
+	if request.Kind.Kind == "FunctionClass" {
+		validate = v.validateClass
+	}
+	mistakes, err := validate(ctx, request)
 	switch {
 	case err != nil:
 		log.FromContext(ctx).Error(err, "a "+request.Kind.Kind+" could not be validated")
 		return unjudged(request)
-	case len(found) > 0:
-		return refusal(found)
+	case len(mistakes) > 0:
+		return refusal(mistakes)
 	}
 	return admission.Allowed("")
 }
 
-// validate returns what is wrong with the Function of a request, and was not before.
-func (v *validator) validate(ctx context.Context, request admission.Request) ([]string, error) {
-	fn, old := &v1beta1.Function{}, (*v1beta1.Function)(nil)
-	err := v.decoder.DecodeRaw(request.Object, fn)
-	if err == nil && request.Operation == admissionv1.Update {
-		old = &v1beta1.Function{}
-		err = v.decoder.DecodeRaw(request.OldObject, old)
-	}
-	if err == nil && fn.Spec.Unreadable != "" { // of a version of the API that is newer than we are
-		err = errors.New(fn.Spec.Unreadable)
-	}
+// validateFunction returns what is wrong with the Function of a request, unless it was in the
+// Function before: people must be able to change the labels of such a Function, or to correct it
+// step by step, and the garbage collector to delete it.
+func (v *validator) validateFunction(ctx context.Context, request admission.Request) (mistakes []string, err error) {
+	fn, old, err := v.decode(request)
 	if err != nil || !fn.DeletionTimestamp.IsZero() {
 		return nil, err
 	}
-	is, was, err := v.compare(ctx, fn, old)
+	wrong, err := v.checkSpec(ctx, fn)
 	if err != nil {
 		return nil, err
 	}
-	return mistakes(fn, old, is, was), nil
+	if old != nil {
+		before, err := v.checkSpec(ctx, old)
+		if err != nil {
+			return nil, err
+		}
+		wrong = added(wrong, before)
+	}
+	if old == nil || fn.Spec.ServiceAccountName != old.Spec.ServiceAccountName {
+		errs, err := v.checkAccount(ctx, fn)
+		if err != nil {
+			return nil, err
+		}
+		wrong = append(wrong, errs...)
+	}
+	for _, mistake := range wrong {
+		mistakes = append(mistakes, mistake.Error())
+	}
+	if old == nil || fn.Spec.Function != old.Spec.Function {
+		if err := check.Source(fn); err != nil {
+			mistakes = append(mistakes, strings.Split(err.Error(), "\n")...)
+		}
+	}
+	return mistakes, nil
 }
 
-// compare validates the spec of a Function, and of the old one, which is nil when the Function is
-// new. An account that was there before is not asked for.
-func (v *validator) compare(ctx context.Context, fn, old *v1beta1.Function) (is, was check.Result, err error) {
-	is, err = v.judge(ctx, fn)
-	if err == nil && old != nil {
-		was, err = v.judge(ctx, old)
+// decode returns the Function of a request, and the one that it is to replace; nil if it is new.
+func (v *validator) decode(request admission.Request) (fn, old *v1beta1.Function, err error) {
+	fn = &v1beta1.Function{}
+	if err := v.decoder.DecodeRaw(request.Object, fn); err != nil {
+		return nil, nil, err
 	}
-	if err == nil && (old == nil || old.Spec.ServiceAccountName != fn.Spec.ServiceAccountName) {
-		err = v.judgeAccount(ctx, fn, &is)
+	if fn.Spec.Unreadable != "" { // by a version of the API that is newer than the operator
+		return nil, nil, errors.New(fn.Spec.Unreadable)
 	}
-	return is, was, err
+	if request.Operation != admissionv1.Update {
+		return fn, nil, nil
+	}
+	old = &v1beta1.Function{}
+	return fn, old, v.decoder.DecodeRaw(request.OldObject, old)
 }
 
-// judge validates the spec of a Function, within the ceilings of its class.
-func (v *validator) judge(ctx context.Context, fn *v1beta1.Function) (check.Result, error) {
-	its, wrong, err := v.classes.Of(ctx, fn)
-	found := check.Spec(fn, v.settings.Of(its))
-	if wrong != nil {
-		found.Spec = append(found.Spec, wrong)
+// checkSpec returns what is wrong with the spec of a Function, with the ceilings of its class.
+func (v *validator) checkSpec(ctx context.Context, fn *v1beta1.Function) (field.ErrorList, error) {
+	class, wrongClass, err := v.classes.Of(ctx, fn)
+	if err != nil {
+		return nil, err
 	}
-	return found, err
+	found := check.Spec(fn, v.settings.Of(class))
+	if wrongClass != nil {
+		found.Spec = append(found.Spec, wrongClass)
+	}
+	return slices.Concat(found.Spec, found.Excess), nil
 }
 
-// judgeAccount adds to a result why the function may not run as its account. People apply the
-// rights and the Function together, and the API server takes a moment to know new rights.
-func (v *validator) judgeAccount(ctx context.Context, fn *v1beta1.Function, found *check.Result) error {
+// added returns the mistakes that were not made before. A field that was wrong may be set to another
+// value that is wrong in the same way, such as one that is nearer to a ceiling.
+func added(mistakes, before field.ErrorList) field.ErrorList {
+	return slices.DeleteFunc(slices.Clone(mistakes), func(mistake *field.Error) bool {
+		return slices.ContainsFunc(before, func(other *field.Error) bool {
+			return other.Field == mistake.Field && other.Type == mistake.Type && other.Detail == mistake.Detail
+		})
+	})
+}
+
+// checkAccount returns why a function may not run as its account. People apply the rights and the
+// Function together, and the API server takes a moment to know new rights.
+func (v *validator) checkAccount(ctx context.Context, fn *v1beta1.Function) (errs field.ErrorList, err error) {
 	var wrong *field.Error
-	var err error
 	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, newRights, true, func(context.Context) (bool, error) {
 		wrong, err = v.accounts.Check(ctx, fn) // with the deadline of the whole request
 		return wrong == nil, nil
 	})
 	if wrong != nil {
-		found.Spec = append(found.Spec, wrong)
+		errs = field.ErrorList{wrong}
 	}
-	return err
+	return errs, err
 }
 
-// mistakes are what is wrong with a Function and was not wrong with the old one, which is nil when
-// the Function is new. is and was are what is wrong with the spec of each. A field that was wrong
-// before may be set to another wrong value.
-func mistakes(fn, old *v1beta1.Function, is, was check.Result) (found []string) {
-	before := slices.Concat(was.Spec, was.Excess)
-	for _, mistake := range slices.Concat(is.Spec, is.Excess) {
-		same := func(other *field.Error) bool {
-			return other.Field == mistake.Field && other.Type == mistake.Type && other.Detail == mistake.Detail
-		}
-		if !slices.ContainsFunc(before, same) {
-			found = append(found, mistake.Error())
-		}
-	}
-	if old != nil && fn.Spec.Function == old.Spec.Function {
-		return found
-	}
-	if err := check.Source(fn); err != nil {
-		found = append(found, strings.Split(err.Error(), "\n")...)
-	}
-	return found
-}
-
-// refusal refuses an object, with each mistake in a line of its own, as the builder prints
-// them.
+// refusal refuses an object, with each mistake on a line of its own, as the builder prints them.
 func refusal(mistakes []string) admission.Response {
 	message := mistakes[0]
 	if len(mistakes) > 1 {
@@ -163,7 +170,7 @@ func refusal(mistakes []string) admission.Response {
 	}}}
 }
 
-// unjudged allows what cannot be validated because of a defect of the operator.
+// unjudged allows an object that could not be validated.
 func unjudged(request admission.Request) admission.Response {
 	return admission.Allowed("").WithWarnings("the " + request.Kind.Kind + " could not be checked before it was stored; its status will say what is wrong with it, if anything")
 }

@@ -2,11 +2,13 @@ package admission
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -47,25 +49,28 @@ func TestNewRights(t *testing.T) {
 		review.(*authorizationv1.SelfSubjectAccessReview).Status.Allowed = asked > 2
 		return nil
 	}})
-	fn, found := &v1beta1.Function{Spec: v1beta1.FunctionSpec{ServiceAccountName: "reader"}}, check.Result{}
+	fn := &v1beta1.Function{Spec: v1beta1.FunctionSpec{ServiceAccountName: "reader"}}
 	v := &validator{accounts: account.Accounts{Client: c}}
-	if err := v.judgeAccount(t.Context(), fn, &found); err != nil || len(found.Spec) > 0 || asked != 3 {
-		t.Errorf("after %d questions: %v, %v", asked, found.Spec, err)
+	if errs, err := v.checkAccount(t.Context(), fn); err != nil || len(errs) > 0 || asked != 3 {
+		t.Errorf("after %d questions: %v, %v", asked, errs, err)
 	}
 }
 
 // What was above a ceiling before may become less without being within it at once.
 func TestOldMistakesMayStay(t *testing.T) {
-	limits := settings.Settings{Function: settings.Function{MaxReplicas: 5}}
+	wrong := func(fn *v1beta1.Function) field.ErrorList {
+		found := check.Spec(fn, settings.Settings{Function: settings.Function{MaxReplicas: 5}})
+		return slices.Concat(found.Spec, found.Excess)
+	}
 	old := &v1beta1.Function{}
 	old.Name, old.Spec.Replicas, old.Spec.Function = "a", new(int32(9)), "package p"
 	fn := old.DeepCopy()
 	fn.Spec.Replicas = new(int32(7))
-	if found := mistakes(fn, old, check.Spec(fn, limits), check.Spec(old, limits)); len(found) > 0 {
+	if found := added(wrong(fn), wrong(old)); len(found) > 0 {
 		t.Errorf("from 9 replicas to 7 of 5: %q", found)
 	}
 	fn.Spec.DrainSeconds, fn.Spec.Env = new(int32(9)), []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", Value: "9s"}}
-	if found := mistakes(fn, old, check.Spec(fn, limits), check.Spec(old, limits)); len(found) != 1 {
+	if found := added(wrong(fn), wrong(old)); len(found) != 1 {
 		t.Errorf("a new mistake beside an old one: %q, want one", found)
 	}
 }
