@@ -1,5 +1,10 @@
-// Package class tells which FunctionClass a Function has, and, when a class changes, which of its
-// functions are rolled out now. What a class does to pods is in package desired.
+// Package class tells which FunctionClass a Function has. When a class changes, it lets the functions
+// of the class roll out a few at a time. What a class does to pods is in package desired.
+//
+//	class.go      which class a Function has
+//	wave.go       which functions of a class may be rolled out, decided without reading anything
+//	reconcile.go  the controller of classes, and their status
+//	register.go   what is watched
 package class
 
 import (
@@ -26,9 +31,10 @@ import (
 // Classes are the FunctionClasses of the cluster. An operator of single namespaces has none,
 // because it may not read what belongs to the whole cluster.
 type Classes struct {
-	cached client.Client
-	live   client.Reader
-	none   bool
+	client   client.Client // writes the status of classes
+	cached   client.Reader
+	live     client.Reader // reads from the API server
+	disabled bool
 
 	// admitted tells the controller of Functions which ones may be rolled out.
 	admitted chan event.GenericEvent
@@ -40,8 +46,11 @@ type Classes struct {
 // New returns the classes that a manager reads. Every replica has them in its cache, whether it
 // leads or not.
 func New(mgr manager.Manager, s settings.Settings) (*Classes, error) {
-	c := &Classes{cached: mgr.GetClient(), live: mgr.GetAPIReader(), none: len(s.Namespaces) > 0, admitted: make(chan event.GenericEvent), waves: map[string]wave{}}
-	if c.none {
+	c := &Classes{
+		client: mgr.GetClient(), cached: mgr.GetCache(), live: mgr.GetAPIReader(),
+		disabled: len(s.Namespaces) > 0, admitted: make(chan event.GenericEvent), waves: map[string]wave{},
+	}
+	if c.disabled {
 		return c, nil
 	}
 	for _, kind := range []client.Object{&v1beta1.FunctionClass{}, namespaces()} {
@@ -52,20 +61,22 @@ func New(mgr manager.Manager, s settings.Settings) (*Classes, error) {
 	return c, nil
 }
 
+// namespaces is a Namespace of which only the metadata is read.
 func namespaces() *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return obj
 }
 
-// Of returns the class of a Function: the one that it names, or else the newest of the default
-// ones for its namespace; nil for none. What is wrong with spec.className is the second result.
+// Of returns the class of a Function: the one that it names, or else the newest default class for its
+// namespace. It returns nil if there is none. The second result says what is wrong with
+// spec.className.
 func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.FunctionClass, *field.Error, error) {
 	path, name := field.NewPath("spec", "className"), fn.Spec.ClassName
 	switch {
-	case c.none && name == "":
+	case c.disabled && name == "":
 		return nil, nil, nil
-	case c.none:
+	case c.disabled:
 		return nil, field.Forbidden(path, "the operator looks after single namespaces here and knows no classes: leave it out"), nil
 	case name == "":
 		class, err := c.defaultFor(ctx, fn.Namespace)
@@ -89,7 +100,7 @@ func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Functi
 // defaultFor returns the class of the Functions of a namespace that name none.
 func (c *Classes) defaultFor(ctx context.Context, namespace string) (*v1beta1.FunctionClass, error) {
 	var all v1beta1.FunctionClassList
-	if err := c.cached.List(ctx, &all, client.DisableReadYourWritesConsistency); err != nil {
+	if err := c.cached.List(ctx, &all); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(all.Items, newestFirst)
@@ -104,15 +115,15 @@ func (c *Classes) defaultFor(ctx context.Context, namespace string) (*v1beta1.Fu
 	return nil, nil
 }
 
-// newestFirst compares classes by their age, and by their names where they were created in the same
-// second: the cache lists them in any order, and a Function must not change its class with it.
+// newestFirst compares classes by their age, and by their names if they were created in the same
+// second: the cache lists them in any order, on which the class of a Function must not depend.
 func newestFirst(a, b v1beta1.FunctionClass) int {
 	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
 // allows tells whether Functions of a namespace may have a class. A class with an invalid selector,
-// which is stored while the webhook does not answer, is for no namespace: one mistake must not stop
-// all Functions.
+// which can be stored while the webhook does not answer, is for no namespace. It is no error, because
+// that would stop the Functions of other classes as well.
 func (c *Classes) allows(ctx context.Context, class *v1beta1.FunctionClass, namespace string) (bool, error) {
 	if class.Spec.NamespaceSelector == nil {
 		return true, nil
@@ -131,7 +142,7 @@ func (c *Classes) allows(ctx context.Context, class *v1beta1.FunctionClass, name
 // get reads an object from the cache, and from the API server if the cache does not have it:
 // people apply a class and Functions of it together.
 func (c *Classes) get(ctx context.Context, key client.ObjectKey, into client.Object) error {
-	err := c.cached.Get(ctx, key, into, client.DisableReadYourWritesConsistency)
+	err := c.cached.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) {
 		return c.live.Get(ctx, key, into)
 	}

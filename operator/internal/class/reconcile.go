@@ -21,39 +21,34 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// settling is how long the changes of functions are collected before a class is looked at.
+// settling is how long the changes of functions are collected before their class is reconciled.
 const settling = 200 * time.Millisecond
 
-// reconcile decides which functions of a class are rolled out next, and says how far it is.
+// reconcile decides which functions of a class are rolled out next, and writes into the status of the
+// class how far it is.
 func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	class := &v1beta1.FunctionClass{}
-	if err := c.cached.Get(ctx, request.NamespacedName, class, client.DisableReadYourWritesConsistency); err != nil {
-		if apierrors.IsNotFound(err) {
-			c.mu.Lock()
-			delete(c.waves, request.Name)
-			c.mu.Unlock()
-		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+	err := c.cached.Get(ctx, request.NamespacedName, class)
+	if apierrors.IsNotFound(err) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.waves, request.Name)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, err
 	}
 	members, err := c.members(ctx, class)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	before := c.waves[class.Name] // nobody else writes it
+	before := c.waves[class.Name] // without the lock: nothing but this controller writes it
 	w := next(members, before, desired.ClassHash(&class.Spec), time.Now())
 	c.mu.Lock()
 	c.waves[class.Name] = w
 	c.mu.Unlock()
-	for name := range w.admitted {
-		if _, told := before.admitted[name]; told && before.hash == w.hash {
-			continue
-		}
-		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
-		select {
-		case c.admitted <- event.GenericEvent{Object: fn}:
-		case <-ctx.Done():
-			return reconcile.Result{}, ctx.Err()
-		}
+	if err := c.announce(ctx, before, w); err != nil {
+		return reconcile.Result{}, err
 	}
 	result := reconcile.Result{}
 	if len(w.admitted) > 0 {
@@ -62,12 +57,28 @@ func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (rec
 	return result, c.report(ctx, class, reached(members, before))
 }
 
+// announce has the Functions reconciled that a wave admits and the wave before did not.
+func (c *Classes) announce(ctx context.Context, before, w wave) error {
+	for name := range w.admitted {
+		if _, announced := before.admitted[name]; announced && before.hash == w.hash {
+			continue
+		}
+		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
+		select {
+		case c.admitted <- event.GenericEvent{Object: fn}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
 // members returns the functions of a class that have Deployments, in the order of their names.
 func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]member, error) {
 	var functions v1beta1.FunctionList
 	var deployments appsv1.DeploymentList
 	for _, list := range []client.ObjectList{&functions, &deployments} {
-		if err := c.cached.List(ctx, list, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+		if err := c.cached.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing %T: %w", list, err)
 		}
 	}
@@ -100,7 +111,7 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 // has tells whether a Function has a class.
 func (c *Classes) has(ctx context.Context, fn *v1beta1.Function, class *v1beta1.FunctionClass) (bool, error) {
 	if fn.Spec.ClassName != "" && fn.Spec.ClassName != class.Name {
-		return false, nil
+		return false, nil // and the API server need not be asked for a class that does not exist
 	}
 	its, _, err := c.Of(ctx, fn)
 	return its != nil && its.Name == class.Name, err
@@ -131,7 +142,7 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 	if equality.Semantic.DeepEqual(before.Status, class.Status) {
 		return nil
 	}
-	err := c.cached.Status().Patch(ctx, class, client.MergeFrom(before))
+	err := c.client.Status().Patch(ctx, class, client.MergeFrom(before))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}

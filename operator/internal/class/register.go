@@ -21,38 +21,38 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Register makes the manager roll out changed classes. The controller that functions belongs to
-// reconciles a Function when its class changes, or the labels of its namespace, and when it is
-// admitted.
+// Register makes the manager roll out classes that change. The controller of Functions, whose builder
+// is functions, reconciles a Function when its class changes, or the labels of its namespace, and when
+// it is admitted.
 func (c *Classes) Register(mgr manager.Manager, functions *builder.Builder) error {
-	if c.none {
+	if c.disabled {
 		return nil
 	}
 	decides := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
-	functions.Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.users), decides)
-	functions.WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.ofNamespace), builder.WithPredicates(relabelled))
+	functions.Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.functionsOfClass), decides)
+	functions.WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.functionsOfNamespace), builder.WithPredicates(relabelled))
 	functions.WatchesRawSource(source.Channel(c.admitted, &handler.EnqueueRequestForObject{}))
 	return builder.ControllerManagedBy(mgr).
 		Named("functionclass").
 		For(&v1beta1.FunctionClass{}, decides).
-		Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.all), decides).
-		WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.all), builder.WithPredicates(relabelled)).
-		Watches(&v1beta1.Function{}, c.soon(func(ctx context.Context, obj client.Object) *v1beta1.Function { return obj.(*v1beta1.Function) })).
-		Watches(&appsv1.Deployment{}, c.soon(c.ofDeployment)).
+		Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.allClasses), decides).
+		WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.allClasses), builder.WithPredicates(relabelled)).
+		Watches(&v1beta1.Function{}, c.classSoon(func(_ context.Context, obj client.Object) *v1beta1.Function { return obj.(*v1beta1.Function) })).
+		Watches(&appsv1.Deployment{}, c.classSoon(c.functionOfDeployment)).
 		Complete(reconcile.Func(c.reconcile))
 }
 
-// relabelled lets pass when the labels of an object change.
+// relabelled passes on the events of objects whose labels have changed.
 var relabelled = predicate.And[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 })
 
-// all maps an object to all classes: a class that is new or the default, and the labels of a namespace,
-// take functions away from other classes.
-func (c *Classes) all(ctx context.Context, _ client.Object) []reconcile.Request {
+// allClasses maps an object to all classes: a class that is new or becomes the default one, and labels
+// of a namespace, take functions away from other classes.
+func (c *Classes) allClasses(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all v1beta1.FunctionClassList
-	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache has ended
 	}
 	var requests []reconcile.Request
@@ -62,21 +62,22 @@ func (c *Classes) all(ctx context.Context, _ client.Object) []reconcile.Request 
 	return requests
 }
 
-// users maps a class to the Functions that may have it.
-func (c *Classes) users(ctx context.Context, class client.Object) []reconcile.Request {
-	return c.requests(ctx, func(fn *v1beta1.Function) bool {
+// functionsOfClass maps a class to the Functions that may have it.
+func (c *Classes) functionsOfClass(ctx context.Context, class client.Object) []reconcile.Request {
+	return c.functions(ctx, func(fn *v1beta1.Function) bool {
 		return fn.Spec.ClassName == "" || fn.Spec.ClassName == class.GetName()
 	})
 }
 
-// ofNamespace maps a namespace to its Functions.
-func (c *Classes) ofNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
-	return c.requests(ctx, func(fn *v1beta1.Function) bool { return fn.Namespace == namespace.GetName() })
+// functionsOfNamespace maps a namespace to its Functions.
+func (c *Classes) functionsOfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
+	return c.functions(ctx, func(fn *v1beta1.Function) bool { return fn.Namespace == namespace.GetName() })
 }
 
-func (c *Classes) requests(ctx context.Context, wanted func(*v1beta1.Function) bool) []reconcile.Request {
+// functions returns a request for each Function that is wanted.
+func (c *Classes) functions(ctx context.Context, wanted func(*v1beta1.Function) bool) []reconcile.Request {
 	var all v1beta1.FunctionList
-	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
+	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache has ended
 	}
 	var requests []reconcile.Request
@@ -88,19 +89,19 @@ func (c *Classes) requests(ctx context.Context, wanted func(*v1beta1.Function) b
 	return requests
 }
 
-// ofDeployment returns the Function of a Deployment; nil if there is none.
-func (c *Classes) ofDeployment(ctx context.Context, d client.Object) *v1beta1.Function {
+// functionOfDeployment returns the Function of a Deployment; nil if there is none.
+func (c *Classes) functionOfDeployment(ctx context.Context, d client.Object) *v1beta1.Function {
 	fn := &v1beta1.Function{}
 	key := client.ObjectKey{Namespace: d.GetNamespace(), Name: d.GetLabels()[desired.FunctionLabel]}
-	if key.Name == "" || c.cached.Get(ctx, key, fn, client.DisableReadYourWritesConsistency) != nil {
+	if key.Name == "" || c.cached.Get(ctx, key, fn) != nil {
 		return nil
 	}
 	return fn
 }
 
-// soon has the class of a Function reconciled, a short time after an object changed: many do at
-// the same time.
-func (c *Classes) soon(functionOf func(context.Context, client.Object) *v1beta1.Function) handler.EventHandler {
+// classSoon has the class of an object's Function reconciled a short time after the object has changed:
+// the functions of a class often change at the same time.
+func (c *Classes) classSoon(functionOf func(context.Context, client.Object) *v1beta1.Function) handler.EventHandler {
 	add := func(ctx context.Context, obj client.Object, q queue) {
 		fn := functionOf(ctx, obj)
 		if fn == nil {

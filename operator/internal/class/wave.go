@@ -15,8 +15,8 @@ const (
 	// maxRolling is the most functions of a class that are rolled out at the same time.
 	maxRolling = 20
 
-	// patience is for how long a function that may be rolled out, and is not, keeps others
-	// back: as long as the Deployment controller waits for a rollout by default.
+	// patience is how long a function that was admitted, and is not rolled out, keeps others waiting.
+	// It is as long as the Deployment controller waits for a rollout by default.
 	patience = 10 * time.Minute
 )
 
@@ -24,7 +24,7 @@ const (
 type wave struct {
 	hash string // of the class
 
-	// admitted has since when each of them may be rolled out.
+	// admitted has the functions, and since when each may be rolled out.
 	admitted map[types.NamespacedName]time.Time
 }
 
@@ -38,21 +38,23 @@ type member struct {
 	// updated tells whether the Deployment is as the class says now.
 	updated bool
 
-	// rollout is that of the Deployment, whatever has begun it.
+	// rollout is how far the Deployment is, for whatever reason it was changed.
 	rollout rollout
 }
 
-// progress is how far a class has reached its functions.
+// progress tells how many of the functions of a class run as it says.
 type progress struct {
-	// functions have the class. Those that are updated run as it says, or begin to, and those that
-	// are complete do. Some are rolling, to the class as it is or for another reason.
-	functions, updated, complete, rolling int
+	functions int // that have the class
+	updated   int // whose Deployments are as the class says
+	complete  int // that are updated, and whose rollout is over
+	rolling   int // that are being rolled out, because of the class or for another reason
 
-	// failed could not be changed, or their rollouts were given up.
+	// failed are the functions whose Deployments could not be changed, or whose rollouts were given up.
 	failed []types.NamespacedName
 }
 
-// reached returns how far a class is, where the functions of a wave had their turn.
+// reached returns how far a class is. A function that a wave has admitted and that is not updated could
+// not be changed if it is not ready.
 func reached(members []member, w wave) progress {
 	p := progress{functions: len(members)}
 	for _, m := range members {
@@ -72,35 +74,39 @@ func reached(members []member, w wave) progress {
 	return p
 }
 
-// next returns the wave that follows another one. With the functions that are on their way they are a
-// tenth of all, and at least one. What rolls anyway may roll to the class as it is. After that come
-// those that are ready, because others may fail whatever the class says.
+// next returns the wave that follows another one. With the functions that are being rolled out already,
+// for whatever reason, it has a tenth of all functions, and at least one. A function that is being
+// rolled out anyway may be rolled out to the class as it is. After that come functions that are
+// ready, because others may fail whatever the class says.
 func next(members []member, before wave, hash string, now time.Time) wave {
 	free := min(max(len(members)/10, 1), maxRolling)
 	w := wave{hash: hash, admitted: map[types.NamespacedName]time.Time{}}
 	var ready, others []types.NamespacedName
 	for _, m := range members {
 		since, admitted := before.admitted[m.name]
-		if m.rollout == rolling || before.hash != hash {
-			since = now
-		}
 		switch {
-		case m.rollout == rolling, !m.updated && admitted:
+		case m.rollout == rolling:
+			free--
+			if !m.updated {
+				w.admitted[m.name] = now
+			}
+		case m.updated:
+		case admitted:
+			if before.hash != hash {
+				since = now
+			}
 			if now.Sub(since) < patience {
 				free--
 			}
-			if !m.updated {
-				w.admitted[m.name] = since
-			}
-		case m.updated:
+			w.admitted[m.name] = since
 		case m.ready:
 			ready = append(ready, m.name)
 		default:
 			others = append(others, m.name)
 		}
 	}
-	behind := slices.Concat(ready, others)
-	for _, name := range behind[:min(max(free, 0), len(behind))] {
+	waiting := slices.Concat(ready, others)
+	for _, name := range waiting[:min(max(free, 0), len(waiting))] {
 		w.admitted[name] = now
 	}
 	return w
@@ -115,23 +121,18 @@ const (
 	givenUp // by the Deployment controller, or because somebody has paused it
 )
 
-// rolloutOf tells how far a Deployment is. Once the pods of its latest template have come, that the
-// function is scaled, wakes or loses a pod is no rollout.
+// rolloutOf tells how far a Deployment is. Once all pods of its latest template have been available, it
+// is no rollout if the function is scaled, wakes or loses a pod.
 func rolloutOf(d *appsv1.Deployment) rollout {
 	s, want := d.Status, workload.Replicas(d)
-	if s.ObservedGeneration < d.Generation {
-		return rolling
-	}
-	for _, c := range d.Status.Conditions {
-		switch {
-		case c.Type != appsv1.DeploymentProgressing:
-		case c.Status == corev1.ConditionFalse:
-			return givenUp
-		case c.Reason == workload.NewReplicaSetAvailable && s.UpdatedReplicas == s.Replicas:
-			return over
-		}
-	}
+	progressing := workload.Progressing(d)
 	switch {
+	case s.ObservedGeneration < d.Generation:
+		return rolling
+	case progressing.Status == corev1.ConditionFalse:
+		return givenUp
+	case progressing.Reason == workload.NewReplicaSetAvailable && s.UpdatedReplicas == s.Replicas:
+		return over
 	case s.UpdatedReplicas >= want && s.Replicas <= s.UpdatedReplicas && s.AvailableReplicas >= want:
 		return over
 	case d.Spec.Paused:
