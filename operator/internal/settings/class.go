@@ -6,31 +6,31 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Of returns the settings for a Function of a class: what the class says, and for the rest what
-// the file says. They are the file's where class is nil.
+// Of returns the settings for a Function of a class: what the class says and, for the rest, what the
+// file says. A nil class says nothing.
 func (s Settings) Of(class *v1beta1.FunctionClass) Settings {
 	if class == nil {
 		return s
 	}
 	spec := &class.Spec
 	s.Class = spec
-	s.Function.Resources = merged(spec.Resources, s.Function.Resources)
-	s.Function.MaxResources = first(spec.MaxResources, s.Function.MaxResources)
+	s.Function.Resources = mergeResources(spec.Resources, s.Function.Resources)
+	s.Function.MaxResources = mergeAmounts(spec.MaxResources, s.Function.MaxResources)
 	s.Build.Strategy = cmp.Or(spec.Build.Strategy, s.Build.Strategy)
-	s.Build.Resources = merged(spec.Build.Resources, s.Build.Resources)
-	s.Build.MaxResources = first(spec.Build.MaxResources, s.Build.MaxResources)
+	s.Build.Resources = mergeResources(spec.Build.Resources, s.Build.Resources)
+	s.Build.MaxResources = mergeAmounts(spec.Build.MaxResources, s.Build.MaxResources)
 	if spec.Build.Modules != nil {
 		s.Build.Modules = *spec.Build.Modules
 	}
 	return s
 }
 
-func merged(class, file v1beta1.Resources) v1beta1.Resources {
-	return v1beta1.Resources{Requests: first(class.Requests, file.Requests), Limits: first(class.Limits, file.Limits)}
+// mergeResources takes each amount from the class, or else from the file.
+func mergeResources(class, file v1beta1.Resources) v1beta1.Resources {
+	return v1beta1.Resources{Requests: mergeAmounts(class.Requests, file.Requests), Limits: mergeAmounts(class.Limits, file.Limits)}
 }
 
-// first takes each amount from the class, or else from the file.
-func first(class, file v1beta1.Amounts) v1beta1.Amounts {
+func mergeAmounts(class, file v1beta1.Amounts) v1beta1.Amounts {
 	return v1beta1.Amounts{
 		CPU:              cmp.Or(class.CPU, file.CPU),
 		Memory:           cmp.Or(class.Memory, file.Memory),

@@ -16,9 +16,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Load reads the settings from a file; path may be empty, for none. What the
-// file says wrong is one error that names each field, what it does not know
-// included: a setting with a typing mistake must not be silently off.
+// Load reads the settings from a file, which is not there if path is empty. The error names each field
+// that is wrong. A field that is not known is wrong as well: a setting with a typing mistake must not
+// be silently off.
 func Load(path string) (Settings, error) {
 	if path == "" {
 		return Settings{}, nil
@@ -34,7 +34,7 @@ func Load(path string) (Settings, error) {
 	return s, nil
 }
 
-// Parse is Load for the text of a file.
+// Parse reads the settings from the text of a file.
 func Parse(text []byte) (Settings, error) {
 	var s Settings
 	if err := yaml.UnmarshalStrict(text, &s); err != nil {
@@ -50,7 +50,7 @@ func Parse(text []byte) (Settings, error) {
 	return s, nil
 }
 
-// validate returns all that is wrong as one error; nil when nothing is.
+// validate returns everything that is wrong as one error, and nil if nothing is.
 func (s *Settings) validate() error {
 	function, build := field.NewPath("function"), field.NewPath("build")
 	return slices.Concat(
@@ -75,7 +75,7 @@ func (s *Settings) validate() error {
 	).ToAggregate()
 }
 
-// each returns what a function says is wrong with each of some values.
+// each returns the messages of a function about each of some values.
 func each(path *field.Path, values []string, wrong func(string) []string) (errs field.ErrorList) {
 	for i, value := range values {
 		for _, message := range wrong(value) {
@@ -85,7 +85,7 @@ func each(path *field.Path, values []string, wrong func(string) []string) (errs 
 	return errs
 }
 
-// nameAndKey wants both parts of a key or none.
+// nameAndKey requires both parts of a key or none.
 func nameAndKey(path *field.Path, k v1beta1.KeyOf) field.ErrorList {
 	if (k.Name == "") == (k.Key == "") {
 		return nil
@@ -101,7 +101,7 @@ func noFile(path *field.Path, servers string) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, servers, "must not have a file: URL, by which sources could read the files of the build service: serve the files by HTTP")}
 }
 
-// oneOf wants one of some values, or an empty one for the default.
+// oneOf requires one of some values, or an empty one, which means the default.
 func oneOf[T ~string](path *field.Path, value T, values ...T) field.ErrorList {
 	if value == "" || slices.Contains(values, value) {
 		return nil
@@ -116,6 +116,7 @@ func notNegative[T time.Duration | int32](path *field.Path, value T) field.Error
 	return field.ErrorList{field.Invalid(path, fmt.Sprint(value), "must not be negative")}
 }
 
+// resources requires limits that limit, and requests that are not negative.
 func resources(path *field.Path, r v1beta1.Resources) field.ErrorList {
 	errs := limits(path.Child("limits"), r.Limits)
 	for name, amount := range r.Requests.List() {
@@ -126,7 +127,7 @@ func resources(path *field.Path, r v1beta1.Resources) field.ErrorList {
 	return errs
 }
 
-// limits must be more than 0, which the kubelet takes for no limit.
+// limits requires limits of more than 0, because the kubelet takes 0 for no limit.
 func limits(path *field.Path, amounts v1beta1.Amounts) (errs field.ErrorList) {
 	for name, amount := range amounts.List() {
 		if amount.Sign() <= 0 {

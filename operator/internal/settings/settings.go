@@ -2,7 +2,7 @@
 // a cluster decides for all Functions.
 //
 // The zero value of every field means its default, so that a file may leave fields out, and
-// there may be no file.
+// there need not be a file. Those who read a setting apply its default.
 package settings
 
 import (
@@ -71,8 +71,8 @@ type Settings struct {
 	// Build is about the compile.
 	Build Build `json:"build,omitzero"`
 
-	// Class is the spec of the FunctionClass of one Function; nil when it has none, and in the
-	// file. See Of.
+	// Class is the spec of the FunctionClass of the Function that the settings are for. It is nil if
+	// that has none, and in the settings of the file. See Of.
 	Class *v1beta1.FunctionClassSpec `json:"-"`
 }
 
