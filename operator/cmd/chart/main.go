@@ -6,9 +6,17 @@
 //
 //	chart -deploy deploy -version 0.1.0 -o DIR [-image IMPORTPATH=REFERENCE]...
 //
-// In DIR, which must not exist, it writes the chart as helm package takes it. The
-// flag -image gives the image of what ko builds, and may be left out: then the chart names
-// the import path as deploy/ does.
+// It writes the chart to DIR, which must not exist, as helm package takes it. The flag -image
+// gives the image that ko has built of an import path. Without the flag, the chart names import
+// paths as deploy/ does.
+//
+//	table.go     what chart.yaml says
+//	chart.go     which files the chart has
+//	template.go  how a file of deploy/ becomes a template
+//	marks.go     how text that is not YAML comes into a template
+//	node.go      how a node of a document is found
+//	values.go    the defaults of what can be set
+//	schema.go    the types of what can be set
 package main
 
 import (

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A chart is the files of a Helm chart by their paths in it.
+type chart map[string][]byte
+
+// derive makes the chart from the directory deploy. An image that is not among images is named as in
+// deploy.
+func derive(deploy, version string, images map[string]string) (chart, error) {
+	own := filepath.Join(deploy, "chart")
+	t, err := readTable(filepath.Join(own, "chart.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	c := chart{}
+	if err := c.addTemplates(deploy, t); err != nil {
+		return nil, err
+	}
+	// The templates have shown what the defaults of the values are.
+	if err := errors.Join(t.putImages(images), t.check()); err != nil {
+		return nil, err
+	}
+	if c["values.yaml"], err = t.values(); err != nil {
+		return nil, err
+	}
+	if c["values.schema.json"], err = t.schema(); err != nil {
+		return nil, err
+	}
+	// The templates of the chart read the alerts and dashboards of deploy/monitoring.
+	if err := errors.Join(c.copy(own, "", "chart.yaml"), c.copy(filepath.Join(deploy, "monitoring"), "monitoring", "README.md")); err != nil {
+		return nil, err
+	}
+	c["Chart.yaml"] = bytes.ReplaceAll(c["Chart.yaml"], []byte("0.0.0"), []byte(version))
+	return c, nil
+}
+
+// addTemplates makes a template of each file of the table.
+func (c chart) addTemplates(deploy string, t *table) error {
+	for _, f := range t.Files {
+		text, err := os.ReadFile(filepath.Join(deploy, f.Name))
+		if err != nil {
+			return err
+		}
+		template, err := t.template(string(text))
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+		if f.If != "" {
+			template = fmt.Sprintf("{{- if %s }}\n%s{{- end }}\n", f.If, template)
+		}
+		c["templates/"+path.Base(f.Name)] = []byte(template)
+	}
+	return nil
+}
+
+// copy adds the files of a directory as they are, but for one of them and for tests. In the chart
+// they are below the directory to.
+func (c chart) copy(dir, to, except string) error {
+	return filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || entry.Name() == except || strings.HasSuffix(name, "_test.yaml") {
+			return err
+		}
+		relative, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		c[path.Join(to, filepath.ToSlash(relative))], err = os.ReadFile(name)
+		return err
+	})
+}
+
+// epoch is the time at which all files of the chart were changed, as they say, so that a package of
+// them is always the same bytes.
+var epoch = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// write writes all files below dir.
+func (c chart) write(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for name, text := range c {
+		name = filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := errors.Join(os.WriteFile(name, text, 0o644), os.Chtimes(name, epoch, epoch)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
