@@ -19,15 +19,15 @@ Each is shown with what holds when it is left out, or with an example where noth
 `
 
 var (
-	// prose is a line of a comment that explains; other comments are examples.
+	// prose is a line of a comment that explains. A comment without a space after # is an example.
 	prose = regexp.MustCompile(`^# (\S.*)$`)
 
-	// setting is the first line of an example, and of what is set.
+	// setting is the first line of a setting, or of an example of one.
 	setting = regexp.MustCompile(`^#?([a-zA-Z]+):`)
 )
 
-// writeSettings writes a section for each setting that the ConfigMap of the operator shows: what
-// the comment above it says, and the example, which is a comment as well.
+// writeSettings writes a section for each setting in the ConfigMap of the operator, with the comment
+// above it and the lines after that, which are an example or what is set.
 func writeSettings(w io.Writer, file []byte) error {
 	var object corev1.ConfigMap
 	if err := yaml.Unmarshal(file, &object); err != nil {
@@ -35,7 +35,7 @@ func writeSettings(w io.Writer, file []byte) error {
 	}
 	fmt.Fprintf(w, "%s", settingsHead)
 	var comment, shown []string
-	flush := func() {
+	writeShown := func() {
 		fmt.Fprintf(w, "```yaml\n%s\n```\n", strings.TrimSpace(strings.Join(shown, "\n")))
 		shown = nil
 	}
@@ -45,12 +45,12 @@ func writeSettings(w io.Writer, file []byte) error {
 			continue
 		}
 		if match := setting.FindStringSubmatch(line); match != nil && comment != nil {
-			flush()
+			writeShown()
 			fmt.Fprintf(w, "\n## %s\n\n%s\n\n", match[1], strings.Join(comment, "\n"))
 			comment = nil
 		}
 		shown = append(shown, strings.TrimPrefix(line, "#"))
 	}
-	flush()
+	writeShown()
 	return nil
 }
