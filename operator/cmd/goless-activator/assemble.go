@@ -25,20 +25,20 @@ import (
 	"goless.io/operator/internal/metrics"
 )
 
-// parts are what the activator consists of.
+// parts are the running parts of an activator.
 type parts struct {
 	manager    ctrl.Manager
 	proxy      *proxy.Server
 	reconciler *activator.Reconciler
 }
 
-// assemble connects the parts. The name is of this replica alone.
+// assemble connects the parts of a replica, whose name no other replica has.
 func assemble(cfg config, name string) (*parts, error) {
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding a cluster: %w", err)
 	}
-	restConfig.QPS = -1 // a burst of wakes is what this is for; the API server defends itself
+	restConfig.QPS = -1 // no limit, as many functions may wake at the same time; the API server has limits of its own
 	options, err := activator.ManagerOptions(cfg.namespaces)
 	if err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func assemble(cfg config, name string) (*parts, error) {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
 	lister := pods.Lister{Reader: mgr.GetClient()}
-	waker := wakerOf(cfg, mgr, lister)
-	server := proxyOf(cfg, waker, lister)
+	waker := newWaker(cfg, mgr, lister)
+	server := newProxy(cfg, waker, lister)
 	reconciler := &activator.Reconciler{
 		Name: name, Namespace: cfg.namespace, AdminPort: cfg.adminPort, Pods: lister, Proxy: server, Settle: rule.Settle,
 	}
@@ -61,8 +61,8 @@ func assemble(cfg config, name string) (*parts, error) {
 	return &parts{manager: mgr, proxy: server, reconciler: reconciler}, nil
 }
 
-// wakerOf is what wakes functions.
-func wakerOf(cfg config, mgr ctrl.Manager, lister pods.Lister) *wake.Waker {
+// newWaker returns what wakes functions. A wake that fails is told in an Event of the Function.
+func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister) *wake.Waker {
 	events := mgr.GetEventRecorder("goless-activator")
 	return &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: cfg.limits.Timeout, Metrics: wake.NewMetrics(ctrlmetrics.Registry),
@@ -74,8 +74,8 @@ func wakerOf(cfg config, mgr ctrl.Manager, lister pods.Lister) *wake.Waker {
 	}
 }
 
-// proxyOf is what takes the requests.
-func proxyOf(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
+// newProxy returns what takes the requests.
+func newProxy(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
 	return proxy.New(proxy.Options{
 		Limits: cfg.limits,
 		Dial:   waker.Dial,
@@ -89,7 +89,7 @@ func proxyOf(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
 	})
 }
 
-// asleep counts the functions without pods.
+// asleep returns a metric of how many functions have no pods.
 func asleep(server *proxy.Server, lister pods.Lister) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "goless_activator_asleep_functions",
@@ -105,13 +105,13 @@ func asleep(server *proxy.Server, lister pods.Lister) prometheus.Collector {
 	})
 }
 
-// admin is what the admin port serves.
+// admin returns the handler of the admin port. /readyz fails unless ready is true.
 func (p *parts) admin(ready *atomic.Bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /listening", activator.Listening(p.proxy))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "ok\n") // a probe that hangs up is no fault
+		_, _ = io.WriteString(w, "ok\n") // it fails if the probe hangs up
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready.Load() {

@@ -31,7 +31,7 @@ var version, commit = "devel", "unknown"
 // config is what the flags say.
 type config struct {
 	admin        string
-	adminPort    int32
+	adminPort    int32 // of admin, on which the replicas ask each other
 	namespace    string
 	namespaces   map[string]cache.Config
 	limits       proxy.Limits
@@ -70,7 +70,7 @@ func main() {
 	}
 }
 
-// complete finds out what the flags leave open.
+// complete sets the fields that are not flags themselves.
 func (c *config) complete(namespaces string) error {
 	_, port, err := net.SplitHostPort(c.admin)
 	if err != nil {
@@ -95,7 +95,8 @@ func (c *config) complete(namespaces string) error {
 	return nil
 }
 
-// watched are the namespaces of --namespaces, with commas between them; nil for all.
+// watched returns the namespaces of a list with commas between them. It returns nil, which means all
+// namespaces, if the list is empty.
 func watched(list string) (map[string]cache.Config, error) {
 	if list == "" {
 		return nil, nil
@@ -111,8 +112,7 @@ func watched(list string) (map[string]cache.Config, error) {
 	return all, nil
 }
 
-// run is the activator. When ctx ends it gives up the lead and is no longer ready, serves on
-// until nobody sends requests, and ends.
+// run runs the activator until ctx ends, and then drains it.
 func run(ctx context.Context, cfg config) error {
 	a, err := assemble(cfg, cmp.Or(os.Getenv("POD_NAME"), "activator")+"_"+string(uuid.NewUUID()))
 	if err != nil {
@@ -128,7 +128,7 @@ func run(ctx context.Context, cfg config) error {
 	go func() {
 		if a.manager.GetCache().WaitForCacheSync(serving) {
 			ready.Store(true)
-			a.reconciler.StandForElection(ctx)
+			a.reconciler.StandForElection(ctx) // gives up the lead when ctx ends
 		}
 	}()
 	select {
@@ -137,16 +137,25 @@ func run(ctx context.Context, cfg config) error {
 	case <-ctx.Done():
 	}
 	ready.Store(false)
+	if err := a.drain(cfg, failed); err != nil {
+		return err
+	}
+	return admin.Close()
+}
+
+// drain serves on until nodes send no more requests, and then waits for those that have come. The
+// manager is still running, because requests that are held need the pods in its cache.
+func (p *parts) drain(cfg config, failed <-chan error) error {
 	ctrl.Log.Info("ending", "delay", cfg.drainDelay.String(), "timeout", cfg.drainTimeout.String())
 	select {
 	case err := <-failed:
 		return err
 	case <-time.After(cfg.drainDelay):
 	}
-	drain, cancel := context.WithTimeout(context.Background(), cfg.drainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), cfg.drainTimeout)
 	defer cancel()
-	if err := a.proxy.Shutdown(drain); err != nil {
+	if err := p.proxy.Shutdown(ctx); err != nil {
 		return fmt.Errorf("requests were cut off: %w", err)
 	}
-	return admin.Close()
+	return nil
 }
