@@ -154,7 +154,7 @@ func (r *Reconciler) lead(ctx context.Context, rt *route) (time.Duration, error)
 	if err := r.writeSlices(ctx, rt, a.addresses); err != nil {
 		return 0, err
 	}
-	if o.ReadySince.IsZero() {
+	if len(o.Ready) == 0 {
 		return again, nil
 	}
 	next, err := r.scaleDown(ctx, rt, o, found, a)
@@ -203,8 +203,8 @@ func (r *Reconciler) deployment(ctx context.Context, t target.Target) (*appsv1.D
 func (r *Reconciler) observe(rt *route, found []pods.Pod) rule.Observation {
 	o := rule.Observation{Now: time.Now(), Settle: r.Settle}
 	for _, p := range found {
-		if p.Ready && (o.ReadySince.IsZero() || p.Since.Before(o.ReadySince)) {
-			o.ReadySince = p.Since
+		if p.Ready {
+			o.Ready = append(o.Ready, p.Since)
 		}
 	}
 	for i := range rt.slices {

@@ -7,7 +7,10 @@
 //	ports.go  which port the activators listen on for a function
 package rule
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Settle is an Observation's Settle in a cluster: kube-proxy writes its rules every 10 seconds
 // at the latest.
@@ -19,9 +22,9 @@ type Observation struct {
 	// Settle is how long it takes, at most, until a change of the endpoints of a Service has
 	// reached all nodes.
 	Settle time.Duration
-	// ReadySince is when the first of the pods that are ready became ready. It is zero if none
-	// is ready. Pods that are being deleted are not ready.
-	ReadySince time.Time
+	// Ready has, for each pod that is ready, since when it is. Pods that are being deleted are not
+	// ready.
+	Ready []time.Time
 	// Routed tells that the slices send requests to activators.
 	Routed bool
 	// ScaleDown is zero unless the function is falling asleep.
@@ -46,7 +49,7 @@ func (o Observation) settlesIn(changed time.Time) time.Duration {
 func (o Observation) FallingAsleep() bool {
 	begun := !o.ScaleDown.Routed.IsZero()
 	scaled := !o.ScaleDown.Scaled.IsZero()
-	return begun && !o.ReadySince.IsZero() && (!scaled || o.settlesIn(o.ScaleDown.Scaled) > 0)
+	return begun && len(o.Ready) > 0 && (!scaled || o.settlesIn(o.ScaleDown.Scaled) > 0)
 }
 
 // NeedsActivators tells whether the slices shall send requests to the activators, and after how
@@ -58,16 +61,17 @@ func (o Observation) FallingAsleep() bool {
 // former pods.
 func (o Observation) NeedsActivators() (needed bool, recheck time.Duration) {
 	switch {
-	case o.ReadySince.IsZero():
+	case len(o.Ready) == 0:
 		return true, 0
 	case o.FallingAsleep() && o.ScaleDown.Scaled.IsZero():
 		return true, 0 // Next tells when to look again
 	case o.FallingAsleep():
 		return true, o.settlesIn(o.ScaleDown.Scaled)
-	case o.Routed && o.settlesIn(o.ReadySince) > 0:
-		return true, o.settlesIn(o.ReadySince)
+	case !o.Routed:
+		return false, 0
 	}
-	return false, 0
+	left := o.settlesIn(slices.MinFunc(o.Ready, time.Time.Compare))
+	return left > 0, max(left, 0)
 }
 
 // A Step is what to do next with a function whose pods are ready.

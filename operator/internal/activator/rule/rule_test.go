@@ -25,14 +25,15 @@ func TestNeedsActivators(t *testing.T) {
 	}{
 		"NoPod":            {Observation{}, true, 0},
 		"NoPodButRouted":   {Observation{Routed: true}, true, 0},
-		"JustReady":        {Observation{Routed: true, ReadySince: ago(1)}, true, 14 * time.Second},
-		"JustReadyUnnamed": {Observation{ReadySince: ago(1)}, false, 0},
-		"ReadyForLong":     {Observation{Routed: true, ReadySince: ago(15)}, false, 0},
-		"Falling":          {Observation{Routed: true, ReadySince: ago(99), ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
-		"FallingUnnamed":   {Observation{ReadySince: ago(99), ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
-		"Scaled":           {Observation{Routed: true, ReadySince: ago(99), ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 10 * time.Second},
+		"JustReady":        {Observation{Routed: true, Ready: []time.Time{ago(1)}}, true, 14 * time.Second},
+		"JustReadyUnnamed": {Observation{Ready: []time.Time{ago(1)}}, false, 0},
+		"ReadyForLong":     {Observation{Routed: true, Ready: []time.Time{ago(15)}}, false, 0},
+		"OneReadyForLong":  {Observation{Routed: true, Ready: []time.Time{ago(2), ago(15), ago(1)}}, false, 0},
+		"Falling":          {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
+		"FallingUnnamed":   {Observation{Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
+		"Scaled":           {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 10 * time.Second},
 		"Asleep":           {Observation{Routed: true, ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 0},
-		"ScaledInVain":     {Observation{Routed: true, ReadySince: ago(99), ScaleDown: ScaleDown{Routed: ago(40), Scaled: ago(15)}}, false, 0},
+		"ScaledInVain":     {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(40), Scaled: ago(15)}}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.observation.Now, test.observation.Settle = now, Settle
@@ -61,7 +62,7 @@ func TestNext(t *testing.T) {
 		"SettledAndBusy":    {ScaleDown{Routed: ago(15)}, 0, Cancel, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step, after := Next(Observation{Now: now, Settle: Settle, ReadySince: ago(99), ScaleDown: test.begun}, sleepAfter, time.Duration(test.idle)*time.Second)
+			step, after := Next(Observation{Now: now, Settle: Settle, Ready: []time.Time{ago(99)}, ScaleDown: test.begun}, sleepAfter, time.Duration(test.idle)*time.Second)
 			if step != test.step || after != test.after {
 				t.Errorf("%s after %s, want %s after %s", step, after, test.step, test.after)
 			}
