@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// certificateLife is how long a certificate is valid. It is renewed when a third of its life is left.
+	// certificateLife is how long a certificate is valid. It is renewed when renewBefore is left of that.
 	certificateLife = 365 * 24 * time.Hour
+	renewBefore     = certificateLife / 3
 
 	defaultInterval = 10 * time.Second
 )
@@ -78,8 +79,8 @@ func (k *keeper) known(path string) bool {
 	return secret != nil && subtle.ConstantTimeCompare([]byte(*secret), []byte(path)) == 1
 }
 
-// keep makes the Secret, the configuration of the webhook and the server agree. What is served
-// stays valid after an error.
+// keep makes the Secret, the configuration of the webhook and the server agree. After an error the
+// server still has a certificate, if it had one.
 func (k *keeper) keep(ctx context.Context, now time.Time) error {
 	secret := &corev1.Secret{}
 	err := k.client.Get(ctx, client.ObjectKey{Namespace: k.options.Namespace, Name: Name}, secret)
@@ -114,19 +115,18 @@ func (k *keeper) serve(p pair) {
 	k.seen = p.served
 }
 
-// pair returns the certificate of the Secret. It makes a new one, and stores it there, when
-// there is none, or it is invalid or old; after an error it returns the old one, if that is
-// valid.
+// pair returns the certificate in the Secret, after it has renewed that if need be. If it could not, it
+// returns the certificate as it is, as long as that is valid.
 func (k *keeper) pair(ctx context.Context, secret *corev1.Secret, now time.Time) (pair, error) {
 	host := Name + "." + k.options.Namespace + ".svc"
-	p, broken := open(secret.Data, host, now)
-	if _, foreign := secret.Annotations[certManagerAnnotation]; foreign {
-		if broken != nil {
-			broken = fmt.Errorf("cert-manager has left a certificate that is of no use, delete Secret %s to have another: %w", Name, broken)
+	p, invalid := open(secret.Data, host, now)
+	if _, ok := secret.Annotations[certManagerAnnotation]; ok {
+		if invalid != nil {
+			return p, fmt.Errorf("cert-manager has left a certificate that is of no use, delete Secret %s to have another: %w", Name, invalid)
 		}
-		return p, broken
+		return p, nil
 	}
-	if broken == nil && signedBy(p.served, p.trusted) && now.Before(p.served.Leaf.NotAfter.Add(-certificateLife/3)) {
+	if invalid == nil && signedBy(p.served, p.trusted) && now.Before(p.served.Leaf.NotAfter.Add(-renewBefore)) {
 		return p, nil
 	}
 	issued, err := issue(host, certificateLife, p.trusted)
@@ -140,6 +140,7 @@ func (k *keeper) pair(ctx context.Context, secret *corev1.Secret, now time.Time)
 	return open(secret.Data, host, now)
 }
 
+// store updates the Secret, or creates it if it was not read from the API server.
 func (k *keeper) store(ctx context.Context, secret *corev1.Secret) error {
 	if secret.UID != "" {
 		return k.client.Update(ctx, secret)
