@@ -108,7 +108,7 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 	return members, nil
 }
 
-// has tells whether a Function has a class.
+// has tells whether a Function has this class.
 func (c *Classes) has(ctx context.Context, fn *v1beta1.Function, class *v1beta1.FunctionClass) (bool, error) {
 	if fn.Spec.ClassName != "" && fn.Spec.ClassName != class.Name {
 		return false, nil // and the API server need not be asked for a class that does not exist
@@ -122,23 +122,7 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 	before := class.DeepCopy()
 	class.Status.ObservedGeneration = class.Generation
 	class.Status.Functions, class.Status.UpdatedFunctions = int32(p.functions), int32(p.updated)
-	ready := metav1.Condition{
-		Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRolledOut,
-		Message: "all functions of the class run as it says", ObservedGeneration: class.Generation,
-	}
-	if p.complete < p.functions {
-		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
-		ready.Message = fmt.Sprintf("%d of %d functions run as the class says, %d are being rolled out", p.complete, p.functions, p.rolling)
-	}
-	if failed := p.failed; len(failed) > 0 {
-		ready.Reason = v1beta1.ReasonClassRolloutFailed
-		ready.Message += fmt.Sprintf(", and %d could not be: the status of %s says why", len(failed), failed[0])
-	}
-	if _, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector); err != nil {
-		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonInvalidSpec
-		ready.Message = "no function has the class, because spec.namespaceSelector is invalid: " + err.Error()
-	}
-	meta.SetStatusCondition(&class.Status.Conditions, ready)
+	meta.SetStatusCondition(&class.Status.Conditions, readyCondition(class, p))
 	if equality.Semantic.DeepEqual(before.Status, class.Status) {
 		return nil
 	}
@@ -147,4 +131,25 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	return nil
+}
+
+// readyCondition tells whether all functions of a class run as it says.
+func readyCondition(class *v1beta1.FunctionClass, p progress) metav1.Condition {
+	ready := metav1.Condition{
+		Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRolledOut,
+		Message: "all functions of the class run as it says", ObservedGeneration: class.Generation,
+	}
+	if p.complete < p.functions {
+		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
+		ready.Message = fmt.Sprintf("%d of %d functions run as the class says, %d are being rolled out", p.complete, p.functions, p.rolling)
+	}
+	if failed := p.failed; len(failed) > 0 { // which are not complete, either
+		ready.Reason = v1beta1.ReasonClassRolloutFailed
+		ready.Message += fmt.Sprintf(", and %d could not be: the status of %s says why", len(failed), failed[0])
+	}
+	if _, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector); err != nil {
+		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonInvalidSpec
+		ready.Message = "no function has the class, because spec.namespaceSelector is invalid: " + err.Error()
+	}
+	return ready
 }
