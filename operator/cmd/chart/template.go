@@ -35,9 +35,10 @@ func (t *table) template(text string) (string, error) {
 		} else if err != nil {
 			return "", err
 		}
-		before, after, err := t.condition(document.Content[0], &all)
+		name, err := nameOf(document.Content[0])
+		before, after := t.condition(name, &all)
 		out.WriteString(before)
-		if err := errors.Join(err, t.mark(document.Content[0], &all), encoder.Encode(&document)); err != nil {
+		if err := errors.Join(err, t.mark(document.Content[0], name, &all), encoder.Encode(&document)); err != nil {
 			return "", err
 		}
 		out.WriteString(after)
@@ -47,8 +48,7 @@ func (t *table) template(text string) (string, error) {
 }
 
 // condition returns what stands before and after a document that is not always in the chart.
-func (t *table) condition(document *yaml.Node, all *marks) (before, after string, err error) {
-	name, err := nameOf(document)
+func (t *table) condition(name string, all *marks) (before, after string) {
 	for i := range t.Documents {
 		if d := &t.Documents[i]; d.Name == name {
 			d.found = true
@@ -56,7 +56,7 @@ func (t *table) condition(document *yaml.Node, all *marks) (before, after string
 			after = all.line("{{- end }}\n")
 		}
 	}
-	return before, after, err
+	return before, after
 }
 
 // escape returns text so that a template writes it as it is, but for the namespace.
@@ -66,11 +66,7 @@ func escape(text string) string {
 }
 
 // mark puts marks into a document where the template differs from it.
-func (t *table) mark(document *yaml.Node, all *marks) error {
-	name, err := nameOf(document)
-	if err != nil {
-		return err
-	}
+func (t *table) mark(document *yaml.Node, name string, all *marks) error {
 	var errs []error
 	for i := range t.Values {
 		v := &t.Values[i]
