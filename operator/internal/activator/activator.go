@@ -35,6 +35,7 @@ import (
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/rule"
 	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/workload"
 )
 
 const (
@@ -90,7 +91,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	var again time.Duration
 	if t.MaySleep() {
-		if errors.Is(listenErr, syscall.EADDRINUSE) { // two leaders, one after the other, chose one port for two functions
+		if errors.Is(listenErr, syscall.EADDRINUSE) {
+			// Another function has the port: two leaders chose it, and the second did not know of the first.
 			rt.port, listenErr = 0, nil
 		}
 		again, err = r.lead(ctx, rt)
@@ -176,7 +178,7 @@ func (r *Reconciler) release(ctx context.Context, rt *route) (time.Duration, err
 		if err != nil {
 			return 0, err
 		}
-		if d != nil && *d.Spec.Replicas > 0 {
+		if d != nil && workload.Replicas(d) > 0 {
 			a, err := r.askActivators(ctx, rt)
 			if err != nil {
 				return 0, err

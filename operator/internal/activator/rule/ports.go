@@ -11,11 +11,11 @@ const (
 	LastPort  int32 = 29999
 )
 
-// Ports hands out ports. A port that was given back is not handed out again until all others
-// were: nodes may still send to it what was meant for its former function.
+// Ports hands out ports. A port that a function does not need any more is not handed out again until
+// all others were, because nodes may still send requests for that function to it.
 type Ports struct{ last atomic.Uint32 }
 
-// NewPorts begins at random, because nobody remembers which ports were given back of late.
+// NewPorts returns Ports that begin at random: which ports functions had before this process is unknown.
 func NewPorts() *Ports {
 	p := &Ports{}
 	p.last.Store(rand.Uint32())

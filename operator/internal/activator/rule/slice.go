@@ -13,11 +13,12 @@ import (
 	"goless.io/operator/internal/activator/target"
 )
 
-// Manager is the value of the label of EndpointSlices that tells whose they are.
+// Manager is the value of the label endpointslice.kubernetes.io/managed-by of the slices of activators.
 const Manager = "goless-activator"
 
-// Slice is the EndpointSlice of one address family of a function. It names those of the
-// addresses that are of the family, and none if there are none.
+// Slice returns the EndpointSlice of a function for one address family of its Service. It has those of
+// the addresses that are of the family. One without addresses sends no requests to activators, and
+// keeps the port for the function.
 func Slice(t target.Target, family corev1.IPFamily, port int32, addresses []netip.Addr) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
@@ -48,15 +49,15 @@ func Slice(t target.Target, family corev1.IPFamily, port int32, addresses []neti
 	return s
 }
 
-// Same tells whether a slice is as it shall be.
-func Same(is, shall *discoveryv1.EndpointSlice) bool {
-	for name, value := range shall.Labels {
-		if is.Labels[name] != value {
+// Same tells whether a slice says what the desired one says. It may have more labels.
+func Same(current, desired *discoveryv1.EndpointSlice) bool {
+	for name, value := range desired.Labels {
+		if current.Labels[name] != value {
 			return false
 		}
 	}
-	return is.AddressType == shall.AddressType && equality.Semantic.DeepEqual(is.OwnerReferences, shall.OwnerReferences) &&
-		equality.Semantic.DeepEqual(is.Ports, shall.Ports) && equality.Semantic.DeepEqual(is.Endpoints, shall.Endpoints)
+	return current.AddressType == desired.AddressType && equality.Semantic.DeepEqual(current.OwnerReferences, desired.OwnerReferences) &&
+		equality.Semantic.DeepEqual(current.Ports, desired.Ports) && equality.Semantic.DeepEqual(current.Endpoints, desired.Endpoints)
 }
 
 // PortOf returns the port of a slice, and 0 if it has none.
@@ -67,7 +68,7 @@ func PortOf(s *discoveryv1.EndpointSlice) int32 {
 	return *s.Ports[0].Port
 }
 
-// Addresses returns those that a slice names.
+// Addresses returns the addresses that a slice has.
 func Addresses(s *discoveryv1.EndpointSlice) []netip.Addr {
 	var addresses []netip.Addr
 	for _, e := range s.Endpoints {
