@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -53,8 +52,7 @@ func assemble(cfg config, name string) (*parts, error) {
 	reconciler := &activator.Reconciler{
 		Name: name, Namespace: cfg.namespace, AdminPort: cfg.adminPort, Pods: lister, Proxy: server, Settle: rule.Settle,
 	}
-	ctx := context.Background()
-	if err := errors.Join(waker.Watch(ctx, mgr.GetCache()), reconciler.Register(ctx, mgr)); err != nil {
+	if err := reconciler.Register(context.Background(), mgr); err != nil {
 		return nil, fmt.Errorf("setting up: %w", err)
 	}
 	ctrlmetrics.Registry.MustRegister(asleep(server, lister), metrics.BuildInfo("goless_activator_build_info", version, commit))

@@ -99,7 +99,6 @@ func start(ctx context.Context, config *rest.Config) error {
 	replica = &activator.Reconciler{
 		Name: "test", Namespace: system, AdminPort: int32(l.Addr().(*net.TCPAddr).Port), Pods: lister, Proxy: server, Settle: settle,
 	}
-	must(waker.Watch(ctx, mgr.GetCache()))
 	must(replica.Register(ctx, mgr))
 	go func() { must(mgr.Start(ctx)) }()
 	go replica.StandForElection(ctx)

@@ -13,9 +13,8 @@ import (
 // An attempt looks for a pod of a function that accepts connections, and scales the function if it
 // has no pod. Only then the attempt is a wake, which metrics count.
 type attempt struct {
-	waker      *Waker
-	target     target.Target
-	podChanged chan struct{} // has room for one
+	waker  *Waker
+	target target.Target
 
 	// address and err are set when done is closed.
 	done    chan struct{}
@@ -39,7 +38,6 @@ func (a *attempt) run(ctx context.Context) (address string, err error) {
 		select {
 		case <-ctx.Done():
 			return "", errors.Join(context.Cause(ctx), a.scaleErr)
-		case <-a.podChanged:
 		case <-time.After(pause):
 		}
 	}

@@ -16,20 +16,15 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/target"
 )
 
 const (
-	// pause is the time between two tries to connect to a pod. After a change of a pod the next
-	// try is made at once.
+	// pause is the time between two tries to connect to a pod.
 	pause = 10 * time.Millisecond
 
 	// dialTimeout is how long a pod may take to accept a connection.
@@ -111,7 +106,7 @@ func (w *Waker) join(t target.Target) *attempt {
 	if w.attempts == nil {
 		w.attempts = map[types.NamespacedName]*attempt{}
 	}
-	a := &attempt{waker: w, target: t, podChanged: make(chan struct{}, 1), done: make(chan struct{})}
+	a := &attempt{waker: w, target: t, done: make(chan struct{})}
 	w.attempts[t.Function] = a
 	go func() {
 		// This is not the context of a request: the pod shall come although that request has gone.
@@ -128,30 +123,6 @@ func (w *Waker) join(t target.Target) *attempt {
 		w.mu.Unlock()
 	}()
 	return a
-}
-
-// Watch makes attempts look at their pods as soon as these change in the cache.
-func (w *Waker) Watch(ctx context.Context, pods cache.Cache) error {
-	informer, err := pods.GetInformer(ctx, &corev1.Pod{})
-	if err != nil {
-		return err
-	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: w.podChanged, UpdateFunc: func(_, pod any) { w.podChanged(pod) },
-	})
-	return err
-}
-
-func (w *Waker) podChanged(object any) {
-	pod := object.(*corev1.Pod) //nolint:forcetypeassert // the informer is of pods
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if a := w.attempts[types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1beta1.FunctionLabel]}]; a != nil {
-		select {
-		case a.podChanged <- struct{}{}:
-		default: // it is about to look
-		}
-	}
 }
 
 func dial(ctx context.Context, address string) (net.Conn, error) {

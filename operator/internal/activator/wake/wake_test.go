@@ -73,9 +73,6 @@ func newFunction(t *testing.T, replicas int32) *function {
 		Client: cluster, Live: cluster, Pods: pods.Lister{Reader: cached}, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Timeout: time.Minute, Failed: func(_ target.Target, err error) { f.failure.Store(err); f.failures.Add(1) },
 	}
-	if err := f.waker.Watch(t.Context(), cached); err != nil {
-		t.Fatal(err)
-	}
 	labels := map[string]string{v1beta1.FunctionLabel: "hello"}
 	err := cluster.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
