@@ -17,20 +17,17 @@ import (
 // authority has signed one certificate, and its private key was thrown away.
 const authorityKey = "ca.crt"
 
-// predated is how long before now a certificate begins to be valid, because the clocks of other
-// machines may be late. client-go does that, and counts it as a part of the certificate's life.
-const predated = time.Hour
-
 // A pair is a certificate with its key, and the authorities to trust for it.
 type pair struct {
 	served  *tls.Certificate
 	trusted []byte // as PEM
 }
 
-// issue makes a certificate for a host, as the data of a Secret. The newest of the authorities before
-// is still trusted, because other replicas may still serve its certificate.
+// issue makes a certificate for a host, as the data of a Secret. Its life began an hour ago, because the
+// clocks of other machines may be late. The newest of the authorities before is still trusted, because
+// other replicas may still serve its certificate.
 func issue(host string, life time.Duration, before []byte) (map[string][]byte, error) {
-	chain, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: host, MaxAge: life + predated})
+	chain, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: host, MaxAge: life})
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}

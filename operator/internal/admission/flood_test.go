@@ -54,7 +54,7 @@ func TestFlood(t *testing.T) {
 	listener := &counting{Listener: inner}
 	options := Options{Listener: listener}
 	keeper := newKeeper(nil, logr.Discard(), options)
-	data, err := issue("webhook", time.Hour, nil)
+	data, err := issue("webhook", 2*time.Hour, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
