@@ -32,7 +32,7 @@ import (
 // because it may not read what belongs to the whole cluster.
 type Classes struct {
 	client   client.Client // writes the status of classes
-	cached   client.Reader
+	cached   client.Reader // reads from the cache
 	live     client.Reader // reads from the API server
 	disabled bool
 
@@ -61,7 +61,7 @@ func New(mgr manager.Manager, s settings.Settings) (*Classes, error) {
 	return c, nil
 }
 
-// namespaces is a Namespace of which only the metadata is read.
+// namespaces returns an object for Namespaces, of which only the metadata is read.
 func namespaces() *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
