@@ -116,7 +116,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, connection)))
 }
 
-// hold returns a connection to a pod, as soon as there is one.
+// hold returns a connection to a pod, as soon as there is one. It waits until the client hangs up, until
+// the listener is closed, or for as long as the limits allow.
 func (s *Server) hold(ctx context.Context, l *listener) (net.Conn, error) {
 	held, heldForFunction := s.held.Add(1), l.held.Add(1)
 	defer s.held.Add(-1)
