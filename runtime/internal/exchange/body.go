@@ -10,16 +10,19 @@ import (
 // handler reads. It counts what the handler reads.
 type body struct {
 	io.ReadCloser
-	server, handler *http.Request // of which the first gets the trailers
+	// The server puts the trailers into its own request, where the handler, which has
+	// another one, would not find them.
+	serverRequest, handlerRequest *http.Request
 
-	stall idleTimer
-	bytes atomic.Int64
-	ended atomic.Bool
+	stall stallTimer
+	bytes atomic.Int64 // that the handler has read
+	ended atomic.Bool  // a read has returned an error, io.EOF as a rule
 }
 
-func newBody(x *Exchange, server, handler *http.Request) *body {
-	b := &body{ReadCloser: server.Body, server: server, handler: handler}
-	b.stall.limit, b.stall.end = x.server.Stall, func() { x.endRead(past) }
+func newBody(x *Exchange, serverRequest, handlerRequest *http.Request) *body {
+	b := &body{ReadCloser: serverRequest.Body, serverRequest: serverRequest, handlerRequest: handlerRequest}
+	b.stall.limit = x.server.Stall
+	b.stall.interrupt = func() { _ = x.setReadDeadline(past) } // it may have ended meanwhile
 	return b
 }
 
@@ -27,11 +30,11 @@ func newBody(x *Exchange, server, handler *http.Request) *body {
 func (b *body) Read(p []byte) (int, error) {
 	b.stall.begin()
 	n, err := b.ReadCloser.Read(p)
-	b.stall.done()
+	b.stall.end()
 	b.bytes.Add(int64(n))
 	if err != nil {
 		b.ended.Store(true)
-		b.handler.Trailer = b.server.Trailer // a new map if the header has not announced them
+		b.handlerRequest.Trailer = b.serverRequest.Trailer // a new map if the header has not announced them
 	}
 	return n, err
 }

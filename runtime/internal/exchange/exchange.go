@@ -6,7 +6,7 @@
 //	context.go   the context that handlers get
 //	writer.go    the response writer that handlers get, for each protocol in protocol.go
 //	body.go      the body of the request
-//	idletimer.go the end of reads and writes that make no progress, by deadlines.go
+//	stall.go     the end of reads and writes that make no progress, by deadlines.go
 //	timeout.go   the end of requests that take too long
 //	outcome.go   what came of it, and who is told
 //	activity.go  how many there are, and since when there are none

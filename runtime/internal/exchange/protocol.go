@@ -35,14 +35,14 @@ func (s *Server) newExchange(w http.ResponseWriter) (*Exchange, http.ResponseWri
 	case http1Writer:
 		return x, http1{&x.writer}
 	case closeNotifier:
-		x.stall.limit, x.stall.end = s.Stall, x.endStalledWrite
+		x.stall.limit, x.stall.interrupt = s.Stall, x.interruptWrite
 		return x, http2{&x.writer}
 	default:
 		return x, &x.writer
 	}
 }
 
-func (x *Exchange) endStalledWrite() { _ = x.endWrite(past) } // the stream may have ended meanwhile
+func (x *Exchange) interruptWrite() { _ = x.setWriteDeadline(past) } // the stream may have ended meanwhile
 
 type http1 struct{ *writer }
 
@@ -50,7 +50,7 @@ type http1 struct{ *writer }
 // ordinary way: one that is silent must not keep the response locked, nor may
 // its pauses count against the client.
 func (w http1) ReadFrom(src io.Reader) (int64, error) {
-	if w.watchdog().limit > 0 || !regular(src) {
+	if w.writeTimer().limit > 0 || !regular(src) {
 		buffer := buffers.Get().(*[32 << 10]byte)
 		defer buffers.Put(buffer)
 		return io.CopyBuffer(struct{ io.Writer }{w}, src, buffer[:])

@@ -124,9 +124,9 @@ func (x *Exchange) timeIsUp() {
 // interrupt ends a write that is under way. Its client may not read, or not send
 // the rest of a body that the server wants to have first.
 func (x *Exchange) interrupt() {
-	_ = x.endWrite(past) // it may have ended meanwhile
+	_ = x.setWriteDeadline(past) // the write may have ended meanwhile
 	if x.body != nil && !x.body.ended.Load() {
-		x.endRead(past)
+		_ = x.setReadDeadline(past)
 	}
 }
 

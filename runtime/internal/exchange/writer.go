@@ -23,10 +23,12 @@ import (
 // assertion by the handler finds the same as on the server's own writer, and
 // nothing else: what an [Exchange] can do is not in its method set.
 type writer struct {
-	inner     http.ResponseWriter
-	exchange  *Exchange // that it is a part of
-	deadlines deadlines
-	stall     idleTimer // of HTTP/2; the connections of HTTP/1 have theirs in package wire
+	inner    http.ResponseWriter // the server's own
+	exchange *Exchange           // that it is a part of
+	stall    stallTimer          // of HTTP/2; the connections of HTTP/1 have theirs in package wire
+
+	controlMu sync.Mutex // see control
+	released  bool       // the server's writer must not be used any more
 
 	timedOut atomic.Bool // the time was over during a write, and who gets the lock next settles the exchange
 	ending   atomic.Bool // the handler has returned
@@ -127,14 +129,14 @@ func write[T string | []byte](w *writer, p T, to func(T) (int, error)) (n int, e
 	}
 	defer w.mu.Unlock()
 	w.implicitHeader()
-	size, idle := len(p), w.watchdog()
-	if idle.limit > 0 {
+	size, timer := len(p), w.writeTimer()
+	if timer.limit > 0 {
 		size = writeSize
 	}
 	for {
-		idle.begin()
+		timer.begin()
 		written, err := to(p[n:min(n+size, len(p))])
-		idle.done()
+		timer.end()
 		n += written
 		w.bytes += int64(written)
 		switch {
@@ -146,10 +148,10 @@ func write[T string | []byte](w *writer, p T, to func(T) (int, error)) (n int, e
 	}
 }
 
-// watchdog returns what ends a write that makes no progress. On HTTP/1 the connection
-// does so itself, but before the server writes a header it reads what the handler
-// has not read of the request's body.
-func (w *writer) watchdog() *idleTimer {
+// writeTimer returns what interrupts a write that makes no progress. On HTTP/1 the
+// connection does so itself, but before the server writes a header it reads what the
+// handler has not read of the request's body, which may stall as well.
+func (w *writer) writeTimer() *stallTimer {
 	if b := w.exchange.body; b != nil && w.stall.limit == 0 && !b.ended.Load() {
 		return &b.stall
 	}
@@ -168,9 +170,9 @@ func (w *writer) FlushError() error {
 	}
 	defer w.mu.Unlock()
 	w.implicitHeader()
-	idle := w.watchdog()
-	idle.begin()
-	defer idle.done()
+	timer := w.writeTimer()
+	timer.begin()
+	defer timer.end()
 	return w.writeError(http.NewResponseController(w.inner).Flush())
 }
 
