@@ -2,12 +2,10 @@ package exchange
 
 import (
 	"maps"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-	"weak"
 )
 
 // started stands for the end of a request before the first one.
@@ -71,55 +69,3 @@ func (a *activity) Activity() (inFlight int64, idle time.Duration) {
 }
 
 func (a *activity) recordLastEnd() { a.lastEnd.Store(int64(time.Since(started))) }
-
-// hijackedConns are the connections that handlers took over and left to goroutines when
-// they returned. Handlers get the connection itself and not a wrapper, so the only way to
-// see that it was closed is to look. The pointers are weak: a connection that is forgotten
-// without being closed is closed by the garbage collector.
-type hijackedConns struct {
-	mu      sync.Mutex
-	conns   []weak.Pointer[net.TCPConn]
-	pruneAt int // so many connections make add forget the closed ones
-}
-
-// minPruneAt is the least pruneAt.
-const minPruneAt = 64
-
-func (t *hijackedConns) add(conn *net.TCPConn) {
-	if !isOpen(conn) {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.conns = append(t.conns, weak.Make(conn))
-	if len(t.conns) >= max(t.pruneAt, minPruneAt) {
-		t.prune()
-		t.pruneAt = 2 * len(t.conns) // so that looking costs little for each
-	}
-}
-
-// count returns how many are open, and whether there are some that were open before.
-func (t *hijackedConns) count() (open int, closed bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := len(t.conns)
-	t.prune()
-	return len(t.conns), len(t.conns) < before
-}
-
-func (t *hijackedConns) prune() {
-	open := t.conns[:0]
-	for _, pointer := range t.conns {
-		if conn := pointer.Value(); conn != nil && isOpen(conn) {
-			open = append(open, pointer)
-		}
-	}
-	clear(t.conns[len(open):])
-	t.conns = open
-}
-
-// isOpen reports whether this side has not closed the connection.
-func isOpen(conn *net.TCPConn) bool {
-	raw, err := conn.SyscallConn()
-	return err == nil && raw.Control(func(uintptr) {}) == nil
-}

@@ -2,13 +2,14 @@ package exchange
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // requestContext is the server's context of the request, with the exchange and
 // a deadline in it. It is a part of the exchange so that both are one
-// allocation, and it costs a channel only once somebody waits for its end.
+// allocation, and what can be waited for is made only once somebody does.
 //
 // The standard library's own context with a deadline would be more allocations, and
 // would also end for a handler that took over its connection, which may go on for
@@ -16,10 +17,11 @@ import (
 type requestContext struct {
 	base     context.Context
 	exchange *Exchange
-	limit    *timeLimit // none if nil
-	hijacked atomic.Bool
+	limit    *timeLimit // nil for none
 	expired  atomic.Bool
-	waited   atomic.Pointer[cancellable]
+
+	once   sync.Once
+	waited *cancelable // made by wait
 }
 
 // A timeLimit is how long the requests of a server may take, and why the context
@@ -29,7 +31,7 @@ type timeLimit struct {
 	cause    error
 }
 
-type cancellable struct {
+type cancelable struct {
 	context.Context
 	cancel context.CancelCauseFunc
 }
@@ -37,27 +39,23 @@ type cancellable struct {
 type contextKey struct{}
 
 // wait returns what ends when the context ends, and makes it at the first call.
-func (c *requestContext) wait() *cancellable {
-	if w := c.waited.Load(); w != nil {
-		return w
-	}
-	ctx, cancel := context.WithCancelCause(c.base)
-	if w := (&cancellable{ctx, cancel}); c.waited.CompareAndSwap(nil, w) {
-		return w
-	}
-	cancel(nil)
-	return c.waited.Load()
+func (c *requestContext) wait() *cancelable {
+	c.once.Do(func() {
+		ctx, cancel := context.WithCancelCause(c.base)
+		c.waited = &cancelable{ctx, cancel}
+	})
+	return c.waited
 }
 
 // expire ends the context because its deadline has passed.
 func (c *requestContext) expire() {
-	c.expired.Store(true)
+	c.expired.Store(true) // at first: whoever sees the end may ask for its cause
 	c.wait().cancel(c.limit.cause)
 }
 
 // Deadline is part of [context.Context].
 func (c *requestContext) Deadline() (time.Time, bool) {
-	if c.limit == nil || c.hijacked.Load() {
+	if c.limit == nil || c.exchange.hijacked.Load() {
 		return c.base.Deadline()
 	}
 	return c.exchange.Start.Add(c.limit.duration), true
@@ -73,12 +71,12 @@ func (c *requestContext) Done() <-chan struct{} {
 
 // Err is part of [context.Context].
 func (c *requestContext) Err() error {
-	w := c.waited.Load()
-	if w == nil {
-		return c.base.Err()
+	if c.base.Err() == nil && !c.expired.Load() {
+		return nil // nothing has to be made for that
 	}
-	err := w.Err()
-	if err != nil && c.limit != nil && context.Cause(w) == c.limit.cause { //nolint:errorlint // the very error
+	waited := c.wait()
+	err := waited.Err()
+	if err != nil && c.limit != nil && context.Cause(waited) == c.limit.cause { //nolint:errorlint // the very error
 		return context.DeadlineExceeded
 	}
 	return err

@@ -10,6 +10,7 @@
 //	timeout.go   the end of requests that take too long
 //	outcome.go   what came of it, and who is told
 //	activity.go  how many there are, and since when there are none
+//	hijacked.go  the connections that handlers took over
 //
 // An exchange is settled once, when its handler has returned or its time is over:
 // from then on what the client got is final. Logs, metrics, limits and the recovery

@@ -89,7 +89,7 @@ func (x *Exchange) Status() int {
 	switch {
 	case x.status != 0:
 		return x.status
-	case x.hijacked:
+	case x.hijacked.Load():
 		return http.StatusSwitchingProtocols
 	case x.aborted && !x.copying:
 		return 0
@@ -121,7 +121,7 @@ func (x *Exchange) end() {
 			x.server.overdue.Add(-1)
 		}
 		x.mu.Unlock()
-	case x.timedOut.Load() && !x.hijacked:
+	case x.timedOut.Load() && !x.hijacked.Load():
 		x.expire()
 	default:
 		x.complete()
@@ -140,7 +140,7 @@ func (x *Exchange) end() {
 // complete brings to the server what it writes when the handler has returned.
 func (x *Exchange) complete() {
 	switch {
-	case x.hijacked || x.aborted:
+	case x.hijacked.Load() || x.aborted:
 		return
 	case x.status == 0:
 		x.implicitHeader() // the server writes it now

@@ -1,15 +1,11 @@
 package exchange
 
 import (
-	"bufio"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"sync"
 	"syscall"
-
-	"goless.io/runtime/internal/wire"
 )
 
 // closeNotifier is [http.CloseNotifier], which is deprecated. The server offers it,
@@ -90,25 +86,6 @@ func regular(src io.Reader) bool {
 	}
 	info, err := file.Stat()
 	return err == nil && info.Mode().IsRegular()
-}
-
-// Hijack is part of [http.Hijacker]. The connection is the handler's from then
-// on, without any limit of ours.
-func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	if err := w.lockIfActive(); err != nil {
-		return nil, nil, err
-	}
-	defer w.mu.Unlock()
-	conn, rw, err := w.inner.(http.Hijacker).Hijack()
-	if err != nil {
-		return conn, rw, err
-	}
-	w.hijacked = true
-	w.exchange.ctx.hijacked.Store(true)
-	conn = wire.Unwrap(conn)
-	w.exchange.conn, _ = conn.(*net.TCPConn)
-	rw.Writer.Reset(conn)
-	return conn, rw, nil
 }
 
 // CloseNotify is part of [http.CloseNotifier].

@@ -110,7 +110,7 @@ func (x *Exchange) timeIsUp() {
 		}
 		x.mu.Lock()
 	}
-	if x.state != active || x.hijacked {
+	if x.state != active || x.hijacked.Load() {
 		x.mu.Unlock()
 		return
 	}

@@ -32,6 +32,7 @@ type writer struct {
 
 	timedOut atomic.Bool // the time was over during a write, and who gets the lock next settles the exchange
 	ending   atomic.Bool // the handler has returned
+	hijacked atomic.Bool // the handler took over the connection
 
 	// mu is held while the server's writer is used. A write to a client that
 	// does not read can take long.
@@ -43,7 +44,6 @@ type writer struct {
 	before   int64 // bytes that the connection had sent when the final header was prepared
 	status   int   // 0 until the final header is written
 	copying  bool  // ReadFrom runs, or has panicked
-	hijacked bool
 	aborted  bool
 	overdue  bool // the time is over, and a handler of HTTP/1 has not returned
 }
@@ -79,7 +79,7 @@ func (w *writer) lockIfActive() error {
 // notes that the client lacks the rest of the answer. It is called with the lock.
 func (w *writer) writeError(err error) error {
 	switch {
-	case err == nil, w.hijacked, errors.Is(err, http.ErrBodyNotAllowed), errors.Is(err, http.ErrContentLength):
+	case err == nil, w.hijacked.Load(), errors.Is(err, http.ErrBodyNotAllowed), errors.Is(err, http.ErrContentLength):
 		return err // the handler's mistake, which the client need not notice
 	case w.timedOut.Load(): // the write was interrupted
 		return http.ErrHandlerTimeout
@@ -88,7 +88,7 @@ func (w *writer) writeError(err error) error {
 	return err
 }
 
-func (w *writer) begun() bool { return w.status != 0 || w.copying || w.hijacked }
+func (w *writer) begun() bool { return w.status != 0 || w.copying || w.hijacked.Load() }
 
 // Header is part of [http.ResponseWriter].
 func (w *writer) Header() http.Header {

@@ -1,0 +1,81 @@
+package exchange
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"sync"
+	"weak"
+
+	"goless.io/runtime/internal/wire"
+)
+
+// Hijack is part of [http.Hijacker]. The connection is the handler's from then
+// on, without any limit of ours.
+func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if err := w.lockIfActive(); err != nil {
+		return nil, nil, err
+	}
+	defer w.mu.Unlock()
+	conn, rw, err := w.inner.(http.Hijacker).Hijack()
+	if err != nil {
+		return conn, rw, err
+	}
+	w.hijacked.Store(true)
+	conn = wire.Unwrap(conn)
+	w.exchange.conn, _ = conn.(*net.TCPConn)
+	rw.Writer.Reset(conn)
+	return conn, rw, nil
+}
+
+// hijackedConns are the connections that handlers took over and left to goroutines when
+// they returned. Handlers get the connection itself and not a wrapper, so the only way to
+// see that it was closed is to look. The pointers are weak: a connection that is forgotten
+// without being closed is closed by the garbage collector.
+type hijackedConns struct {
+	mu      sync.Mutex
+	conns   []weak.Pointer[net.TCPConn]
+	pruneAt int // so many connections make add forget the closed ones
+}
+
+// minPruneAt is the least pruneAt.
+const minPruneAt = 64
+
+func (h *hijackedConns) add(conn *net.TCPConn) {
+	if !isOpen(conn) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conns = append(h.conns, weak.Make(conn))
+	if len(h.conns) >= max(h.pruneAt, minPruneAt) {
+		h.prune()
+		h.pruneAt = 2 * len(h.conns) // so that looking costs little for each
+	}
+}
+
+// count returns how many are open, and whether there are some that were open before.
+func (h *hijackedConns) count() (open int, closed bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before := len(h.conns)
+	h.prune()
+	return len(h.conns), len(h.conns) < before
+}
+
+func (h *hijackedConns) prune() {
+	open := h.conns[:0]
+	for _, pointer := range h.conns {
+		if conn := pointer.Value(); conn != nil && isOpen(conn) {
+			open = append(open, pointer)
+		}
+	}
+	clear(h.conns[len(open):])
+	h.conns = open
+}
+
+// isOpen reports whether this side has not closed the connection.
+func isOpen(conn *net.TCPConn) bool {
+	raw, err := conn.SyscallConn()
+	return err == nil && raw.Control(func(uintptr) {}) == nil
+}
