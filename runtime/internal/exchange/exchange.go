@@ -1,16 +1,17 @@
 // Package exchange follows one request and its response while they are served,
 // one concern a file:
 //
-//	exchange.go  what a request is, and the outermost handler, which makes it
-//	ids.go       the ids that it is known by, in X-Request-Id and traceparent
-//	context.go   the context that handlers get
-//	writer.go    the response writer that handlers get, for each protocol in protocol.go
-//	body.go      the body of the request
-//	stall.go     the end of reads and writes that make no progress, by deadlines.go
-//	timeout.go   the end of requests that take too long
-//	outcome.go   what came of it, and who is told
-//	activity.go  how many there are, and since when there are none
-//	hijacked.go  the connections that handlers took over
+//	exchange.go   what a request is, and the outermost handler, which makes it
+//	ids.go        the ids that it is known by, in X-Request-Id and traceparent
+//	context.go    the context that handlers get
+//	writer.go     the response writer that handlers get, for each protocol in protocol.go
+//	body.go       the body of the request
+//	stall.go      the end of reads and writes that make no progress, by deadlines.go
+//	timeout.go    the limit of the request's time, and the answer when it is over
+//	settle.go     the end: who decides what the client gets, and when it is final
+//	outcome.go    what came of it, for those who are told
+//	activity.go   how many there are, and since when there are none
+//	hijacked.go   the connections that handlers took over
 //
 // An exchange is settled once, when its handler has returned or its time is over:
 // from then on what the client got is final. Logs, metrics, limits and the recovery
@@ -21,7 +22,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -160,14 +160,10 @@ func truncate(s string, limit int) string {
 	return s[:min(len(s), limit)]
 }
 
-// host cuts port and brackets off an address; the address is the kernel's, not
-// the client's, so there is nothing to validate.
-func host(addr string) string {
-	if i := strings.LastIndexByte(addr, ':'); i >= 0 {
-		addr = addr[:i]
+// host returns the address without its port, if it has one.
+func host(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
 	}
-	if len(addr) > 1 && addr[0] == '[' {
-		return strings.Trim(addr, "[]")
-	}
-	return addr
+	return address
 }

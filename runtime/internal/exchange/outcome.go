@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"maps"
 	"net/http"
 	"time"
 )
@@ -109,70 +108,3 @@ func (x *Exchange) Aborted() bool { return x.aborted }
 
 // Duration returns the time from Start until the exchange was settled.
 func (x *Exchange) Duration() time.Duration { return x.duration }
-
-// end is called when the handlers have returned or panicked. It settles the
-// exchange, unless its time was over before.
-func (x *Exchange) end() {
-	x.ending.Store(true)
-	x.mu.Lock()
-	switch {
-	case x.state != active:
-		if x.overdue {
-			x.server.overdue.Add(-1)
-		}
-		x.mu.Unlock()
-	case x.timedOut.Load() && !x.hijacked.Load():
-		x.expire()
-	default:
-		x.complete()
-		x.state = returned
-		x.mu.Unlock()
-		x.observe()
-	}
-	x.release()
-	if x.conn != nil {
-		x.server.hijacked.add(x.conn)
-	}
-	x.server.recordLastEnd()
-	x.server.running.Add(-1) // at last: a drain waits for the lines of its log
-}
-
-// complete brings to the server what it writes when the handler has returned.
-func (x *Exchange) complete() {
-	switch {
-	case x.hijacked.Load() || x.aborted:
-		return
-	case x.status == 0:
-		x.implicitHeader() // the server writes it now
-	case x.header != nil:
-		maps.Copy(x.inner.Header(), x.header) // what the handler announced as trailers
-	}
-	x.checkEnd()
-}
-
-// checkEnd notes an answer that cannot come to its end: the client has left, or the
-// body has another length than its header says. The server does not report either.
-// A wrong length, for which it or HTTP/2's client cuts the connection, is the
-// handler's mistake, unless the client did not want the rest.
-func (x *Exchange) checkEnd() {
-	switch {
-	case x.bytes == x.declared: // the server has all of it
-	case x.ctx.base.Err() != nil:
-		x.aborted = true
-	case x.declared >= 0:
-		x.aborted = true
-		x.ErrorType = ErrorContentLength
-	}
-}
-
-// observe calls all who want to know of the settled exchange.
-func (x *Exchange) observe() {
-	x.duration = time.Since(x.Start)
-	x.server.settled(x)
-	for _, observer := range x.server.Observers {
-		observer(x)
-	}
-	if x.OnSettled != nil {
-		x.OnSettled()
-	}
-}

@@ -26,7 +26,7 @@ type http1Writer interface {
 // into the exchange and costs nothing.
 func (s *Server) newExchange(w http.ResponseWriter) (*Exchange, http.ResponseWriter) {
 	x := &Exchange{server: s}
-	x.inner, x.exchange, x.declared = w, x, -1
+	x.inner, x.exchange, x.contentLength = w, x, -1
 	switch w.(type) {
 	case http1Writer:
 		return x, http1{&x.writer}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -76,9 +75,8 @@ func (t *timeout) serveStream(w http.ResponseWriter, r *http.Request, x *Exchang
 			panic(thrown)
 		}
 	case <-timer.C:
-		x.server.running.Add(1) // the handler, until it returns
-		x.server.overdue.Add(1)
 		x.timeIsUp()
+		x.server.running.Add(1) // the handler, until it returns
 		go func() {
 			<-done
 			x.server.recordLastEnd()
@@ -94,71 +92,24 @@ func (t *timeout) serveStream(w http.ResponseWriter, r *http.Request, x *Exchang
 	}
 }
 
-// timeIsUp settles the exchange because its time is over, unless it is settled
-// already or the handler took over the connection.
-//
-// If the lock is taken, the handler is writing or has just returned. A write is
-// interrupted, as it may take for ever. Then whoever gets the lock first settles
-// the exchange: this function, or [Exchange.end] for the handler that has returned.
-func (x *Exchange) timeIsUp() {
-	x.server.running.Add(1) // as in end, a drain waits for the line of the log
-	defer x.server.running.Add(-1)
-	if !x.mu.TryLock() {
-		x.timedOut.Store(true)
-		if !x.ending.Load() {
-			x.interrupt()
-		}
-		x.mu.Lock()
-	}
-	if x.state != active || x.hijacked.Load() {
-		x.mu.Unlock()
-		return
-	}
-	if x.header == nil { // serveStream counts its own
-		x.overdue = true
-		x.server.overdue.Add(1)
-	}
-	x.expire()
-}
-
-// interrupt ends a write that is under way. Its client may not read, or not send
-// the rest of a body that the server wants to have first.
-func (x *Exchange) interrupt() {
-	_ = x.setWriteDeadline(past) // the write may have ended meanwhile
-	if x.body != nil && !x.body.ended.Load() {
-		_ = x.setReadDeadline(past)
-	}
-}
-
-// expire settles the exchange as one that has timed out. It is called with the
-// lock, and releases it.
-func (x *Exchange) expire() {
-	x.state = expired
-	x.ErrorType = ErrorTimeout
-	x.ctx.expire() // before the client hears of it: it may hang up, another reason for the end
-	x.answerTimeout()
-	x.mu.Unlock()
-	x.observe()
-}
-
 const timeoutBody = "the function took too long to answer\n"
 
-// answerTimeout gives the client the status 504, or cuts the connection if some of
-// another answer has gone out.
+// answerTimeout gives the client the status 504, or has the connection cut if some of
+// another answer has gone out. It is called with the lock.
 func (x *Exchange) answerTimeout() {
-	conn := wire.FromContext(x.ctx.base)
-	x.aborted = x.aborted || x.begun() && !x.unsent(conn)
+	x.aborted = x.aborted || x.begun() && !x.unsent()
 	if !x.aborted {
 		x.status = http.StatusGatewayTimeout
 		x.bytes = int64(len(timeoutBody))
 	}
+	conn := wire.FromContext(x.ctx.base)
 	switch {
-	case x.header != nil && !x.aborted: // HTTP/2, whose handler does not use the server's header
+	case x.header != nil && x.aborted: // HTTP/2, and serveStream resets the stream
+	case x.header != nil: // the handler does not use the server's own header
 		header := x.inner.Header()
 		clear(header)
 		x.echoIDs(header)
 		http.Error(x.inner, strings.TrimSpace(timeoutBody), x.status)
-	case x.header != nil || conn == nil: // serveStream ends the stream
 	case x.aborted:
 		_ = conn.Close() // it is cut off, however well that works
 	default:
@@ -169,28 +120,29 @@ func (x *Exchange) answerTimeout() {
 // unsent reports whether all that the handler wrote over HTTP/1 is still in the
 // server's buffer. It is no answer then: a client that is cut off without a byte
 // would ask once more.
-func (x *Exchange) unsent(conn *wire.Conn) bool {
-	return x.status != 0 && x.header == nil && conn != nil && conn.Sent() == x.before &&
-		!x.timedOut.Load() // else a write was interrupted
+func (x *Exchange) unsent() bool {
+	interrupted := x.timedOut.Load() // so that nobody knows how much of a write has gone out
+	return x.status != 0 && x.header == nil && !interrupted && wire.FromContext(x.ctx.base).Sent() == x.sentBefore
 }
 
 // timeoutAnswer is the answer as it goes over an HTTP/1 connection, past the
 // server's own writer, which the handler may be using.
 func (x *Exchange) timeoutAnswer() []byte {
-	header := http.Header{
-		"Content-Type":           {"text/plain; charset=utf-8"},
-		"X-Content-Type-Options": {"nosniff"},
-		"Date":                   {time.Now().UTC().Format(http.TimeFormat)},
-		"Content-Length":         {strconv.Itoa(len(timeoutBody))},
-		"Connection":             {"close"},
+	answer := http.Response{
+		ProtoMajor: 1, ProtoMinor: 1,
+		StatusCode: http.StatusGatewayTimeout,
+		Header: http.Header{
+			"Content-Type":           {"text/plain; charset=utf-8"},
+			"X-Content-Type-Options": {"nosniff"},
+			"Date":                   {time.Now().UTC().Format(http.TimeFormat)},
+		},
+		ContentLength: int64(len(timeoutBody)),
+		Body:          io.NopCloser(strings.NewReader(timeoutBody)),
+		Close:         true,
+		Request:       &http.Request{Method: x.Method}, // the answer to HEAD has no body
 	}
-	x.echoIDs(header)
-	var answer bytes.Buffer
-	_, _ = io.WriteString(&answer, "HTTP/1.1 504 Gateway Timeout\r\n")
-	_ = header.Write(&answer)
-	_, _ = io.WriteString(&answer, "\r\n")
-	if x.Method != http.MethodHead {
-		_, _ = io.WriteString(&answer, timeoutBody)
-	}
-	return answer.Bytes()
+	x.echoIDs(answer.Header)
+	var text bytes.Buffer
+	_ = answer.Write(&text) // a buffer does not fail
+	return text.Bytes()
 }

@@ -30,50 +30,25 @@ type writer struct {
 	controlMu sync.Mutex // see control
 	released  bool       // the server's writer must not be used any more
 
-	timedOut atomic.Bool // the time was over during a write, and who gets the lock next settles the exchange
 	ending   atomic.Bool // the handler has returned
+	timedOut atomic.Bool // the time was over while somebody had the lock: see settle.go
 	hijacked atomic.Bool // the handler took over the connection
 
-	// mu is held while the server's writer is used. A write to a client that
-	// does not read can take long.
-	mu       sync.Mutex
-	state    state
-	header   http.Header // the handler's own, nil if it uses the server's
-	bytes    int64
-	declared int64 // the Content-Length of the body that has to come, -1 if nobody has said
-	before   int64 // bytes that the connection had sent when the final header was prepared
-	status   int   // 0 until the final header is written
-	copying  bool  // ReadFrom runs, or has panicked
-	aborted  bool
-	overdue  bool // the time is over, and a handler of HTTP/1 has not returned
+	// mu is the lock of the response. It is held while the server's writer is used, and a
+	// write to a client that does not read can take long.
+	mu            sync.Mutex
+	state         state
+	copying       bool        // ReadFrom runs, or has panicked
+	aborted       bool        // see Aborted
+	header        http.Header // the handler's own, nil if it uses the server's
+	status        int         // 0 until the final header is written
+	bytes         int64       // of the body
+	contentLength int64       // of the body that has to come, -1 if nobody has said
+	sentBefore    int64       // bytes that the connection had sent when the final header was prepared
 }
-
-// state says whether an exchange is settled, and how.
-type state uint8
-
-const (
-	active state = iota
-	returned
-	expired
-)
 
 // errReturned is what a goroutine gets that writes when its handler has returned.
 var errReturned = errors.New("runtime: the handler has returned, its response is closed")
-
-// lockIfActive locks the response. It returns an error, without the lock, if the
-// exchange is settled or is about to be.
-func (w *writer) lockIfActive() error {
-	w.mu.Lock()
-	switch {
-	case w.state == returned:
-		w.mu.Unlock()
-		return errReturned
-	case w.state == expired || w.timedOut.Load():
-		w.mu.Unlock()
-		return http.ErrHandlerTimeout
-	}
-	return nil
-}
 
 // writeError returns what the handler gets for an error of the server's writer, and
 // notes that the client lacks the rest of the answer. It is called with the lock.
@@ -140,7 +115,7 @@ func write[T string | []byte](w *writer, p T, to func(T) (int, error)) (n int, e
 		n += written
 		w.bytes += int64(written)
 		switch {
-		case err != nil && w.declared >= 0 && w.bytes+int64(len(p)-n) > w.declared:
+		case err != nil && w.contentLength >= 0 && w.bytes+int64(len(p)-n) > w.contentLength:
 			return n, err // more than the header says, for which HTTP/2 has an error without a name
 		case err != nil || n == len(p):
 			return n, w.writeError(err)
@@ -206,9 +181,9 @@ func (w *writer) prepareHeader(status int) {
 		delete(header, RejectedHeader) // it is of another function, and this one has seen the request
 	}
 	if ctx := &w.exchange.ctx; ctx.limit != nil {
-		w.before = wire.FromContext(ctx.base).Sent()
+		w.sentBefore = wire.FromContext(ctx.base).Sent()
 	}
-	w.declared = w.bodyLength(status, header)
+	w.contentLength = w.bodyLength(status, header)
 	w.exchange.echoIDs(header)
 	// An idle connection is not closed under a client that may be sending at that
 	// moment; it is told with an answer. HTTP/2 turns the header into GOAWAY.
