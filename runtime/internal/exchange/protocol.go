@@ -27,19 +27,25 @@ type http1Writer interface {
 func (s *Server) newExchange(w http.ResponseWriter) (*Exchange, http.ResponseWriter) {
 	x := &Exchange{server: s}
 	x.inner, x.exchange, x.contentLength = w, x, -1
-	switch w.(type) {
-	case http1Writer:
+	if _, ok := w.(http1Writer); ok {
 		return x, http1{&x.writer}
-	case closeNotifier:
-		x.stall.limit, x.stall.interrupt = s.Stall, x.interruptWrite
-		return x, http2{&x.writer}
-	default:
-		return x, &x.writer
 	}
+	x.stall.limit, x.stall.interrupt = s.Stall, x.interruptWrite
+	return x, &x.writer
 }
 
 func (x *Exchange) interruptWrite() { _ = x.setWriteDeadline(past) } // the stream may have ended meanwhile
 
+// CloseNotify is part of [http.CloseNotifier].
+func (w *writer) CloseNotify() <-chan bool {
+	if w.lockIfActive() != nil {
+		return nil
+	}
+	defer w.mu.Unlock()
+	return w.inner.(closeNotifier).CloseNotify()
+}
+
+// http1 is a writer with what only HTTP/1 can do.
 type http1 struct{ *writer }
 
 // ReadFrom keeps the way of sendfile open. All sources but files take the
@@ -86,20 +92,4 @@ func regular(src io.Reader) bool {
 	}
 	info, err := file.Stat()
 	return err == nil && info.Mode().IsRegular()
-}
-
-// CloseNotify is part of [http.CloseNotifier].
-func (w http1) CloseNotify() <-chan bool { return w.closeNotify() }
-
-type http2 struct{ *writer }
-
-// CloseNotify is part of [http.CloseNotifier].
-func (w http2) CloseNotify() <-chan bool { return w.closeNotify() }
-
-func (w *writer) closeNotify() <-chan bool {
-	if w.lockIfActive() != nil {
-		return nil
-	}
-	defer w.mu.Unlock()
-	return w.inner.(closeNotifier).CloseNotify()
 }

@@ -19,9 +19,9 @@ import (
 // When the exchange is settled it lets nothing through any longer: the server
 // may use its own writer for another request by then.
 //
-// What depends on the protocol is added by [http1] and [http2], so that a type
-// assertion by the handler finds the same as on the server's own writer, and
-// nothing else: what an [Exchange] can do is not in its method set.
+// It has the methods of the server's own writer over HTTP/2, and [http1] adds those of
+// HTTP/1, so that a type assertion by the handler finds the same as there. What else an
+// [Exchange] can do is not among them.
 type writer struct {
 	inner    http.ResponseWriter // the server's own
 	exchange *Exchange           // that it is a part of
