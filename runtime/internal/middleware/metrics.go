@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -124,10 +125,8 @@ func (m *HTTPMetrics) Observe(x *exchange.Exchange) {
 }
 
 func methodIndex(method string) int {
-	for i, known := range methods[:len(methods)-1] {
-		if method == known {
-			return i
-		}
+	if i := slices.Index(methods[:], method); i >= 0 {
+		return i
 	}
 	return len(methods) - 1
 }
