@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -117,7 +118,7 @@ func configFrom(getenv func(string) string) (Config, error) {
 	c.Namespace = getenv("FUNCTION_NAMESPACE")
 	c.Revision = getenv("FUNCTION_REVISION")
 	c.Version = getenv("GOLESS_VERSION")
-	err := firstError(
+	err := cmp.Or( // the first error
 		set(&c.ServerPort, "SERVER_PORT", getenv, parsePort),
 		set(&c.AdminPort, "ADMIN_PORT", getenv, parsePort),
 		set(&c.Listener, "SERVER_LISTENER", getenv, inherit),
@@ -152,7 +153,7 @@ func set[T any](field *T, name string, getenv func(string) string, parse func(st
 func parsePort(s string) (int, error) {
 	port, err := strconv.ParseUint(s, 10, 16)
 	if err != nil || port == 0 {
-		return 0, fmt.Errorf("want a port, 1 to 65535")
+		return 0, errors.New("want a port, 1 to 65535")
 	}
 	return int(port), nil
 }
@@ -172,7 +173,7 @@ func inherit(s string) (net.Listener, error) {
 func parseLevel(s string) (zapcore.Level, error) {
 	level, err := zapcore.ParseLevel(s)
 	if err != nil || level > zapcore.ErrorLevel {
-		return 0, fmt.Errorf("want debug, info, warn or error")
+		return 0, errors.New("want debug, info, warn or error")
 	}
 	return level, nil
 }
@@ -188,16 +189,7 @@ func parseConcurrency(s string) (int64, error) {
 func parseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("want a duration of 0 or more, as 5s")
+		return 0, errors.New("want a duration of 0 or more, as 5s")
 	}
 	return d, nil
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

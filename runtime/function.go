@@ -114,20 +114,23 @@ func (s *server) stop(drain context.Context) error {
 	return nil
 }
 
-// callHook calls a hook in a goroutine and turns its panic into an error. The stack
-// is a line of its own, so that the one with the error stays short.
+// callHook calls a hook in a goroutine.
 func (s *server) callHook(ctx context.Context, name string, hook func(context.Context) error) (done <-chan error) {
 	outcome := make(chan error, 1)
-	go func() {
-		err := errGoexit
-		defer func() {
-			if v := recover(); v != nil {
-				s.logger.Error("panic in "+name, zap.ByteString("exception.stacktrace", debug.Stack()))
-				err = fmt.Errorf("it panicked: %v", v)
-			}
-			outcome <- err
-		}()
-		err = hook(ctx)
-	}()
+	go s.runHook(ctx, name, hook, outcome)
 	return outcome
+}
+
+// runHook calls a hook and turns its panic into an error. The stack is a line of its
+// own, so that the one with the error stays short. Its name is what [hookStack] looks for.
+func (s *server) runHook(ctx context.Context, name string, hook func(context.Context) error, outcome chan<- error) {
+	err := errGoexit
+	defer func() {
+		if v := recover(); v != nil {
+			s.logger.Error("panic in "+name, zap.ByteString("exception.stacktrace", debug.Stack()))
+			err = fmt.Errorf("it panicked: %v", v)
+		}
+		outcome <- err
+	}()
+	err = hook(ctx)
 }

@@ -93,7 +93,7 @@ func untilSignal(logger *zap.Logger) context.Context {
 }
 
 // logAndAct logs a signal and acts upon it, after a second even if nobody reads
-// the log and the line cannot be written.
+// the log and the line cannot be written. It may act twice.
 func logAndAct(log func(string, ...zap.Field), message string, s os.Signal, act func()) {
 	time.AfterFunc(time.Second, act)
 	log(message, zap.Stringer("signal", s))

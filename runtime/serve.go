@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -208,10 +209,10 @@ const idleAfter = 5 * time.Second
 // connection, and it waits without end for an HTTP/2 connection that is made
 // just when it begins and is never used.
 func (s *server) waitForRequests(ctx context.Context) (left int64) {
-	shut := make(chan struct{})
+	var shut atomic.Bool
 	go func() {
 		_ = s.function.Shutdown(ctx) // fails only as ctx does
-		close(shut)
+		shut.Store(true)
 	}()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
@@ -222,7 +223,7 @@ func (s *server) waitForRequests(ctx context.Context) (left int64) {
 			return running
 		case running > 0:
 			lastBusy = time.Now()
-		case closed(shut) || time.Since(lastBusy) > idleAfter:
+		case shut.Load() || time.Since(lastBusy) > idleAfter:
 			return 0
 		}
 	}
@@ -238,21 +239,12 @@ func (s *server) cutOff() {
 	_ = s.function.Close() // nothing can be done if that fails
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
-	for closed := time.Now(); s.requests.Running() > 0 && time.Since(closed) < cutOffWait; {
+	for began := time.Now(); s.requests.Running() > 0 && time.Since(began) < cutOffWait; {
 		<-poll.C
 	}
 	for _, x := range s.requests.Unsettled() {
 		s.logger.Error("request cut off: its handler has not returned",
 			zap.String("http.request.method", x.Method), zap.String("url.path", x.Path),
 			zap.String("request_id", x.RequestID), zap.Duration("duration", time.Since(x.Start)))
-	}
-}
-
-func closed(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
 	}
 }
