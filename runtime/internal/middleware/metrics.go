@@ -46,8 +46,6 @@ type HTTPMetrics struct {
 	// Panics counts the panics that were recovered.
 	Panics prometheus.Counter
 
-	running      func() int64
-	overdue      func() int64
 	timeouts     prometheus.Counter
 	rejected     prometheus.Counter
 	mismatches   prometheus.Counter
@@ -62,8 +60,6 @@ type HTTPMetrics struct {
 // panics if they are registered already.
 func NewHTTPMetrics(reg prometheus.Registerer, running, overdue func() int64) *HTTPMetrics {
 	m := &HTTPMetrics{
-		running:  running,
-		overdue:  overdue,
 		Panics:   counter("goless_panics_total", "Panics of the handler that were recovered."),
 		timeouts: counter("goless_request_timeouts_total", "Requests that took longer than the function's limit."),
 		rejected: counter("goless_requests_rejected_total", "Requests that were refused because so many were served as the function may."),
@@ -80,7 +76,10 @@ func NewHTTPMetrics(reg prometheus.Registerer, running, overdue func() int64) *H
 		requestSize:  sizes("http_server_request_body_size_bytes", "Bytes of the request's body that the handler read, of requests that have one."),
 		responseSize: sizes("http_server_response_body_size_bytes", "Bytes of the response's body that the handler wrote."),
 	}
-	reg.MustRegister(m.Panics, m.timeouts, m.rejected, m.mismatches, m.duration, m.requestSize, m.responseSize, m)
+	reg.MustRegister(m.Panics, m.timeouts, m.rejected, m.mismatches, m.duration, m.requestSize, m.responseSize, m,
+		gauge("http_server_active_requests", "Requests that are being served.", running),
+		gauge("goless_requests_overdue",
+			"Requests that took longer than the function's limit, and whose handler goes on all the same.", overdue))
 	return m
 }
 
@@ -88,6 +87,10 @@ var requestLabels = []string{"method", "code"}
 
 func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+func gauge(name, help string, value func() int64) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
 }
 
 func sizes(name, help string) *prometheus.HistogramVec {
@@ -131,15 +134,11 @@ func methodIndex(method string) int {
 	return len(methods) - 1
 }
 
+// Dashboards and alerts of users have had these two names since before the
+// histograms. They lack what is asked of a counter's name today, the suffix
+// _total, and OpenMetrics would add it. So they have no type; to queries that is
+// the same.
 var (
-	activeDesc = prometheus.NewDesc("http_server_active_requests",
-		"Requests that are being served.", nil, nil)
-	overdueDesc = prometheus.NewDesc("goless_requests_overdue",
-		"Requests that took longer than the function's limit, and whose handler goes on all the same.", nil, nil)
-	// Dashboards and alerts of users have had these two names since before the
-	// histograms. They lack what is asked of a counter's name today, the suffix
-	// _total, and OpenMetrics would add it. So they have no type; to queries that is
-	// the same.
 	invocationsDesc = prometheus.NewDesc("total_invocations",
 		"Requests served. Kept for old dashboards: count http_server_request_duration_seconds instead.", nil, nil)
 	byMethodDesc = prometheus.NewDesc("total_by_method",
@@ -149,17 +148,13 @@ var (
 
 // Describe is part of [prometheus.Collector].
 func (m *HTTPMetrics) Describe(ch chan<- *prometheus.Desc) {
-	ch <- activeDesc
-	ch <- overdueDesc
 	ch <- invocationsDesc
 	ch <- byMethodDesc
 }
 
-// Collect is part of [prometheus.Collector]. The old counters are derived when
-// they are read, so that a request pays for one addition.
+// Collect is part of [prometheus.Collector]. The two old metrics are derived when they
+// are read, so that a request pays for one addition.
 func (m *HTTPMetrics) Collect(ch chan<- prometheus.Metric) {
-	ch <- prometheus.MustNewConstMetric(activeDesc, prometheus.GaugeValue, float64(m.running()))
-	ch <- prometheus.MustNewConstMetric(overdueDesc, prometheus.GaugeValue, float64(m.overdue()))
 	var total uint64
 	for i, method := range methods {
 		n := m.requests[i].Load()
