@@ -37,14 +37,14 @@ func (l *listener) Accept() (net.Conn, error) {
 // net/http looks for in a TCP connection.
 type Conn struct {
 	net.Conn
-	stall    time.Duration
-	answered atomic.Bool
-	sent     atomic.Int64
+	stall    time.Duration // how long a write may make no progress, 0 for ever
+	answered atomic.Bool   // by WriteFinalAndClose
+	sent     atomic.Int64  // bytes
 
 	mu       sync.Mutex // of what follows, and of the deadlines of the connection below
-	until    time.Time  // the deadline of writes that was set by extend
-	replaced bool       // the deadline of writes is not the one that was set by extend
-	taken    bool       // by Unwrap, and the deadlines with it
+	until    time.Time  // the deadline of writes that extend has set
+	replaced bool       // somebody else has set the deadline of writes
+	taken    bool       // Unwrap has given the connection away, and its deadlines with it
 }
 
 var (
