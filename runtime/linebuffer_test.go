@@ -103,7 +103,7 @@ func TestServeWritesTheLastLines(t *testing.T) {
 	c.ServerPort, c.Log = -1, zapcore.AddSync(&out)
 	log := newProcessLog(c)
 	log.Logger = zap.NewNop()
-	_, _ = log.requests().Sink.Write([]byte("request\n"))
+	_, _ = log.requestLog().Sink.Write([]byte("request\n"))
 	err := serve(t.Context(), c, Function{}, log)
 	if got := out.String(); err == nil || got != "request\n" {
 		t.Errorf("the log has %q after the error %v", got, err)

@@ -64,8 +64,8 @@ func newProcessLog(c Config) *processLog {
 	return l
 }
 
-// requests returns what logs requests, into the same stream.
-func (l *processLog) requests() *middleware.Log {
+// requestLog returns what logs requests, into the same stream.
+func (l *processLog) requestLog() *middleware.Log {
 	requests := &middleware.Log{Sink: l.buffer, Level: l.config.LogLevel, Labels: functionLabels(l.config)}
 	if s := l.config.LogSampling; s.First > 0 {
 		requests.Sampling = &middleware.Sampler{First: s.First, Thereafter: s.Thereafter, Dropped: l.dropped.Inc}
@@ -88,15 +88,18 @@ func serverLog(logger *zap.Logger) *log.Logger {
 	return log.New(&serverErrors{logger, middleware.Sampler{First: 10}}, "", 0)
 }
 
+// serverErrors writes lines of the standard logger as warnings. Its own sampler counts
+// them all together, where zap's would count each text by itself, and there is an
+// address of a client in most.
 type serverErrors struct {
 	logger   *zap.Logger
 	sampling middleware.Sampler
 }
 
 // Write is part of [io.Writer]; each call is one line.
-func (c *serverErrors) Write(line []byte) (int, error) {
-	if c.sampling.Keep(time.Now()) {
-		c.logger.Warn(strings.TrimSpace(string(line)))
+func (e *serverErrors) Write(line []byte) (int, error) {
+	if e.sampling.Keep(time.Now()) {
+		e.logger.Warn(strings.TrimSpace(string(line)))
 	}
 	return len(line), nil
 }
