@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"weak"
 
@@ -24,7 +25,7 @@ func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.hijacked.Store(true)
 	conn = wire.Unwrap(conn)
 	w.exchange.conn, _ = conn.(*net.TCPConn)
-	rw.Writer.Reset(conn)
+	rw.Writer.Reset(conn) // it wrote to the wrapper
 	return conn, rw, nil
 }
 
@@ -35,10 +36,9 @@ func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 type hijackedConns struct {
 	mu      sync.Mutex
 	conns   []weak.Pointer[net.TCPConn]
-	pruneAt int // so many connections make add forget the closed ones
+	pruneAt int // how many connections make add forget the closed ones, at least minPruneAt
 }
 
-// minPruneAt is the least pruneAt.
 const minPruneAt = 64
 
 func (h *hijackedConns) add(conn *net.TCPConn) {
@@ -54,7 +54,7 @@ func (h *hijackedConns) add(conn *net.TCPConn) {
 	}
 }
 
-// count returns how many are open, and whether there are some that were open before.
+// count returns how many are open, and whether some were closed since the last look.
 func (h *hijackedConns) count() (open int, closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,15 +63,12 @@ func (h *hijackedConns) count() (open int, closed bool) {
 	return len(h.conns), len(h.conns) < before
 }
 
+// prune forgets the connections that are closed.
 func (h *hijackedConns) prune() {
-	open := h.conns[:0]
-	for _, pointer := range h.conns {
-		if conn := pointer.Value(); conn != nil && isOpen(conn) {
-			open = append(open, pointer)
-		}
-	}
-	clear(h.conns[len(open):])
-	h.conns = open
+	h.conns = slices.DeleteFunc(h.conns, func(pointer weak.Pointer[net.TCPConn]) bool {
+		conn := pointer.Value()
+		return conn == nil || !isOpen(conn)
+	})
 }
 
 // isOpen reports whether this side has not closed the connection.

@@ -16,8 +16,8 @@ import (
 //
 // A handler that is writing has the lock, maybe for ever, as its client need not read. So
 // timeIsUp interrupts the write and says by timedOut that the time is over. From then on
-// the handler does not get the lock any more, but only end and timeIsUp, and whoever
-// of them is first lets the exchange expire.
+// the handler cannot use the response any more, and whoever is first of end and timeIsUp
+// lets the exchange expire.
 
 // state says whether an exchange is settled, and how.
 type state uint8
@@ -74,7 +74,7 @@ func (x *Exchange) end() {
 func (x *Exchange) timeIsUp() {
 	x.server.running.Add(1) // as in end, a drain waits for the line of the log
 	defer x.server.running.Add(-1)
-	if !x.mu.TryLock() {
+	if !x.mu.TryLock() { // the handler is writing, or end has the lock
 		x.timedOut.Store(true)
 		if !x.ending.Load() {
 			x.interrupt()

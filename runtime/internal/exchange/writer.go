@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -171,7 +172,7 @@ func (w *writer) prepareHeader(status int) {
 	if w.header != nil {
 		clear(header)
 		for name, values := range w.header {
-			header[name] = append([]string(nil), values...)
+			header[name] = slices.Clone(values) // the handler may go on with its own
 		}
 	}
 	if informational(status) {
