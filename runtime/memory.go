@@ -3,7 +3,6 @@ package runtime
 import (
 	"io/fs"
 	"math"
-	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -17,9 +16,13 @@ var memoryFiles = []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/mem
 // what the Go runtime does not count: pages of the binary, the kernel's buffers.
 const headroomPercent = 10
 
+// noLimit is more than any machine has; cgroup v1 says so where there is no
+// limit.
+const noLimit = 1 << 50
+
 // limitMemory makes the garbage collector work harder when the memory of the
 // container runs out, unless GOMEMLIMIT says otherwise. It returns the limit in
-// bytes, 0 if none was set.
+// bytes, 0 if none was set. The root is that of the file system.
 func limitMemory(root fs.FS, getenv func(string) string) int64 {
 	limit := cgroupMemory(root) - programMemory(root)
 	if getenv("GOMEMLIMIT") != "" || limit <= 0 {
@@ -63,10 +66,3 @@ func programMemory(root fs.FS) int64 {
 	}
 	return info.Size()
 }
-
-// noLimit is more than any machine has; cgroup v1 says so where there is no
-// limit.
-const noLimit = 1 << 50
-
-// hostRoot is the root of the file system.
-func hostRoot() fs.FS { return os.DirFS("/") }

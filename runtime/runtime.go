@@ -45,7 +45,7 @@ func run(fn Function) int {
 		log.Error("the environment is wrong", zap.Error(err))
 		return exitBadConfig
 	}
-	limitMemory(hostRoot(), os.Getenv)
+	limitMemory(os.DirFS("/"), os.Getenv)
 	setProcessDefaults(log.Logger, config.LogLevel)
 	err = serve(untilSignal(log.Logger), config, fn, log)
 	if err == nil {
