@@ -35,12 +35,12 @@ func readConfig(getenv func(string) string) (*config, error) {
 	c := &config{
 		endpoint:  e.endpoint(),
 		headers:   e.headers(),
-		timeout:   time.Duration(e.positive(e.of("TIMEOUT"), 10_000)) * time.Millisecond,
-		gzip:      e.choice(e.of("COMPRESSION"), "none", "gzip") == "gzip",
+		timeout:   time.Duration(e.positive(e.variable("TIMEOUT"), 10_000)) * time.Millisecond,
+		gzip:      e.choice(e.variable("COMPRESSION"), "none", "gzip") == "gzip",
 		roots:     e.roots(),
 		queueSize: e.positive("OTEL_BSP_MAX_QUEUE_SIZE", sdktrace.DefaultMaxQueueSize),
 	}
-	e.choice(e.of("PROTOCOL"), "http/protobuf")
+	e.choice(e.variable("PROTOCOL"), "http/protobuf")
 	// The SDK reads these itself, but panics or never rests with a number that is
 	// not positive.
 	for _, name := range []string{"OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "OTEL_BSP_SCHEDULE_DELAY", "OTEL_BSP_EXPORT_TIMEOUT"} {
@@ -49,7 +49,7 @@ func readConfig(getenv func(string) string) (*config, error) {
 	return c, e.err
 }
 
-// environment reads variables and keeps the first error.
+// environment reads variables and keeps the first error that it meets.
 type environment struct {
 	getenv func(string) string
 	err    error
@@ -68,9 +68,9 @@ func (e *environment) failSecretly(name string, err error) {
 	}
 }
 
-// of returns which of the two variables of the exporter holds: the one for
-// traces alone wins.
-func (e *environment) of(suffix string) string {
+// variable returns the name of the variable of the exporter that holds: the one for
+// traces alone wins over the one for everything.
+func (e *environment) variable(suffix string) string {
 	if name := "OTEL_EXPORTER_OTLP_TRACES_" + suffix; e.getenv(name) != "" {
 		return name
 	}
@@ -83,7 +83,7 @@ func (e *environment) wanted() bool {
 	}
 	switch exporter := e.getenv("OTEL_TRACES_EXPORTER"); exporter {
 	case "":
-		return e.getenv(e.of("ENDPOINT")) != ""
+		return e.getenv(e.variable("ENDPOINT")) != ""
 	case "otlp":
 		return true
 	case "none":
@@ -97,7 +97,7 @@ func (e *environment) wanted() bool {
 // endpoint appends the path of traces to the endpoint of everything, and takes
 // the endpoint of traces as it is.
 func (e *environment) endpoint() *url.URL {
-	name := e.of("ENDPOINT")
+	name := e.variable("ENDPOINT")
 	u, err := url.Parse(cmp.Or(e.getenv(name), "http://localhost:4318"))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		e.failSecretly(name, errors.New("want a URL, as http://collector:4318"))
@@ -115,7 +115,7 @@ func (e *environment) endpoint() *url.URL {
 // headers reads key=value,key=value, percent-encoded. Its error does not quote the
 // text.
 func (e *environment) headers() http.Header {
-	name := e.of("HEADERS")
+	name := e.variable("HEADERS")
 	headers := make(http.Header)
 	for pair := range strings.SplitSeq(e.getenv(name), ",") {
 		if strings.TrimSpace(pair) == "" {
@@ -143,7 +143,7 @@ func (e *environment) choice(name string, values ...string) string {
 }
 
 func (e *environment) roots() *x509.CertPool {
-	name := e.of("CERTIFICATE")
+	name := e.variable("CERTIFICATE")
 	file := e.getenv(name)
 	if file == "" {
 		return nil
