@@ -62,7 +62,7 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.WriteString(w, state+"\n") // a probe that hangs up is no fault
 }
 
-// ask returns what the hook says, or will have said within a second.
+// ask returns what the hook says, or that it has said nothing within a second.
 func (r *readiness) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNotReadyInTime)
 	defer cancel()

@@ -25,27 +25,28 @@ func (l *processLog) sampled(core zapcore.Core) zapcore.Core {
 			l.dropped.Inc()
 		}
 	}
-	thin := zapcore.NewSamplerWithOptions(core, time.Second, int(s.First), int(s.Thereafter), zapcore.SamplerHook(count))
-	return &errorsWhole{core, thin}
+	sampled := zapcore.NewSamplerWithOptions(core, time.Second, int(s.First), int(s.Thereafter), zapcore.SamplerHook(count))
+	return &errorsUnsampled{core, sampled}
 }
 
-// errorsWhole is a core that never samples errors.
-type errorsWhole struct {
+// errorsUnsampled writes errors into a core, and all other lines into the same core
+// behind a sampler.
+type errorsUnsampled struct {
 	zapcore.Core
-	thin zapcore.Core
+	sampled zapcore.Core
 }
 
 // Check is part of [zapcore.Core].
-func (c *errorsWhole) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+func (c *errorsUnsampled) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if entry.Level >= zapcore.ErrorLevel {
 		return c.Core.Check(entry, checked)
 	}
-	return c.thin.Check(entry, checked)
+	return c.sampled.Check(entry, checked)
 }
 
 // With is part of [zapcore.Core].
-func (c *errorsWhole) With(fields []zapcore.Field) zapcore.Core {
-	return &errorsWhole{c.Core.With(fields), c.thin.With(fields)}
+func (c *errorsUnsampled) With(fields []zapcore.Field) zapcore.Core {
+	return &errorsUnsampled{c.Core.With(fields), c.sampled.With(fields)}
 }
 
 func parseSampling(s string) (Sampling, error) {

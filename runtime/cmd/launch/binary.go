@@ -59,10 +59,10 @@ func (b *binary) execute(program []string, admin *net.TCPListener) (message stri
 			"or let the pod compile its source itself (spec.build.strategy: InPod): " + err.Error(), exitNoExecution
 	}
 	ctx, release := signalContext()
-	leave := b.whileWaiting(admin)
+	endWaiting := b.whileWaiting(admin)
 	file, err := b.fetch(ctx)
 	if err == nil {
-		leave(ctx)
+		endWaiting(ctx)
 	}
 	release()
 	switch {

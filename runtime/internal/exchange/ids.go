@@ -31,7 +31,7 @@ const (
 // identify takes the client's ids where they are well formed, and makes the
 // others.
 func (x *Exchange) identify(in http.Header) {
-	x.TraceParent = traceParent(single(in[headerTraceParent]))
+	x.TraceParent = parseTraceParent(single(in[headerTraceParent]))
 	if x.Remote = x.TraceParent != ""; x.Remote {
 		x.TraceState = in[headerTraceState]
 	} else {
@@ -101,10 +101,10 @@ func validRequestID(s string) bool {
 	return true
 }
 
-// traceParent returns s as version 00 of the W3C recommendation, and nothing if
+// parseTraceParent returns s as version 00 of the W3C recommendation, and nothing if
 // it is not well formed. What a later version adds to the end is cut off, as the
 // recommendation asks.
-func traceParent(s string) string {
+func parseTraceParent(s string) string {
 	if len(s) < traceLength || s[traceStart-1] != '-' || s[traceEnd] != '-' || s[parentEnd] != '-' {
 		return ""
 	}
