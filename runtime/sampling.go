@@ -11,7 +11,8 @@ import (
 
 // Sampling thins the log out: of the lines of one second with the same message
 // and level, the First are written and then each Thereafter-th, none if that is
-// 0. Errors are always written. A First of 0 writes everything.
+// 0. The lines of requests count as one message, whatever their level. Errors are
+// always written. A First of 0 writes everything.
 type Sampling struct{ First, Thereafter uint64 }
 
 // sampled returns core as LogSampling wants it.

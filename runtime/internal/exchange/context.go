@@ -31,6 +31,7 @@ type timeLimit struct {
 	cause    error
 }
 
+// A cancelable is what a requestContext makes once somebody waits for its end.
 type cancelable struct {
 	context.Context
 	cancel context.CancelCauseFunc

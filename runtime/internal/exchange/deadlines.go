@@ -46,9 +46,9 @@ func (w *writer) SetWriteDeadline(deadline time.Time) error {
 	return w.setWriteDeadline(deadline)
 }
 
-// SetWriteDeadline is for [http.ResponseController]. The connection is told that the
-// deadline is the handler's, which may be none, as net/http says that, too, when it clears
-// deadlines after each request.
+// SetWriteDeadline is for [http.ResponseController]. The connection has to know that it is
+// the handler who sets the deadline, or wants none. For net/http, too, sets none after each
+// request, and then the stall timeout holds again.
 func (w http1) SetWriteDeadline(deadline time.Time) error {
 	return w.control(func(*http.ResponseController) error {
 		return wire.FromContext(w.exchange.ctx.base).SetHandlerWriteDeadline(deadline)

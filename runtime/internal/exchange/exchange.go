@@ -6,7 +6,8 @@
 //	context.go    the context that handlers get
 //	writer.go     the response writer that handlers get, for each protocol in protocol.go
 //	body.go       the body of the request
-//	stall.go      the end of reads and writes that make no progress, by deadlines.go
+//	stall.go      the interruption of reads and writes that make no progress
+//	deadlines.go  what sets the deadlines of the connection, for that and for handlers
 //	timeout.go    the limit of the request's time, and the answer when it is over
 //	settle.go     the end: who decides what the client gets, and when it is final
 //	outcome.go    what came of it, for those who are told

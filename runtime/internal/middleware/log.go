@@ -45,7 +45,7 @@ type Log struct {
 	Level zapcore.Level
 	// Labels are put into each line: pairs of key and value.
 	Labels [][2]string
-	// Sampling thins lines out that are no errors; nil writes all.
+	// Sampling thins lines out that are no errors, whatever their level; nil writes all.
 	Sampling *Sampler
 
 	once  sync.Once
