@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	autoscalingv2ac "k8s.io/client-go/applyconfigurations/autoscaling/v2"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
@@ -61,11 +59,7 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	scaled := a.scale(ctx, seen.Deployment, p.Scale)
 	outcome.add(scaled)
 	if p.Deployment != nil && p.DeploymentDelay == 0 && scaled == nil {
-		extract := appsv1ac.ExtractDeployment
-		if seen.OwnedFields != nil { // reading them again would take a third of a reconcile
-			extract = func(*appsv1.Deployment, string) (*appsv1ac.DeploymentApplyConfiguration, error) { return seen.OwnedFields, nil }
-		}
-		applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, extract)
+		applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, seen.ExtractDeployment)
 		if err == nil && desired.TemplateIn(p.Deployment) != desired.TemplateOf(&seen.Deployment.Spec.Template) {
 			a.Metrics.RolledOut()
 		}
