@@ -80,35 +80,45 @@ func TestKillAfterCommit(t *testing.T) {
 func TestTransactions(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		c, f := b.topic(t, 1), newFunction(t)
-		client := b.client(t, kgo.TransactionalID(c.Group), kgo.DefaultProduceTopic(c.Topic))
-		for i, end := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit, kgo.TryAbort} {
-			if err := client.BeginTransaction(); err != nil {
-				t.Fatal(err)
-			}
-			record := &kgo.Record{Key: fmt.Append(nil, "key-", i), Value: []byte("0")}
-			if err := client.ProduceSync(t.Context(), record).FirstErr(); err != nil {
-				t.Fatal(err)
-			}
-			if err := client.EndTransaction(t.Context(), end); err != nil {
-				t.Fatal(err)
-			}
-		}
+		b.transact(t, c, kgo.TryCommit, kgo.TryAbort, kgo.TryCommit, kgo.TryAbort)
 		monitor, _ := start(t, c, f, "")
 		f.await(2)
 		b.awaitCommits(t, c)
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			if lag := monitor.Status().Lag; lag != nil && *lag == 0 {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("the lag is %v, want 0", monitor.Status().Lag)
-			}
-		}
+		awaitNoLag(t, monitor)
 		f.check()
 		if diff := cmp.Diff([]string{"key-0: 0", "key-2: 0"}, f.lasts()); diff != "" {
 			t.Errorf("what was delivered (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// transact writes a record in each of some transactions.
+func (b brokers) transact(t *testing.T, c *Consumer, ends ...kgo.TransactionEndTry) {
+	t.Helper()
+	client := b.client(t, kgo.TransactionalID(c.Group), kgo.DefaultProduceTopic(c.Topic))
+	for i, end := range ends {
+		if err := client.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		record := &kgo.Record{Key: fmt.Append(nil, "key-", i), Value: []byte("0")}
+		err := client.ProduceSync(t.Context(), record).FirstErr()
+		if err = errors.Join(err, client.EndTransaction(t.Context(), end)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func awaitNoLag(t *testing.T, m *stream.Monitor) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		lag := m.Status().Lag
+		if lag != nil && *lag == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the lag is %v, want 0", lag)
+		}
+	}
 }
 
 // A consumer whose session has ended ends the request of a record before it gets that record again.
