@@ -113,6 +113,9 @@ func fixed(ctx context.Context, function *input.Function) (map[string][]byte, er
 	if module, own := function.Within(); own != "" {
 		return fixedWithin(ctx, function, module, own)
 	}
+	if dir := function.InModule(); dir != "" { // where it may import other packages
+		return fix.Files(ctx, dir, append(slices.Clone(function.Files()), handler.File{Name: "go.mod"}))
+	}
 	dir, err := os.MkdirTemp("", "goless-fix-")
 	if err != nil {
 		return nil, fmt.Errorf("making a directory for the source: %w", err)

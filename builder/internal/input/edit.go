@@ -87,6 +87,19 @@ func (f *Function) Separate() bool {
 	return f.dir != "" || f.block == nil && path.Ext(f.file) == ".go" && !handler.IsArchive(f.text)
 }
 
+// InModule returns the absolute path of the directory of the files of a Function if they are a
+// part of a module, although they do without its go.mod; or else nothing.
+func (f *Function) InModule() string {
+	if !f.Separate() || f.file == stdinName || f.index("go.mod") >= 0 {
+		return ""
+	}
+	dir, err := filepath.Abs(cmp.Or(f.dir, filepath.Dir(f.file)))
+	if err != nil || FindModule(dir) == "" {
+		return ""
+	}
+	return dir
+}
+
 // path returns the argument with which f can be read again.
 func (f *Function) path() string {
 	if f.file == stdinName {
