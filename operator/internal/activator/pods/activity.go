@@ -82,5 +82,5 @@ func (p Pod) idle(ctx context.Context) (time.Duration, error) {
 	if a.InFlight > 0 {
 		return 0, nil
 	}
-	return time.Duration(a.IdleSeconds * float64(time.Second)), nil
+	return max(time.Duration(a.IdleSeconds*float64(time.Second)), 0), nil // an author's program may say anything
 }

@@ -183,6 +183,7 @@ func TestIdle(t *testing.T) {
 		"One":        {pods: []Pod{idleFor(t, 0, 12.5)}, want: 12500 * time.Millisecond},
 		"Least":      {pods: []Pod{idleFor(t, 0, 60), idleFor(t, 0, 3), idleFor(t, 0, 9)}, want: 3 * time.Second},
 		"Busy":       {pods: []Pod{idleFor(t, 1, 60), idleFor(t, 0, 60)}, want: 0},
+		"Negative":   {pods: []Pod{idleFor(t, 0, -5), idleFor(t, 0, 60)}, want: 0},
 		"None":       {want: 0},
 		"Starting":   {pods: []Pod{idleFor(t, 0, 60), starting}, fail: true},
 		"NoAddress":  {pods: []Pod{nowhere}, fail: true},
