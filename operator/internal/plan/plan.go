@@ -156,12 +156,12 @@ func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
 	}
 	p.Service = desired.Service(fn)
 	if p.seen.OwnedFields.Spec != nil {
-		kept, spec := *p.seen.OwnedFields, *p.seen.OwnedFields.Spec
+		kept, meta, spec := *p.seen.OwnedFields, *p.seen.OwnedFields.ObjectMetaApplyConfiguration, *p.seen.OwnedFields.Spec
 		spec.Replicas = nil
 		if n, fixed := fn.FixedReplicas(); fixed {
 			spec.WithReplicas(n)
 		}
-		kept.Spec = &spec
+		kept.ObjectMetaApplyConfiguration, kept.Spec = &meta, &spec
 		p.Deployment = &kept
 	}
 }

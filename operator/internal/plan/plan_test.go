@@ -140,8 +140,17 @@ func (s *scene) pod(container corev1.ContainerStatus) *scene {
 }
 
 func (s *scene) plan() *plan.Plan {
+	s.Helper()
 	s.seen.Settings = s.settings
-	return plan.Of(s.fn, s.seen)
+	before, err := json.Marshal(s.seen.OwnedFields)
+	if err != nil {
+		s.Fatal(err)
+	}
+	p := plan.Of(s.fn, s.seen)
+	if after, err := json.Marshal(s.seen.OwnedFields); err != nil || string(after) != string(before) {
+		s.Errorf("the plan has changed the owned fields, which it is compared with: %s, %s, %v", before, after, err)
+	}
+	return p
 }
 
 // ordered are the revisions that a plan orders.
@@ -306,8 +315,11 @@ func TestLostSource(t *testing.T) {
 	if p.Service == nil || p.Source != nil || p.NetworkPolicy != nil {
 		t.Errorf("a Service alone should be beside it: %+v", p)
 	}
-	if *s.seen.OwnedFields.Spec.Replicas != 1 {
-		t.Error("the snapshot was changed")
+	sleeping := rolledOut(t, 0, 0, 1).change(refused)
+	sleeping.seen.Sources = nil
+	sleeping.seen.Deployment.Spec.Template.Labels[desired.TemplateLabel] = "of somebody else"
+	if p := sleeping.plan(); p.Deployment == nil || p.Deployment.ResourceVersion == nil {
+		t.Errorf("what may sleep should be applied to the version that was seen: %+v", p.Deployment)
 	}
 }
 
