@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,13 +29,6 @@ const (
 
 	fetchMaxBytes = 4 << 20
 
-	// commitInterval is how often offsets are committed, of which franz-go takes no shorter one.
-	// What was delivered since is delivered again after a crash.
-	commitInterval = 100 * time.Millisecond
-
-	// revokeTimeout bounds the last commit before partitions go to another consumer.
-	revokeTimeout = 10 * time.Second
-
 	// pollTimeout is after how long without a record and without an error a topic can be consumed.
 	pollTimeout = 10 * time.Second
 )
@@ -46,6 +41,10 @@ type member struct {
 	client    *kgo.Client
 	lanes     *stream.Lanes[*partition, *kgo.Record]
 
+	// uncommitted has an element when something is to be committed, and urgent when a partition
+	// has little room for more of that.
+	uncommitted, urgent chan struct{}
+
 	mu         sync.Mutex
 	partitions map[int32]*partition
 	lag        *int64
@@ -53,7 +52,10 @@ type member struct {
 
 // join returns a member. It joins the group as soon as brokers answer.
 func join(c *Consumer, d *stream.Deliverer) (*member, error) {
-	m := &member{consumer: c, deliverer: d, log: d.Sender.Log, partitions: map[int32]*partition{}}
+	m := &member{
+		consumer: c, deliverer: d, log: d.Sender.Log,
+		uncommitted: make(chan struct{}, 1), urgent: make(chan struct{}, 1), partitions: map[int32]*partition{},
+	}
 	m.lanes = stream.NewLanes(d, size, m.deliver)
 	options, err := c.options()
 	if err != nil {
@@ -68,18 +70,22 @@ func join(c *Consumer, d *stream.Deliverer) (*member, error) {
 
 // run consumes until ctx ends, and leaves the group.
 func (m *member) run(ctx context.Context) {
-	var watch sync.WaitGroup
-	watch.Go(func() { m.watchLoop(ctx) })
+	// The loops outlive ctx until the group is left, with commits for what was under way.
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var loops sync.WaitGroup
+	loops.Go(func() { m.commitLoop(lasting) })
+	loops.Go(func() { m.watchLoop(lasting) })
 	for ctx.Err() == nil {
 		m.poll(ctx)
 	}
 	m.client.Close() // takes the partitions away
-	watch.Wait()
+	stop()
+	loops.Wait()
 }
 
-// options are those of a consumer that commits what was delivered. A group that has committed
-// nothing begins with the oldest record. The records that end a transaction are kept, because the
-// group lags behind until their offsets are committed too.
+// options are those of a consumer that commits by itself. A group that has committed nothing
+// begins with the oldest record. The records that end a transaction are kept, because the group
+// lags behind until their offsets are committed too.
 func (m *member) options() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithLogger(kslog.New(m.log)),
@@ -88,8 +94,7 @@ func (m *member) options() []kgo.Opt {
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(m.consumer.SessionTimeout),
 		kgo.HeartbeatInterval(m.consumer.SessionTimeout / 5),
-		kgo.AutoCommitMarks(),
-		kgo.AutoCommitInterval(commitInterval),
+		kgo.DisableAutoCommit(),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(m.onAssigned),
 		kgo.OnPartitionsRevoked(m.onRevoked),
@@ -130,16 +135,13 @@ func (m *member) onAssigned(_ context.Context, _ *kgo.Client, assigned map[strin
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, id := range assigned[m.consumer.Topic] {
-		m.partitions[id] = newPartition(id)
+		m.partitions[id] = newPartition(id, m.deliverer.Batch)
 	}
 }
 
 // onRevoked commits what was delivered: after that the partitions are another's.
 func (m *member) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[string][]int32) {
-	m.takeAway(revoked)
-	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
-	defer cancel()
-	if err := m.client.CommitMarkedOffsets(ctx); err != nil {
+	if err := m.commit(ctx, m.takeAway(revoked)); err != nil {
 		m.log.Warn("not committed before the partitions go to another", "error", err.Error())
 	}
 }
@@ -148,15 +150,17 @@ func (m *member) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[strin
 // committed.
 func (m *member) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) { m.takeAway(lost) }
 
-// takeAway returns when nothing of some partitions is in delivery any more. A partition that comes
-// back would otherwise have a record in delivery twice at the same time.
-func (m *member) takeAway(ids map[string][]int32) {
-	for _, p := range m.drop(ids[m.consumer.Topic]) {
+// takeAway ends the delivery of partitions, and returns them when nothing of them is in delivery any
+// more. A partition that comes back would otherwise have a record in delivery twice at the same time.
+func (m *member) takeAway(ids map[string][]int32) []*partition {
+	taken := m.drop(ids[m.consumer.Topic])
+	for _, p := range taken {
 		p.running.Wait()
 	}
+	return taken
 }
 
-// drop ends the delivery of partitions, and returns them.
+// drop begins to end the delivery of partitions, and returns them.
 func (m *member) drop(ids []int32) []*partition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -176,4 +180,10 @@ func (m *member) drop(ids []int32) []*partition {
 		dropped = append(dropped, p)
 	}
 	return dropped
+}
+
+func (m *member) assigned() []*partition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.partitions))
 }

@@ -9,9 +9,15 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// maxWaiting is how many bytes of a partition wait here for their delivery before no more are
-// fetched.
-const maxWaiting = 128 << 10
+const (
+	// maxWaiting is how many bytes of a partition wait here for their delivery before no more
+	// are fetched.
+	maxWaiting = 128 << 10
+
+	// maxUncommitted is how many records of a partition may be delivered and not committed, or as
+	// many as two batches have. They are delivered again when this process is killed.
+	maxUncommitted = 64
+)
 
 // A partition is one that the group has assigned to this consumer. Its records are delivered
 // one after the other.
@@ -23,21 +29,33 @@ type partition struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu      sync.Mutex
-	waiting int // bytes
-	paused  bool
+	// uncommitted has an element for each delivery that has begun, or ended, and is not committed.
+	uncommitted chan struct{}
+
+	mu        sync.Mutex
+	waiting   int // bytes
+	paused    bool
+	next      kgo.EpochOffset // the one to commit: where to go on after what was delivered
+	delivered int             // how many deliveries have ended
+	committed int             // how many of those are committed
 }
 
-func newPartition(id int32) *partition {
-	p := &partition{id: id}
+// newPartition returns one whose deliveries have up to batch records.
+func newPartition(id int32, batch int) *partition {
+	p := &partition{id: id, uncommitted: make(chan struct{}, max(maxUncommitted/max(batch, 1), 2))}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
 
-// deliver delivers records that follow each other, unless the partition was taken away, and lets
-// their offsets be committed. Those that only end a transaction are not for the function.
+// deliver delivers records that follow each other, unless the partition was taken away. Those that
+// only end a transaction are not for the function.
 func (m *member) deliver(p *partition, records []*kgo.Record) {
 	defer p.running.Add(-len(records))
+	select {
+	case <-p.ctx.Done():
+		return
+	case p.uncommitted <- struct{}{}:
+	}
 	var messages []stream.Message
 	bytes := 0
 	for _, r := range records {
@@ -49,13 +67,19 @@ func (m *member) deliver(p *partition, records []*kgo.Record) {
 	if p.ctx.Err() != nil || len(messages) > 0 && !m.deliverer.Deliver(p.ctx, messages...) {
 		return
 	}
-	m.client.MarkCommitRecords(records[len(records)-1])
+	last := records[len(records)-1]
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.next = kgo.EpochOffset{Epoch: last.LeaderEpoch, Offset: last.Offset + 1}
+	p.delivered++
 	p.waiting -= bytes
 	if p.paused && p.waiting <= maxWaiting/2 {
 		m.resume(p)
 	}
+	if p.delivered-p.committed >= cap(p.uncommitted)/2 {
+		tell(m.urgent)
+	}
+	p.mu.Unlock()
+	tell(m.uncommitted)
 }
 
 // add makes records be delivered after those that wait already.

@@ -27,17 +27,15 @@ const (
 func (m *member) watchLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		lag, err := m.askForLag(ctx)
-		switch {
-		case ctx.Err() != nil:
-		case err != nil:
+		if err != nil {
 			m.note(nil)
 			m.deliverer.Monitor.Problem("", stream.Problem{Reason: stream.NotConnected, Message: "topic " + m.consumer.Topic + " cannot be consumed: " + err.Error()})
 			send.Sleep(ctx, watchAgain)
-		default:
-			m.note(&lag)
-			m.deliverer.Monitor.Solved("")
-			send.Sleep(ctx, watchInterval)
+			continue
 		}
+		m.note(&lag)
+		m.deliverer.Monitor.Solved("")
+		send.Sleep(ctx, watchInterval)
 	}
 }
 
