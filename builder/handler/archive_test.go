@@ -141,6 +141,8 @@ func TestParseFindsTheHandler(t *testing.T) {
 		"Served":      {moduleFile + below + "-- main.go --\npackage main\nimport _ \"example.com/hello/web/api\"\nfunc main() {}\n", "web/api", "[Start]"},
 		"LikeNetHTTP": {moduleFile + strings.Replace(below, "web/api", "net/http", 1), "net/http", "[Start]"},
 		"Faked":       {moduleFile + below + "-- fake/a.go --\n" + hello + "-- web/api/a_test.go --\npackage handlers_test\nimport _ \"example.com/hello/fake\"\nimport _ \"example.com/hello/web/api\"\n", "web/api", "[Start]"},
+		"Tested":      {moduleFile + below + "-- e2e/a_test.go --\npackage e2e\nimport _ \"example.com/hello/web/api\"\n", "web/api", "[Start]"},
+		"TypeAtTop":   {moduleFile + below + "-- a.go --\npackage p\ntype Handler struct{}\n", "web/api", "[Start]"},
 		"OwnHandlers": {moduleFile + importing + "-- util/a.go --\n" + hello + "-- a.go --\npackage p\n", "web/api", "[Start]"},
 	}
 	for name, c := range cases {

@@ -134,13 +134,14 @@ func (c *checker) unreadable(dir string) bool {
 func (f *file) unreadable() bool { return f.isGo && f.syntax == nil }
 
 // declaresAtTop reports whether a file of the package at the top declares Handler, as
-// whatever it may be.
+// whatever it may be but a type, which is not called.
 func (f *file) declaresAtTop() bool {
 	if f.dir != root || !f.built {
 		return false
 	}
-	for _, name := range declared(f.syntax) {
-		if name.Name == handlerShape.name {
+	for decl, name := range declared(f.syntax) {
+		general, ok := decl.(*ast.GenDecl)
+		if name.Name == handlerShape.name && !(ok && general.Tok == token.TYPE) {
 			return true
 		}
 	}
@@ -165,11 +166,15 @@ func dirs(files []*file) (all []string) {
 }
 
 // entry returns those of files whose package may be the handler's: no other package
-// imports it. If some of these declare a handler in a package that can be imported, it
-// returns them alone.
+// imports it. If there is one that the tests of others do not import either, it has to be
+// that: tests import what they need, such as a fake. If some of these declare a handler in
+// a package that can be imported, it returns them alone.
 func (c *checker) entry(files []*file) []*file {
-	imported := c.importedDirs()
+	imported, byTests := c.importedDirs()
 	files = slices.DeleteFunc(files, func(f *file) bool { return imported[f.dir] })
+	if untested := slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return byTests[f.dir] }); len(untested) > 0 {
+		files = untested
+	}
 	packages := c.packages()
 	right := slices.DeleteFunc(slices.Clone(files), func(f *file) bool {
 		i := slices.IndexFunc(packages, func(p *pkg) bool { return p.dir == f.dir })
@@ -181,28 +186,30 @@ func (c *checker) entry(files []*file) []*file {
 	return files
 }
 
-// importedDirs returns the directories of packages that another package imports, or its tests. A
-// program does not count: it may be there to serve the handler on the author's machine.
-func (c *checker) importedDirs() map[string]bool {
-	imported := map[string]bool{}
+// importedDirs returns the directories of packages that other packages import, and that the
+// tests of others do. A program does not count: it may be there to serve the handler on the
+// author's machine.
+func (c *checker) importedDirs() (imported, byTests map[string]bool) {
+	imported, byTests = map[string]bool{}, map[string]bool{}
 	for _, f := range c.files {
-		syntax := f.syntax
+		syntax, dirs := f.syntax, imported
 		if !Ignored(f.Name) && strings.HasSuffix(f.base, "_test.go") {
+			dirs = byTests
 			syntax, _ = parser.ParseFile(token.NewFileSet(), "", f.Data, parser.ImportsOnly|parser.SkipObjectResolution) // as much as can be read
-		} else if !f.built {
+		} else if !f.built || syntax.Name.Name == "main" {
 			continue
 		}
-		if syntax == nil || syntax.Name.Name == "main" {
+		if syntax == nil {
 			continue
 		}
 		for _, spec := range syntax.Imports {
 			path, _ := strconv.Unquote(spec.Path.Value) // it was parsed
 			if dir, ok := strings.CutPrefix(path, c.modulePath()+"/"); ok && dir != f.dir {
-				imported[dir] = true
+				dirs[dir] = true
 			}
 		}
 	}
-	return imported
+	return imported, byTests
 }
 
 // handles reports whether what f declares is a handler.
