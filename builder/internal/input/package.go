@@ -27,6 +27,7 @@ type packageReader struct {
 	others        []string // files to add beside Go files
 	needsModules  bool     // whether the package imports other modules
 	needsPackages bool     // whether it imports other packages of the module
+	importsItself bool     // whether its tests do, as those of another package
 }
 
 // readPackage returns the Function of the package in dir, which belongs to the module
@@ -58,13 +59,19 @@ func (p *packageReader) read(dir, only string) (*Function, error) {
 	if only != "" {
 		name = functionName(only)
 	}
-	if !p.needsModules && !p.needsPackages && !p.changesMeaning() {
+	if p.isAlone(rel) {
 		for i := range p.files {
 			p.files[i].Name = strings.TrimPrefix(p.files[i].Name, rel+"/")
 		}
 		return newDirectory(name, dir, p.files)
 	}
 	return p.function(name, dir, rel, goMod)
+}
+
+// isAlone reports whether the package, which is rel within the module, is a source without a module.
+// What the go command leaves aside cannot be anything else.
+func (p *packageReader) isAlone(rel string) bool {
+	return !p.needsModules && !p.needsPackages && (!p.importsItself && !p.changesMeaning() || ignoredElement(rel) != "")
 }
 
 // changesMeaning reports whether code means something else in the module than without one: before
@@ -110,7 +117,7 @@ func (p *packageReader) function(name, dir, rel string, goMod []byte) (*Function
 	if aside := ignoredElement(rel); aside != "" {
 		return nil, fmt.Errorf("%s is below %s, which the go command leaves aside, so it can import the standard library alone: move it out of there", dir, aside)
 	}
-	if rel != top && p.visited[top] && handler.Inspect(p.files).Dir == top && handler.Inspect(p.below()).Dir == rel {
+	if rel != top && p.visited[top] && handler.Inspect(p.inModule("")).Dir == top && handler.Inspect(p.inModule(top)).Dir == rel {
 		return nil, authorError(p.at("go.mod"), 1, 0, fmt.Sprintf("the package at the top of the module, which %s imports, declares Handler as well, and would be taken for the Function: rename its Handler", dir))
 	}
 	if !p.needsModules {
@@ -137,11 +144,11 @@ func ignoredElement(rel string) string {
 	return ""
 }
 
-// below returns a go.mod and the files that are not at the top of the module.
-func (p *packageReader) below() []handler.File {
+// inModule returns a go.mod and the files, without those of one directory.
+func (p *packageReader) inModule(without string) []handler.File {
 	files := []handler.File{{Name: "go.mod", Data: []byte("module " + modfile.AutoQuote(p.mod.Module.Mod.Path) + "\n")}}
 	for _, f := range p.files {
-		if path.Dir(f.Name) != top {
+		if path.Dir(f.Name) != without {
 			files = append(files, f)
 		}
 	}
@@ -247,7 +254,8 @@ func (p *packageReader) addGo(dir, name string) error {
 func (p *packageReader) addImport(by, imported string) error {
 	module := p.mod.Module.Mod.Path
 	if below, ok := strings.CutPrefix(imported, module+"/"); ok && !p.requires(imported) {
-		p.needsPackages = true
+		p.importsItself = p.importsItself || below == by
+		p.needsPackages = p.needsPackages || below != by
 		return p.addPackage(below, "", false)
 	}
 	switch {
