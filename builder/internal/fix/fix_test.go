@@ -95,6 +95,10 @@ func TestFilesKeepsUnknownImports(t *testing.T) {
 	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.HasPrefix(err.Error(), `a.go:3:8: nobody knows here whether the package "example.com/golang-lru/v2" is used, `) {
 		t.Errorf("Files: %v", err)
 	}
+	_, err = run(t, map[string]string{"a.go": "package a\n\nimport \"goless.io/runtime\"\n"})
+	if err != nil {
+		t.Errorf("an import of the runtime that is not used stays: %v", err)
+	}
 	local := strings.ReplaceAll(used, "example.com/golang-lru/v2", "m.example/lru")
 	got, err := run(t, map[string]string{"a.go": local, "go.mod": "module m.example\n\ngo 1.26\n", "lru/lru.go": "package other\n"})
 	if err != nil || strings.Contains(got["a.go"], "m.example/lru") {
