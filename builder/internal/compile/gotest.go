@@ -68,7 +68,7 @@ func Test(ctx context.Context, t *toolchain.Toolchain, c TestOptions) error {
 	r, err := sandbox.Run(ctx, sandbox.Command{
 		Policy: sandbox.Policy{Open: true},
 		Dir:    c.Program.Dir,
-		Env:    testEnviron(t, c, work),
+		Env:    append(testEnviron(t, c, work), "PWD="+c.Program.Dir), // else links in it are resolved, and not known to sourceNames
 		Args:   append(args, c.Program.Path+"/..."),
 		Stdout: stdout,
 		Stderr: stderr,
