@@ -87,6 +87,15 @@ func (r *runner) variables(function *input.Function) []string {
 		}
 	}
 	known := map[string]string{}
+	for _, variable := range env {
+		name, value, _ := strings.Cut(variable, "=")
+		known[name] = value
+	}
+	for _, name := range wanted.Elsewhere {
+		if value, ok := lookup(r.environ, name); ok {
+			known[name] = value
+		}
+	}
 	for _, variable := range wanted.Env {
 		name, value, _ := strings.Cut(variable, "=")
 		known[name] = expand(value, known)
@@ -119,7 +128,7 @@ func lookup(environ []string, name string) (value string, ok bool) {
 	return "", false
 }
 
-var reference = regexp.MustCompile(`\$\$|\$\(([^()]+)\)`)
+var reference = regexp.MustCompile(`\$\$|\$\([^)]*\)`)
 
 // expand replaces references to variables in the value of another one, as the kubelet does:
 // $(NAME) if the variable is known, and $$ by $.
