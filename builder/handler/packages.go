@@ -141,7 +141,8 @@ func (f *file) declaresAtTop() bool {
 	}
 	for decl, name := range declared(f.syntax) {
 		general, ok := decl.(*ast.GenDecl)
-		if name.Name == handlerShape.name && !(ok && general.Tok == token.TYPE) {
+		isType := ok && general.Tok == token.TYPE
+		if name.Name == handlerShape.name && !isType {
 			return true
 		}
 	}
