@@ -16,6 +16,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Kubectl calls kubectl.
@@ -105,8 +106,12 @@ type Event[T any] struct {
 	Object T
 }
 
-// watch yields what kubectl get tells of objects, until ctx ends. API servers end watches
-// after some time: then it begins anew with the objects that are there.
+// watchPeriod is how long one call watches. A watch may get stuck without an error, on its way
+// through a proxy for example.
+const watchPeriod = time.Minute
+
+// watch yields what kubectl get tells of objects, until ctx ends. After watchPeriod, or when the API
+// server ends the watch, it begins anew with the objects that are there.
 func watch[T any](ctx context.Context, k *Kubectl, args ...string) iter.Seq2[Event[T], error] {
 	args = append([]string{"get", "--watch", "--output-watch-events", "--output=json"}, args...)
 	return func(yield func(Event[T], error) bool) {
@@ -122,11 +127,11 @@ func watch[T any](ctx context.Context, k *Kubectl, args ...string) iter.Seq2[Eve
 	}
 }
 
-// watchOnce reports whether more events are wanted when kubectl has ended by itself.
+// watchOnce reports whether more events are wanted when kubectl has ended.
 func watchOnce[T any](ctx context.Context, k *Kubectl, args []string, yield func(Event[T], error) bool) (bool, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	period, cancel := context.WithTimeout(ctx, watchPeriod)
 	defer cancel()
-	cmd, err := k.command(ctx, args)
+	cmd, err := k.command(period, args)
 	if err != nil {
 		return false, err
 	}
@@ -140,15 +145,21 @@ func watchOnce[T any](ctx context.Context, k *Kubectl, args []string, yield func
 	for decoder := json.NewDecoder(out); ; {
 		var event Event[T]
 		err := decoder.Decode(&event)
-		if errors.Is(err, io.EOF) {
-			return true, k.wait(ctx, cmd)
-		}
 		if err == nil && yield(event, nil) {
 			continue
 		}
-		ended := context.Cause(ctx) // which breaks what kubectl prints
+		over := period.Err() != nil // which breaks what kubectl prints
+		if errors.Is(err, io.EOF) && !over {
+			return true, k.wait(ctx, cmd)
+		}
 		cancel()
 		_ = cmd.Wait() // it was killed
-		return false, cmp.Or(ended, err)
+		switch {
+		case err == nil, ctx.Err() != nil: // no more events are wanted
+			return false, context.Cause(ctx)
+		case over:
+			return true, nil
+		}
+		return false, err
 	}
 }
