@@ -211,6 +211,8 @@ func inClass(t *testing.T, name string, functions int) (*v1beta1.FunctionClass, 
 		fn := create(t, fmt.Sprintf("%s-%d", name, i), func(fn *v1beta1.Function) {
 			fn.Namespace, fn.Spec.Service = namespace, fmt.Sprintf("%s-%d", name, i)
 		})
+		// The first one may be deployed before the operator has seen the class.
+		await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return d.Spec.Template.Spec.PriorityClassName == "first" })
 		serve(t, fn)
 		all = append(all, fn)
 	}
