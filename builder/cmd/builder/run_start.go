@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -92,15 +93,15 @@ func (r *runner) variables(function *input.Function) []string {
 		known[name] = value
 	}
 	for _, name := range wanted.Elsewhere {
-		if value, ok := lookup(r.environ, name); ok {
-			known[name] = value
+		if r.isSet(name) {
+			known[name] = toolchain.Lookup(r.environ, name)
 		}
 	}
 	for _, variable := range wanted.Env {
 		name, value, _ := strings.Cut(variable, "=")
 		known[name] = expand(value, known)
-		if own, ok := lookup(r.environ, name); ok {
-			known[name] = own
+		if r.isSet(name) {
+			known[name] = toolchain.Lookup(r.environ, name)
 			continue
 		}
 		env = append(env, name+"="+known[name])
@@ -114,18 +115,7 @@ func (r *runner) variables(function *input.Function) []string {
 }
 
 func (r *runner) isSet(name string) bool {
-	_, ok := lookup(r.environ, name)
-	return ok
-}
-
-// lookup returns the value of a variable of an environment.
-func lookup(environ []string, name string) (value string, ok bool) {
-	for _, variable := range environ {
-		if value, ok = strings.CutPrefix(variable, name+"="); ok {
-			return value, true
-		}
-	}
-	return "", false
+	return slices.ContainsFunc(r.environ, func(variable string) bool { return strings.HasPrefix(variable, name+"=") })
 }
 
 var reference = regexp.MustCompile(`\$\$|\$\([^)]*\)`)
