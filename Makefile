@@ -134,8 +134,9 @@ unit-operator: # without the chart: make verify has the helm command that its te
 	@KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) $$(go list ./operator/... | grep -vE '$(UNRACED)|/chart$$')
 unit-runtime: # most of these wait for a deadline
 	@$(UNIT) $(RACE) -parallel 8 ./runtime/...
-unit-trigger:
-	@export GATEWAY_CRDS=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/standard; \
+unit-trigger: # the directory of a module is empty in go list until the module is downloaded
+	@go mod download sigs.k8s.io/gateway-api && \
+	export GATEWAY_CRDS=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/gateway-api)/config/crd/standard && \
 	KUBEBUILDER_ASSETS=$(CURDIR)/.cache/assets $(UNIT) $(RACE) ./trigger/...
 unit-test: # some of these build the operator, with the modules of this machine
 	@cd test && GOWORK=off PROMETHEUS=$(abspath $(PROMETHEUS)) $(TEST) -timeout 40m ./bench/... ./gateway/... ./monitoring/... ./otlp/... ./podmetrics/... ./streams/...

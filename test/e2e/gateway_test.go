@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -172,13 +173,17 @@ func serveGateway(t *testing.T) *probe {
 // installGatewayAPI installs what of the Gateway API the tests need, from its module.
 func installGatewayAPI(t *testing.T) {
 	t.Helper()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "sigs.k8s.io/gateway-api").Output()
+	var module struct{ Dir string }
+	if err == nil {
+		err = json.Unmarshal(out, &module)
+	}
 	if err != nil {
-		t.Fatal("looking for the CustomResourceDefinitions of the Gateway API: ", err)
+		t.Fatal("downloading the CustomResourceDefinitions of the Gateway API: ", err)
 	}
 	var files, names []string
 	for _, kind := range []string{"gateways", "httproutes"} {
-		files = append(files, "-f", filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "standard", "gateway.networking.k8s.io_"+kind+".yaml"))
+		files = append(files, "-f", filepath.Join(module.Dir, "config", "crd", "standard", "gateway.networking.k8s.io_"+kind+".yaml"))
 		names = append(names, "crd/"+kind+".gateway.networking.k8s.io")
 	}
 	deleteAtEnd(t, names...)

@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -50,14 +51,19 @@ func TestMain(m *testing.M) {
 	apiservertest.Main(m, run, filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"), filepath.Join("testdata", "keda.sh_scaledobjects.yaml"))
 }
 
-// gatewayAPI is the directory of the CustomResourceDefinitions of the Gateway API: the variable
-// GATEWAY_CRDS, or else what the module has.
+// gatewayAPI returns the directory of the CustomResourceDefinitions of the Gateway API: the variable
+// GATEWAY_CRDS, or that of the module, which is downloaded if it is missing.
 func gatewayAPI() (string, error) {
 	if dir := os.Getenv("GATEWAY_CRDS"); dir != "" {
 		return dir, nil
 	}
-	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api").Output()
-	return filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "standard"), err
+	out, err := exec.Command("go", "mod", "download", "-json", "sigs.k8s.io/gateway-api").Output()
+	if err != nil {
+		return "", err
+	}
+	var module struct{ Dir string }
+	err = json.Unmarshal(out, &module)
+	return filepath.Join(module.Dir, "config", "crd", "standard"), err
 }
 
 func run(m *testing.M, environment *envtest.Environment) int {
