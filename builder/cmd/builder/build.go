@@ -158,9 +158,13 @@ func (b *build) function(ctx context.Context, function *input.Function) outcome 
 // make it in. The binary is in a directory that has its name, and never in the
 // place of a file that is no program.
 func (b *build) output(function *input.Function) (binary, work string, err error) {
-	name := toolchain.Executable(filepath.Base(function.Name))
+	name := toolchain.Executable(function.Name)
 	path := cmp.Or(b.binary, name)
-	if isDirectory(path) {
+	inside := isDirectory(path)
+	if (b.binary == "" || inside) && !isFileName(name) {
+		return "", "", fmt.Errorf("building %q: metadata.name cannot name a file; rename the Function or set --output-binary", function.Name)
+	}
+	if inside {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return "", "", err
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/internal/compile"
+	"goless.io/builder/internal/format"
 )
 
 // Exit codes. With --report, a build has more of them: see newOutcome.
@@ -62,17 +63,17 @@ type streams struct {
 
 // resultf writes a line to out, and notef one to err. Errors of writing are ignored,
 // because there is no place left to print them.
-func (s streams) resultf(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.out, format+"\n", args...)
+func (s streams) resultf(text string, args ...any) {
+	_, _ = fmt.Fprintln(s.out, format.Text(fmt.Sprintf(text, args...)))
 }
 
-func (s streams) notef(format string, args ...any) {
-	_, _ = fmt.Fprintln(s.err, named(fmt.Sprintf(format, args...)))
+func (s streams) notef(text string, args ...any) {
+	_, _ = fmt.Fprintln(s.err, format.Text(named(fmt.Sprintf(text, args...))))
 }
 
 // problemf writes a line to err that begins with the name of this program.
-func (s streams) problemf(format string, args ...any) {
-	s.notef(called+": "+format, args...)
+func (s streams) problemf(text string, args ...any) {
+	s.notef(called+": "+text, args...)
 }
 
 const rootLong = `Check, build, run, test and deploy the Go source of Functions.

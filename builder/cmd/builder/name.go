@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"goless.io/builder/internal/format"
 )
 
 // The names that people call this program by. The second one is that of a plugin of kubectl,
@@ -29,3 +31,9 @@ var ownCall = regexp.MustCompile(`\bbuilder (build|deploy|fix|generate|get|invok
 
 // named returns a text in which this program has the name that it was called by.
 func named(text string) string { return ownCall.ReplaceAllString(text, called+" $1") }
+
+// isFileName reports whether name, which may be anything, names a file or a directory inside of
+// another directory.
+func isFileName(name string) bool {
+	return name != "." && filepath.IsLocal(name) && filepath.Base(name) == name && format.Text(name) == name
+}

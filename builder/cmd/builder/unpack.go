@@ -50,7 +50,11 @@ func (u *unpack) run(path, dir string) error {
 	for _, function := range functions {
 		target := dir
 		if len(functions) > 1 {
-			target = filepath.Join(dir, filepath.Base(function.Name))
+			if !isFileName(function.Name) {
+				u.fail(nil, fmt.Errorf("unpacking %q: metadata.name cannot name a directory; rename the Function", function.Name))
+				continue
+			}
+			target = filepath.Join(dir, function.Name)
 		}
 		if taken[target] {
 			u.fail(nil, fmt.Errorf("unpacking %s: another Function of %s has that name and is in %s now: unpack one namespace after the other", function.Name, path, target))

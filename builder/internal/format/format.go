@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"goless.io/builder/handler"
 )
@@ -63,7 +64,7 @@ func Write(w io.Writer, name string, all []Finding) error {
 	case "github":
 		return writeLines(w, all, workflowCommand)
 	default:
-		return writeLines(w, all, Finding.String)
+		return writeLines(w, all, func(f Finding) string { return Text(f.String()) })
 	}
 }
 
@@ -92,4 +93,31 @@ func workflowCommand(f Finding) string {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 	return fmt.Sprintf("::%s file=%s,line=%d,col=%d::%s", f.Severity, property.Replace(f.File), f.Line, max(1, f.Column), message.Replace(f.Message))
+}
+
+// Text returns text that neither a terminal nor the log of a CI system takes for a command:
+// control characters are replaced by ?, and lines that GitHub or Azure Pipelines would execute,
+// and all lines after the first, begin with "| ". Names that a stranger chose, such as those of
+// Functions and files, may be anything.
+func Text(text string) string {
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	for i, line := range lines {
+		line = strings.Map(printable, line)
+		command := strings.TrimLeft(line, " ")
+		if i > 0 || strings.HasPrefix(command, "::") || strings.HasPrefix(command, "##[") {
+			line = "| " + line
+		}
+		lines[i] = line
+	}
+	return strings.Join(lines, "\n")
+}
+
+func printable(r rune) rune {
+	switch {
+	case unicode.IsSpace(r):
+		return ' '
+	case !unicode.IsPrint(r):
+		return '?'
+	}
+	return r
 }

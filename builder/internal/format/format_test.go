@@ -63,3 +63,21 @@ func TestValid(t *testing.T) {
 		t.Error("Valid accepts a notation that does not exist")
 	}
 }
+
+func TestText(t *testing.T) {
+	for text, want := range map[string]string{
+		"hello: ok":                     "hello: ok",
+		"größe\tµ":                      "größe µ",
+		"a\x1b[31mb\a\u202ec":           "a?[31mb??c",
+		"a\r\n::error::b\n":             "a \n| ::error::b",
+		" ::stop-commands::x":           "|  ::stop-commands::x",
+		"##[section]x":                  "| ##[section]x",
+		"first\n second\n":              "first\n|  second",
+		"two: colons::and ##[brackets]": "two: colons::and ##[brackets]",
+		"":                              "",
+	} {
+		if got := format.Text(text); got != want {
+			t.Errorf("Text(%q) is %q, want %q", text, got, want)
+		}
+	}
+}
