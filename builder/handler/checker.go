@@ -109,7 +109,7 @@ func (c *checker) split(src []byte) bool {
 			continue
 		}
 		if i := invalidUTF8(f.Data); i >= 0 {
-			c.reportAt(f, i, "the source is not valid UTF-8, save it as UTF-8")
+			c.reportAt(f, i, "the source is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8")
 		} else if i := bytes.IndexByte(f.Data, 0); i >= 0 {
 			c.reportAt(f, i, "the source holds a NUL character, remove it")
 		}

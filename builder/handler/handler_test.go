@@ -91,7 +91,7 @@ func TestParseRejects(t *testing.T) {
 		"White":        {"\uFEFF \n\t", "h.go:1:1: the source is empty, write a package with func Handler(http.ResponseWriter, *http.Request)"},
 		"TooLong":      {header + good + strings.Repeat("ü", handler.MaxCharacters), "h.go:1:1: the source has 245840 characters, at most 245760 are allowed"},
 		"NUL":          {header + good + "// \x00", "h.go:4:4: the source holds a NUL character, remove it"},
-		"InvalidUTF8":  {header + good + "// ü\xff", "h.go:4:6: the source is not valid UTF-8, save it as UTF-8"},
+		"InvalidUTF8":  {header + good + "// ü\xff", "h.go:4:6: the source is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8"},
 		"Main":         {"package main\nimport \"net/http\"\n" + good, "h.go:1:9: package main cannot be imported, use another name: package handlers"},
 		"BlankPackage": {"package _\nimport \"net/http\"\n" + good, "h.go:1:9: package _ cannot be imported, use another name: package handlers"},
 		"Docs":         {"package documentation\nimport \"net/http\"\n" + good, "h.go:1:9: package documentation is never compiled, use another name: package handlers"},

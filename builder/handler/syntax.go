@@ -17,7 +17,7 @@ func (c *checker) parse() {
 			continue
 		}
 		if offset, message := tooDeep(f.Data); message != "" {
-			c.reportAt(f, offset, message)
+			c.unparsed(f, offset, message)
 			continue
 		}
 		syntax, errs := parseFile(tokens, f, 0)
@@ -35,8 +35,19 @@ func (c *checker) parse() {
 		if bytes.HasPrefix(f.Data[bytes.LastIndexByte(f.Data[:offset], '\n')+1:], []byte("-- ")) {
 			message += "; the line above each file of an archive must be exactly: -- NAME --"
 		}
-		c.reportAt(f, offset, message)
+		c.unparsed(f, offset, message)
 	}
+}
+
+// unparsed reports why a Go file does not parse, unless the file is excluded wherever functions
+// run: the go command reads nothing but the constraints of such a file.
+func (c *checker) unparsed(f *file, offset int, message string) {
+	excluding, err := f.excluding()
+	if c.archive && err == nil && len(excluding) == len(architectures) {
+		f.isGo = false
+		return
+	}
+	c.reportAt(f, offset, message)
 }
 
 // parseFile returns the syntax of f and what is wrong with it, except for what is

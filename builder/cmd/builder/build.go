@@ -45,7 +45,7 @@ when the program is too large, and 20 when the builder is at fault.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return b.run(cmd.Context(), args[0]) },
 	}
 	b.addFlag(cmd)
-	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory or ends with / (default the name of the Function)")
+	cmd.Flags().StringVar(&b.binary, "output-binary", "", "write the binary to `file`, or into it if it is a directory or ends with / (default the name of the Function, with .bin where a directory has that name)")
 	cmd.Flags().StringVar(&b.report, "report", "", "write how the build ended to `file` as JSON")
 	cmd.Flags().DurationVar(&b.timeout, "timeout", 0, "stop the compiler after this time (default 1m in an image with a build cache, and 5m elsewhere)")
 	cmd.Flags().BoolVarP(&b.trace, "print-commands", "x", false, "print the commands that the go command executes")
@@ -159,10 +159,13 @@ func (b *build) function(ctx context.Context, function *input.Function) outcome 
 // place of a file that is no program.
 func (b *build) output(function *input.Function) (binary, work string, err error) {
 	name := toolchain.Executable(function.Name)
-	path := cmp.Or(b.binary, name)
-	inside := isDirectory(path)
+	inside := b.binary != "" && isDirectory(b.binary)
 	if (b.binary == "" || inside) && !isFileName(name) {
 		return "", "", fmt.Errorf("building %q: metadata.name cannot name a file; rename the Function or set --output-binary", function.Name)
+	}
+	path := cmp.Or(b.binary, name)
+	if b.binary == "" && isDirectory(path) { // that of the source, as a rule
+		path += ".bin"
 	}
 	if inside {
 		if err := os.MkdirAll(path, 0o755); err != nil {

@@ -58,7 +58,10 @@ func begin(s streams, name, from string) error {
 	if err != nil {
 		return err
 	}
-	files = append(files, handler.File{Name: "go.mod", Data: program.NewModule(modulePath(name))})
+	files = append(files,
+		handler.File{Name: "go.mod", Data: program.NewModule(modulePath(name))},
+		handler.File{Name: ".gitignore", Data: []byte("/" + name + "\n")}, // what builder build . writes
+	)
 	if err := os.Mkdir(name, 0o755); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already, choose another name", name)
 	} else if err != nil {

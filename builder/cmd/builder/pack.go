@@ -112,16 +112,15 @@ func label(name string) string {
 	return strings.TrimRight(name[:min(len(name), maxLabel)], "-")
 }
 
-// isLabel matches the name of a Function that has no spec.service, and whose Service is
-// called like it. At most maxLabel characters are allowed.
-var isLabel = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+// isLabel matches the name of a Function. At most maxLabel characters are allowed.
+var isLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 const maxLabel = 63
 
-// checkName returns an error if a Function that has no spec.service cannot have that name.
+// checkName returns an error if a Function cannot have that name.
 func checkName(name string) error {
 	if len(name) > maxLabel || !isLabel.MatchString(name) {
-		return fmt.Errorf("%q is no name for a Function, which has at most %d lower case letters, digits and -, a letter first", name, maxLabel)
+		return fmt.Errorf("%q is not the name of a Function, which has at most %d lower case letters, digits and -, and begins and ends with a letter or digit", name, maxLabel)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -36,11 +37,20 @@ func readDirectory(dir string) (*Function, []string, error) {
 
 // walk returns the names of the files that may belong to the source in lexical order.
 func (c *collection) walk() (names []string, err error) {
+	var ignored []*modfile.Ignore
+	if data, err := c.root.ReadFile("go.mod"); err == nil {
+		if mod, err := modfile.ParseLax("go.mod", data, nil); err == nil { // whoever checks go.mod reports its mistakes
+			ignored = mod.Ignore
+		}
+	}
 	err = fs.WalkDir(c.root.FS(), top, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case name != top && strings.HasPrefix(entry.Name(), "."):
+			return skip(entry)
+		case slices.ContainsFunc(ignored, func(i *modfile.Ignore) bool { return isIgnored(i.Path, name) }):
+			c.note(name, "is ignored by go.mod, left out")
 			return skip(entry)
 		case entry.IsDir():
 			if c.isModule(name) {
@@ -58,6 +68,17 @@ func (c *collection) walk() (names []string, err error) {
 		return nil
 	})
 	return names, err
+}
+
+// isIgnored reports whether an ignore directive of a go.mod with that path ignores the file or
+// directory called name, as https://go.dev/ref/mod#go-mod-file-ignore defines: a path that begins with ./ is
+// relative to the module, and any other matches at any depth.
+func isIgnored(path, name string) bool {
+	if below, ok := strings.CutPrefix(path, "./"); ok {
+		return name == strings.TrimSuffix(below, "/")
+	}
+	path = strings.TrimSuffix(path, "/")
+	return name == path || strings.HasSuffix(name, "/"+path)
 }
 
 func skip(entry fs.DirEntry) error {

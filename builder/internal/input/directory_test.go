@@ -42,6 +42,7 @@ func TestReadDirectory(t *testing.T) {
 		"Dots":         {map[string]string{"a.go": goSource, ".git/config": "x", ".env": "x", "b/.c/d.go": "x"}, "dir", "a.go", ""},
 		"Nested":       {map[string]string{"a.go": goSource, "tool/go.mod": "module t\n", "tool/a.go": goSource}, "dir", "a.go", "dir/tool is a module of its own, left out"},
 		"Program":      {map[string]string{"a.go": goSource, "server": "\x7fELF" + strings.Repeat("\x00", 17<<20)}, "dir", "a.go", "dir/server is no text and no Go file embeds it, left out"},
+		"Ignored":      {map[string]string{"go.mod": "module example.com/x\n\nignore (\n\t./web\n\tgenerated\n)\n", "a.go": goSource, "b/web/b.go": goSource, "b/generated/x.go": "not Go"}, "x", "a.go b/web/b.go go.mod", "dir/b/generated is ignored by go.mod, left out"},
 		"Picture":      {map[string]string{"a.go": goSource, "b/b.go": "package b\n\n//go:embed x.png\n", "x.png": "\x89PNG"}, "dir", "a.go b/b.go", "dir/x.png is no text and no Go file embeds it, left out"},
 		"Manifest":     {map[string]string{"a.go": goSource, "f.yaml": "# mine\napiVersion: goless.io/v1beta1\nkind: Function\n", "x.yaml": "a: b\n"}, "dir", "a.go x.yaml", "dir/f.yaml is the YAML of objects of Goless, left out"},
 		"Video":        {map[string]string{"a.go": goSource, "x.mp4": strings.Repeat("\xff", 17<<20)}, "dir", "a.go", "dir/x.mp4 is no text and no Go file embeds it, left out"},
@@ -129,6 +130,9 @@ func TestReadDirectoryRefuses(t *testing.T) {
 		want  string
 	}{
 		"NoGo":     {map[string]string{"a.txt": "x\n"}, "dir holds no Go file"},
+		"UTF16":    {map[string]string{"a.go": "\xff\xfep\x00a\x00"}, "dir/a.go:1: the file is encoded as UTF-16: save it as UTF-8"},
+		"Module16": {map[string]string{"a.go": goSource, "go.mod": "\xfe\xff\x00m"}, "dir/go.mod:1: the file is encoded as UTF-16: save it as UTF-8"},
+		"Latin1":   {map[string]string{"a.go": goSource, "b.go": "package a\n\n// gr\xfc\xdfe\n"}, "dir/b.go:3:6: the file is not UTF-8 text, but perhaps Latin-1"},
 		"NUL":      {map[string]string{"a.go": "package a\n\nvar s = \"\x00\"\n", "b.go": goSource}, "dir/a.go:3:10: the file is not UTF-8 text"},
 		"Marker":   {map[string]string{"a.go": goSource, "x.go": "package a\n/*\n-- b --\n*/\n"}, "dir/x.go:3:1: the line would begin another file"},
 		"Name":     {map[string]string{"a.go": goSource, "x.txt ": "x\n"}, "dir/x.txt :1: no file of a Function can have this name"},

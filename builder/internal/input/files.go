@@ -3,6 +3,7 @@ package input
 import (
 	"bytes"
 	"cmp"
+	"debug/buildinfo"
 	"fmt"
 	"go/ast"
 	"go/token"
@@ -115,11 +116,15 @@ func (c *collection) add(name string) (data []byte, err error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("reading %s: %w", c.dir, err)
+	case isUTF16(data) && (path.Ext(name) == ".go" || name == "go.mod"):
+		return nil, authorError(c.at(name), 1, 0, utf16Message)
 	case path.Ext(name) == ".go":
 		c.embed(path.Dir(name), data)
 	case c.embedded[name]:
 	case !isText(data):
-		c.note(name, "is no text and no Go file embeds it, left out")
+		if _, err := buildinfo.Read(bytes.NewReader(data)); err != nil { // builder build writes programs here
+			c.note(name, "is no text and no Go file embeds it, left out")
+		}
 		return nil, nil
 	case isManifest.Match(data): // else each pack --into would pack what the one before has written
 		c.note(name, "is the YAML of objects of Goless, left out")
@@ -194,13 +199,22 @@ func checkArchivable(dir string, file handler.File) error {
 		// A replacement character that is really there is as good a place to look at.
 		before := file.Data[:bytes.IndexFunc(file.Data, func(r rune) bool { return r == 0 || r == utf8.RuneError })]
 		line, column := 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n')
-		return authorError(name, line, column, "the file is not UTF-8 text, and Go is nothing else: save it as UTF-8, without NUL characters")
+		return authorError(name, line, column, "the file is not UTF-8 text, but perhaps Latin-1 or Windows-1252: save it as UTF-8, without NUL characters")
 	}
 	if archive := txtar.Parse(file.Data); len(archive.Files) > 0 {
 		line := 1 + bytes.Count(archive.Comment, []byte("\n"))
 		return authorError(name, line, 1, "the line would begin another file where a Function holds several: indent it")
 	}
 	return nil
+}
+
+// utf16Message is the diagnostic for a file that is encoded as UTF-16, as some editors on
+// Windows do.
+const utf16Message = "the file is encoded as UTF-16: save it as UTF-8"
+
+// isUTF16 reports whether data begins with a byte order mark of UTF-16.
+func isUTF16(data []byte) bool {
+	return bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff"))
 }
 
 func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }

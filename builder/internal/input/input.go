@@ -132,6 +132,8 @@ func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 		return "", nil, fmt.Errorf("reading %s: %w", name, err)
 	case slices.Contains([]string{"go.mod", "go.sum", "go.work"}, filepath.Base(path)):
 		return "", nil, fmt.Errorf("%s holds no Go, name the directory of the module: %s", name, filepath.Dir(path))
+	case isUTF16(data):
+		return "", nil, authorError(name, 1, 0, utf16Message)
 	case filepath.Ext(path) != ".go" && bytes.IndexByte(data, 0) >= 0:
 		return "", nil, fmt.Errorf("%s is no text, so it is no source", name)
 	case len(data) > maxSize:

@@ -82,6 +82,27 @@ func TestReadKeepsTheSource(t *testing.T) {
 	}
 }
 
+// JSON writes characters beyond U+FFFF as two escapes, which kubectl get -o json does not but other
+// programs do. Text that only looks like such escapes stays as it is.
+func TestReadSurrogates(t *testing.T) {
+	for name, c := range map[string]struct{ data, want string }{
+		"Pair":    {`{"apiVersion": "goless.io/v1beta1", "kind": "Function", "metadata": {"name": "one"}, "spec": {"function": "package p // \ud83d\uDE00\n"}}`, "package p // \U0001f600\n"},
+		"Half":    {`{"apiVersion": "goless.io/v1beta1", "kind": "Function", "metadata": {"name": "one"}, "spec": {"function": "package p // \ud83d.\n"}}`, "package p // \ufffd.\n"},
+		"Escaped": {`{"apiVersion": "goless.io/v1beta1", "kind": "Function", "metadata": {"name": "one"}, "spec": {"function": "package p // \\ud83d\\ude00 \u00e9\n"}}`, `package p // \ud83d\ude00 ` + "\u00e9\n"},
+		"YAML":    {function("one", "|\n    package p // \\ud83d\\ude00"), `package p // \ud83d\ude00` + "\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			functions, _, err := read(t, "x.json", c.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, string(functions[0].Source)); diff != "" {
+				t.Errorf("Source: -want +got\n%s", diff)
+			}
+		})
+	}
+}
+
 // Functions of one name are different ones in different namespaces.
 func TestReadNamespaces(t *testing.T) {
 	elsewhere := strings.Replace(function("one", literal), "name: one", "name: one\n  namespace: x", 1)
@@ -127,6 +148,9 @@ func TestReadRefuses(t *testing.T) {
 		"Merged":     {"x.yaml", "apiVersion: v1\nkind: List\nitems:\n- &b {spec: {function: []}}\n- apiVersion: goless.io/v1beta1\n  kind: Function\n  metadata: {name: one}\n  <<: *b\n", "x.yaml:5:3: spec is missing\nx.yaml:8:3: there is no field <<, there are: apiVersion, kind, metadata, spec, status", true},
 		"GoMod":      {"go.mod", "module m\n", "go.mod holds no Go, name the directory of the module: .", false},
 		"Binary":     {"x.zip", "PK\x03\x04\x00", "x.zip is no text, so it is no source", false},
+		"UTF16":      {"x.yaml", "\xff\xfea\x00", "x.yaml:1: the file is encoded as UTF-16: save it as UTF-8", true},
+		"UTF16Go":    {"x.go", "\xfe\xff\x00p", "x.go:1: the file is encoded as UTF-16: save it as UTF-8", true},
+		"Latin1":     {"x.yaml", "kind: Namespace\n# gr\xfc\xdfe\n", "x.yaml:2: the file is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8", true},
 		"Twice":      {"x.yaml", function("one", literal) + "  function: |\n    package p\n", "x.yaml:10:3: function is there twice, the first is in line 6: remove one", true},
 		"SameName":   {"x.yaml", function("one", literal) + "---\n" + function("one", literal), "x.yaml:14:9: Function one is there twice, the first is in line 4: remove or rename one", true},
 	}

@@ -11,14 +11,21 @@ import (
 
 // Manifest returns the YAML of a Function. The source is a literal block, which
 // people can read and edit, unless it holds characters that such a block cannot.
+//
+// The name of a Service begins with a letter, and is that of the Function by default. Where
+// the name of the Function does not, the Function gets spec.service.
 func Manifest(name string, source []byte) ([]byte, error) {
-	const head = "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: %sspec:\n  function: "
+	const head = "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: %sspec:\n%s  function: "
+	var service string
+	if name[0] <= '9' {
+		service = fmt.Sprintf("  service: %s\n", strings.TrimRight(fmt.Sprintf("fn-%.60s", name), "-"))
+	}
 	scalar, err := yaml.Marshal(name) // with a line break, and quoted where it would be no string
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, head, scalar)
+	fmt.Fprintf(&b, head, scalar, service)
 	start := b.Len()
 	b.WriteString(literal(string(source)))
 	if holds(b.Bytes(), source) {

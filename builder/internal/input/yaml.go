@@ -3,12 +3,15 @@ package input
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 
@@ -18,7 +21,10 @@ import (
 // readYAML returns the Functions among the documents of data.
 func readYAML(file string, data []byte) (functions []*Function, notes []string, err error) {
 	lines := strings.Split(string(data), "\n")
-	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
+	if i := bytes.IndexFunc(data, func(r rune) bool { return r == utf8.RuneError }); i >= 0 && !utf8.Valid(data) {
+		return nil, nil, authorError(file, 1+bytes.Count(data[:i], []byte("\n")), 0, "the file is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8")
+	}
+	for decoder := yaml.NewDecoder(bytes.NewReader(withoutSurrogates(data))); ; {
 		var document yaml.Node
 		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 			return functions, notes, nil
@@ -41,6 +47,31 @@ func readYAML(file string, data []byte) (functions []*Function, notes []string, 
 			functions = append(functions, function)
 		}
 	}
+}
+
+// surrogates matches a pair of surrogates that JSON has for one character, half of a pair, or any
+// other escape.
+var surrogates = regexp.MustCompile(`\\u([dD][89abAB][[:xdigit:]]{2})\\u([dD][c-fC-F][[:xdigit:]]{2})|\\u[dD][89a-fA-F][[:xdigit:]]{2}|\\.`)
+
+// withoutSurrogates returns JSON with the escapes of YAML for characters that need two escapes in
+// JSON, such as emoji, and which the YAML parser refuses. Half of a pair becomes U+FFFD, as in the
+// API server. Data that is not JSON is returned as it is.
+func withoutSurrogates(data []byte) []byte {
+	if !json.Valid(data) {
+		return data
+	}
+	return surrogates.ReplaceAllFunc(data, func(escape []byte) []byte {
+		pair := surrogates.FindSubmatch(escape)
+		switch {
+		case len(pair[1]) > 0:
+			high, _ := strconv.ParseUint(string(pair[1]), 16, 16) // four hexadecimal digits
+			low, _ := strconv.ParseUint(string(pair[2]), 16, 16)
+			return fmt.Appendf(nil, `\U%08x`, utf16.DecodeRune(rune(high), rune(low)))
+		case escape[1] == 'u' && len(escape) > 2:
+			return []byte(`\ufffd`)
+		}
+		return escape
+	})
 }
 
 // objects returns the items of a List, or the object itself if it is none. For an empty
