@@ -207,9 +207,9 @@ type FunctionSpec struct {
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// drainSeconds is how many seconds a pod that ends leaves to the requests that
-	// have begun, from 0 to 3600; timeout by default, and at least 20. They begin 5
-	// seconds after the pod was told to end: until then new requests may still come.
-	// 5 seconds after them it is killed.
+	// have begun, from 0 to 3600; timeout by default, and at least 20. They begin
+	// when all nodes know that the pod ends, by default 15 seconds after it was told
+	// to: until then new requests may still come. 5 seconds after them it is killed.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
 )
 
-// How a function ends. The first two are the runtime's defaults: it goes on serving
-// until endpoints have settled, and then waits for the requests that have begun.
+// How a function ends: it serves until all nodes know that its endpoint is gone, and then waits for the
+// requests that have begun.
 const (
-	defaultDrainDelay   = 5 * time.Second
+	// defaultDrainTimeout is the runtime's default.
 	defaultDrainTimeout = 20 * time.Second
 
 	drainDelayName = "DRAIN_DELAY"
@@ -29,8 +30,8 @@ const (
 
 // drainEnv tells the runtime how to end, where the author does not in env. It sets both variables
 // even to the defaults, because envFrom could set them to more than the pod waits for.
-func drainEnv(fn *v1beta1.Function) []*envVar {
-	all := []*envVar{env(DrainTimeoutName, drainTimeout(fn).String()), env(drainDelayName, defaultDrainDelay.String())}
+func drainEnv(fn *v1beta1.Function, s settings.Settings) []*envVar {
+	all := []*envVar{env(DrainTimeoutName, drainTimeout(fn).String()), env(drainDelayName, s.EndpointsSettle().String())}
 	return slices.DeleteFunc(all, func(v *envVar) bool { return HasVariable(fn, *v.Name) })
 }
 
@@ -44,8 +45,8 @@ func drainTimeout(fn *v1beta1.Function) time.Duration {
 }
 
 // gracePeriodSeconds is how long the kubelet waits between SIGTERM and SIGKILL.
-func gracePeriodSeconds(fn *v1beta1.Function) int64 {
-	delay, drain := defaultDrainDelay, drainTimeout(fn)
+func gracePeriodSeconds(fn *v1beta1.Function, s settings.Settings) int64 {
+	delay, drain := s.EndpointsSettle(), drainTimeout(fn)
 	if HasVariable(fn, drainDelayName) {
 		delay = longestDrain
 	}

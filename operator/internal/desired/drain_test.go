@@ -14,8 +14,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// The kubelet kills nobody who still has the time that was promised: 5 s until
-// the endpoints have settled, the requests', and 5 s more. Both times are always set, so that
+// The kubelet kills no pod that still has the time that was promised: 15 s until
+// all nodes know that its endpoint is gone, the requests', and 5 s more. Both times are always set, so that
 // envFrom cannot set others.
 func TestGracePeriod(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -25,15 +25,15 @@ func TestGracePeriod(t *testing.T) {
 		drain   string // the variable DRAIN_TIMEOUT
 		grace   int64
 	}{
-		"Default":   {drain: "1m0s", grace: 70},
-		"NoTimeout": {timeout: "0s", drain: "20s", grace: 30},
-		"Short":     {timeout: "1s", drain: "20s", grace: 30},
-		"Long":      {timeout: "10m", drain: "10m0s", grace: 610},
-		"Fraction":  {timeout: "20500ms", drain: "20.5s", grace: 31},
-		"Seconds":   {timeout: "10m", seconds: new(int32(3)), drain: "3s", grace: 13},
-		"AtOnce":    {seconds: new(int32(0)), drain: "0s", grace: 10},
-		"Usual":     {seconds: new(int32(20)), drain: "20s", grace: 30}, // the runtime's default
-		"Variable":  {env: map[string]string{"DRAIN_TIMEOUT": "100ms"}, drain: "100ms", grace: 3610},
+		"Default":   {drain: "1m0s", grace: 80},
+		"NoTimeout": {timeout: "0s", drain: "20s", grace: 40},
+		"Short":     {timeout: "1s", drain: "20s", grace: 40},
+		"Long":      {timeout: "10m", drain: "10m0s", grace: 620},
+		"Fraction":  {timeout: "20500ms", drain: "20.5s", grace: 41},
+		"Seconds":   {timeout: "10m", seconds: new(int32(3)), drain: "3s", grace: 23},
+		"AtOnce":    {seconds: new(int32(0)), drain: "0s", grace: 20},
+		"Usual":     {seconds: new(int32(20)), drain: "20s", grace: 40}, // the runtime's default
+		"Variable":  {env: map[string]string{"DRAIN_TIMEOUT": "100ms"}, drain: "100ms", grace: 3620},
 		"Delay":     {seconds: new(int32(3)), env: map[string]string{"DRAIN_DELAY": "1m"}, drain: "3s", grace: 3608},
 		"Both":      {env: map[string]string{"DRAIN_DELAY": "0s", "DRAIN_TIMEOUT": "$(SECONDS)s"}, drain: "$(SECONDS)s", grace: 7205},
 	} {
@@ -56,12 +56,22 @@ func TestGracePeriod(t *testing.T) {
 			want := map[string]string{
 				"grace":         fmt.Sprint(test.grace),
 				"DRAIN_TIMEOUT": test.drain,
-				"DRAIN_DELAY":   cmp.Or(test.env["DRAIN_DELAY"], "5s"),
+				"DRAIN_DELAY":   cmp.Or(test.env["DRAIN_DELAY"], "15s"),
 			}
 			if !maps.Equal(got, want) {
 				t.Errorf("the pod drains by %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// A pod serves for as long as the administrator says that endpoints take.
+func TestEndpointPropagation(t *testing.T) {
+	s := configured
+	s.EndpointPropagation = metav1.Duration{Duration: 40 * time.Second}
+	spec := desired.Deployment(function(func(*v1beta1.Function) {}), s, "", nil).Spec.Template.Spec
+	if got := variable(spec.Containers[0].Env, "DRAIN_DELAY"); got != "40s" || *spec.TerminationGracePeriodSeconds != 105 {
+		t.Errorf("the pod serves for %s after it was told to end, and is killed after %d s", got, *spec.TerminationGracePeriodSeconds)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/settings"
 )
 
 type envVar = corev1ac.EnvVarApplyConfiguration
@@ -15,7 +16,7 @@ type envVar = corev1ac.EnvVarApplyConfiguration
 // whose values may contain earlier ones. Those that the schema of the API reserves are set even
 // to their defaults, because env overrides envFrom, but for SERVER_LISTENER and ADMIN_LISTENER:
 // the launcher removes them from its environment.
-func functionEnv(fn *v1beta1.Function, revision string) []*envVar {
+func functionEnv(fn *v1beta1.Function, s settings.Settings, revision string) []*envVar {
 	all := []*envVar{
 		env("SERVER_PORT", portString(fn.Port())),
 		env("ADMIN_PORT", portString(v1beta1.AdminPort)),
@@ -25,7 +26,7 @@ func functionEnv(fn *v1beta1.Function, revision string) []*envVar {
 		env("REQUEST_TIMEOUT", fn.RequestTimeout().String()),
 		env("REQUEST_CONCURRENCY", strconv.Itoa(int(fn.Spec.Concurrency))),
 	}
-	all = append(all, drainEnv(fn)...)
+	all = append(all, drainEnv(fn, s)...)
 	for _, v := range fn.Spec.Env {
 		all = append(all, userEnv(v))
 	}

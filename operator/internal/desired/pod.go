@@ -40,7 +40,7 @@ func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 	pod := corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).
 		WithEnableServiceLinks(false).
-		WithTerminationGracePeriodSeconds(gracePeriodSeconds(fn)).
+		WithTerminationGracePeriodSeconds(gracePeriodSeconds(fn, s)).
 		WithSecurityContext(security).
 		WithTopologySpreadConstraints(spread(fn)...).
 		WithVolumes(volumes...)
@@ -67,7 +67,7 @@ const (
 // functionContainer returns the container that serves.
 func functionContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.ContainerApplyConfiguration {
 	return container(FunctionContainer, s.Images.Function, functionResources(fn, s)).
-		WithEnv(functionEnv(fn, LatestRevision(fn))...).
+		WithEnv(functionEnv(fn, s, LatestRevision(fn))...).
 		WithEnvFrom(functionEnvFrom(fn)...).
 		WithPorts(
 			containerPort(portHTTP, fn.Port()),

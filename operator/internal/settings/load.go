@@ -60,6 +60,8 @@ func (s *Settings) validate() error {
 		each(field.NewPath("namespaces"), s.Namespaces, validation.IsDNS1123Label),
 		each(field.NewPath("podMetadataPrefixes"), s.PodMetadataPrefixes, wrongPrefix),
 		notNegative(field.NewPath("referencePause"), s.ReferencePause.Duration),
+		notNegative(field.NewPath("endpointPropagation"), s.EndpointPropagation.Duration),
+		atMost(field.NewPath("endpointPropagation"), s.EndpointPropagation.Duration, maxEndpointPropagation),
 		notNegative(function.Child("maxReplicas"), s.Function.MaxReplicas),
 		resources(function.Child("resources"), s.Function.Resources),
 		limits(function.Child("maxResources"), s.Function.MaxResources),
@@ -114,6 +116,13 @@ func notNegative[T time.Duration | int32](path *field.Path, value T) field.Error
 		return nil
 	}
 	return field.ErrorList{field.Invalid(path, fmt.Sprint(value), "must not be negative")}
+}
+
+func atMost(path *field.Path, value, most time.Duration) field.ErrorList {
+	if value <= most {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value.String(), fmt.Sprintf("must be at most %s", most))}
 }
 
 // resources requires limits that limit, and requests that are not negative.

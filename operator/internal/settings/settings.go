@@ -6,6 +6,9 @@
 package settings
 
 import (
+	"cmp"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 
@@ -53,6 +56,10 @@ type Settings struct {
 	// ReferencePause is the least time between two rollouts of a function because of changed
 	// ConfigMaps and Secrets; 0 means 10s.
 	ReferencePause metav1.Duration `json:"referencePause,omitzero"`
+
+	// EndpointPropagation is how long a change of the endpoints of a Service takes, at most, until all nodes
+	// know of it; 0 means 15s. Functions and the activator serve for so long after they have lost an endpoint.
+	EndpointPropagation metav1.Duration `json:"endpointPropagation,omitzero"`
 
 	// NoDisruptionBudgets turns the PodDisruptionBudgets of functions off.
 	NoDisruptionBudgets bool `json:"noDisruptionBudgets,omitempty"`
@@ -123,6 +130,20 @@ const (
 // cluster, so that an operator of some namespaces has it only if the file says so.
 func (s *Settings) Admits() bool {
 	return s.Admission == AdmissionEnabled || s.Admission == "" && len(s.Namespaces) == 0
+}
+
+const (
+	// defaultEndpointPropagation is longer than kube-proxy takes, which writes its rules every 10 seconds at
+	// the latest.
+	defaultEndpointPropagation = 15 * time.Second
+
+	// maxEndpointPropagation bounds for how long pods stay that have been told to end.
+	maxEndpointPropagation = 5 * time.Minute
+)
+
+// EndpointsSettle returns EndpointPropagation, or its default.
+func (s *Settings) EndpointsSettle() time.Duration {
+	return cmp.Or(s.EndpointPropagation.Duration, defaultEndpointPropagation)
 }
 
 // Function is about the container that serves.
