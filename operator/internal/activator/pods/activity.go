@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -20,6 +21,9 @@ type Activity struct {
 
 // maxAnswer is how much of an answer is read, in bytes. The code of a function is not trusted.
 const maxAnswer = 4096
+
+// maxReason is how much is read of the reason for which a pod does not serve, in bytes.
+const maxReason = 512
 
 // adminClient asks admin ports. It keeps no connections, because it has few questions for each of
 // many pods. It follows no redirects, because a pod could lead it to where the pod itself may not
@@ -83,4 +87,24 @@ func (p Pod) idle(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	return max(time.Duration(a.IdleSeconds*float64(time.Second)), 0), nil // an author's program may say anything
+}
+
+// Serves reports whether a pod says that it serves. Kubernetes may learn that a second later. The pod must have an
+// address. If it does not serve, it may say why.
+func (p Pod) Serves(ctx context.Context) (serves bool, why string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/readyz", nil)
+	if err != nil {
+		return false, ""
+	}
+	response, err := adminClient.Do(request)
+	if err != nil {
+		return false, ""
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	if response.StatusCode == http.StatusOK {
+		return true, ""
+	}
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxReason)) // what has come is enough
+	line, _, _ := strings.Cut(string(text), "\n")
+	return false, fmt.Sprintf("/readyz answers %d %q", response.StatusCode, line)
 }

@@ -23,13 +23,14 @@ const byFunction = "metadata.labels.function"
 
 // A Pod is a pod of a function that has not ended.
 type Pod struct {
+	UID types.UID
 	// Address is where it takes requests, and Admin where it tells how busy it is. They are
 	// empty as long as the pod has no IP address.
 	Address, Admin string
 	// Ending tells that the pod is being deleted. It is not Ready then, though it may still serve.
 	Ending bool
 	Ready  bool
-	Since  time.Time // since when the pod is ready, to the second
+	Since  time.Time // since when the pod is ready, to the second and by the clock of its node
 	// Broken says why a container of the pod does not start until somebody mends something. It is
 	// empty if none is known to be so.
 	Broken string
@@ -93,7 +94,7 @@ var broken = map[string]string{
 
 // podOf is what this package tells of a pod.
 func podOf(p *corev1.Pod) Pod {
-	pod := Pod{Ending: p.DeletionTimestamp != nil}
+	pod := Pod{UID: p.UID, Ending: p.DeletionTimestamp != nil}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && pod.Broken == "" && broken[w.Reason] != "" {
 			pod.Broken = broken[w.Reason] + " (" + w.Reason + ")"

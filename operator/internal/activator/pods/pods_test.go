@@ -93,6 +93,7 @@ func TestPodOf(t *testing.T) {
 				t.Fatal(err)
 			}
 			for what, p := range map[string]*corev1.Pod{"a pod": p, "what is kept of it": small.(*corev1.Pod)} {
+				test.want.UID = "1"
 				if diff := cmp.Diff(test.want, podOf(p)); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", what, diff)
 				}
@@ -217,5 +218,42 @@ func TestReadySpreads(t *testing.T) {
 	}
 	if address, ok := Ready(found[1:3]); ok {
 		t.Errorf("%q is not ready", address)
+	}
+}
+
+// A pod serves when its admin port says so, and not because it accepts connections.
+func TestServes(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // as a launcher is that waits for the binary
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() }) // it is open
+	answers := func(status int, text string) string {
+		mux := http.NewServeMux()
+		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
+		})
+		server := httptest.NewServer(mux)
+		t.Cleanup(server.Close)
+		return server.Listener.Addr().String()
+	}
+	for name, test := range map[string]struct {
+		admin  string
+		serves bool
+		why    string
+	}{
+		"Serving":  {answers(http.StatusOK, "ready\n"), true, ""},
+		"Waiting":  {answers(http.StatusServiceUnavailable, "waiting for the binary: it is not there\nmore"), false, `/readyz answers 503 "waiting for the binary: it is not there"`},
+		"Endless":  {answers(http.StatusServiceUnavailable, strings.Repeat("x", 1<<20)), false, `/readyz answers 503 "` + strings.Repeat("x", maxReason) + `"`},
+		"Redirect": {answers(http.StatusFound, ""), false, `/readyz answers 302 ""`},
+		"Silent":   {silent.Addr().String(), false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			serves, why := Pod{Admin: test.admin}.Serves(t.Context())
+			if serves != test.serves || why != test.why {
+				t.Errorf("it serves: %t, because %s", serves, why)
+			}
+		})
 	}
 }

@@ -1,8 +1,10 @@
 package wake
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,8 +12,8 @@ import (
 	"goless.io/operator/internal/activator/target"
 )
 
-// An attempt looks for a pod of a function that accepts connections, and scales the function if it
-// has no pod. Only then the attempt is a wake, which metrics count.
+// An attempt looks for a pod of a function that serves, and scales the function if it has no pod. Only
+// then the attempt is a wake, which metrics count.
 type attempt struct {
 	waker  *Waker
 	target target.Target
@@ -25,9 +27,10 @@ type attempt struct {
 	watch    stopwatch
 	scaled   time.Time // when scaling was last tried
 	scaleErr error     // what came of it
+	unready  string    // why a pod does not serve yet, if one has said that
 }
 
-// run returns the address of the first pod that accepts a connection.
+// run returns the address of the first pod that serves.
 func (a *attempt) run(ctx context.Context) (address string, err error) {
 	defer func() { a.waker.Metrics.ended(a.watch, err) }()
 	for {
@@ -35,16 +38,28 @@ func (a *attempt) run(ctx context.Context) (address string, err error) {
 		if address != "" || err != nil {
 			return address, err
 		}
+		pause := pause
+		if a.unready != "" {
+			pause = unreadyPause
+		}
 		select {
 		case <-ctx.Done():
-			return "", errors.Join(context.Cause(ctx), a.scaleErr)
+			return "", errors.Join(context.Cause(ctx), a.scaleErr, a.unreadyErr())
 		case <-time.After(pause):
 		}
 	}
 }
 
-// look returns the address of a pod that accepts a connection, and an empty one if there is none
-// yet. It is an error if none can come.
+// unreadyErr is an error if a pod has said why it does not serve.
+func (a *attempt) unreadyErr() error {
+	if a.unready == "" {
+		return nil
+	}
+	return fmt.Errorf("its pod is not ready: %s", a.unready)
+}
+
+// look returns the address of a pod that serves, and an empty one if there is none yet. It is an error if
+// none can come.
 func (a *attempt) look(ctx context.Context) (address string, err error) {
 	found, err := a.waker.Pods.Of(ctx, a.target.Function)
 	if err != nil {
@@ -56,7 +71,9 @@ func (a *attempt) look(ctx context.Context) (address string, err error) {
 		return "", a.scale(ctx, all > 0)
 	}
 	a.watch.reached(a.waker.Metrics, phaseSeen)
-	if address := accepting(ctx, found); address != "" {
+	address, why := serving(ctx, found)
+	a.unready = cmp.Or(why, a.unready)
+	if address != "" {
 		a.watch.reached(a.waker.Metrics, phaseAnswered)
 		return address, nil
 	}
@@ -78,7 +95,10 @@ func (a *attempt) scale(ctx context.Context, ending bool) error {
 	if again && !ending && a.waker.cannotCreatePod(ctx, a.target.Function) {
 		return &BrokenError{"its pod may not be created (FailedCreate), because of a quota or a policy"}
 	}
-	if a.scaleErr = a.waker.scaleFromZero(ctx, a.target); a.scaleErr == nil {
+	if a.scaleErr = a.waker.scaleFromZero(ctx, a.target); errors.Is(a.scaleErr, ErrStopped) {
+		return a.scaleErr
+	}
+	if a.scaleErr == nil {
 		a.watch.reached(a.waker.Metrics, phaseScaled)
 	}
 	a.scaled = time.Now()
@@ -95,16 +115,32 @@ func broken(found []pods.Pod) (why string) {
 	return why
 }
 
-// accepting returns the address of a pod that accepts a connection, and an empty one if none does.
-func accepting(ctx context.Context, found []pods.Pod) (address string) {
+// serving returns the address of the first pod that says that it serves, and an empty one if none does, with what
+// one of them says instead. A pod that only accepts connections does not serve yet: its launcher does that while it
+// waits for the binary. All pods are asked at the same time, because one that starts may answer late.
+func serving(ctx context.Context, found []pods.Pod) (address, why string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct{ address, why string }
+	answers := make(chan answer, len(found))
 	for _, p := range found {
-		if p.Address == "" {
-			continue
-		}
-		if connection, err := dial(ctx, p.Address); err == nil {
-			_ = connection.Close() // nothing was sent; each request gets a connection of its own
-			return p.Address
-		}
+		go func() {
+			a := answer{}
+			if p.Address != "" {
+				var serves bool
+				if serves, a.why = p.Serves(ctx); serves {
+					a.address = p.Address
+				}
+			}
+			answers <- a
+		}()
 	}
-	return ""
+	for range found {
+		a := <-answers
+		if a.address != "" {
+			return a.address, ""
+		}
+		why = cmp.Or(why, a.why)
+	}
+	return "", why
 }

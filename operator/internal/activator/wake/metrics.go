@@ -1,6 +1,7 @@
 package wake
 
 import (
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,7 +11,7 @@ import (
 const (
 	phaseScaled   = "scaled"   // the API server has taken the new number of replicas
 	phaseSeen     = "seen"     // there is a pod
-	phaseAnswered = "answered" // it accepts connections
+	phaseAnswered = "answered" // it says that it serves
 )
 
 // Metrics count wakes.
@@ -42,7 +43,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 // ended counts an attempt that has ended, if it was a wake.
 func (m *Metrics) ended(s stopwatch, err error) {
 	switch {
-	case s.started.IsZero():
+	case s.started.IsZero() || errors.Is(err, ErrStopped):
 	case err != nil:
 		m.wakes.WithLabelValues("failed").Inc()
 	default:

@@ -2,7 +2,6 @@ package wake
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -22,15 +21,15 @@ import (
 var fromZero = client.RawPatch(types.JSONPatchType, []byte(
 	`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":1}]`))
 
-// scaleFromZero gives a function one replica if it has none, unless somebody has stopped it meanwhile.
-// It is no error if somebody else was faster, but it is one if a policy forbids the replica.
+// scaleFromZero gives a function one replica if it has none, unless it was stopped meanwhile, which is
+// [ErrStopped]. It is no error if another replica was faster, but it is one if a policy forbids the replica.
 func (w *Waker) scaleFromZero(ctx context.Context, t target.Target) error {
 	var service corev1.Service
 	if err := w.Client.Get(ctx, t.Service, &service); client.IgnoreNotFound(err) != nil {
 		return err
 	}
 	if now, _ := target.Of(&service); !now.MaySleep() {
-		return errors.New("the function may no longer sleep, or was stopped: nothing is scaled")
+		return w.unlessStopped(ctx, t.Function)
 	}
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: t.Function.Namespace, Name: t.Function.Name}}
 	err := w.Client.SubResource("scale").Patch(ctx, deployment, fromZero)
@@ -38,6 +37,17 @@ func (w *Waker) scaleFromZero(ctx context.Context, t target.Target) error {
 		return nil
 	}
 	return fmt.Errorf("scaling the Deployment to 1: %w", err)
+}
+
+// unlessStopped returns nil if the Deployment of a function that may not sleep has replicas, of which a pod will come,
+// and [ErrStopped] if it has none.
+func (w *Waker) unlessStopped(ctx context.Context, function types.NamespacedName) error {
+	var d appsv1.Deployment
+	err := w.Live.Get(ctx, function, &d)
+	if apierrors.IsNotFound(err) || err == nil && workload.Replicas(&d) == 0 {
+		return ErrStopped
+	}
+	return err
 }
 
 // hasReplicas tells whether the Deployment of a function is scaled to more than zero.

@@ -24,8 +24,10 @@ import (
 )
 
 const (
-	// pause is the time between two tries to connect to a pod.
-	pause = 10 * time.Millisecond
+	// pause is the time between two tries to reach a pod, and unreadyPause that between two questions to
+	// a pod that says that it does not serve yet: it may ask code of the author's for that.
+	pause        = 10 * time.Millisecond
+	unreadyPause = 50 * time.Millisecond
 
 	// dialTimeout is how long a pod may take to accept a connection.
 	dialTimeout = time.Second
@@ -49,15 +51,18 @@ type Waker struct {
 	attempts map[types.NamespacedName]*attempt // by Function
 }
 
+// ErrStopped says that the function has no pods because it was stopped.
+var ErrStopped = errors.New("the function was stopped")
+
 // A BrokenError says why a function cannot serve until somebody mends it, as far as Kubernetes
 // tells. It has no secrets: those who call functions may read it.
 type BrokenError struct{ Why string }
 
 func (e *BrokenError) Error() string { return "the function cannot serve: " + e.Why }
 
-// Dial returns a connection to a pod of the function. It waits for one until ctx ends, whether
-// the pod is ready or not: a readiness probe may notice a second late that the function serves. It
-// does not wait for a pod that cannot come, and returns a [BrokenError] then.
+// Dial returns a connection to a pod of the function. It waits until ctx ends for one that is ready, or says that
+// it is: a readiness probe may notice that a second later. It does not wait for a pod that cannot come, and returns a
+// [BrokenError] then, or [ErrStopped].
 func (w *Waker) Dial(ctx context.Context, t target.Target) (net.Conn, error) {
 	for {
 		address, err := w.address(ctx, t)
@@ -67,7 +72,7 @@ func (w *Waker) Dial(ctx context.Context, t target.Target) (net.Conn, error) {
 				return connection, nil
 			}
 		}
-		if _, broken := errors.AsType[*BrokenError](err); broken {
+		if _, broken := errors.AsType[*BrokenError](err); broken || errors.Is(err, ErrStopped) {
 			return nil, err
 		}
 		select {
@@ -78,7 +83,7 @@ func (w *Waker) Dial(ctx context.Context, t target.Target) (net.Conn, error) {
 	}
 }
 
-// address returns where to connect to: a pod that is ready, or one that accepts connections.
+// address returns where to connect to: a pod that is ready, or says that it is.
 func (w *Waker) address(ctx context.Context, t target.Target) (string, error) {
 	found, err := w.Pods.Of(ctx, t.Function)
 	if err != nil {
@@ -110,12 +115,14 @@ func (w *Waker) join(t target.Target) *attempt {
 	w.attempts[t.Function] = a
 	go func() {
 		// This is not the context of a request: the pod shall come although that request has gone.
-		ctx, cancel := context.WithTimeoutCause(context.Background(), w.Timeout, fmt.Errorf("no pod of the function accepted a connection within %s", w.Timeout))
+		ctx, cancel := context.WithTimeoutCause(context.Background(), w.Timeout, fmt.Errorf("no pod of the function was ready within %s", w.Timeout))
 		defer cancel()
 		a.address, a.err = a.run(ctx)
 		close(a.done)
-		if a.err != nil {
+		if a.err != nil && !errors.Is(a.err, ErrStopped) {
 			w.Failed(t, a.err)
+		}
+		if a.err != nil {
 			time.Sleep(scalePause) // requests that come meanwhile get the same answer
 		}
 		w.mu.Lock()

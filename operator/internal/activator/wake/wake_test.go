@@ -3,7 +3,10 @@ package wake
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -187,10 +190,34 @@ func (f *function) run(name, address, reason string) *corev1.Pod {
 	return pod
 }
 
-// accept accepts connections until the test ends.
+// serve accepts connections until the test ends, at an address of its own. Its admin port answers /readyz with
+// what ready has.
+func serve(t *testing.T, ready http.HandlerFunc) (address string) {
+	t.Helper()
+	address = accept(t)
+	ip, _, _ := net.SplitHostPort(address)
+	admin, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(v1beta1.AdminPort)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /readyz", ready)
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(admin) }()  // until it is closed
+	t.Cleanup(func() { _ = server.Close() }) // it is open
+	return address
+}
+
+// ready says that a pod serves.
+func ready(http.ResponseWriter, *http.Request) {}
+
+// lastIP numbers the addresses of pods.
+var lastIP atomic.Int32
+
+// accept accepts connections until the test ends, at an address without an admin port.
 func accept(t *testing.T) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.9.%d:0", lastIP.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +228,7 @@ func accept(t *testing.T) (address string) {
 // nobody is an address where nobody listens.
 func nobody(t *testing.T) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.9.%d:0", lastIP.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,13 +238,13 @@ func nobody(t *testing.T) (address string) {
 
 var eventually = apiservertest.Eventually
 
-// Many requests share one wake, which ends with the first pod that accepts a connection,
-// whether it is ready or not.
+// Many requests share one wake, which ends with the first pod that says that it serves, whether
+// Kubernetes knows that or not.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
 	var all sync.WaitGroup
-	address := accept(t)
+	address := serve(t, ready)
 	for range 100 {
 		all.Go(func() {
 			if got, err := f.dial(); got != address {
@@ -241,7 +268,7 @@ func TestWake(t *testing.T) {
 func TestAwake(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
-	f.run("hello", accept(t), "")
+	f.run("hello", serve(t, ready), "")
 	eventually(t, "the cache has the pod", func() bool {
 		found, err := f.waker.Pods.Of(t.Context(), types.NamespacedName{Namespace: f.namespace, Name: "hello"})
 		return err == nil && len(found) == 1
@@ -318,7 +345,7 @@ func TestNotBroken(t *testing.T) {
 				t.Fatalf("a request gets %q", got)
 			default:
 			}
-			address := accept(t)
+			address := serve(t, ready)
 			f.run("hello", address, "")
 			if got := <-who; got != address {
 				t.Errorf("it gets %q, want a connection to %s", got, address)
@@ -343,7 +370,7 @@ func TestNoPodOfTheFunction(t *testing.T) {
 	})
 	who := f.begin()
 	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
-	address := accept(t)
+	address := serve(t, ready)
 	f.run("hello", address, "")
 	if got := <-who; got != address {
 		t.Errorf("a request gets a connection to %q, want %s", got, address)
@@ -391,6 +418,67 @@ func (f *function) forbidReplicas(message string) {
 		err := cluster.SubResource("scale").Patch(f.t.Context(), d, fromZero, client.DryRunAll)
 		return err != nil && strings.Contains(err.Error(), message)
 	})
+}
+
+// A pod that only accepts connections is not one that serves: its launcher waits for the binary. What it says
+// is told in the end.
+func TestUnready(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0)
+	f.waker.Timeout = 5 * time.Second
+	who := f.begin()
+	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+	f.run("silent", accept(t), "")
+	var serves atomic.Bool
+	address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		if !serves.Load() {
+			http.Error(w, "waiting for the binary: the build service is out of reach\nmore", http.StatusServiceUnavailable)
+		}
+	})
+	f.run("waiting", address, "")
+	eventually(t, "it is told", func() bool { return f.failures.Load() > 0 })
+	select {
+	case got := <-who:
+		t.Fatalf("a request gets a connection to %s", got)
+	default:
+	}
+	const want = `/readyz answers 503 "waiting for the binary: the build service is out of reach"`
+	if err := f.failure.Load().(error); !strings.Contains(err.Error(), want) {
+		t.Errorf("it is told %v", err)
+	}
+	serves.Store(true)
+	if got := <-who; got != address {
+		t.Errorf("a request gets a connection to %q, want %s", got, address)
+	}
+}
+
+// A function that was stopped while it was to wake is not waited for, and that is no failure.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 1)
+	f.mayNotSleep()
+	who := f.begin()
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "hello"}}
+	scale := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))
+	if err := cluster.SubResource("scale").Patch(t.Context(), d, scale); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-who; got != ErrStopped.Error() {
+		t.Errorf("a request is told %q", got)
+	}
+	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")); n != 0 || f.failures.Load() != 0 || f.replicas() != 0 {
+		t.Errorf("%v wakes have failed, of which %d were told, and there are %d replicas", n, f.failures.Load(), f.replicas())
+	}
+}
+
+// mayNotSleep is what the operator does when the function may no longer sleep.
+func (f *function) mayNotSleep() {
+	f.t.Helper()
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "greeting"}}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))
+	if err := cluster.Patch(f.t.Context(), service, patch); err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // Where no pod comes, that is told in the end.
