@@ -15,6 +15,10 @@ const FunctionLabel = "goless.io/function"
 // 5m0s.
 const SleepAfterAnnotation = "goless.io/sleep-after"
 
+// TimeoutAnnotation is on the Service of a function that may sleep and whose requests may not take any
+// time. Its value is the timeout, as Go writes a duration: 1m0s.
+const TimeoutAnnotation = "goless.io/timeout"
+
 const (
 	// DefaultSleepAfter is the time after which a function sleeps that may sleep and does not
 	// say when.

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -46,7 +48,15 @@ func main() {
 	flag.StringVar(&cfg.namespace, "namespace", "", "the namespace of the activator's pods and of its lease; that of the pod when empty")
 	flag.StringVar(&namespaces, "namespaces", "", "the namespaces whose functions may sleep, with commas between them; all when empty")
 	flag.DurationVar(&cfg.limits.Timeout, "hold-timeout", time.Minute, "for how long a request waits for a pod; after that it is answered 503")
-	flag.Int64Var(&cfg.limits.Held, "max-held", 5000, "how many requests may wait at a time in this replica; more are answered 503")
+	cfg.limits.Bytes = 176 << 20
+	flag.Func("max-bytes", "how much memory connections and requests may take in this replica, as a quantity of Kubernetes; beyond that, clients with the most are answered 503 or cut off (default 176Mi)", func(s string) error {
+		quantity, err := resource.ParseQuantity(s)
+		if cfg.limits.Bytes = quantity.Value(); err == nil && cfg.limits.Bytes < 16<<20 {
+			return errors.New("must be at least 16Mi")
+		}
+		return err
+	})
+	flag.Int64Var(&cfg.limits.Held, "max-held", 4000, "how many requests may wait at a time in this replica; more are answered 503")
 	flag.Int64Var(&cfg.limits.HeldPerFunction, "max-held-per-function", 1000, "how many of them for one function")
 	flag.DurationVar(&cfg.drainDelay, "drain-delay", 20*time.Second, "for how long to serve on after SIGTERM, until all nodes know that this replica ends")
 	flag.DurationVar(&cfg.drainTimeout, "drain-timeout", 30*time.Second, "for how long requests may take after that")

@@ -90,7 +90,7 @@ func start(ctx context.Context, config *rest.Config) error {
 		Failed: func(t target.Target, _ error) { failed <- t },
 	}
 	server := proxy.New(proxy.Options{
-		Limits: proxy.Limits{Held: 1000, HeldPerFunction: 1000, Timeout: patience}, Dial: waker.Dial,
+		Limits: proxy.Limits{Bytes: 256 << 20, Held: 1000, HeldPerFunction: 1000, Timeout: patience}, Dial: waker.Dial,
 		Ready: func(context.Context, target.Target) bool { return false }, Metrics: proxy.NewMetrics(registry), Log: ctrl.Log,
 	})
 	l, err := net.Listen("tcp", ":0")

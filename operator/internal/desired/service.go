@@ -11,7 +11,8 @@ import (
 // Service gives the function its name in the cluster: port http answers
 // requests, port metrics is the admin port. The ports are targeted by name, so
 // that pods of two revisions with different ports are both reached while they
-// are exchanged. An annotation tells the activator that the function may sleep.
+// are replaced. Annotations give the activator what it needs of a function that may
+// sleep: after how long it does, and how long a request may take.
 func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 	requests := servicePort(portHTTP, fn.Port())
 	if fn.Spec.AppProtocol != "" {
@@ -26,6 +27,9 @@ func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 			WithPorts(requests, servicePort(portMetrics, v1beta1.AdminPort)))
 	if fn.MaySleep() {
 		service.WithAnnotations(map[string]string{v1beta1.SleepAfterAnnotation: fn.SleepAfter().String()})
+		if timeout := fn.RequestTimeout(); timeout > 0 {
+			service.WithAnnotations(map[string]string{v1beta1.TimeoutAnnotation: timeout.String()})
+		}
 	}
 	return service
 }

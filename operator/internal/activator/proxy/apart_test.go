@@ -26,7 +26,7 @@ func TestFunctionsApart(t *testing.T) {
 		dials[to.Service.Name] = function(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, to.Function.Name) })
 	}
 	server := New(Options{
-		Limits:  Limits{Held: 1000, HeldPerFunction: 1000, Timeout: time.Minute},
+		Limits:  Limits{Bytes: 64 << 20, Held: 1000, HeldPerFunction: 1000, Timeout: time.Minute},
 		Dial:    func(ctx context.Context, to target.Target) (net.Conn, error) { return dials[to.Service.Name](ctx) },
 		Ready:   func(context.Context, target.Target) bool { return false },
 		Metrics: NewMetrics(prometheus.NewRegistry()),

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -17,6 +18,7 @@ import (
 // A listener takes the requests for one function.
 type listener struct {
 	net.Listener
+	server   *Server
 	port     int32
 	function atomic.Pointer[target.Target] // changes with the Service, such as how soon the function sleeps
 	inFlight atomic.Int64                  // requests that wait for a pod, or are served
@@ -32,6 +34,28 @@ func listenerOf(ctx context.Context) *listener {
 	return ctx.Value(listenerKey{}).(*listener) //nolint:forcetypeassert // as the server's BaseContext makes it
 }
 
+// Accept is part of [net.Listener].
+func (l *listener) Accept() (net.Conn, error) {
+	accepted, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.server.newConnection(accepted, l.target().Function.Namespace), nil
+}
+
+// listenConfig bounds what the kernel has of a connection: of the body of a request that is held, above all.
+// Connections have the buffers of their listener.
+var listenConfig = net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) {
+		failed = errors.Join(
+			syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, receiveBuffer),
+			syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer),
+		)
+	})
+	return errors.Join(err, failed)
+}}
+
 func (l *listener) target() target.Target { return *l.function.Load() }
 
 // Listen takes the requests for a function on a port, and no longer on the port that it had before.
@@ -45,11 +69,11 @@ func (s *Server) Listen(t target.Target, port int32) error {
 		}
 		s.closeLocked(t.Service)
 	}
-	inner, err := net.Listen("tcp", ":"+strconv.Itoa(int(port)))
+	inner, err := listenConfig.Listen(context.Background(), "tcp", ":"+strconv.Itoa(int(port)))
 	if err != nil {
 		return fmt.Errorf("listening for the function of Service %s: %w", t.Service, err)
 	}
-	l := &listener{Listener: inner, port: port}
+	l := &listener{Listener: inner, server: s, port: port}
 	l.function.Store(&t)
 	l.closed, l.end = context.WithCancel(context.Background())
 	s.listeners[t.Service] = l

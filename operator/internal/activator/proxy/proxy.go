@@ -2,10 +2,12 @@
 // pod, and sends it there. Package wake makes the connections, and package activator decides
 // which requests come here.
 //
-//	proxy.go      the server, and what bounds it
-//	listeners.go  a port for each function
-//	forward.go    how a request is passed on
-//	metrics.go    what is counted
+//	proxy.go       the server, and how a request is held or refused
+//	listeners.go   a port for each function
+//	connection.go  what connections and requests take of memory
+//	budget.go      what bounds that
+//	forward.go     how a request is passed on
+//	metrics.go     what is counted
 package proxy
 
 import (
@@ -29,6 +31,9 @@ import (
 
 // Limits are about the requests that are held, which means that they wait for a pod.
 type Limits struct {
+	// Bytes is how much memory connections and requests take, those that are served included: a quarter
+	// for connections without a request and those of HTTP/2, the rest for requests.
+	Bytes           int64
 	Held            int64         // how many are held at a time
 	HeldPerFunction int64         // how many of them for one function
 	Timeout         time.Duration // how long each is held
@@ -38,7 +43,7 @@ type Limits struct {
 type Options struct {
 	Limits
 	// Dial returns a connection to a pod of a function. It waits until there is one, unless
-	// its error is a [wake.BrokenError].
+	// its error is a [wake.BrokenError] or [wake.ErrStopped].
 	Dial func(context.Context, target.Target) (net.Conn, error)
 	// Ready tells whether a pod of the function is ready, so that its clients can reach it without
 	// this server.
@@ -49,11 +54,13 @@ type Options struct {
 
 // A Server takes requests for functions. It serves HTTP/1.1 and HTTP/2 without TLS.
 type Server struct {
-	options  Options
-	http     *http.Server
-	forward  *httputil.ReverseProxy
-	held     atomic.Int64 // requests that wait for a pod
-	inFlight atomic.Int64 // requests that wait for a pod, or are served
+	options     Options
+	http        *http.Server
+	forward     *httputil.ReverseProxy
+	connections *budget
+	requests    *budget
+	held        atomic.Int64 // requests that wait for a pod
+	inFlight    atomic.Int64 // requests that wait for a pod, or are served
 
 	mu        sync.Mutex
 	listeners map[types.NamespacedName]*listener // by Service
@@ -61,7 +68,10 @@ type Server struct {
 
 // New returns a server that listens on nothing yet.
 func New(o Options) *Server {
-	s := &Server{options: o, listeners: map[types.NamespacedName]*listener{}}
+	s := &Server{
+		options: o, listeners: map[types.NamespacedName]*listener{},
+		connections: newBudget(o.Bytes/4, 0), requests: newBudget(o.Bytes-o.Bytes/4, o.Held),
+	}
 	s.forward = s.reverseProxy()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -71,8 +81,19 @@ func New(o Options) *Server {
 		Protocols:         protocols,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    maxHeader,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          100,
+			MaxReceiveBufferPerConnection: http2Connection,
+			MaxReceiveBufferPerStream:     http2Stream,
+			SendPingTimeout:               15 * time.Second, // as functions have it
+			WriteByteTimeout:              30 * time.Second,
+		},
 		BaseContext: func(l net.Listener) context.Context {
 			return context.WithValue(context.Background(), listenerKey{}, l)
+		},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connectionKey{}, c)
 		},
 		ErrorLog: noLog,
 		// Neither ReadTimeout nor WriteTimeout: the function has its own limits.
@@ -105,44 +126,60 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.inFlight.Add(1)
 	defer s.inFlight.Add(-1)
 	defer l.inFlight.Add(-1)
-	connection, err := s.hold(r.Context(), l)
+	from := connectionOf(r.Context())
+	cost := from.begin(r)
+	defer from.end()
+	ctx, refuse := context.WithCancelCause(r.Context())
+	defer refuse(nil)
+	charge := s.requests.hold(from.party, cost, func() { refuse(errBusy) })
+	defer charge.end()
+	to, err := s.hold(ctx, l)
 	if err != nil {
 		s.refuse(w, r, l, err)
 		return
 	}
-	defer connection.Close() //nolint:errcheck // nobody reads from it any more
+	defer to.Close() //nolint:errcheck // nothing reads from it any more
+	charge.serve(servedCost, from.cut)
 	// A function may answer while it still reads the request. The error is that of HTTP/2, where this is always so.
 	_ = http.NewResponseController(w).EnableFullDuplex()
-	s.forward.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), connectionKey{}, connection)))
+	s.pass(w, r, l, to)
 }
 
 // hold returns a connection to a pod, as soon as there is one. It waits until the client hangs up, until
 // the listener is closed, or for as long as the limits allow.
 func (s *Server) hold(ctx context.Context, l *listener) (net.Conn, error) {
-	held, heldForFunction := s.held.Add(1), l.held.Add(1)
+	s.held.Add(1)
+	heldForFunction := l.held.Add(1)
 	defer s.held.Add(-1)
 	defer l.held.Add(-1)
-	if held > s.options.Held || heldForFunction > s.options.HeldPerFunction {
+	if heldForFunction > s.options.HeldPerFunction {
 		return nil, errBusy
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(l.closed, func() { cancel(errClosed) })()
-	ctx, stop := context.WithTimeoutCause(ctx, s.options.Timeout, fmt.Errorf("no pod of the function accepted a connection within %s", s.options.Timeout))
+	ctx, stop := context.WithTimeoutCause(ctx, s.options.Timeout, fmt.Errorf("no pod of the function was ready within %s", s.options.Timeout))
 	defer stop()
-	return s.options.Dial(ctx, l.target())
+	to, err := s.options.Dial(ctx, l.target())
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return to, err
 }
 
 // refuse answers a request that found no pod.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, l *listener, err error) {
-	reason, text := "timeout", "the function sleeps, and no pod of it was there in time"
+	reason, text := "timeout", "the function sleeps, and no pod of it was ready in time"
 	var broken *wake.BrokenError
 	switch {
 	case r.Context().Err() != nil:
 		return // the client has gone
 	case errors.Is(err, errBusy):
 		reason, text = "busy", errBusy.Error()
-	case errors.Is(err, errClosed):
+	case errors.Is(err, errClosed), errors.Is(err, wake.ErrStopped):
 		reason, text = "closed", errClosed.Error()
 	case errors.As(err, &broken):
 		reason, text = "broken", broken.Error()

@@ -38,7 +38,10 @@ func newActivator(t *testing.T, limits Limits, dial func(context.Context) (net.C
 	t.Helper()
 	a := &activator{}
 	if limits.Held == 0 {
-		limits = Limits{Held: 100, HeldPerFunction: 100, Timeout: time.Minute}
+		limits = Limits{Held: 100, HeldPerFunction: 100, Timeout: time.Minute, Bytes: limits.Bytes}
+	}
+	if limits.Bytes == 0 {
+		limits.Bytes = 64 << 20
 	}
 	a.Server = New(Options{
 		Limits:  limits,

@@ -2,11 +2,13 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,5 +62,25 @@ func TestBroken(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(a.options.Metrics.refused.WithLabelValues("broken")); n != 1 {
 		t.Errorf("%v are counted", n)
+	}
+}
+
+// A header that is longer than 16 KiB wakes no function, and takes no memory while one wakes.
+func TestLongHeader(t *testing.T) {
+	var woken atomic.Int32
+	a := newActivator(t, Limits{}, func(context.Context) (net.Conn, error) {
+		woken.Add(1)
+		return nil, errors.New("it sleeps on")
+	})
+	for name, client := range clients(t) {
+		request, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, a.url, nil)
+		request.Header.Set("A", strings.Repeat("x", 900<<10))
+		response, err := client.Do(request)
+		if err == nil {
+			_ = response.Body.Close() // the status is enough
+		}
+		if err == nil && response.StatusCode != http.StatusRequestHeaderFieldsTooLarge || woken.Load() > 0 {
+			t.Errorf("%s: got %v, and the function is woken: %t", name, response, woken.Load() > 0)
+		}
 	}
 }

@@ -29,6 +29,9 @@ type Target struct {
 	// SleepAfter is the time without requests after which the function sleeps; 0 if it may not.
 	SleepAfter time.Duration
 
+	// Timeout is the longest time that one request may take; 0 if it may take any time.
+	Timeout time.Duration
+
 	// Function is the name of the Function, and of its Deployment.
 	Function types.NamespacedName
 	// FunctionUID is the UID of the Function, which owns the Service and the Deployment.
@@ -46,8 +49,10 @@ func Of(s *corev1.Service) (Target, bool) {
 		!strings.HasPrefix(owner.APIVersion, v1beta1.GroupVersion.Group+"/") || owner.Name != s.Labels[v1beta1.FunctionLabel] {
 		return Target{}, false
 	}
-	// The operator sets no annotation if the function may not sleep. Then this is 0.
+	// The operator sets no annotation if the function may not sleep, and none of a timeout if a request
+	// may take any time. Then these are 0.
 	sleepAfter, _ := time.ParseDuration(s.Annotations[v1beta1.SleepAfterAnnotation])
+	timeout, _ := time.ParseDuration(s.Annotations[v1beta1.TimeoutAnnotation])
 	var protocol *string
 	for _, port := range s.Spec.Ports {
 		if port.Name == Port {
@@ -60,6 +65,7 @@ func Of(s *corev1.Service) (Target, bool) {
 		Families:    s.Spec.IPFamilies,
 		AppProtocol: protocol,
 		SleepAfter:  sleepAfter,
+		Timeout:     timeout,
 		Function:    types.NamespacedName{Namespace: s.Namespace, Name: owner.Name},
 		FunctionUID: owner.UID,
 	}, true

@@ -33,7 +33,7 @@ func TestOf(t *testing.T) {
 			s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "default", Name: "greeting", UID: "1",
 				Labels:      map[string]string{v1beta1.FunctionLabel: "hello"},
-				Annotations: map[string]string{v1beta1.SleepAfterAnnotation: "5m0s"},
+				Annotations: map[string]string{v1beta1.SleepAfterAnnotation: "5m0s", v1beta1.TimeoutAnnotation: "1m30s"},
 				OwnerReferences: []metav1.OwnerReference{
 					{APIVersion: "goless.io/v1beta1", Kind: "Function", Name: "hello", UID: "2", Controller: new(true)},
 				},
@@ -41,7 +41,7 @@ func TestOf(t *testing.T) {
 			s.Spec.Ports = []corev1.ServicePort{{Name: "metrics"}, {Name: Port, AppProtocol: new("kubernetes.io/h2c")}}
 			test.change(s)
 			got, ok := Of(s)
-			if ok != test.want || got.MaySleep() != test.sleeps || got.MaySleep() && got.SleepAfter != 5*time.Minute || ok && (got.Function.Name != "hello" || got.FunctionUID != "2" || *got.AppProtocol != "kubernetes.io/h2c" || got.UID != "1") {
+			if ok != test.want || got.MaySleep() != test.sleeps || got.MaySleep() && (got.SleepAfter != 5*time.Minute || got.Timeout != 90*time.Second) || ok && (got.Function.Name != "hello" || got.FunctionUID != "2" || *got.AppProtocol != "kubernetes.io/h2c" || got.UID != "1") {
 				t.Errorf("got %t, %+v", ok, got)
 			}
 		})

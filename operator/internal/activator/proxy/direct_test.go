@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What a function sees of a request, and a client of the answer, is the same as without the activator.
+func TestLikeDirect(t *testing.T) {
+	dial := function(t, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		_, _ = fmt.Fprintf(w, "%q %q %q %q %q %v %v", r.Method, r.Host, r.RequestURI, r.URL, body, r.Trailer, err)
+	})
+	a := newActivator(t, Limits{}, dial)
+	for name, request := range map[string]string{
+		"HTTP10":        "GET /a HTTP/1.0\r\n\r\n",
+		"HTTP10Host":    "GET /a HTTP/1.0\r\nHost: f\r\n\r\n",
+		"EmptyHost":     "GET /a HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n",
+		"Absolute":      "GET http://example.com:81/a%2Fb?c=d HTTP/1.1\r\nHost: f\r\nConnection: close\r\n\r\n",
+		"AbsoluteNoURI": "GET https://example.com HTTP/1.1\r\nHost: f\r\nConnection: close\r\n\r\n",
+		"TwoSlashes":    "GET //a/b? HTTP/1.1\r\nHost: f\r\nConnection: close\r\n\r\n",
+		"Connect":       "CONNECT f:443 HTTP/1.1\r\nHost: f:443\r\nConnection: close\r\n\r\n",
+		"Trailer":       "PUT / HTTP/1.1\r\nHost: f\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n1\r\na\r\n0\r\nX-T: b\r\n\r\n",
+		"Unannounced":   "PUT / HTTP/1.1\r\nHost: f\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-T: b\r\n\r\n",
+		"NoTrailer":     "PUT / HTTP/1.1\r\nHost: f\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n\r\n1\r\na\r\n0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ask := func(connection net.Conn, err error) string {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer connection.Close() //nolint:errcheck // it was read
+				_, _ = io.WriteString(connection, request)
+				response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+				if err != nil {
+					return err.Error()
+				}
+				body, err := io.ReadAll(response.Body)
+				return fmt.Sprintln(response.StatusCode, string(body), err)
+			}
+			direct := ask(dial(t.Context()))
+			if got := ask(net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))); got != direct {
+				t.Errorf("got %s, directly %s", got, direct)
+			}
+		})
+	}
+}
+
+// The trailers of HTTP/2 arrive as well.
+func TestTrailerOfHTTP2(t *testing.T) {
+	a := newActivator(t, Limits{}, function(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = fmt.Fprint(w, r.Trailer)
+	}))
+	for name, client := range clients(t) {
+		t.Run(name, func(t *testing.T) {
+			request, _ := http.NewRequestWithContext(t.Context(), http.MethodPut, a.url, io.MultiReader(strings.NewReader("body")))
+			request.Trailer = http.Header{"X-T": {"b"}}
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close() //nolint:errcheck // it is read below
+			if body, err := io.ReadAll(response.Body); string(body) != "map[X-T:[b]]" {
+				t.Errorf("the function gets %s, %v", body, err)
+			}
+		})
+	}
+}
+
+// An upload that the client cuts is cut for the function, and the client gets no answer.
+func TestCutUpload(t *testing.T) {
+	seen := make(chan error, 1)
+	a := newActivator(t, Limits{}, function(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		seen <- err
+		<-r.Context().Done()
+	}))
+	for name, upload := range map[string]string{"Length": "Content-Length: 10\r\n\r\nhalf", "Chunked": "Transfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			connection, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer connection.Close() //nolint:errcheck // it was read
+			_, _ = io.WriteString(connection, "PUT / HTTP/1.1\r\nHost: f\r\n"+upload)
+			_ = connection.(*net.TCPConn).CloseWrite() // it is open
+			if answer, _ := io.ReadAll(connection); len(answer) > 0 {
+				t.Errorf("the client gets %q", answer)
+			}
+			if err := <-seen; err == nil {
+				t.Error("the function takes half of the upload for the whole")
+			}
+		})
+	}
+}
+
+// A function that has lost its node does not answer by its timeout. Then the client gets 504.
+func TestNoAnswer(t *testing.T) {
+	defer func(before time.Duration) { timeoutGrace = before }(timeoutGrace)
+	timeoutGrace = time.Millisecond
+	slow := make(chan struct{})
+	defer close(slow)
+	a := newActivator(t, Limits{}, function(t, func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-slow:
+		case <-r.Context().Done():
+		}
+	}))
+	to := hello
+	for name, client := range clients(t) {
+		t.Run(name, func(t *testing.T) {
+			to.Timeout = time.Millisecond
+			if err := a.Listen(to, 0); err != nil {
+				t.Fatal(err)
+			}
+			if status, _, body := get(t, client, a.url); status != http.StatusGatewayTimeout || !strings.Contains(body, "timeout") {
+				t.Errorf("the client gets %d %s", status, body)
+			}
+		})
+	}
+}
