@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,7 +19,6 @@ import (
 	"goless.io/operator/internal/activator"
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
-	"goless.io/operator/internal/activator/rule"
 	"goless.io/operator/internal/activator/target"
 	"goless.io/operator/internal/activator/wake"
 	"goless.io/operator/internal/metrics"
@@ -50,7 +50,7 @@ func assemble(cfg config, name string) (*parts, error) {
 	waker := newWaker(cfg, mgr, lister)
 	server := newProxy(cfg, waker, lister)
 	reconciler := &activator.Reconciler{
-		Name: name, Namespace: cfg.namespace, AdminPort: cfg.adminPort, Pods: lister, Proxy: server, Settle: rule.Settle,
+		Name: name, PodName: os.Getenv("POD_NAME"), Namespace: cfg.namespace, AdminPort: cfg.adminPort, Pods: lister, Proxy: server, Settle: cfg.settle,
 	}
 	if err := reconciler.Register(context.Background(), mgr); err != nil {
 		return nil, fmt.Errorf("setting up: %w", err)

@@ -24,7 +24,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
+	"goless.io/builder/connlimit"
 	"goless.io/operator/internal/activator/proxy"
+	"goless.io/operator/internal/settings"
 )
 
 // The version and commit of a release. The linker sets them.
@@ -37,14 +39,16 @@ type config struct {
 	namespace    string
 	namespaces   map[string]cache.Config
 	limits       proxy.Limits
+	settle       time.Duration // how long a change of endpoints takes to reach all nodes
 	drainDelay   time.Duration
 	drainTimeout time.Duration
 }
 
 func main() {
 	cfg := config{}
-	namespaces := ""
+	namespaces, file := "", ""
 	flag.StringVar(&cfg.admin, "admin-bind-address", ":9090", "address of /metrics, /healthz, /readyz, and of what the replicas ask each other; the same port for all of them")
+	flag.StringVar(&file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml, of which endpointPropagation counts here; read once, at the start")
 	flag.StringVar(&cfg.namespace, "namespace", "", "the namespace of the activator's pods and of its lease; that of the pod when empty")
 	flag.StringVar(&namespaces, "namespaces", "", "the namespaces whose functions may sleep, with commas between them; all when empty")
 	flag.DurationVar(&cfg.limits.Timeout, "hold-timeout", time.Minute, "for how long a request waits for a pod; after that it is answered 503")
@@ -58,7 +62,7 @@ func main() {
 	})
 	flag.Int64Var(&cfg.limits.Held, "max-held", 4000, "how many requests may wait at a time in this replica; more are answered 503")
 	flag.Int64Var(&cfg.limits.HeldPerFunction, "max-held-per-function", 1000, "how many of them for one function")
-	flag.DurationVar(&cfg.drainDelay, "drain-delay", 20*time.Second, "for how long to serve on after SIGTERM, until all nodes know that this replica ends")
+	flag.DurationVar(&cfg.drainDelay, "drain-delay", 45*time.Second, "for how long to serve after SIGTERM at most, until no EndpointSlice names this replica; after that it serves for endpointPropagation")
 	flag.DurationVar(&cfg.drainTimeout, "drain-timeout", 30*time.Second, "for how long requests may take after that")
 	versions := flag.Bool("version", false, "print the version, and do nothing else")
 	var logOptions zap.Options
@@ -70,6 +74,7 @@ func main() {
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logOptions)))
 
+	cfg.settle = settle(file)
 	err := cfg.complete(namespaces)
 	if err == nil {
 		err = run(ctrl.SetupSignalHandler(), cfg)
@@ -78,6 +83,16 @@ func main() {
 		fmt.Fprintln(os.Stderr, "goless-activator:", err)
 		os.Exit(1)
 	}
+}
+
+// settle returns how long a change of endpoints takes. A file that the operator rejects does not keep the activator
+// from serving: then it is the default.
+func settle(file string) time.Duration {
+	s, err := settings.Load(file)
+	if err != nil {
+		ctrl.Log.Error(err, "the settings are ignored", "endpointPropagation", s.EndpointsSettle().String())
+	}
+	return s.EndpointsSettle()
 }
 
 // complete sets the fields that are not flags themselves.
@@ -133,8 +148,10 @@ func run(ctx context.Context, cfg config) error {
 	failed := make(chan error, 2)
 	go func() { failed <- a.manager.Start(serving) }()
 	var ready atomic.Bool
-	admin := &http.Server{Addr: cfg.admin, Handler: a.admin(&ready), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
-	go func() { failed <- admin.ListenAndServe() }()
+	admin, err := serveAdmin(cfg.admin, a.admin(&ready), failed)
+	if err != nil {
+		return err
+	}
 	go func() {
 		if a.manager.GetCache().WaitForCacheSync(serving) {
 			ready.Store(true)
@@ -153,14 +170,37 @@ func run(ctx context.Context, cfg config) error {
 	return admin.Close()
 }
 
-// drain serves on until nodes send no more requests, and then waits for those that have come. The
-// manager is still running, because requests that are held need the pods in its cache.
+// maxAdminConns bounds the connections of the admin port: those of other replicas, the kubelet and Prometheus.
+const maxAdminConns = 128
+
+// serveAdmin serves the admin port. When it cannot any longer, failed gets the error.
+func serveAdmin(address string, handler http.Handler, failed chan<- error) (*http.Server, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: handler, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}
+	go func() { failed <- server.Serve(connlimit.Listen(l, maxAdminConns)) }()
+	return server, nil
+}
+
+// drain serves until nodes send no more requests, and then waits for those that have come. The manager is still
+// running: requests that are held need the pods in its cache.
 func (p *parts) drain(cfg config, failed <-chan error) error {
-	ctrl.Log.Info("ending", "delay", cfg.drainDelay.String(), "timeout", cfg.drainTimeout.String())
+	ctrl.Log.Info("ending", "delay", cfg.drainDelay.String(), "settle", cfg.settle.String(), "timeout", cfg.drainTimeout.String())
+	left := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), cfg.drainDelay)
+		defer cancel()
+		left <- p.reconciler.Leave(ctx)
+	}()
 	select {
 	case err := <-failed:
 		return err
-	case <-time.After(cfg.drainDelay):
+	case err := <-left:
+		if err != nil {
+			ctrl.Log.Error(err, "requests may still come, and are refused")
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.drainTimeout)
 	defer cancel()

@@ -2,9 +2,12 @@ package main
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWatched(t *testing.T) {
@@ -20,5 +23,24 @@ func TestWatched(t *testing.T) {
 		if got != want || list == "" && all != nil {
 			t.Errorf("%q: got %q, %v, want %q", list, got, err, want)
 		}
+	}
+}
+
+// A file that the operator would reject does not keep the activator from serving.
+func TestSettle(t *testing.T) {
+	const head = "apiVersion: config.goless.io/v1beta1\nkind: OperatorConfiguration\n"
+	for text, want := range map[string]time.Duration{
+		head: 15 * time.Second, head + "endpointPropagation: 40s\n": 40 * time.Second, head + "endpointPropagation: 1h\n": 15 * time.Second, "nonsense": 15 * time.Second,
+	} {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := settle(file); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if got := settle(""); got != 15*time.Second {
+		t.Errorf("without a file: %s", got)
 	}
 }

@@ -51,6 +51,7 @@ const (
 // A Reconciler does for each Service of a function what is to be done.
 type Reconciler struct {
 	Name      string // of this replica alone
+	PodName   string // of its pod; empty outside of a cluster
 	Namespace string // of the activator's pods and of its lease
 	AdminPort int32  // of all replicas
 	Pods      pods.Lister
@@ -67,6 +68,20 @@ type Reconciler struct {
 	// scaleDowns has a rule.ScaleDown for the Service of each function that is falling asleep. A
 	// leader that has just begun knows of none: functions begin anew to fall asleep.
 	scaleDowns sync.Map
+
+	// emptied has, for the Service of each function that may no longer sleep, since when its slices name no
+	// activator.
+	emptied sync.Map
+
+	// ready has, for each Service, since when this replica knows of each pod that is ready.
+	ready sync.Map
+}
+
+// begin forgets what was known in the last term of this replica: another replica has led since then.
+func (r *Reconciler) begin() {
+	r.scaleDowns.Clear()
+	r.emptied.Clear()
+	r.ready.Clear()
 }
 
 // Reconcile listens for the function of a Service and, if this replica leads, does the work of the
@@ -84,13 +99,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !ok {
 		return reconcile.Result{}, r.forget(ctx, request.NamespacedName, slices)
 	}
-	rt := &route{Target: t, port: portOf(slices), slices: slices}
+	rt := &route{Target: t, port: portOf(t, slices), slices: slices}
 	listenErr := r.listen(rt)
 	if !r.Leads() {
 		return reconcile.Result{}, listenErr
 	}
 	var again time.Duration
 	if t.MaySleep() {
+		r.emptied.Delete(t.Service)
 		if errors.Is(listenErr, syscall.EADDRINUSE) {
 			// Another function has the port: two leaders chose it, and the second did not know of the first.
 			rt.port, listenErr = 0, nil
@@ -115,6 +131,8 @@ func (r *Reconciler) forget(ctx context.Context, service types.NamespacedName, s
 		return nil
 	}
 	r.scaleDowns.Delete(service)
+	r.emptied.Delete(service)
+	r.ready.Delete(service)
 	return r.deleteSlices(ctx, slices)
 }
 
@@ -163,17 +181,29 @@ func (r *Reconciler) lead(ctx context.Context, rt *route) (time.Duration, error)
 	return sooner(again, next), err
 }
 
-// release ends what was done for a function that may not sleep any more. If the function sleeps or
-// wakes just now, the activators take its requests until a pod does, unless somebody has stopped
-// the function.
+// release ends what was done for a function that may no longer sleep. If the function sleeps or
+// wakes just now, the activators take its requests until a pod does, unless the function was stopped.
+// The slices, and with them the port, go when all nodes know that they name no activator.
 func (r *Reconciler) release(ctx context.Context, rt *route) (time.Duration, error) {
 	r.scaleDowns.Delete(rt.Service)
+	if rt.port == 0 {
+		r.emptied.Delete(rt.Service)
+		return 0, r.deleteSlices(ctx, rt.slices)
+	}
 	found, err := r.Pods.Of(ctx, rt.Function)
 	if err != nil {
 		return 0, err
 	}
 	o := r.observe(rt, found)
-	if needed, again := o.NeedsActivators(); o.Routed && needed {
+	if !o.Routed {
+		since, _ := r.emptied.LoadOrStore(rt.Service, time.Now())
+		if left := r.Settle - time.Since(since.(time.Time)); left > 0 { //nolint:forcetypeassert // nothing else is stored
+			return left, nil
+		}
+		return 0, r.deleteSlices(ctx, rt.slices)
+	}
+	r.emptied.Delete(rt.Service)
+	if needed, again := o.NeedsActivators(); needed {
 		d, err := r.deployment(ctx, rt.Target)
 		if err != nil {
 			return 0, err
@@ -186,7 +216,7 @@ func (r *Reconciler) release(ctx context.Context, rt *route) (time.Duration, err
 			return sooner(again, recheck), r.writeSlices(ctx, rt, a.addresses)
 		}
 	}
-	return 0, r.deleteSlices(ctx, rt.slices)
+	return retry, r.writeSlices(ctx, rt, nil)
 }
 
 // deployment returns the Deployment of a function, and nil if there is none. It is read from the API
@@ -204,11 +234,7 @@ func (r *Reconciler) deployment(ctx context.Context, t target.Target) (*appsv1.D
 // it. It forgets a scale-down that is over.
 func (r *Reconciler) observe(rt *route, found []pods.Pod) rule.Observation {
 	o := rule.Observation{Now: time.Now(), Settle: r.Settle}
-	for _, p := range found {
-		if p.Ready {
-			o.Ready = append(o.Ready, p.Since)
-		}
-	}
+	o.Ready = r.readySince(rt, found, o.Now)
 	for i := range rt.slices {
 		o.Routed = o.Routed || len(rt.slices[i].Endpoints) > 0
 	}
@@ -220,6 +246,32 @@ func (r *Reconciler) observe(rt *route, found []pods.Pod) rule.Observation {
 		r.scaleDowns.Delete(rt.Service)
 	}
 	return o
+}
+
+// readySince returns, for each pod that is ready, since when this replica knows that.
+func (r *Reconciler) readySince(rt *route, found []pods.Pod, now time.Time) (all []time.Time) {
+	// The second part of the key only tells whether the pod was not ready meanwhile.
+	type key struct {
+		pod   types.UID
+		since time.Time
+	}
+	known, _ := r.ready.Load(rt.Service)
+	before, _ := known.(map[key]time.Time)
+	times := map[key]time.Time{}
+	for _, p := range found {
+		if !p.Ready {
+			continue
+		}
+		k := key{p.UID, p.Since}
+		since, ok := before[k]
+		if !ok {
+			since = now
+		}
+		times[k] = since
+		all = append(all, since)
+	}
+	r.ready.Store(rt.Service, times)
+	return all
 }
 
 // sooner returns the shorter of two times, of which 0 is never.

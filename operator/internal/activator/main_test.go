@@ -33,6 +33,7 @@ import (
 var (
 	scheme  = runtime.NewScheme()
 	cluster client.Client
+	watched client.WithWatch
 	account client.Client // that of the activator
 	replica *activator.Reconciler
 
@@ -54,6 +55,8 @@ func run(m *testing.M, environment *envtest.Environment) int {
 	environment.Config.QPS = -1
 	var err error
 	cluster, err = client.New(environment.Config, client.Options{Scheme: scheme})
+	must(err)
+	watched, err = client.NewWithWatch(environment.Config, client.Options{Scheme: scheme})
 	must(err)
 	must(apiservertest.Install(context.Background(), cluster, nil, "00-namespace.yaml", "55-activator.yaml"))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -97,7 +100,7 @@ func start(ctx context.Context, config *rest.Config) error {
 	must(err)
 	go func() { _ = http.Serve(l, activator.Listening(server)) }() // until the process ends
 	replica = &activator.Reconciler{
-		Name: "test", Namespace: system, AdminPort: int32(l.Addr().(*net.TCPAddr).Port), Pods: lister, Proxy: server, Settle: settle,
+		Name: "test", PodName: "activator-test", Namespace: system, AdminPort: int32(l.Addr().(*net.TCPAddr).Port), Pods: lister, Proxy: server, Settle: settle,
 	}
 	must(replica.Register(ctx, mgr))
 	go func() { must(mgr.Start(ctx)) }()

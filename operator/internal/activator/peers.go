@@ -11,10 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -113,6 +116,43 @@ func addressesOf(p *corev1.Pod) []netip.Addr {
 		}
 	}
 	return addresses
+}
+
+// Leave waits until no request is sent to this replica: until no slice names it, which the leader sees to once its pod
+// is not ready, and all nodes know that. Then it returns nil. If ctx ends while a slice still names it, Leave returns an
+// error at once.
+func (r *Reconciler) Leave(ctx context.Context) error {
+	err := wait.PollUntilContextCancel(ctx, leavePoll, true, func(ctx context.Context) (bool, error) {
+		n, err := r.naming(ctx)
+		return n == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting until no EndpointSlice names this replica: %w", err)
+	}
+	time.Sleep(r.Settle)
+	return nil
+}
+
+// leavePoll is the time between two looks at all slices, which are in the cache.
+const leavePoll = 200 * time.Millisecond
+
+// naming returns how many slices name this replica.
+func (r *Reconciler) naming(ctx context.Context) (n int, err error) {
+	var pod corev1.Pod
+	if err := r.activators.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.PodName}, &pod); err != nil {
+		return 0, client.IgnoreNotFound(err)
+	}
+	own := addressesOf(&pod)
+	var list discoveryv1.EndpointSliceList
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, err
+	}
+	for i := range list.Items {
+		if slices.ContainsFunc(rule.Addresses(&list.Items[i]), func(a netip.Addr) bool { return slices.Contains(own, a) }) {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // Listening answers what the leader asks: 200 and how many requests are in flight if the

@@ -74,9 +74,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	// Whether a scale-down of this replica's last term goes on is unknown, as another replica led
-	// since then.
-	r.election, err = newElection(mgr.GetConfig(), r.Namespace, r.Name, r.scaleDowns.Clear)
+	r.election, err = newElection(mgr.GetConfig(), r.Namespace, r.Name, r.begin)
 	if err := errors.Join(err, pods.Index(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}

@@ -29,10 +29,10 @@ func (r *Reconciler) slicesOf(ctx context.Context, service types.NamespacedName)
 	return list.Items, err
 }
 
-// portOf returns the port of the slices of a Service, and 0 if they have none.
-func portOf(all []discoveryv1.EndpointSlice) int32 {
+// portOf returns the port of the slices of a function, and 0 if they have none.
+func portOf(t target.Target, all []discoveryv1.EndpointSlice) int32 {
 	for i := range all {
-		if port := rule.PortOf(&all[i]); port != 0 {
+		if port := rule.PortOf(&all[i]); port != 0 && rule.BelongsTo(&all[i], t) {
 			return port
 		}
 	}

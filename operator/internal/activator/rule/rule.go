@@ -12,18 +12,14 @@ import (
 	"time"
 )
 
-// Settle is an Observation's Settle in a cluster: kube-proxy writes its rules every 10 seconds
-// at the latest.
-const Settle = 15 * time.Second
-
 // An Observation is what was seen of a function.
 type Observation struct {
 	Now time.Time
 	// Settle is how long it takes, at most, until a change of the endpoints of a Service has
 	// reached all nodes.
 	Settle time.Duration
-	// Ready has, for each pod that is ready, since when it is. Pods that are being deleted are not
-	// ready.
+	// Ready has, for each pod that is ready, since when this process knows that: the clocks of nodes may
+	// differ from its own. Pods that are being deleted are not ready.
 	Ready []time.Time
 	// Routed tells that the slices send requests to activators.
 	Routed bool

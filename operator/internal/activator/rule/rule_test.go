@@ -15,6 +15,9 @@ import (
 
 var now = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
 
+// settle is an Observation's Settle.
+const settle = 15 * time.Second
+
 func ago(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
 
 func TestNeedsActivators(t *testing.T) {
@@ -36,7 +39,7 @@ func TestNeedsActivators(t *testing.T) {
 		"ScaledInVain":     {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(40), Scaled: ago(15)}}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.observation.Now, test.observation.Settle = now, Settle
+			test.observation.Now, test.observation.Settle = now, settle
 			if got, recheck := test.observation.NeedsActivators(); got != test.want || recheck != test.recheck {
 				t.Errorf("activators %t, again after %s, want %t, %s", got, recheck, test.want, test.recheck)
 			}
@@ -62,7 +65,7 @@ func TestNext(t *testing.T) {
 		"SettledAndBusy":    {ScaleDown{Routed: ago(15)}, 0, Cancel, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step, after := Next(Observation{Now: now, Settle: Settle, Ready: []time.Time{ago(99)}, ScaleDown: test.begun}, sleepAfter, time.Duration(test.idle)*time.Second)
+			step, after := Next(Observation{Now: now, Settle: settle, Ready: []time.Time{ago(99)}, ScaleDown: test.begun}, sleepAfter, time.Duration(test.idle)*time.Second)
 			if step != test.step || after != test.after {
 				t.Errorf("%s after %s, want %s after %s", step, after, test.step, test.after)
 			}
@@ -110,8 +113,36 @@ func TestSlice(t *testing.T) {
 		if diff := cmp.Diff(want.addresses, got); diff != "" || s.Name != want.name || s.AddressType != want.kind || PortOf(s) != 12345 || *s.Ports[0].AppProtocol != "kubernetes.io/h2c" {
 			t.Errorf("%s: %s %s, port %d, addresses (-want +got):\n%s", family, s.Name, s.AddressType, PortOf(s), diff)
 		}
+		if !BelongsTo(s, hello) {
+			t.Errorf("%s: it does not belong to its function", family)
+		}
 		if !Same(s, Slice(hello, family, 12345, addresses)) {
 			t.Errorf("%s: it is not what it is", family)
+		}
+	}
+}
+
+// A slice of another client, or of a Service that was deleted, has no port for a function.
+func TestBelongsTo(t *testing.T) {
+	hello := target.Target{Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1"}
+	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
+		"Name":    func(s *discoveryv1.EndpointSlice) { s.Name = "greeting-abcde" },
+		"Owner":   func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].UID = "2" },
+		"NoOwner": func(s *discoveryv1.EndpointSlice) { s.OwnerReferences = nil },
+		"TwoOwners": func(s *discoveryv1.EndpointSlice) {
+			s.OwnerReferences = append(s.OwnerReferences, s.OwnerReferences[0])
+		},
+		"Kind":   func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].Kind = "Pod" },
+		"Family": func(s *discoveryv1.EndpointSlice) { s.AddressType = discoveryv1.AddressTypeIPv6 },
+	} {
+		s := Slice(hello, corev1.IPv4Protocol, 12345, nil)
+		if change(s); BelongsTo(s, hello) {
+			t.Errorf("%s: it belongs to the function", name)
+		}
+	}
+	for port, want := range map[int32]int32{1: 0, FirstPort - 1: 0, FirstPort: FirstPort, LastPort: LastPort, LastPort + 1: 0} {
+		if got := PortOf(Slice(hello, corev1.IPv4Protocol, port, nil)); got != want {
+			t.Errorf("port %d counts as %d", port, got)
 		}
 	}
 }

@@ -60,12 +60,24 @@ func Same(current, desired *discoveryv1.EndpointSlice) bool {
 		equality.Semantic.DeepEqual(current.Ports, desired.Ports) && equality.Semantic.DeepEqual(current.Endpoints, desired.Endpoints)
 }
 
-// PortOf returns the port of a slice, and 0 if it has none.
+// PortOf returns the port of a slice, and 0 if it has none of those that activators listen on.
 func PortOf(s *discoveryv1.EndpointSlice) int32 {
-	if len(s.Ports) != 1 || s.Ports[0].Port == nil {
+	if len(s.Ports) != 1 || s.Ports[0].Port == nil || *s.Ports[0].Port < FirstPort || *s.Ports[0].Port > LastPort {
 		return 0
 	}
 	return *s.Ports[0].Port
+}
+
+// BelongsTo reports whether a slice is that of a function for one of the address families, and not one that
+// another client has written with the labels of the activator, or that of a Service which was deleted.
+func BelongsTo(s *discoveryv1.EndpointSlice, t target.Target) bool {
+	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+		own := Slice(t, family, FirstPort, nil)
+		if s.Name == own.Name && s.AddressType == own.AddressType && equality.Semantic.DeepEqual(s.OwnerReferences, own.OwnerReferences) {
+			return true
+		}
+	}
+	return false
 }
 
 // Addresses returns the addresses that a slice has.

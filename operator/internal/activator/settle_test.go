@@ -1,0 +1,132 @@
+package activator_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/internal/activator/rule"
+)
+
+// How long a pod has been ready is measured by one clock: that of a node may be slow or fast.
+func TestClockOfTheNode(t *testing.T) {
+	t.Parallel()
+	for name, ready := range map[string]time.Duration{"Slow": -time.Hour, "Fast": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFunction(t, 1, "1h")
+			eventually(t, "the activator takes the requests", f.named)
+			f.busy.Store(true)
+			began := time.Now()
+			f.run("first", began.Add(ready))
+			eventually(t, "the activator leaves the pod alone", f.unnamed)
+			if took := time.Since(began); took < settle {
+				t.Errorf("the activator leaves the pod alone after %s, when not all nodes know of it", took)
+			}
+		})
+	}
+}
+
+// The slice of a function that may no longer sleep names no activator before it goes, and until all nodes know that
+// the activator listens.
+func TestSliceIsEmptiedFirst(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0, "1h")
+	eventually(t, "the activator takes the requests", f.named)
+	address := net.JoinHostPort(own(), strconv.Itoa(int(*f.slice().Ports[0].Port)))
+	changes, err := watched.Watch(t.Context(), &discoveryv1.EndpointSliceList{}, client.InNamespace(f.namespace), client.MatchingLabels{discoveryv1.LabelManagedBy: rule.Manager})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer changes.Stop()
+	began := time.Now()
+	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
+	var last *discoveryv1.EndpointSlice
+	for f.slice() != nil {
+		select {
+		case change := <-changes.ResultChan():
+			last, _ = change.Object.(*discoveryv1.EndpointSlice)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if connection, err := net.Dial("tcp", address); err == nil {
+			_ = connection.Close() // it was a question
+		} else if f.slice() != nil {
+			t.Fatal("the activator does not listen, and the slice is there")
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("the slice does not go")
+		}
+	}
+	if last == nil || len(last.Endpoints) > 0 {
+		t.Errorf("the slice goes as %v", last)
+	}
+	if took := time.Since(began); took < settle {
+		t.Errorf("the slice goes after %s, when not all nodes know that it is empty", took)
+	}
+}
+
+// A slice that another client has written gives the activator no port.
+func TestSliceOfAnotherClient(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*discoveryv1.EndpointSlice) (port int32){
+		"Owner":   func(s *discoveryv1.EndpointSlice) int32 { s.OwnerReferences[0].UID = "another"; return rule.LastPort },
+		"NoOwner": func(s *discoveryv1.EndpointSlice) int32 { s.OwnerReferences = nil; return rule.LastPort - 1 },
+		"Low":     func(*discoveryv1.EndpointSlice) int32 { return rule.FirstPort - 1 },
+		"High":    func(*discoveryv1.EndpointSlice) int32 { return rule.LastPort + 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFunction(t, 0, "1h")
+			eventually(t, "the activator takes the requests", f.named)
+			s := f.slice()
+			port := change(s)
+			s.Ports[0].Port = &port
+			if err := cluster.Update(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the activator is named on a port that the leader chose", func() bool {
+				return f.named() && *f.slice().Ports[0].Port != port
+			})
+			if connection, err := net.Dial("tcp", net.JoinHostPort(own(), strconv.Itoa(int(port)))); err == nil {
+				_ = connection.Close() // it was a question
+				t.Errorf("the activator listens on %d", port)
+			}
+		})
+	}
+}
+
+// A replica that ends is there until no slice names it.
+func TestLeave(t *testing.T) { // without other tests, which need it
+	f := newFunction(t, 0, "1h")
+	eventually(t, "the activator takes the requests", f.named)
+	ctx, cancel := context.WithTimeout(t.Context(), settle)
+	defer cancel()
+	if err := replica.Leave(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it leaves with %v, and a slice names it", err)
+	}
+	left := make(chan error, 1)
+	go func() { left <- replica.Leave(t.Context()) }()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: replica.PodName}}
+	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := setStatus(t.Context(), pod, time.Time{}, own(), own6); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-left; err != nil || !f.unnamed() || time.Since(began) < settle {
+		t.Errorf("it leaves with %v after %s, and the slice names it no longer: %t", err, time.Since(began), f.unnamed())
+	}
+	if err := setStatus(t.Context(), pod, time.Now(), own(), own6); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it takes requests again", f.named)
+}
