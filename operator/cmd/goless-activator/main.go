@@ -173,7 +173,7 @@ func run(ctx context.Context, cfg config) error {
 // maxAdminConns bounds the connections of the admin port: those of other replicas, the kubelet and Prometheus.
 const maxAdminConns = 128
 
-// serveAdmin serves the admin port. When it cannot any longer, failed gets the error.
+// serveAdmin serves the admin port. When that ends, failed gets the error.
 func serveAdmin(address string, handler http.Handler, failed chan<- error) (*http.Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {

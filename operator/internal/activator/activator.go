@@ -250,7 +250,7 @@ func (r *Reconciler) observe(rt *route, found []pods.Pod) rule.Observation {
 
 // readySince returns, for each pod that is ready, since when this replica knows that.
 func (r *Reconciler) readySince(rt *route, found []pods.Pod, now time.Time) (all []time.Time) {
-	// The second part of the key only tells whether the pod was not ready meanwhile.
+	// The second part of the key changes when the pod was not ready meanwhile.
 	type key struct {
 		pod   types.UID
 		since time.Time

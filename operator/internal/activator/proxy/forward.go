@@ -167,7 +167,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if context.Cause(r.Context()) == errNoAnswer {
 		status, text = http.StatusGatewayTimeout, errNoAnswer.Error()
 	} else if r.Context().Err() != nil {
-		return // the client has gone
+		panic(http.ErrAbortHandler) // the client has gone; it must not take an empty answer for that of the function
 	}
 	f := x.listener.target().Function
 	s.options.Log.Info("a pod has failed a request", "function", f.String(), "error", err.Error())
