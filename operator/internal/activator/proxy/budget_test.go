@@ -56,6 +56,9 @@ func TestBudget(t *testing.T) {
 	is("served")
 }
 
+// raced is true with the race detector, which takes memory of its own.
+var raced bool
+
 // memory is what this process uses: of the heap, and of stacks.
 func memory() int64 {
 	runtime.GC()
@@ -143,7 +146,7 @@ func TestCosts(t *testing.T) {
 			})
 			taken, charged := last-before, a.charged()
 			t.Logf("%d bytes each, %d are charged", taken/many, charged/many)
-			if taken > charged {
+			if taken > charged && !raced {
 				t.Errorf("%d bytes are taken, and %d charged", taken, charged)
 			}
 		})
@@ -195,7 +198,7 @@ func TestOneClientTakesAll(t *testing.T) {
 				defer a.requests.mu.Unlock()
 				return a.requests.shares[party{"127.0.0.3", hello.Function.Namespace}] != nil
 			})
-			eventually(t, "memory is bounded", func() bool { return a.charged() <= bytes && memory()-before < 2*bytes })
+			eventually(t, "memory is bounded", func() bool { return a.charged() <= bytes && (raced || memory()-before < 2*bytes) })
 			close(awake)
 			if got := <-status; got != http.StatusOK {
 				t.Errorf("another client gets %d", got)
