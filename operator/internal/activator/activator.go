@@ -253,7 +253,7 @@ func (r *Reconciler) readySince(rt *route, found []pods.Pod, now time.Time) (all
 	// The second part of the key changes when the pod was not ready meanwhile.
 	type key struct {
 		pod   types.UID
-		since time.Time
+		since int64
 	}
 	known, _ := r.ready.Load(rt.Service)
 	before, _ := known.(map[key]time.Time)
@@ -262,7 +262,7 @@ func (r *Reconciler) readySince(rt *route, found []pods.Pod, now time.Time) (all
 		if !p.Ready {
 			continue
 		}
-		k := key{p.UID, p.Since}
+		k := key{p.UID, p.Since.Unix()}
 		since, ok := before[k]
 		if !ok {
 			since = now
