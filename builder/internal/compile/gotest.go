@@ -84,7 +84,7 @@ func Test(ctx context.Context, t *toolchain.Toolchain, c TestOptions) error {
 func testEnviron(t *toolchain.Toolchain, c TestOptions, work string) []string {
 	ours := slices.DeleteFunc(t.Environ(work, t.ModuleCache(c.Program), !t.Sealed), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
-		return (name == "PATH" || name == "HOME" || name == "TMPDIR") && toolchain.Lookup(c.Environ, name) != ""
+		return name == "XDG_CONFIG_HOME" || (name == "PATH" || name == "HOME" || name == "TMPDIR") && toolchain.Lookup(c.Environ, name) != ""
 	})
 	if c.Race {
 		ours = append(ours, "CGO_ENABLED=1")

@@ -31,10 +31,12 @@ func (t *Toolchain) Environ(work, modules string, network bool) []string {
 		"GOENV=off",
 		"GOEXPERIMENT=",
 		"GOFLAGS=",
-		"GOTELEMETRY=off",
 		"GOTOOLCHAIN=local",
 		"GOVCS=*:off",
 		"GOWORK=off",
+		// For its telemetry the go command starts a process in a session of its own, which
+		// outlives it, unless it has no directory for that: a relative path is none.
+		"XDG_CONFIG_HOME=none",
 		// The index of packages is the one part of the cache whose write errors
 		// are not ignored: with it a read-only cache fails the build, but only
 		// where the source files are older than two seconds.
