@@ -1,23 +1,37 @@
 package sandbox
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/landlock-lsm/go-landlock/landlock"
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// restrict takes from this process all files that the policy does not name, and
-// the network, as far as the kernel can.
+// writing are the rights to what is below a directory of Policy.Write: to make, change and
+// remove regular files and directories. Whoever reads the results must not be led elsewhere
+// by a symbolic link, or wait for a FIFO.
+const writing = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir |
+	ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSMakeDir |
+	ll.AccessFSRemoveFile | ll.AccessFSRemoveDir
+
+// restrict takes from this process all files that the policy does not name, the network,
+// and the system calls by which a process escapes its limits, as far as the kernel can.
 func (p Policy) restrict() error {
-	if p.Open || !ConfinesFiles() {
+	if p.Open {
+		return nil
+	}
+	if err := restrictProcesses(); err != nil {
+		return fmt.Errorf("seccomp: %w", err)
+	}
+	if !ConfinesFiles() {
 		return nil
 	}
 	rules := []landlock.Rule{
 		landlock.RODirs(p.Read...),
-		landlock.RWDirs(p.Write...),
+		landlock.PathAccess(writing, p.Write...),
 		landlock.ROFiles(p.Files...),
-		landlock.RWFiles(os.DevNull),
+		landlock.RWFiles(append(p.WriteFiles, os.DevNull)...),
 	}
 	for _, port := range p.Ports {
 		rules = append(rules, landlock.ConnectTCP(port))
@@ -25,7 +39,10 @@ func (p Policy) restrict() error {
 	if len(p.Ports) > 0 { // the names of hosts have to be resolved
 		rules = append(rules, landlock.ConnectTCP(dnsPort), landlock.ConnectSendUDP(dnsPort), landlock.BindUDP(0))
 	}
-	return landlock.V10.BestEffort().Restrict(rules...)
+	if err := landlock.V10.BestEffort().Restrict(rules...); err != nil {
+		return fmt.Errorf("landlock: %w", err)
+	}
+	return nil
 }
 
 const dnsPort = 53

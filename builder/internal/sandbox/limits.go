@@ -9,8 +9,11 @@ import (
 //
 //	limit                      value             bounds                      test
 //	files and TCP ports        Policy            each process, by Landlock   TestSandbox
+//	links, FIFOs, devices      none              each process, by Landlock   TestRegularFilesOnly
+//	process groups, sessions   those of Run      each process, by seccomp    TestNothingOutlivesACommand
+//	memory of no process       none              each process, by seccomp    TestUnownedMemory
 //	memory                     Policy.Memory     each process, by rlimit     TestMemoryOfEach
-//	memory                     Policy.Memory     all processes together      TestMemoryOfAll
+//	memory                     Policy.Memory     all processes together      TestMemoryOfAll, TestSharedMemory
 //	size of a file             MaxFileSize       each process, by rlimit     TestSandbox
 //	core dumps                 none              each process, by rlimit     TestNoCoreDumps
 //	space on the disk          MaxDisk           all commands of a build     TestQuota, TestQuotaEnds
@@ -18,6 +21,7 @@ import (
 //	output                     maxOutput         stdout and stderr           TestOutputIsLimited
 //	time                       context of Run    all processes together      TestNobodyIsLeft
 //	life                       this process      the command                 TestCommandEndsWithTheBuilder
+//	life                       the command       all that it has started     TestNothingOutlivesACommand
 //
 // There is no limit of the number of processes: the kernel counts these by user, and the
 // pods of a node share users, so that one is left to the container.
@@ -26,8 +30,8 @@ const (
 	MaxFileSize = 128 << 20
 
 	// MaxDisk is the usual Quota of one build, in bytes: the program, the modules
-	// that were fetched for it, what the compiler and the linker write, and the
-	// binary. An older binary may be kept beside these, which makes a GiB in all.
+	// that were fetched for it, and what the compiler and the linker write. The copy
+	// of the binary is kept beside these, which makes a GiB in all.
 	// That is what a pod that builds has, and each build of the build service.
 	MaxDisk = 896 << 20
 

@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,18 +15,6 @@ func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true
 
 // killGroup kills all processes of a group.
 func killGroup(group int) error { return syscall.Kill(-group, syscall.SIGKILL) }
-
-// reap kills and awaits what is left of a process group whose leader was killed.
-// If this process is the first one of a container, it has inherited them, and
-// without a wait they would stay zombies.
-func reap(group int) {
-	_ = killGroup(group) // usually nothing is left
-	for {
-		if _, err := syscall.Wait4(-group, nil, 0, nil); err != nil && !errors.Is(err, syscall.EINTR) {
-			return
-		}
-	}
-}
 
 // limit sets the limits of this process and of all that it starts.
 func (p Policy) limit() error {

@@ -23,9 +23,6 @@ func killGroup(group int) error {
 	return nil
 }
 
-// reap does nothing: taskkill leaves nothing behind.
-func reap(int) {}
-
 // limit sets no limits: there are none that a process could set itself.
 func (p Policy) limit() error { return nil }
 

@@ -48,12 +48,25 @@ type Result struct {
 
 	// MemoryLimited reports whether its Policy limited the memory.
 	MemoryLimited bool
+
+	cpu time.Duration // see CPUTime; 0 unless the context has ended
+}
+
+// CPUTime returns the time for which the processes of the command used a processor. It is
+// 0 if the command did not start. Of a command that was killed, only Linux counts the processes
+// that it did not await.
+func (r *Result) CPUTime() time.Duration {
+	if r.State == nil {
+		return 0
+	}
+	return max(r.cpu, r.State.UserTime()+r.State.SystemTime())
 }
 
 // Run executes a command and waits for its end. It kills the command and all that
 // it has started when ctx ends or a limit is exceeded. The error is then the cause
 // of ctx, or one that is ErrOutOfMemory or ErrTooLarge. Otherwise it is that of
-// os/exec. The Result is nil only if this program cannot find itself.
+// os/exec, or says that processes are left that cannot be killed. The Result is nil
+// only if this program cannot find itself.
 func Run(ctx context.Context, c Command) (*Result, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -76,7 +89,10 @@ func Run(ctx context.Context, c Command) (*Result, error) {
 	// In a process group of its own the command can be killed with all that it
 	// has started.
 	cmd.SysProcAttr = EndWithParent(NewGroup())
-	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) }
+	cmd.Cancel = func() error {
+		r.cpu = groupUsage(cmd.Process.Pid).cpu // what it has not awaited is lost with it
+		return killGroup(cmd.Process.Pid)
+	}
 	cmd.WaitDelay = time.Second
 
 	if err := c.Quota.check(); err != nil {
@@ -88,11 +104,8 @@ func Run(ctx context.Context, c Command) (*Result, error) {
 	group := cmd.Process.Pid
 	memory := limitMemory(group, c.Policy.Memory)
 	disk := killWhen(group, quotaPause, c.Quota.check)
-	err = cmd.Wait()
+	err = wait(cmd)
 	exceeded := cmp.Or(memory(), disk(), c.Quota.check())
-	if !cmd.ProcessState.Exited() {
-		reap(group)
-	}
 	r.State = cmd.ProcessState
 	return &r, cmp.Or(context.Cause(ctx), exceeded, err)
 }
@@ -103,7 +116,7 @@ func Run(ctx context.Context, c Command) (*Result, error) {
 // several compilers at a time.
 func limitMemory(group int, limit uint64) (stop func() error) {
 	return killWhen(group, memoryPause, func() error {
-		if limit > 0 && groupMemory(group) > limit {
+		if limit > 0 && groupUsage(group).memory > limit {
 			return ErrOutOfMemory
 		}
 		return nil

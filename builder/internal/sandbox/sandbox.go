@@ -1,7 +1,12 @@
 // Package sandbox runs a command under limits. The command can use only so much
 // memory and disk space, and where the kernel has Landlock, it can reach only the
 // files and the network ports that its Policy names. When its context ends or a
-// limit is exceeded, it is killed together with every process that it has started.
+// limit is exceeded, it is killed together with every process that it has started,
+// and when it ends by itself, so is every process that it has left.
+//
+// What a command has written can be anything, because a mistake in the compiler may
+// have given it to the author of a source. Therefore its results are opened with
+// OpenResult, from directories that no other command writes to.
 //
 // A process can set such limits only for itself. Therefore Run starts the current
 // program again, under the name builder-sandbox, and that process limits itself
@@ -29,9 +34,11 @@ const name = "builder-sandbox"
 // A Policy says what a command may use and reach.
 type Policy struct {
 	// Read and Write are directories that the command can read, or read and
-	// write, with all that is below them. Files are single files that it can
-	// read.
-	Read, Write, Files []string
+	// write, with all that is below them. To Write it can add regular files and
+	// directories alone: no links, FIFOs, sockets or devices. Files are single
+	// files that it can read, and WriteFiles single files that it can read and
+	// write.
+	Read, Write, Files, WriteFiles []string
 
 	// Ports are the TCP ports to which it can connect, on any host.
 	Ports []uint16
@@ -78,7 +85,7 @@ func become(policy string, command []string, modes map[string]Mode) error {
 		return err
 	}
 	if err := p.restrict(); err != nil {
-		return fmt.Errorf("landlock: %w", err)
+		return err
 	}
 	if mode, ok := modes[command[0]]; ok {
 		return mode(os.Stdin, os.Stdout)

@@ -135,25 +135,27 @@ func (t *Toolchain) Command() string { return filepath.Join(t.Root, "bin", Execu
 // arch returns the GOARCH of what is built.
 func (t *Toolchain) arch() string { return cmp.Or(t.Arch, runtime.GOARCH) }
 
-// Unconfined says, for the log, what this kernel cannot keep the compiler from, of files and TCP.
-// It is empty if the kernel keeps it from both, and where there is no sandbox because the toolchain
-// is not Sealed. Landlock knows UDP from ABI 10 on, which hardly any kernel has: network policies
+// Unconfined says, for the log, what this kernel cannot keep the compiler from, of files, TCP and
+// processes that outlive a build. It is empty if the kernel keeps it from all of them, and where
+// there is no sandbox because the toolchain is not Sealed. Landlock knows UDP from ABI 10 on, which hardly any kernel has: network policies
 // are for that.
 func (t *Toolchain) Unconfined() string {
 	if !t.Sealed {
 		return ""
 	}
-	return confinement(sandbox.LandlockVersion())
+	return confinement(sandbox.LandlockVersion(), sandbox.ConfinesProcesses())
 }
 
-// confinement says what a kernel with that version of Landlock cannot enforce. Version 0 is a
-// kernel without Landlock.
-func confinement(version int) string {
+// confinement says what a kernel with that version of Landlock, and with or without seccomp,
+// cannot enforce. Version 0 is a kernel without Landlock.
+func confinement(version int, seccomp bool) string {
 	switch {
 	case version == 0:
 		return "the kernel has no Landlock, so nothing but the container confines the compiler"
 	case version < 4:
 		return "the kernel is older than Linux 6.7, and its Landlock confines the compiler to its files alone: nothing but network policies keep it, and the go command that fetches modules, from the network"
+	case !seccomp:
+		return "the kernel has no seccomp filters, so a process that the compiler starts can outlive its build and exceed its memory"
 	}
 	return ""
 }

@@ -1,0 +1,110 @@
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// endTimeout is how long the processes of a group may take to end after they were killed.
+// Only a process that waits for a device that does not respond takes longer than an instant.
+const endTimeout = 10 * time.Second
+
+// usage is what the processes of a group use together.
+type usage struct {
+	alive  int           // processes that have not ended
+	memory uint64        // resident, in bytes, without what a file backs
+	cpu    time.Duration // with that of their children that have ended
+}
+
+// groupUsage measures the processes of a group. Those that have left it are not counted:
+// see restrictProcesses.
+func groupUsage(group int) (sum usage) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
+	for _, stat := range stats {
+		data, err := os.ReadFile(stat)
+		if err != nil {
+			continue // the process has ended
+		}
+		// The name of the process is in parentheses and may hold anything. The
+		// fields after it are the state, the parent, the group, and, from the
+		// eleventh on, four times.
+		fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+		if len(fields) < 15 || string(fields[2]) != strconv.Itoa(group) {
+			continue
+		}
+		for _, ticks := range fields[11:15] { // of itself and of its children, in user and in kernel mode
+			n, _ := strconv.ParseInt(string(ticks), 10, 64) // the kernel writes digits
+			sum.cpu += time.Duration(n) * time.Second / ticksPerSecond
+		}
+		if string(fields[0]) != "Z" {
+			sum.alive++
+			sum.memory += residentMemory(filepath.Dir(stat))
+		}
+	}
+	return sum
+}
+
+// ticksPerSecond is USER_HZ, the unit of times in /proc.
+const ticksPerSecond = 100
+
+// residentMemory returns the anonymous and the shared memory of a process, in bytes. What
+// several processes share is counted for each of them: compilers share nothing.
+func residentMemory(process string) (sum uint64) {
+	status, _ := os.ReadFile(filepath.Join(process, "status")) // the process may have ended
+	for line := range bytes.Lines(status) {
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		if name := string(name); name == "RssAnon" || name == "RssShmem" {
+			kib, _ := strconv.ParseUint(string(bytes.TrimSuffix(bytes.TrimSpace(value), []byte(" kB"))), 10, 64)
+			sum += kib << 10
+		}
+	}
+	return sum
+}
+
+// wait waits for the end of a command, and kills what it has left in its process group.
+// The error is that of cmd.Wait, or that something is left.
+func wait(cmd *exec.Cmd) error {
+	group := cmd.Process.Pid
+	// The command stays a zombie until cmd.Wait, so that no other process has its number.
+	for errors.Is(unix.Waitid(unix.P_PID, group, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+	_ = killGroup(group) // usually nothing is left
+	err := cmd.Wait()
+	if left := awaitEnd(group); left != nil {
+		return left
+	}
+	return err
+}
+
+// awaitEnd waits until all processes of a group that was killed have ended.
+func awaitEnd(group int) error {
+	defer reap(group)
+	for deadline := time.Now().Add(endTimeout); ; time.Sleep(time.Millisecond) {
+		isEmpty := errors.Is(syscall.Kill(-group, 0), syscall.ESRCH)
+		if isEmpty || groupUsage(group).alive == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes of a command are left %s after they were killed; restart the container of the builder", endTimeout)
+		}
+	}
+}
+
+// reap awaits the processes of a group that have ended. If this process is the first one of
+// a container, it has inherited them, and without a wait they would stay zombies.
+func reap(group int) {
+	for {
+		if id, err := syscall.Wait4(-group, nil, syscall.WNOHANG, nil); id <= 0 && !errors.Is(err, syscall.EINTR) {
+			return
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// OpenResult opens a file for reading that a command has left: name is its path in dir, a
+// directory that the command cannot replace. The error is about anything but a regular file,
+// which is not opened: a symbolic link may lead to what the command cannot read, and to open
+// a FIFO can take indefinitely.
+func OpenResult(dir, name string) (*os.File, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close() //nolint:errcheck // it is only a directory
+	info, err := root.Lstat(name)
+	if err == nil {
+		err = checkRegular(name, info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// A Root leads to no file outside of it.
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err = file.Stat()
+	if err == nil {
+		err = checkRegular(name, info)
+	}
+	if err != nil {
+		_ = file.Close() // it was only read
+		return nil, err
+	}
+	return file, nil
+}
+
+func checkRegular(name string, info fs.FileInfo) error {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("a command has left %s, which is not a regular file but %s", name, info.Mode().Type())
+	}
+	return nil
+}
+
+// ReadResult reads a file like OpenResult. The error is about one of more than most bytes, too.
+func ReadResult(dir, name string, most int64) ([]byte, error) {
+	file, err := OpenResult(dir, name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("a command has left %s, which has more than %d bytes", name, most)
+	}
+	return data, err
+}
+
+// CopyResult copies a file like OpenResult to a new one with these permissions, which replaces
+// whatever was there. No process that the command has left can change the copy.
+func CopyResult(dir, name, to string, permissions fs.FileMode) error {
+	from, err := OpenResult(dir, name)
+	if err != nil {
+		return err
+	}
+	defer from.Close() //nolint:errcheck // it was only read
+	if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	copied, err := os.OpenFile(filepath.Clean(to), os.O_WRONLY|os.O_CREATE|os.O_EXCL, permissions)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(copied, from)
+	if closed := copied.Close(); err == nil {
+		err = closed
+	}
+	return err
+}

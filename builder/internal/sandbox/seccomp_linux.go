@@ -1,0 +1,86 @@
+package sandbox
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// refused are system calls that a confined command has no use for. With the first two, a
+// process would leave its group, and then nothing would kill or measure it. The others make
+// memory that belongs to no process, or that stays after its end.
+var refused = []uint32{unix.SYS_SETSID, unix.SYS_SETPGID, unix.SYS_MEMFD_CREATE, memfdSecret, unix.SYS_SHMGET}
+
+// memfdSecret is the number of memfd_secret on all architectures.
+const memfdSecret = 447
+
+// architectures are those for which the builder has images, by GOARCH.
+var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
+
+// The offsets of the fields of seccomp_data, and the first number that is a system call of
+// x32, where the processor has that ABI.
+const (
+	offsetNumber       = 0
+	offsetArchitecture = 4
+	firstOfX32         = 0x40000000
+)
+
+// restrictProcesses has the kernel refuse to this process, and to all that it starts, what is
+// in refused, as far as the kernel can.
+func restrictProcesses() error {
+	if !ConfinesProcesses() {
+		return nil
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	code := filter(architectures[runtime.GOARCH])
+	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	// TSYNC puts all threads of this process under the filter.
+	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+	switch {
+	case errno != 0:
+		return errno
+	case thread != 0:
+		return fmt.Errorf("the thread %d has another filter", thread)
+	}
+	return nil
+}
+
+// filter returns a program for seccomp that lets the system calls of an architecture fail
+// with EPERM if they are in refused, and all of other architectures, whose numbers differ.
+func filter(architecture uint32) []unix.SockFilter {
+	load := func(offset uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
+	}
+	result := func(value uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: value}
+	}
+	// A jump skips one instruction, which refuses, unless its condition is true.
+	unless := func(condition uint16, value uint32) unix.SockFilter {
+		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | condition, Jf: 1, K: value}
+	}
+	refuse := result(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM))
+	code := []unix.SockFilter{
+		load(offsetArchitecture),
+		{Code: unix.BPF_JMP | unix.BPF_K | unix.BPF_JEQ, Jt: 1, K: architecture}, refuse,
+		load(offsetNumber),
+		unless(unix.BPF_JGE, firstOfX32), refuse,
+	}
+	for _, number := range refused {
+		code = append(code, unless(unix.BPF_JEQ, number), refuse)
+	}
+	return append(code, result(unix.SECCOMP_RET_ALLOW))
+}
+
+// ConfinesProcesses reports whether the kernel can keep the processes of a command in their
+// group, so that none of them outlives it.
+func ConfinesProcesses() bool {
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	return errno == 0 && architectures[runtime.GOARCH] != 0
+}

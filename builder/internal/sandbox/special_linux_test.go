@@ -1,0 +1,217 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// These are the arguments with which the test binary tries what a hijacked compiler would.
+const (
+	specialName = "special" // to make files that are not regular ones
+	leaveName   = "leave"   // to leave a process behind
+	lingerName  = "linger"  // to be that process
+	shareName   = "share"   // to use memory that it shares
+	unownedName = "unowned" // to use memory that belongs to no process
+)
+
+func init() { attack = attackLinux }
+
+func attackLinux(args []string) bool {
+	if len(args) == 0 {
+		return false
+	}
+	switch args[0] {
+	case specialName:
+		special(args[1])
+	case leaveName:
+		leave(args[1])
+	case lingerName:
+		time.Sleep(time.Hour)
+	case shareName:
+		share()
+	case unownedName:
+		unowned()
+	default:
+		return false
+	}
+	return true
+}
+
+// special prints a line for each kind of file that it can make in dir.
+func special(dir string) {
+	in := func(name string) string { return filepath.Join(dir, name) }
+	listen := func(name string) error {
+		l, err := net.Listen("unix", name)
+		if err == nil {
+			err = l.Close()
+		}
+		return err
+	}
+	say("regular", os.WriteFile(in("regular"), []byte("x"), 0o600) == nil)
+	say("directory", os.Mkdir(in("directory"), 0o700) == nil)
+	say("symlink", os.Symlink("/etc/passwd", in("symlink")) == nil)
+	say("fifo", syscall.Mkfifo(in("fifo"), 0o600) == nil)
+	say("socket", listen(in("socket")) == nil)
+}
+
+// leave starts a process and ends without it.
+func leave(how string) {
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	cmd := exec.Command(self, lingerName)
+	cmd.Stdout = os.Stdout
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: how == "Setsid", Setpgid: how == "Setpgid"}
+	say("started", cmd.Start() == nil)
+}
+
+// share fills memory that counts as shared, of which RLIMIT_DATA knows nothing.
+func share() {
+	memory, err := syscall.Mmap(-1, 0, 512<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_SHARED)
+	if err != nil {
+		panic(err)
+	}
+	for i := 0; i < len(memory); i += os.Getpagesize() {
+		memory[i] = 1
+	}
+	time.Sleep(time.Hour)
+}
+
+// unowned prints a line for each kind of memory that it can have beside its own.
+func unowned() {
+	_, err := unix.MemfdCreate("memory", 0)
+	say("memfd", err == nil)
+	_, _, errno := unix.Syscall(memfdSecret, 0, 0, 0)
+	say("secret", errno != unix.EPERM) // most kernels have none
+	_, err = unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
+	say("shm", err == nil)
+}
+
+// confined returns a policy with which this test binary can run and write to dir.
+func confined(t *testing.T, dir string) (self string, p Policy) {
+	t.Helper()
+	if !ConfinesFiles() {
+		t.Skip("the kernel has no Landlock")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Read = slices.DeleteFunc([]string{filepath.Dir(self), "/lib", "/lib64", "/usr/lib"}, func(dir string) bool { return !exists(dir) })
+	p.Write = []string{dir}
+	return self, p
+}
+
+// TestRegularFilesOnly has a command that makes all kinds of files where it may write.
+func TestRegularFilesOnly(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, specialName, policy.Write[0]}})
+	if err != nil {
+		t.Fatalf("%v: %s", err, &r.Stderr)
+	}
+	if diff := cmp.Diff("regular true\ndirectory true\nsymlink false\nfifo false\nsocket false\n", r.Stdout.String()); diff != "" {
+		t.Errorf("what a command can make: -want +got\n%s", diff)
+	}
+}
+
+// TestWriteFiles has a file that can be written in a directory that cannot.
+func TestWriteFiles(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	dir := t.TempDir()
+	policy.WriteFiles = []string{filepath.Join(dir, "mine")}
+	for _, name := range []string{"mine", "other"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, probeName, filepath.Join(dir, "mine"), filepath.Join(dir, "other"), "127.0.0.1:1"}})
+	if err != nil {
+		t.Fatalf("%v: %s", err, &r.Stderr)
+	}
+	got := strings.ReplaceAll(r.Stdout.String(), dir+"/", "")
+	if want := "read mine true\nwrite mine true\nread other false\nwrite other false\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("it can do this: %s, want %s", got, want)
+	}
+}
+
+// TestNothingOutlivesACommand has commands that leave a process behind and succeed. As long
+// as that lives, it holds the pipe open.
+func TestNothingOutlivesACommand(t *testing.T) {
+	for _, how := range []string{"Group", "Setsid", "Setpgid"} {
+		t.Run(how, func(t *testing.T) {
+			self, policy := confined(t, t.TempDir())
+			r, w, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close() //nolint:errcheck // it was only read
+			_, err = Run(t.Context(), Command{Policy: policy, Args: []string{self, leaveName, how}, Stdout: w})
+			if err := errors.Join(err, w.Close(), r.SetReadDeadline(time.Now().Add(30*time.Second))); err != nil {
+				t.Fatal(err)
+			}
+			said, err := io.ReadAll(r)
+			if err != nil {
+				t.Errorf("a process has outlived its command: %v", err)
+			}
+			if want := "started " + map[bool]string{true: "true\n", false: "false\n"}[how == "Group"]; string(said) != want {
+				t.Errorf("it says %q, want %q", said, want)
+			}
+		})
+	}
+}
+
+// TestSharedMemory has a process whose memory no limit of its own bounds.
+func TestSharedMemory(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	policy.Memory = 256 << 20
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := Run(ctx, Command{Policy: policy, Args: []string{self, shareName}}); !errors.Is(err, ErrOutOfMemory) {
+		t.Errorf("it ended with %v, want that it was killed for its memory", err)
+	}
+}
+
+// TestUnownedMemory has a command that tries to use memory which is not measured.
+func TestUnownedMemory(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, unownedName}})
+	if want := "memfd false\nsecret false\nshm false\n"; err != nil || r.Stdout.String() != want {
+		t.Errorf("it ended with %v and has this: %q, want %q", err, &r.Stdout, want)
+	}
+}
+
+// TestCPUTime has a command whose child works, and that is stopped before it awaits that.
+func TestCPUTime(t *testing.T) {
+	working := firstWrite{closed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-working.closed
+		cancel()
+	}()
+	r, err := Run(ctx, Command{
+		Policy: Policy{Open: true},
+		Args:   []string{"/bin/sh", "-c", "(i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo worked; sleep 1000) & wait"},
+		Stdout: working,
+	})
+	if !errors.Is(err, context.Canceled) || r.CPUTime() < 20*time.Millisecond || r.CPUTime() > time.Minute {
+		t.Errorf("it ended with %v, after %s on a processor", err, r.CPUTime())
+	}
+	r, err = Run(t.Context(), Command{Policy: Policy{Open: true}, Args: []string{"/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"}})
+	if err != nil || r.CPUTime() < 20*time.Millisecond || r.CPUTime() > time.Minute {
+		t.Errorf("it ended with %v, after %s on a processor", err, r.CPUTime())
+	}
+}
