@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -48,7 +46,8 @@ type Options struct {
 	// Program is what to compile. The modules that it needs have been fetched.
 	Program *program.Program
 
-	// Output is the path of the binary to write. Its directory must exist.
+	// Output is the path of the binary to write. Its directory must exist. What was
+	// there before is replaced. The compiler does not write there.
 	Output string
 
 	// Timeout is the longest time that the build may take. It is required.
@@ -98,24 +97,24 @@ type Result struct {
 // sandbox.ErrTooLarge if a limit has ended the build. Any other is not about the
 // program.
 func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, error) {
-	work, err := os.MkdirTemp("", "goless-work-")
+	work, err := newWorkspace()
 	if err != nil {
-		return nil, fmt.Errorf("making a directory for the compiler: %w", err)
+		return nil, err
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
+	defer work.remove()
 
 	ctx, cancel := context.WithTimeoutCause(ctx, b.Timeout, fmt.Errorf("%w: it was stopped after %s", ErrTimeout, b.Timeout))
 	defer cancel()
 	command := sandbox.Command{
 		Policy: sandbox.Policy{
 			Read:   []string{t.Root, t.Cache, t.Modules, b.Program.Dir},
-			Write:  []string{work, filepath.Dir(b.Output)},
+			Write:  []string{work.build},
 			Open:   !t.Sealed,
 			Memory: uint64(max(b.Memory, 0)),
 		},
 		Dir:   b.Program.Dir,
-		Env:   t.Environ(work, t.ModuleCache(b.Program), !t.Sealed),
-		Quota: t.Quota(b.space, b.files, work, b.Program.Dir, b.Output),
+		Env:   t.Environ(work.build, t.ModuleCache(b.Program), !t.Sealed),
+		Quota: t.Quota(b.space, b.files, work.dir, b.Program.Dir),
 	}
 	if err := shareCaches(t, b, work, &command); err != nil {
 		return nil, err
@@ -125,7 +124,11 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 	took := time.Since(started)
 	switch {
 	case err == nil:
+		copied := sandbox.CopyResult(work.build, binaryName, b.Output, 0o755)
 		warnings, unvetted := v.wait()
+		if copied != nil {
+			return nil, fmt.Errorf("copying the binary: %w", copied)
+		}
 		kept := min(len(warnings), maxWarnings)
 		return &Result{Duration: took, PeakMemory: r.PeakMemory(), Warnings: warnings[:kept], Omitted: len(warnings) - kept, Unvetted: unvetted}, nil
 	case r == nil || ctx.Err() != nil:
@@ -138,7 +141,7 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 // compile calls the compiler and the linker directly if it can. Otherwise, or if
 // that fails, it calls the go command. The vetting is nil unless there is a binary
 // and b asks for it.
-func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work string, c sandbox.Command) (*sandbox.Result, *vetting, error) {
+func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work workspace, c sandbox.Command) (*sandbox.Result, *vetting, error) {
 	if d := newDirect(t, b, work); d != nil {
 		r, v, err := d.run(ctx, c)
 		if err == nil {
@@ -148,7 +151,7 @@ func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work string
 			return r, nil, err
 		}
 	}
-	c.Args = goBuildArgs(t, b)
+	c.Args = goBuildArgs(t, b, work)
 	r, err := sandbox.Run(ctx, c)
 	if b.Trace != nil && r != nil {
 		if err := diagnose.Trace(b.Trace, r); err != nil {
@@ -158,15 +161,15 @@ func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work string
 	if err != nil || !b.Vet {
 		return r, nil, err
 	}
-	link, err := readLinkConfig(work)
+	link, err := readLinkConfig(work.build)
 	if err != nil {
 		return nil, nil, err
 	}
 	return r, startVet(ctx, t, b, work, link.packages), nil
 }
 
-func goBuildArgs(t *toolchain.Toolchain, b Options) []string {
-	args := append([]string{t.Command(), "build", "-json", "-o", b.Output}, flags...)
+func goBuildArgs(t *toolchain.Toolchain, b Options, work workspace) []string {
+	args := append([]string{t.Command(), "build", "-json", "-o", work.binary()}, flags...)
 	// With -e the compiler reports all errors, and not only the first ten. Only the
 	// author's packages have this flag, so no other has to be compiled for it.
 	args = append(args, "-gcflags="+b.Program.Path+"/...=-e "+noDebug)

@@ -13,34 +13,52 @@ import (
 // shareCaches lets the go command find what an earlier build has compiled, and leave what
 // it compiles for later ones. Otherwise the command has the cache of the image alone, which
 // is read-only.
-func shareCaches(t *toolchain.Toolchain, b Options, work string, c *sandbox.Command) error {
+func shareCaches(t *toolchain.Toolchain, b Options, work workspace, c *sandbox.Command) error {
 	if !b.KeepPackages && t.Dependencies == "" {
 		return nil
 	}
-	own := filepath.Join(work, "packages")
+	own := filepath.Join(work.dir, "packages")
 	if b.KeepPackages {
-		own = toolchain.PackageCache(toolchain.KeptDependencies(b.Program))
+		kept := toolchain.KeptDependencies(b.Program)
+		if err := checkDir(kept); err != nil {
+			return err
+		}
+		own = toolchain.PackageCache(kept)
+	}
+	// It becomes a directory that the compiler can write to, so it must be new and not a link.
+	if err := os.Mkdir(own, 0o700); err != nil {
+		return fmt.Errorf("making a build cache: %w", err)
 	}
 	read := []string{t.Cache}
 	if t.Dependencies != "" {
 		read = []string{toolchain.PackageCache(t.Dependencies), t.Cache}
 	}
-	if err := os.MkdirAll(own, 0o700); err != nil {
-		return fmt.Errorf("making a build cache: %w", err)
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	setting, err := gocache.Setting(work, own, read...)
+	setting, err := gocache.Setting(work.dir, own, read...)
 	if err != nil {
 		return err
 	}
 	c.Env = append(c.Env, "GOCACHEPROG="+setting)
 	c.Policy.Files = append(c.Policy.Files, self)
+	c.Policy.Read = append(c.Policy.Read, work.dir) // the link to self
 	c.Policy.Write = append(c.Policy.Write, own)
 	if t.Dependencies != "" {
 		c.Policy.Read = append(c.Policy.Read, t.Dependencies)
+	}
+	return nil
+}
+
+// checkDir returns an error if a path leads to anything but a directory.
+func checkDir(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory but %s", path, info.Mode().Type())
+	}
+	if err != nil {
+		return fmt.Errorf("making a build cache: %w", err)
 	}
 	return nil
 }

@@ -28,13 +28,13 @@ type direct struct {
 	packages map[string]string // absolute paths of compiled packages, by import path
 	files    []string          // the author's files, relative to the program
 	imports  []string          // what these files import
-	work     string            // for temporary files
+	work     workspace
 }
 
 // newDirect returns how to build b without the go command. It returns nil if a plan
 // is not enough for that: the program has modules of its own, files that are not
 // Go, or imports that are not allowed.
-func newDirect(t *toolchain.Toolchain, b Options, work string) *direct {
+func newDirect(t *toolchain.Toolchain, b Options, work workspace) *direct {
 	if t.Plan == "" || b.Program.Source.GoMod != nil {
 		return nil
 	}
@@ -99,7 +99,8 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 			v = startVet(ctx, d.Toolchain, d.Options, d.work, d.packages)
 		}
 	}}
-	c.Env = append(c.Env, "GOROOT=") // the linker would write it into the binary
+	c.Env = append(c.Env, "GOROOT=")                  // the linker would write it into the binary
+	c.Policy.Read = append(c.Policy.Read, d.work.dir) // the configurations
 	r, err := sandbox.Run(ctx, c)
 	if err != nil {
 		v.stop()
@@ -111,8 +112,8 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 // commands returns the calls of the compiler, for the author's package and for
 // main, and of the linker.
 func (d *direct) commands() ([][]string, error) {
-	main := filepath.Join(d.work, "main.a")
-	author := filepath.Join(d.work, "author.a")
+	main := filepath.Join(d.work.build, "main.a")
+	author := filepath.Join(d.work.build, "author.a")
 	d.packages[d.Program.Path] = author
 	authorImports, err := d.writeConfig("author.cfg", "", d.imports)
 	if err != nil {
@@ -130,7 +131,7 @@ func (d *direct) commands() ([][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	link := []string{d.Tool("link"), "-o", d.Output, "-importcfg", all, "-buildmode=exe", "-s", "-w", "-buildid="}
+	link := []string{d.Tool("link"), "-o", d.work.binary(), "-importcfg", all, "-buildmode=exe", "-s", "-w", "-buildid="}
 	if d.plan.GODEBUG != "" {
 		link = append(link, "-X=runtime.godebugDefault="+d.plan.GODEBUG)
 	}
@@ -144,7 +145,7 @@ func (d *direct) commands() ([][]string, error) {
 // compile returns the call of the compiler for the package path in the directory
 // dir of the program, without the files.
 func (d *direct) compile(output, path, imports, dir string) []string {
-	trim := filepath.Join(d.Program.Dir, dir) + "=>" + filepath.Join(program.Module, dir) + ";" + d.work + "=>"
+	trim := filepath.Join(d.Program.Dir, dir) + "=>" + filepath.Join(program.Module, dir) + ";" + d.work.build + "=>"
 	return []string{
 		d.Tool("compile"), "-o", output, "-trimpath", trim, "-p", path, "-lang=" + d.plan.Language,
 		"-complete", noDebug, "-goversion", d.Version, "-c=" + strconv.Itoa(min(4, runtime.GOMAXPROCS(0))),
@@ -160,6 +161,6 @@ func (d *direct) writeConfig(name, more string, paths []string) (string, error) 
 			fmt.Fprintf(b, "packagefile %s=%s\n", path, file)
 		}
 	}
-	file := filepath.Join(d.work, name)
+	file := filepath.Join(d.work.dir, name)
 	return file, os.WriteFile(file, b.Bytes(), 0o600)
 }

@@ -110,7 +110,7 @@ func TestDirectBuild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := buildtest.Write(t, c.source)
-			if got := newDirect(tools, Options{Program: p}, t.TempDir()) != nil; got != c.direct {
+			if got := newDirect(tools, Options{Program: p}, workspace{}) != nil; got != c.direct {
 				t.Fatalf("it can be built directly: %t, want %t", got, c.direct)
 			}
 			byGo := *tools
@@ -158,7 +158,7 @@ func TestDirectLeavesTheRest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := Options{Program: buildtest.Write(t, source), Output: filepath.Join(t.TempDir(), "server"), Timeout: time.Minute}
-			if newDirect(tools, b, t.TempDir()) != nil {
+			if newDirect(tools, b, workspace{}) != nil {
 				t.Error("it is built directly")
 			}
 			if _, err := Build(t.Context(), tools, b); err != nil {

@@ -97,21 +97,21 @@ func modulesOfPlain(ctx context.Context, t *toolchain.Toolchain) (string, error)
 
 // linkByGo builds p by the go command and returns what the linker was told.
 func linkByGo(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (*linkConfig, error) {
-	work, err := os.MkdirTemp("", "goless-work-")
+	work, err := newWorkspace()
 	if err != nil {
-		return nil, fmt.Errorf("making a directory for the linker: %w", err)
+		return nil, err
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
+	defer work.remove()
 	r, err := sandbox.Run(ctx, sandbox.Command{
 		Policy: sandbox.Policy{Open: true},
 		Dir:    p.Dir,
-		Env:    t.Environ(work, t.Modules, false),
-		Args:   goBuildArgs(t, Options{Program: p, Output: filepath.Join(work, "server"), Vet: true}),
+		Env:    t.Environ(work.build, t.Modules, false),
+		Args:   goBuildArgs(t, Options{Program: p, Vet: true}, work),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("linking everything: %w: %w", err, diagnose.Explain(t, p, r, err))
 	}
-	return readLinkConfig(work)
+	return readLinkConfig(work.build)
 }
 
 // A linkConfig is what the go command tells the linker.
@@ -120,19 +120,23 @@ type linkConfig struct {
 	modules  string            // a quoted string
 }
 
-// readLinkConfig finds the configuration of the linker below the work directory
-// of a build that has kept it.
-func readLinkConfig(work string) (*linkConfig, error) {
-	found, err := filepath.Glob(filepath.Join(work, "go-build*", "b001", "importcfg.link"))
+// maxLinkConfig is how much of the configuration of the linker is read, in bytes. It has
+// a line for each package.
+const maxLinkConfig = 16 << 20
+
+// readLinkConfig finds the configuration of the linker below the directory of a build
+// that has kept it.
+func readLinkConfig(dir string) (*linkConfig, error) {
+	found, err := filepath.Glob(filepath.Join(dir, "go-build*"))
 	if err != nil {
 		return nil, err
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("looking for what the linker was told: %d files", len(found))
+		return nil, fmt.Errorf("looking for what the linker was told: %d builds", len(found))
 	}
-	data, err := os.ReadFile(found[0])
+	data, err := sandbox.ReadResult(dir, filepath.Join(filepath.Base(found[0]), "b001", "importcfg.link"), maxLinkConfig)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading what the linker was told: %w", err)
 	}
 	config := &linkConfig{packages: map[string]string{}}
 	lines := bufio.NewScanner(bytes.NewReader(data))

@@ -61,7 +61,7 @@ type vetting struct {
 
 // startVet starts go vet on the author's packages. exports are the files of the
 // compiled packages of the program, by import path.
-func startVet(ctx context.Context, t *toolchain.Toolchain, b Options, work string, exports map[string]string) *vetting {
+func startVet(ctx context.Context, t *toolchain.Toolchain, b Options, work workspace, exports map[string]string) *vetting {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(b.vetTimeout, vetTimeout), errVetTimeout)
 	v := &vetting{cancel: cancel, ended: make(chan struct{})}
 	go func() {
@@ -98,16 +98,12 @@ func (v *vetting) stop() {
 // package. The go command would also analyse every dependency, to find functions that
 // wrap Printf, for example. Only the author's packages are analysed here, which takes a
 // twentieth of a second and not ten.
-func vet(ctx context.Context, t *toolchain.Toolchain, b Options, work string, exports map[string]string) ([]handler.Diagnostic, error) {
+func vet(ctx context.Context, t *toolchain.Toolchain, b Options, work workspace, exports map[string]string) ([]handler.Diagnostic, error) {
 	p, memory := b.Program, uint64(vetMemory)
 	if b.Memory > 0 {
 		memory = min(memory, uint64(b.Memory))
 	}
-	dir := filepath.Join(work, "vet")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("making a directory for go vet: %w", err)
-	}
-	configs, err := vetConfigs(t, p, dir, exports)
+	configs, err := vetConfigs(t, p, work.vet, exports)
 	if err != nil {
 		return nil, err
 	}
@@ -116,12 +112,12 @@ func vet(ctx context.Context, t *toolchain.Toolchain, b Options, work string, ex
 		return nil, err
 	}
 	r, err := sandbox.Run(ctx, sandbox.Command{
-		Policy: sandbox.Policy{Read: vetReads(t, p, work), Write: []string{dir}, Open: !t.Sealed, Memory: memory},
+		Policy: sandbox.Policy{Read: vetReads(t, p, work), Write: []string{work.vet}, Open: !t.Sealed, Memory: memory},
 		Dir:    p.Dir,
 		Env:    []string{"GOMAXPROCS=2"}, // the linker needs the processors more
 		Args:   []string{commandsMode},
 		Stdin:  bytes.NewReader(commands),
-		Quota:  t.Quota(b.space, b.files, work, p.Dir, b.Output), // that of the build ends with the linker
+		Quota:  t.Quota(b.space, b.files, work.dir, p.Dir), // that of the build ends with the linker
 	})
 	if err != nil {
 		if r != nil && r.Stderr.Len() > 0 {
@@ -134,8 +130,8 @@ func vet(ctx context.Context, t *toolchain.Toolchain, b Options, work string, ex
 }
 
 // vetReads returns the directories that hold packages, compiled or not.
-func vetReads(t *toolchain.Toolchain, p *program.Program, work string) []string {
-	read := []string{t.Cache, t.Root, p.Dir, work}
+func vetReads(t *toolchain.Toolchain, p *program.Program, work workspace) []string {
+	read := []string{t.Cache, t.Root, p.Dir, work.dir}
 	if t.Dependencies != "" {
 		read = append(read, t.Dependencies)
 	}

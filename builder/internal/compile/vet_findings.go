@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/sandbox"
 )
 
 // maxFindings is how much of the findings about one package is read, in bytes.
@@ -39,7 +39,7 @@ func allFindings(p *program.Program, configs []vetConfig) ([]handler.Diagnostic,
 
 // readFindings reads what vet -json has written to a file about a package in dir.
 func readFindings(file, dir string) (findings []handler.Diagnostic, err error) {
-	f, err := os.Open(file)
+	f, err := sandbox.OpenResult(filepath.Dir(file), filepath.Base(file))
 	if err != nil {
 		return nil, err
 	}

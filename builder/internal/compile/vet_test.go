@@ -113,7 +113,7 @@ func TestVetIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := buildtest.Write(t, c.source)
 			exports[p.Path] = "compiled"
-			findings, err := startVet(t.Context(), tools, Options{Program: p, Memory: c.memory, space: c.space, vetTimeout: c.timeout}, t.TempDir(), exports).wait()
+			findings, err := startVet(t.Context(), tools, Options{Program: p, Memory: c.memory, space: c.space, vetTimeout: c.timeout}, workspaceOf(t), exports).wait()
 			if err == nil || len(findings) > 0 || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("vet: %v, %v, want %s", findings, err, c.want)
 			}
@@ -121,10 +121,20 @@ func TestVetIsBounded(t *testing.T) {
 	}
 }
 
+func workspaceOf(t *testing.T) workspace {
+	t.Helper()
+	w, err := newWorkspace()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.remove)
+	return w
+}
+
 // TestVetPanics finds a bug of the builder itself, which must not end other builds.
 func TestVetPanics(t *testing.T) {
 	const want = "the builder panics"
-	v := startVet(t.Context(), buildtest.Machine(t), Options{}, t.TempDir(), nil) // there is no program
+	v := startVet(t.Context(), buildtest.Machine(t), Options{}, workspaceOf(t), nil) // there is no program
 	if _, err := v.wait(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("vet: %v, want %s", err, want)
 	}

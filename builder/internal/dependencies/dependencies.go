@@ -163,11 +163,15 @@ func (s *Store) drop(key string) {
 const minFileSize = 4096
 
 // sizeOf returns the space that a directory takes on the disk with all that is below it, in
-// bytes.
+// bytes. The error is about a FIFO, a socket or a device, too, which would keep the next build
+// waiting. A symbolic link is part of a module cache, and leads no build to what it may not read.
 func sizeOf(dir string) (size int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
+		}
+		if entry.Type()&^(fs.ModeDir|fs.ModeSymlink) != 0 {
+			return fmt.Errorf("%s is not a regular file but %s", path, entry.Type())
 		}
 		info, err := entry.Info()
 		if err == nil {

@@ -1,6 +1,7 @@
 package dependencies
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,5 +128,30 @@ func TestKey(t *testing.T) {
 	}
 	if len(keys) != 8 {
 		t.Errorf("there are %d keys of 8 inputs", len(keys))
+	}
+}
+
+// A build is kept only if it has left nothing for which the next one would wait.
+func TestKeepRegularFiles(t *testing.T) {
+	for name, kept := range map[string]bool{"file": true, "link": true, "socket": false} {
+		t.Run(name, func(t *testing.T) {
+			s, dir := open(t), t.TempDir()
+			path := filepath.Join(dir, name)
+			var err error
+			switch name {
+			case "file":
+				err = os.WriteFile(path, nil, 0o600)
+			case "link":
+				err = os.Symlink(dir, path)
+			case "socket":
+				_, err = net.Listen("unix", path)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Keep("a", "key", dir); (err == nil) != kept || slices.Contains(has(s, "key"), "key") != kept {
+				t.Errorf("Keep: %v, want that it is kept: %t", err, kept)
+			}
+		})
 	}
 }

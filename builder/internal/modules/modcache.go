@@ -46,9 +46,14 @@ func openModules(t *toolchain.Toolchain, p *program.Program) error {
 // RemoveArchives removes from a module cache the archives of modules that are unpacked there:
 // a build does not need them.
 func RemoveArchives(cache string) error {
-	err := filepath.WalkDir(filepath.Join(cache, "cache", "download"), func(path string, entry fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(cache) // the go command has written there
+	if err != nil {
+		return fmt.Errorf("removing the archives of modules: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // it is only a directory
+	err = fs.WalkDir(root.FS(), "cache/download", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && filepath.Ext(path) == ".zip" && entry.Type().IsRegular() {
-			err = os.Remove(path)
+			err = root.Remove(path)
 		}
 		return err
 	})

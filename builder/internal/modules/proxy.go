@@ -24,14 +24,20 @@ var certificates = []string{
 // fetchPolicy confines a go command that fetches the modules of a program, because
 // it reads what strangers send and has the network. It cannot read what else is in
 // the container, such as the keys of the build service or the binaries of others,
-// and it can connect to the ports of module proxies only.
+// and it can connect to the ports of module proxies only. Of the program it writes
+// go.mod and go.sum, and the module cache.
 func fetchPolicy(t *toolchain.Toolchain, p *program.Program, work string, memory int64) sandbox.Policy {
 	policy := sandbox.Policy{
-		Read:   []string{t.Root, t.Modules},
-		Write:  []string{work, p.Dir},
+		Read:   []string{t.Root, t.Modules, p.Dir},
+		Write:  []string{work},
 		Ports:  ports(t),
 		Open:   !t.Sealed,
 		Memory: uint64(max(memory, 0)),
+
+		WriteFiles: []string{filepath.Join(p.Dir, goMod), filepath.Join(p.Dir, goSum)},
+	}
+	if cache := t.ModuleCache(p); cache != t.Modules {
+		policy.Write = append(policy.Write, cache)
 	}
 	may := append([]string{
 		"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/services", t.Cache,

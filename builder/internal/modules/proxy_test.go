@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"goless.io/builder/handler"
 	"goless.io/builder/internal/buildtest"
 	"goless.io/builder/internal/diagnose"
 	"goless.io/builder/internal/program"
@@ -70,7 +71,12 @@ func TestFetchingReads(t *testing.T) {
 	if err := errors.Join(os.WriteFile(filepath.Join(own, "mine"), []byte("mine"), 0o600), os.WriteFile(secret, []byte("secret"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	policy := fetchPolicy(&toolchain.Toolchain{Root: own, Modules: own, Cache: own, Sealed: true}, &program.Program{Dir: own}, own, 0)
+	for _, name := range []string{goMod, goSum} {
+		if err := os.WriteFile(filepath.Join(own, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	policy := fetchPolicy(&toolchain.Toolchain{Root: own, Modules: own, Cache: own, Sealed: true}, &program.Program{Dir: own, Source: &handler.Source{}}, own, 0)
 	for _, dir := range []string{"/bin", "/lib", "/lib64", "/usr"} { // for the command
 		if _, err := os.Stat(dir); err == nil {
 			policy.Read = append(policy.Read, dir)
@@ -79,5 +85,46 @@ func TestFetchingReads(t *testing.T) {
 	r, err := sandbox.Run(t.Context(), sandbox.Command{Policy: policy, Args: []string{"/bin/cat", filepath.Join(own, "mine"), secret}})
 	if err == nil || r.Stdout.String() != "mine" || !strings.Contains(r.Stderr.String(), "Permission denied") {
 		t.Errorf("it ended with %v, read %q and said %q; want its own file alone", err, &r.Stdout, &r.Stderr)
+	}
+}
+
+// TestFetchingWrites runs a command in the sandbox of the go command that fetches modules. What
+// others read or write later is out of its reach: it changes the content of go.mod and go.sum, and
+// the module cache.
+func TestFetchingWrites(t *testing.T) {
+	if !sandbox.ConfinesFiles() {
+		t.Skip("the kernel cannot keep the go command from files, which needs Landlock")
+	}
+	tools := &toolchain.Toolchain{Root: t.TempDir(), Modules: t.TempDir(), Cache: t.TempDir(), Sealed: true}
+	p := buildtest.Write(t, pinned(t, "current", libraries))
+	if err := openModules(tools, p); err != nil {
+		t.Fatal(err)
+	}
+	policy := fetchPolicy(tools, p, t.TempDir(), 0)
+	for _, dir := range []string{"/bin", "/lib", "/lib64", "/usr"} { // for the commands
+		if _, err := os.Stat(dir); err == nil {
+			policy.Read = append(policy.Read, dir)
+		}
+	}
+	for _, c := range []struct {
+		command string
+		allowed bool
+	}{
+		{"echo >> go.mod", true},
+		{"echo >> go.sum", true},
+		{"mkdir -p dependencies/modules/a && echo > dependencies/modules/a/b", true},
+		{"ln -s /etc/passwd dependencies/modules/link", false},
+		{"rm -f go.mod", false},
+		{"mv go.mod dependencies/modules/", false},
+		{"mkdir dependencies/packages", false},
+		{"ln -s /tmp dependencies/packages", false},
+		{"mv dependencies/modules dependencies/packages", false},
+		{"echo >> handler/go.mod", false},
+		{"echo > main.go", false},
+	} {
+		_, err := sandbox.Run(t.Context(), sandbox.Command{Policy: policy, Dir: p.Dir, Args: []string{"/bin/sh", "-c", c.command}})
+		if (err == nil) != c.allowed {
+			t.Errorf("%s: %v, want that it is allowed: %t", c.command, err, c.allowed)
+		}
 	}
 }

@@ -3,8 +3,6 @@ package modules
 import (
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,6 +11,7 @@ import (
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/diagnose"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/sandbox"
 	"goless.io/builder/internal/toolchain"
 )
 
@@ -23,7 +22,7 @@ const (
 
 // readSums returns the lines of the go.sum of a program.
 func readSums(p *program.Program) (map[string]bool, error) {
-	data, err := os.ReadFile(filepath.Join(p.Dir, goSum))
+	data, err := sandbox.ReadResult(p.Dir, goSum, program.MaxRequirements)
 	if err != nil {
 		return nil, fmt.Errorf("reading the checksums of the program: %w", err)
 	}

@@ -147,6 +147,9 @@ func addSums(ctx context.Context, t *toolchain.Toolchain, dir, work string) erro
 	if err != nil {
 		return err
 	}
+	if err := openModules(t, p); err != nil {
+		return err
+	}
 	if err := resolve(ctx, t, FetchOptions{Program: p}, work); err != nil {
 		return err
 	}

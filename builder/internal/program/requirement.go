@@ -1,15 +1,18 @@
 package program
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
 
 	"goless.io/builder/handler"
+	"goless.io/builder/internal/sandbox"
 )
+
+// MaxRequirements is how much of the go.mod or the go.sum of a program is read after the go
+// command has changed it, in bytes. The largest have some hundred KiB.
+const MaxRequirements = 16 << 20
 
 // Requirement returns the line of the author's go.mod that requires the module
 // with this path, or replaces another one by it. If there is none, because another
@@ -51,7 +54,7 @@ func (p *Program) Required(pkg string) (found module.Version, ok bool) {
 // Selected returns the versions of modules that the go.mod of the whole program requires, by
 // their paths. The go command may have changed them since Write.
 func (p *Program) Selected() map[string]string {
-	data, err := os.ReadFile(filepath.Join(p.Dir, "go.mod"))
+	data, err := sandbox.ReadResult(p.Dir, "go.mod", MaxRequirements)
 	if err != nil {
 		return nil
 	}
