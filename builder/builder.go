@@ -143,7 +143,7 @@ func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) e
 		return err
 	}
 	p := &prepared{program: written, tools: b.Toolchain}
-	release, err := b.useDependencies(p)
+	release, err := b.useDependencies(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package builder
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"goless.io/builder/internal/dependencies"
 	"goless.io/builder/internal/modules"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/sandbox"
 	"goless.io/builder/internal/toolchain"
 )
 
@@ -23,11 +25,11 @@ var requirements = []string{"go.mod", "go.sum"}
 
 // useDependencies has a program use what an earlier build of the same dependencies has left,
 // or leave that for others. release has to be called after its build.
-func (b *Builder) useDependencies(p *prepared) (release func(), err error) {
+func (b *Builder) useDependencies(ctx context.Context, p *prepared) (release func(), err error) {
 	if b.Dependencies == nil || !p.program.Fetches() || !b.Toolchain.Sealed {
 		return func() {}, nil
 	}
-	key, err := b.dependencyKey(p.program)
+	key, err := b.dependencyKey(ctx, p.program)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +68,7 @@ func (b *Builder) saveDependencies(p *prepared) error {
 // dependencyKey returns the key of what a program depends on: two programs with the same
 // key need the same modules and packages. What is fetched is what main reaches, so that
 // it matters which of the author's packages declares the handler, and which imports what.
-func (b *Builder) dependencyKey(p *program.Program) (string, error) {
+func (b *Builder) dependencyKey(ctx context.Context, p *program.Program) (string, error) {
 	inputs := append([]string{b.Fingerprint()}, b.Toolchain.Network...)
 	for _, name := range requirements {
 		data, err := os.ReadFile(filepath.Join(p.Dir, name))
@@ -75,19 +77,39 @@ func (b *Builder) dependencyKey(p *program.Program) (string, error) {
 		}
 		inputs = append(inputs, string(data))
 	}
+	imports, err := b.foreignImports(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	inputs = append(inputs, p.Package())
+	return dependencies.Key(b.Namespace, append(inputs, imports...)...), nil
+}
+
+// foreignImports returns what the author's files import from elsewhere than the standard
+// library, each with the directory of the file, sorted. A source can have many thousand imports
+// in one file, so each file is read once.
+func (b *Builder) foreignImports(ctx context.Context, p *program.Program) ([]string, error) {
+	rules := b.Toolchain.BuildContext()
+	compiled := map[string]bool{} // by file
 	imports := map[string]bool{}
 	for _, imported := range p.Source.Imports {
-		dir, name := path.Split(imported.File)
-		built, err := b.Toolchain.BuildContext().MatchFile(filepath.Join(p.Dir, program.HandlerDir, filepath.FromSlash(dir)), name)
-		if err != nil {
-			return "", fmt.Errorf("reading what %s imports: %w", imported.File, err)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
-		if _, err := os.Stat(filepath.Join(b.Toolchain.Root, "src", imported.Path)); err != nil && built {
+		dir, name := path.Split(imported.File)
+		isCompiled, known := compiled[imported.File]
+		if !known {
+			var err error
+			if isCompiled, err = rules.MatchFile(filepath.Join(p.Dir, program.HandlerDir, filepath.FromSlash(dir)), name); err != nil {
+				return nil, fmt.Errorf("reading what %s imports: %w", imported.File, err)
+			}
+			compiled[imported.File] = isCompiled
+		}
+		if _, err := os.Stat(filepath.Join(b.Toolchain.Root, "src", imported.Path)); err != nil && isCompiled {
 			imports[dir+" "+imported.Path] = true
 		}
 	}
-	inputs = append(inputs, p.Package())
-	return dependencies.Key(b.Namespace, append(inputs, slices.Sorted(maps.Keys(imports))...)...), nil
+	return slices.Sorted(maps.Keys(imports)), nil
 }
 
 // overridden returns a warning for each version of a module that the author requires and that
@@ -113,11 +135,7 @@ func overridden(p *program.Program) (warnings []handler.Diagnostic) {
 
 func copyFiles(from, to string, names []string) error {
 	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(from, name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(to, name), data, 0o644)
-		}
-		if err != nil {
+		if err := sandbox.CopyResult(from, name, filepath.Join(to, name), 0o644); err != nil {
 			return fmt.Errorf("copying what the program requires: %w", err)
 		}
 	}
