@@ -7,7 +7,27 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/hostile"
+	"goless.io/builder/internal/compile"
 )
+
+// TestMatches has the verdicts of busy machines.
+func TestMatches(t *testing.T) {
+	for _, c := range []struct {
+		want         hostile.Case
+		reason, says string
+		matches      bool
+	}{
+		{hostile.Case{Reason: "BuildTimeout"}, "BuildTimeout", "the compiler took too long", true},
+		{hostile.Case{Reason: "BuildTimeout"}, "BuildFailed", compile.ErrBusy.Error() + ": it was stopped", true},
+		{hostile.Case{Reason: "BuildTimeout"}, "BuildFailed", "the disk is full", false},
+		{hostile.Case{Reason: "CompileFailed"}, "BuildFailed", compile.ErrBusy.Error(), false},
+		{hostile.Case{Reason: "CompileFailed", Says: "handler.go:8:1: "}, "CompileFailed", "handler.go:9:1: x", false},
+	} {
+		if got := c.want.Matches(c.reason, c.says); got != c.matches {
+			t.Errorf("%s, %q matches %+v: %t, want %t", c.reason, c.says, c.want, got, c.matches)
+		}
+	}
+}
 
 // TestVerdictsOfParse is about the sources that are not even to be compiled.
 // Those that are have their verdicts from the builder in its image.

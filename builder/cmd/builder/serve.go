@@ -53,7 +53,7 @@ to start, unless --allow-unconfined says that all sources are your own.`,
 	cmd.Flags().StringVar(&v.store, "store", "", "`directory` for results and for work, which nobody else writes to; what another process has left there is removed")
 	cmd.Flags().Int64Var(&v.storeSize, "store-size", buildservice.DefaultStoreSize>>20, "size of the results in the store, in `MiB`")
 	cmd.Flags().Int64Var(&v.dependenciesSize, "dependencies-size", buildservice.DefaultDependenciesSize>>20, "size of the modules and packages in the store that builds leave for the next ones of their namespace, in `MiB`; 0 keeps none")
-	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "how many builds go on at a time; the last place is kept for namespaces that build seldom (default one a processor and one more)")
+	cmd.Flags().IntVar(&v.config.Parallel, "parallel", 0, "how many builds go on at a time, each with an equal part of the processors; the last place is kept for namespaces that build seldom (default one a processor and one more)")
 	cmd.Flags().DurationVar(&v.config.MaxTimeout, "max-timeout", buildservice.DefaultMaxTimeout, "the longest time that a build may take, whatever is ordered")
 	cmd.Flags().Int64Var(&v.maxMemory, "max-memory", buildservice.DefaultMemory>>20, "the most memory that a build may use, in `MiB`, whatever is ordered; go vet takes up to 256 beside it")
 	cmd.Flags().StringVar(&v.peers, "peers", "", "`name:port` of all replicas, which agree on who builds what")

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -97,6 +98,7 @@ func (s *Service) logBuild(ctx context.Context, key string, o remote.Order, repo
 func (s *Service) builder(o remote.Order) *builder.Builder {
 	toolchain := *s.config.Toolchain
 	toolchain.Network = slices.Clone(toolchain.Network)
+	toolchain.Processors = processorsOfEach(runtime.GOMAXPROCS(0), s.config.Parallel)
 	for _, name := range slices.Sorted(maps.Keys(o.Environment)) { // equal orders share dependencies
 		toolchain.Network = append(toolchain.Network, name+"="+o.Environment[name])
 	}
@@ -110,6 +112,10 @@ func (s *Service) builder(o remote.Order) *builder.Builder {
 		Namespace:    o.Namespace,
 	}
 }
+
+// processorsOfEach returns how many processors each of so many builds may use, so that those
+// of one tenant do not take them from that of another. Rounded up, none stays idle when all run.
+func processorsOfEach(processors, builds int) int { return (processors + builds - 1) / builds }
 
 // result builds, and stores what came of it if another build would have the same
 // result.

@@ -32,8 +32,15 @@ var flags = []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=
 // makes the build cache smaller by a quarter.
 const noDebug = "-dwarf=false"
 
-// ErrTimeout says that a build was stopped because it took too long.
-var ErrTimeout = errors.New("the compiler took too long")
+// The errors of a build that was stopped because it took too long.
+var (
+	// ErrTimeout says that the program needs more time than there is.
+	ErrTimeout = errors.New("the compiler took too long")
+
+	// ErrBusy says that the build had a processor for less than half of its time, so
+	// that the program may compile in time when the machine has less to do.
+	ErrBusy = errors.New("the machine is too busy to compile")
+)
 
 // Fingerprint identifies how programs are compiled. As long as it and the version of the
 // toolchain are the same, equal programs become equal binaries.
@@ -94,8 +101,8 @@ type Result struct {
 
 // Build compiles a program into a static binary. The error is a *handler.Error
 // if the author of the program has to act, and ErrTimeout, sandbox.ErrOutOfMemory or
-// sandbox.ErrTooLarge if a limit has ended the build. Any other is not about the
-// program.
+// sandbox.ErrTooLarge if a limit has ended the build. Any other, such as ErrBusy, is not
+// about the program.
 func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, error) {
 	work, err := newWorkspace()
 	if err != nil {
@@ -120,9 +127,12 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 		return nil, err
 	}
 	started := time.Now()
-	r, v, err := compile(ctx, t, b, work, command)
+	var spent cpuTime
+	r, v, err := compile(ctx, t, b, work, command, &spent)
 	took := time.Since(started)
 	switch {
+	case errors.Is(err, ErrTimeout) && spent.isBelow(b.Timeout/2):
+		return nil, fmt.Errorf("%w: it was stopped after %s, for %s of which it had a processor; retry when there is less to do, or allow it more time", ErrBusy, b.Timeout, spent.sum.Round(time.Second))
 	case err == nil:
 		copied := sandbox.CopyResult(work.build, binaryName, b.Output, 0o755)
 		warnings, unvetted := v.wait()
@@ -139,11 +149,12 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 }
 
 // compile calls the compiler and the linker directly if it can. Otherwise, or if
-// that fails, it calls the go command. The vetting is nil unless there is a binary
-// and b asks for it.
-func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work workspace, c sandbox.Command) (*sandbox.Result, *vetting, error) {
+// that fails, it calls the go command. It adds to spent what these take. The vetting is nil
+// unless there is a binary and b asks for it.
+func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work workspace, c sandbox.Command, spent *cpuTime) (*sandbox.Result, *vetting, error) {
 	if d := newDirect(t, b, work); d != nil {
 		r, v, err := d.run(ctx, c)
+		spent.add(r)
 		if err == nil {
 			return r, v, nil
 		}
@@ -153,6 +164,7 @@ func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work worksp
 	}
 	c.Args = goBuildArgs(t, b, work)
 	r, err := sandbox.Run(ctx, c)
+	spent.add(r)
 	if b.Trace != nil && r != nil {
 		if err := diagnose.Trace(b.Trace, r); err != nil {
 			return nil, nil, fmt.Errorf("writing the commands: %w", err)
@@ -181,3 +193,22 @@ func goBuildArgs(t *toolchain.Toolchain, b Options, work workspace) []string {
 	}
 	return append(args, ".")
 }
+
+// A cpuTime is the time for which commands used a processor.
+type cpuTime struct {
+	sum     time.Duration
+	unknown bool
+}
+
+// add adds the time of a command. The result is nil if it did not start.
+func (c *cpuTime) add(r *sandbox.Result) {
+	if r == nil {
+		return
+	}
+	spent, known := r.CPUTime()
+	c.sum += spent
+	c.unknown = c.unknown || !known
+}
+
+// isBelow reports whether c is known to be less than d.
+func (c *cpuTime) isBelow(d time.Duration) bool { return !c.unknown && c.sum < d }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,7 +147,7 @@ func (d *direct) compile(output, path, imports, dir string) []string {
 	trim := filepath.Join(d.Program.Dir, dir) + "=>" + filepath.Join(program.Module, dir) + ";" + d.work.build + "=>"
 	return []string{
 		d.Tool("compile"), "-o", output, "-trimpath", trim, "-p", path, "-lang=" + d.plan.Language,
-		"-complete", noDebug, "-goversion", d.Version, "-c=" + strconv.Itoa(min(4, runtime.GOMAXPROCS(0))),
+		"-complete", noDebug, "-goversion", d.Version, "-c=" + strconv.Itoa(min(4, d.MaxProcessors())),
 		"-nolocalimports", "-importcfg", imports, "-pack",
 	}
 }

@@ -92,6 +92,24 @@ func TestHijacked(t *testing.T) {
 	}
 }
 
+// TestBusy has a build that ends by its timeout and did not have a processor meanwhile, as on a
+// machine where other builds take them all. That is not the fault of its author.
+func TestBusy(t *testing.T) {
+	tools := hijacked(t, compileHijacked(t), "build sleep none")
+	b := Options{Program: buildtest.Write(t, buildtest.Hello), Output: filepath.Join(t.TempDir(), "server"), Timeout: 5 * time.Second}
+	if _, err := Build(t.Context(), tools, b); !errors.Is(err, ErrBusy) || errors.Is(err, ErrTimeout) {
+		t.Errorf("Build: %v, want ErrBusy", err)
+	}
+	for _, c := range []struct {
+		spent cpuTime
+		want  bool
+	}{{cpuTime{sum: 29 * time.Second}, true}, {cpuTime{sum: 30 * time.Second}, false}, {cpuTime{sum: time.Second, unknown: true}, false}} {
+		if got := c.spent.isBelow(30 * time.Second); got != c.want {
+			t.Errorf("%+v is below 30s: %t, want %t", c.spent, got, c.want)
+		}
+	}
+}
+
 // TestKeptPackages has what a hijacked go command could leave while it fetches modules, in place
 // of the directories of what is kept. The compiler must not get the right to write there.
 func TestKeptPackages(t *testing.T) {

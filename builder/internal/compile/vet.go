@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,7 +115,7 @@ func vet(ctx context.Context, t *toolchain.Toolchain, b Options, work workspace,
 	r, err := sandbox.Run(ctx, sandbox.Command{
 		Policy: sandbox.Policy{Read: vetReads(t, p, work), Write: []string{work.vet}, Open: !t.Sealed, Memory: memory},
 		Dir:    p.Dir,
-		Env:    []string{"GOMAXPROCS=2"}, // the linker needs the processors more
+		Env:    []string{"GOMAXPROCS=" + strconv.Itoa(min(2, t.MaxProcessors()))}, // the linker needs the processors more
 		Args:   []string{commandsMode},
 		Stdin:  bytes.NewReader(commands),
 		Quota:  t.Quota(b.space, b.files, work.dir, p.Dir), // that of the build ends with the linker

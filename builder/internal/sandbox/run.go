@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"time"
 )
 
@@ -52,14 +53,15 @@ type Result struct {
 	cpu time.Duration // see CPUTime; 0 unless the context has ended
 }
 
-// CPUTime returns the time for which the processes of the command used a processor. It is
-// 0 if the command did not start. Of a command that was killed, only Linux counts the processes
-// that it did not await.
-func (r *Result) CPUTime() time.Duration {
-	if r.State == nil {
-		return 0
+// CPUTime returns the time for which the processes of the command used a processor. It
+// reports false if that is not known: a command that was killed did not await its processes,
+// and only Linux can be asked for these.
+func (r *Result) CPUTime() (time.Duration, bool) {
+	spent := r.cpu
+	if r.State != nil {
+		spent = max(spent, r.State.UserTime()+r.State.SystemTime())
 	}
-	return max(r.cpu, r.State.UserTime()+r.State.SystemTime())
+	return spent, runtime.GOOS == "linux"
 }
 
 // Run executes a command and waits for its end. It kills the command and all that

@@ -1,6 +1,7 @@
 package toolchain
 
 import (
+	"cmp"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -24,7 +25,7 @@ func (t *Toolchain) Environ(work, modules string, network bool) []string {
 		"GOPATH=" + filepath.Join(work, "gopath"),
 		"GOOS=" + runtime.GOOS,
 		"GOARCH=" + t.arch(),
-		"GOMAXPROCS=" + strconv.Itoa(runtime.GOMAXPROCS(0)),
+		"GOMAXPROCS=" + strconv.Itoa(t.MaxProcessors()),
 		"CGO_ENABLED=0",
 		"GO111MODULE=on",
 		"GOCACHEPROG=",
@@ -50,6 +51,10 @@ func (t *Toolchain) Environ(work, modules string, network bool) []string {
 	}
 	return append(append(env, "GOAUTH=netrc"), t.Network...)
 }
+
+// MaxProcessors returns how many processors each command of a build may use: Processors, or
+// all that this process has.
+func (t *Toolchain) MaxProcessors() int { return cmp.Or(t.Processors, runtime.GOMAXPROCS(0)) }
 
 // moduleSettings are the variables that tell the go command where modules come from
 // and how to verify them.

@@ -48,6 +48,10 @@ type Toolchain struct {
 	// Arch is the GOARCH of what is built, by default that of this process.
 	Arch string
 
+	// Processors is how many processors each command of a build may use. 0 means all
+	// that this process has.
+	Processors int
+
 	// Dependencies is the directory that an earlier build of a program with the same
 	// dependencies has filled, see KeptDependencies: with the modules, and with what was
 	// compiled of them. It is empty if there is none.

@@ -125,9 +125,9 @@ func TestEnvironIsAssembledFromNothing(t *testing.T) {
 	t.Setenv("SECRET", "1")
 	t.Setenv("GOFLAGS", "-toolexec=/bin/evil")
 	t.Setenv("GOEXPERIMENT", "nonsense")
-	toolchain := &Toolchain{Root: "/go", Cache: "/cache", Modules: "/mod", Sealed: true, Network: []string{"NETRC=/netrc"}}
+	toolchain := &Toolchain{Root: "/go", Cache: "/cache", Modules: "/mod", Sealed: true, Processors: 7, Network: []string{"NETRC=/netrc"}}
 	env := toolchain.Environ("/work", "/mod", false)
-	for _, want := range []string{"GOFLAGS=", "GOEXPERIMENT=", "GOPROXY=off", "GOSUMDB=off", "GOCACHE=/cache", "GOMODCACHE=/mod", "CGO_ENABLED=0", "GOENV=off", "GOTOOLCHAIN=local", "GODEBUG=goindex=0", "GOAUTH=off", "TMPDIR=/work"} {
+	for _, want := range []string{"GOFLAGS=", "GOEXPERIMENT=", "GOPROXY=off", "GOSUMDB=off", "GOCACHE=/cache", "GOMODCACHE=/mod", "CGO_ENABLED=0", "GOENV=off", "GOTOOLCHAIN=local", "GODEBUG=goindex=0", "GOAUTH=off", "TMPDIR=/work", "GOMAXPROCS=7"} {
 		if !slices.Contains(env, want) {
 			t.Errorf("the environment lacks %s", want)
 		}

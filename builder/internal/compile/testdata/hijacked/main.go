@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -18,6 +19,9 @@ func main() {
 	attack, err := os.ReadFile(filepath.Join(filepath.Dir(self), "attack"))
 	check(err)
 	how := strings.Fields(string(attack))
+	if how[1] == "sleep" {
+		time.Sleep(time.Hour)
+	}
 	if strings.HasPrefix(filepath.Base(self), "vet") {
 		data, err := os.ReadFile(os.Args[len(os.Args)-1])
 		check(err)
