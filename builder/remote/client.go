@@ -125,6 +125,8 @@ func follow(body io.Reader, notify func(Event)) (Event, error) {
 			return Event{}, fmt.Errorf("it has ended in the middle of the build: %w", io.ErrUnexpectedEOF)
 		case err != nil:
 			return Event{}, err
+		case event.Dropped:
+			return Event{}, &StatusError{Code: http.StatusTooManyRequests, Message: "too many builds are waiting", RetryAfter: time.Second}
 		}
 		if notify != nil {
 			notify(event)

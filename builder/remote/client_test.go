@@ -85,6 +85,15 @@ func TestClientErrors(t *testing.T) {
 			status, ok := errors.AsType[*remote.StatusError](err)
 			return ok && errors.Is(err, remote.ErrBusy) && status.RetryAfter == 7*time.Second && status.Message == "too many builds"
 		}},
+		"Dropped": {
+			func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{"key":"K"}`+"\n"+`{"key":"K","dropped":true}`+"\n")
+			},
+			func(err error) bool {
+				status, ok := errors.AsType[*remote.StatusError](err)
+				return ok && errors.Is(err, remote.ErrBusy) && status.RetryAfter == time.Second
+			},
+		},
 		"Ending": {
 			func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
 			func(err error) bool { return errors.Is(err, remote.ErrBusy) },

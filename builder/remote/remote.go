@@ -101,7 +101,7 @@ func NamesFile(value string) bool {
 }
 
 // An Event is one line of the answer to an Order. The first has the Key alone, and the
-// last has the Report.
+// last has the Report, or is Dropped.
 type Event struct {
 	// Key identifies the binary: the source, the namespace, and everything else
 	// that decides about its content.
@@ -110,6 +110,10 @@ type Event struct {
 	// Waiting says that the build waits for its turn. The next event comes when it has
 	// begun.
 	Waiting bool `json:"waiting,omitempty"`
+
+	// Dropped says that the build had to leave the queue because too many builds wait. The
+	// Build of a Client returns ErrBusy for it.
+	Dropped bool `json:"dropped,omitempty"`
 
 	// Report is how the build ended: the same JSON as the termination message of
 	// a container that builds.

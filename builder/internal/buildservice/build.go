@@ -36,6 +36,9 @@ func (s *Service) start(key string, o remote.Order) (jobID, *job, error) {
 			select {
 			case <-ctx.Done():
 				return
+			case <-slot.dropped:
+				j.dropped = true
+				return
 			case <-slot.turn:
 			}
 			close(j.begun)

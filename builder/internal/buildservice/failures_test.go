@@ -180,18 +180,42 @@ func working(t *testing.T) bool {
 	return false
 }
 
-// TestBusy fills the queue of one namespace.
+// TestBusy fills the queue. A namespace that has its share waiting gets no more, and one that has
+// nothing waiting has its build, for which the newest of another namespace is dropped. The client
+// of that gets the same answer as if it had come too late.
 func TestBusy(t *testing.T) {
 	r := newReplica(t, Config{Parallel: 1})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for range maxQueue/4 + 1 {
-		if _, err := r.queue.enter("team-a", 1, false); err != nil {
-			t.Fatal(err)
+	hold(t, r.queue, 1)
+	for namespace, builds := range map[string]int{"team-a": maxQueue / 4, "team-b": maxQueue / 4, "team-c": maxQueue / 4, "team-d": maxQueue/4 - 1} {
+		for range builds {
+			if _, err := r.queue.enter(namespace, 1, false); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	_, err := r.client.Build(ctx, remote.Order{Namespace: "team-a", Source: source(t, "")}, nil)
-	if status, ok := errors.AsType[*remote.StatusError](err); !ok || !errors.Is(err, remote.ErrBusy) || status.RetryAfter == 0 {
-		t.Errorf("Build: %v, want ErrBusy and when to come back", err)
+	isBusy := func(err error) bool {
+		status, ok := errors.AsType[*remote.StatusError](err)
+		return ok && errors.Is(err, remote.ErrBusy) && status.RetryAfter > 0
 	}
+	if _, err := r.client.Build(t.Context(), remote.Order{Namespace: "team-a", Source: source(t, "")}, nil); !isBusy(err) {
+		t.Errorf("Build for the namespace with the most: %v, want ErrBusy and when to come back", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var asking sync.WaitGroup
+	accepted := make(chan struct{}, 2)
+	asking.Go(func() {
+		_, err := r.client.Build(ctx, remote.Order{Namespace: "team-d", Source: source(t, "// last\n")}, func(remote.Event) { accepted <- struct{}{} })
+		if !isBusy(err) {
+			t.Errorf("Build that was dropped: %v, want ErrBusy and when to come back", err)
+		}
+	})
+	<-accepted
+	modest, leave := context.WithCancel(t.Context())
+	defer leave()
+	_, err := r.client.Build(modest, remote.Order{Namespace: "team-z", Source: source(t, "")}, func(remote.Event) { leave() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Build for a namespace that has nothing waiting: %v, want that it is accepted", err)
+	}
+	asking.Wait()
 }

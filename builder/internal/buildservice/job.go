@@ -14,8 +14,9 @@ type job struct {
 	done  chan struct{} // closed at the end
 
 	// report says how the build has ended, once done is closed. It is nil if the build
-	// was cancelled.
-	report json.RawMessage
+	// was cancelled, or dropped from the queue.
+	report  json.RawMessage
+	dropped bool
 
 	cancel  context.CancelFunc
 	waiting int // clients

@@ -58,7 +58,10 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch err := s.buildHere(ctx, key, o, answer.notify); {
-	case err == nil || answer.begun: // a client that gets no report orders again
+	case err == nil:
+	case answer.begun && errors.Is(err, errFull):
+		answer.notify(remote.Event{Key: key, Dropped: true})
+	case answer.begun: // a client that gets no report orders again
 	case errors.Is(err, errEnding):
 		retryLater(w, http.StatusServiceUnavailable, err.Error())
 	default:
@@ -87,6 +90,9 @@ func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, not
 		case <-wait.C:
 			notify(remote.Event{Key: key, Waiting: true})
 		case <-started.done:
+			if started.dropped {
+				return errFull
+			}
 			if started.report != nil {
 				notify(remote.Event{Key: key, Report: started.report})
 			}

@@ -11,7 +11,8 @@ import (
 )
 
 // maxQueue is the number of builds that may wait, and maxBytes the size of their sources,
-// which are in memory. One namespace may have a quarter of each.
+// which are in memory. One namespace may have a quarter of each. When the queue is full, the
+// newest build of the namespace with the most is dropped.
 const (
 	maxQueue = 1024
 	maxBytes = 64 << 20
@@ -53,11 +54,9 @@ type load struct{ builds, bytes int }
 
 func (l *load) add(builds, bytes int) { l.builds, l.bytes = l.builds+builds, l.bytes+bytes }
 
-// full reports whether one more build with so many bytes is too much for a part of the
-// queue: 1 is all of it, and 4 a quarter.
-func (l load) full(bytes, part int) bool {
-	return l.builds >= maxQueue/part || l.bytes+bytes > maxBytes/part
-}
+// exceeds reports whether a load is too much for a part of the queue: 1 is all of it, and 4 a
+// quarter.
+func (l load) exceeds(part int) bool { return l.builds > maxQueue/part || l.bytes > maxBytes/part }
 
 // usage is how long a namespace had built at a time.
 type usage struct {
@@ -78,6 +77,7 @@ type queuedBuild struct {
 	order     int
 	begun     time.Time     // the time of its turn
 	turn      chan struct{} // closed at its turn
+	dropped   chan struct{} // closed when it has to leave for the build of another namespace
 }
 
 func newQueue(slots int) *queue {
@@ -85,27 +85,62 @@ func newQueue(slots int) *queue {
 }
 
 // enter adds a build with a source of so many bytes. A long build may take longer than the
-// default time. The caller has to call leave, whether the build has had its turn or not.
-// The error is errFull.
+// default time. The caller has to call leave, whether the build has had its turn or not, or was
+// dropped. The error is errFull. A namespace that has nothing waiting never gets it.
 func (q *queue) enter(namespace string, bytes int, long bool) (*queuedBuild, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var own load
-	for _, t := range q.waiting[namespace] {
-		own.add(1, t.bytes)
-	}
-	if q.sum.full(bytes, 1) || own.full(bytes, 4) {
+	own := q.load(namespace)
+	own.add(1, bytes)
+	if own.exceeds(4) {
 		return nil, errFull
 	}
 	q.entered++
-	t := &queuedBuild{namespace: namespace, bytes: bytes, long: long, order: q.entered, turn: make(chan struct{})}
+	t := &queuedBuild{namespace: namespace, bytes: bytes, long: long, order: q.entered, turn: make(chan struct{}), dropped: make(chan struct{})}
 	q.waiting[namespace] = append(q.waiting[namespace], t)
 	q.sum.add(1, bytes)
 	q.next(time.Now())
+	for q.sum.exceeds(1) && !q.running[t] {
+		surplus := q.surplus(t)
+		q.remove(surplus)
+		if surplus == t {
+			return nil, errFull
+		}
+		close(surplus.dropped)
+	}
 	return t, nil
 }
 
-// leave removes a build that waits, or ends one that runs.
+// load returns what a namespace has waiting.
+func (q *queue) load(namespace string) (sum load) {
+	for _, t := range q.waiting[namespace] {
+		sum.add(1, t.bytes)
+	}
+	return sum
+}
+
+// surplus returns the build to drop from a queue that is too full since added has entered: the
+// newest build of the namespace with the most. The only build of a namespace stays if it was
+// added last, so that a namespace which builds seldom is not locked out.
+func (q *queue) surplus(added *queuedBuild) (newest *queuedBuild) {
+	var most int
+	for namespace, queued := range q.waiting {
+		if namespace == added.namespace && len(queued) == 1 {
+			continue
+		}
+		sum, last := q.load(namespace), queued[len(queued)-1]
+		size := sum.bytes
+		if q.sum.builds > maxQueue {
+			size = sum.builds
+		}
+		if newest == nil || cmp.Or(cmp.Compare(size, most), cmp.Compare(last.order, newest.order)) > 0 {
+			newest, most = last, size
+		}
+	}
+	return newest
+}
+
+// leave removes a build that waits, ends one that runs, and ignores one that was dropped.
 func (q *queue) leave(t *queuedBuild) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -169,10 +204,13 @@ func (q *queue) startable(builds map[string]int, built map[string]time.Duration)
 	return startable
 }
 
-// remove removes a build that waits.
+// remove removes a build that waits. It ignores one that was removed before.
 func (q *queue) remove(t *queuedBuild) {
 	queued := q.waiting[t.namespace]
 	i := slices.Index(queued, t)
+	if i < 0 {
+		return
+	}
 	q.sum.add(-1, -t.bytes)
 	if q.waiting[t.namespace] = slices.Delete(queued, i, i+1); len(queued) == 1 {
 		delete(q.waiting, t.namespace)

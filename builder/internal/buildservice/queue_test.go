@@ -198,6 +198,8 @@ func TestQueueLeaveBeforeTurn(t *testing.T) {
 	}
 }
 
+// TestQueueIsBounded fills the queue and has a namespace enter that has nothing there: the newest
+// build of the namespace with the most is dropped for it.
 func TestQueueIsBounded(t *testing.T) {
 	cases := map[string]struct{ builds, bytes int }{
 		"Builds": {maxQueue / 4, 1},
@@ -207,18 +209,81 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(1)
 			enter(t, q, "z") // and it has its turn
-			var last *queuedBuild
+			var last []*queuedBuild
 			for namespace := range strings.SplitSeq("abcd", "") {
-				last = fill(t, q, namespace, c.builds, c.bytes)
+				last = append(last, fill(t, q, namespace, c.builds, c.bytes))
 			}
-			if _, err := q.enter("z", c.bytes, false); !errors.Is(err, errFull) {
-				t.Errorf("one more of all: %v, want errFull", err)
+			full := q.sum
+			enterOne(t, q, "z", c.bytes)
+			enterOne(t, q, "z", c.bytes)
+			if dropped(last[0]) || dropped(last[1]) || !dropped(last[2]) || !dropped(last[3]) {
+				t.Error("the dropped builds are not the newest of the namespaces with the most")
 			}
-			q.leave(last)
-			if _, err := q.enter("z", c.bytes, false); err != nil {
-				t.Errorf("one in the place of another: %v", err)
+			q.leave(last[2]) // as a client of a dropped build does
+			q.leave(last[3])
+			if q.sum != full {
+				t.Errorf("%+v wait, want %+v", q.sum, full)
+			}
+			q.leave(last[0])
+			enterOne(t, q, "z", c.bytes)
+			if dropped(last[1]) {
+				t.Error("a build was dropped although there was room")
 			}
 		})
+	}
+}
+
+// TestQueueFullOfEqualShares fills the queue with one build of each namespace. One more namespace
+// is admitted, and one that has a build there is not.
+func TestQueueFullOfEqualShares(t *testing.T) {
+	q := newQueue(1)
+	enter(t, q, "z")
+	var last *queuedBuild
+	for n := range maxQueue {
+		last = enterOne(t, q, strconv.Itoa(n), 1)
+	}
+	if _, err := q.enter("0", 1, false); !errors.Is(err, errFull) {
+		t.Errorf("a second build: %v, want errFull", err)
+	}
+	enterOne(t, q, "new", 1)
+	if !dropped(last) || q.sum.builds != maxQueue {
+		t.Errorf("the newest build is still queued, among %d", q.sum.builds)
+	}
+}
+
+// TestQueueStartsInFreeSlot fills the queue while the last slot is free. A namespace that may use
+// the slot does, and no build is dropped for it.
+func TestQueueStartsInFreeSlot(t *testing.T) {
+	q := newQueue(2)
+	var last []*queuedBuild
+	enter(t, q, "a")
+	q.built["b"], q.built["c"], q.built["d"] = usage{time.Hour, time.Now()}, usage{time.Hour, time.Now()}, usage{time.Hour, time.Now()}
+	for namespace := range strings.SplitSeq("abcd", "") {
+		last = append(last, fill(t, q, namespace, maxQueue/4, 1))
+	}
+	if slot := enterOne(t, q, "z", 1); !begun(slot) {
+		t.Error("the free slot is not used")
+	}
+	if slices.ContainsFunc(last, dropped) {
+		t.Error("a build was dropped")
+	}
+}
+
+func enterOne(t *testing.T, q *queue, namespace string, bytes int) *queuedBuild {
+	t.Helper()
+	slot, err := q.enter(namespace, bytes, false)
+	if err != nil {
+		t.Fatalf("a build of %s: %v", namespace, err)
+	}
+	return slot
+}
+
+func dropped(slot *queuedBuild) bool {
+	select {
+	case <-slot.dropped:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -226,10 +291,7 @@ func TestQueueIsBounded(t *testing.T) {
 func fill(t *testing.T, q *queue, namespace string, builds, bytes int) (last *queuedBuild) {
 	t.Helper()
 	for range builds {
-		var err error
-		if last, err = q.enter(namespace, bytes, false); err != nil {
-			t.Fatal(err)
-		}
+		last = enterOne(t, q, namespace, bytes)
 	}
 	if _, err := q.enter(namespace, bytes, false); !errors.Is(err, errFull) {
 		t.Errorf("one more of %s: %v, want errFull", namespace, err)
