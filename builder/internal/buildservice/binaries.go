@@ -5,7 +5,6 @@ import (
 	"crypto/subtle"
 	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -23,6 +22,12 @@ const (
 	// peerHeader holds the token of the service in requests of other replicas, which
 	// are answered without asking other replicas in turn.
 	peerHeader = "Goless-Peer"
+
+	// minRate is the slowest transfer of a binary, in bytes per second.
+	minRate = 1 << 20
+
+	// maxDownloads is how many binaries are sent to one client, which is an address, at a time.
+	maxDownloads = 16
 
 	// resultHeader holds the result of a binary in answers to other replicas.
 	resultHeader = "Goless-Record"
@@ -58,6 +63,14 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer file.Close() //nolint:errcheck // it was only read
+	if !byPeer {
+		end, ok := s.downloads.begin(r.RemoteAddr)
+		if !ok {
+			retryLater(w, http.StatusTooManyRequests, "too many downloads to this client, try again later")
+			return
+		}
+		defer end()
+	}
 	header := w.Header()
 	header.Set(remote.SignatureHeader, found.Signature)
 	header.Set("Content-Type", "application/octet-stream")
@@ -66,7 +79,7 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 		header.Set(resultHeader, encoded)
 	}
 	waited := time.Since(asked)
-	sent, err := io.Copy(&deadlineWriter{w, http.NewResponseController(w)}, file)
+	sent, err := send(w, file, found.Size)
 	s.metrics.fetched(byPeer)
 	s.config.Log.Info("fetch", "key", short(key), "peer", byPeer, "bytes", sent, "complete", err == nil,
 		"waited", rounded(waited), "duration", rounded(time.Since(asked)))
@@ -87,7 +100,7 @@ func preferredWait(r *http.Request) time.Duration {
 // await returns the binary of key as soon as it is stored, or nil if it is not before
 // ctx ends, or if the source does not compile. A build that it waits for is not
 // cancelled. With askPeers, it asks the other replicas for what is not built here.
-func (s *Service) await(ctx context.Context, key string, askPeers bool) (*os.File, result) {
+func (s *Service) await(ctx context.Context, key string, askPeers bool) (*reader, result) {
 	var fetched <-chan singleflight.Result // nil while no replica is asked
 	for {
 		changed := s.changed.wait()
@@ -130,16 +143,24 @@ func (s *Service) explain(w http.ResponseWriter, key string) {
 	http.Error(w, message, http.StatusNotFound)
 }
 
-// A deadlineWriter writes to a client that may be slow as long as it goes on reading.
-type deadlineWriter struct {
-	w       io.Writer
-	control *http.ResponseController
+// transferGrace is how much longer than by minRate a transfer may take. It is a variable for the
+// tests.
+var transferGrace = 30 * time.Second
+
+// transferTimeout returns how long the transfer of a binary of so many bytes may take.
+func transferTimeout(size int64) time.Duration {
+	return time.Duration(size)*time.Second/minRate + transferGrace
 }
 
-// Write fails if the client does not read part within writeTimeout.
-func (d *deadlineWriter) Write(part []byte) (int, error) {
-	if err := d.control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+// send sends a binary of so many bytes and returns how many were sent. It fails after the
+// transferTimeout of the size, however the client reads.
+func send(w http.ResponseWriter, binary io.Reader, size int64) (sent int64, err error) {
+	control := http.NewResponseController(w)
+	if err := control.SetWriteDeadline(time.Now().Add(transferTimeout(size))); err != nil {
 		return 0, err
 	}
-	return d.w.Write(part)
+	if sent, err = io.Copy(w, binary); err != nil {
+		return sent, err
+	}
+	return sent, control.Flush()
 }

@@ -105,10 +105,13 @@ type Service struct {
 	changed broadcast // a build has begun or ended, or a binary was stored
 	metrics *metrics
 
-	orders   *remote.Client     // passes orders on to other replicas
-	peers    *http.Client       // fetches binaries from other replicas
-	fetching singleflight.Group // of binaries from other replicas, by key
-	copying  sync.WaitGroup     // what copies binaries of other replicas
+	downloads downloads
+
+	orders    *remote.Client     // passes orders on to other replicas
+	peers     *http.Client       // fetches binaries from other replicas
+	fetching  singleflight.Group // of binaries from other replicas, by key
+	copying   sync.WaitGroup     // what copies binaries of other replicas
+	receiving chan struct{}      // has an element for each binary that is being received
 
 	life context.Context // ends when Serve is to return
 	stop func()
@@ -137,6 +140,7 @@ func New(c Config) (*Service, error) {
 		queue:       newQueue(c.Parallel),
 		orders:      remote.NewClient("", c.Keys),
 		peers:       newPeerClient(c.Keys),
+		receiving:   make(chan struct{}, maxReceiving),
 	}
 	if c.Dependencies != "" {
 		if s.dependencies, err = dependencies.Open(c.Dependencies, c.DependenciesSize); err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"sync"
 
 	"goless.io/builder/connlimit"
 )
@@ -18,6 +19,37 @@ const (
 	// maxPlain limits connections to the port for metrics, and to the one for probes.
 	maxPlain = 256
 )
+
+// downloads counts the binaries that are being sent, by the address of the client.
+type downloads struct {
+	mu        sync.Mutex
+	byAddress map[string]int
+}
+
+// begin counts a download to a client, until end is called. It reports false if the client has
+// maxDownloads.
+func (d *downloads) begin(remoteAddr string) (end func(), ok bool) {
+	address, _, err := net.SplitHostPort(remoteAddr)
+	if err != nil {
+		address = remoteAddr
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.byAddress[address] == maxDownloads {
+		return nil, false
+	}
+	if d.byAddress == nil {
+		d.byAddress = map[string]int{}
+	}
+	d.byAddress[address]++
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if d.byAddress[address]--; d.byAddress[address] == 0 {
+			delete(d.byAddress, address)
+		}
+	}, true
+}
 
 // connKey is the key for the connection in the context of a request.
 type connKey struct{}

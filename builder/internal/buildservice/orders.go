@@ -18,7 +18,7 @@ const (
 	// orderTimeout is how long the body of an order may take to arrive.
 	orderTimeout = 30 * time.Second
 
-	// writeTimeout is how long a client may leave unread what is sent to it.
+	// writeTimeout is how long a client may leave an event unread.
 	writeTimeout = 30 * time.Second
 
 	// turnTimeout is how long a build may wait for its turn before its client is told
@@ -167,7 +167,10 @@ func (e *events) keepAlive(ctx context.Context) {
 
 // write must be called with the lock held.
 func (e *events) write(line []byte) {
-	_, err := (&deadlineWriter{e.w, e.control}).Write(line)
+	err := e.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	if err == nil {
+		_, err = e.w.Write(line)
+	}
 	if err == nil {
 		err = e.control.Flush()
 	}

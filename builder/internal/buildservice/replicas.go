@@ -1,6 +1,7 @@
 package buildservice
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -44,6 +45,9 @@ const (
 	// time until it is asked again if it could not be reached.
 	peerWait  = 30 * time.Second
 	peerPause = time.Second
+
+	// maxReceiving is how many binaries are received from other replicas at a time.
+	maxReceiving = 4
 )
 
 // Lookup returns a function for Config.Replicas that looks up the name of a headless
@@ -209,6 +213,8 @@ func (s *Service) fetchAny(ctx context.Context, key string) error {
 
 // fetchFrom stores the binary that the replica at address has for key. That one may wait for it.
 func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+remote.BinariesPath+key, nil)
 	if err != nil {
 		return err
@@ -229,11 +235,27 @@ func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 	if err != nil {
 		return fmt.Errorf("%s may be of another version: %w", address, err)
 	}
-	return s.receive(key, known, response.Body)
+	select {
+	case s.receiving <- struct{}{}:
+		defer func() { <-s.receiving }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	timeout := transferTimeout(known.Size)
+	defer time.AfterFunc(timeout, func() { cancel(fmt.Errorf("%s has not sent the binary within %s", address, timeout)) }).Stop()
+	if err := s.receive(key, known, response.Body); err != nil {
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	return nil
 }
 
 // receive stores what another replica has built, if its signature is right.
 func (s *Service) receive(key string, r result, body io.Reader) error {
+	if r.Size < 0 || r.Size > sandbox.MaxFileSize {
+		return fmt.Errorf("the binary has %d bytes, more than any build may leave", r.Size)
+	}
+	release := s.store.reserve(r.Size)
+	defer release()
 	dir, err := s.store.temporary()
 	if err != nil {
 		return err
@@ -244,7 +266,7 @@ func (s *Service) receive(key string, r result, body io.Reader) error {
 		return err
 	}
 	defer file.Close() //nolint:errcheck // its content is checked below
-	if r.Size, err = io.Copy(file, io.LimitReader(body, sandbox.MaxFileSize+1)); err != nil {
+	if _, err := io.CopyN(file, body, r.Size); err != nil {
 		return fmt.Errorf("fetching the binary: %w", err)
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -257,6 +279,7 @@ func (s *Service) receive(key string, r result, body io.Reader) error {
 	if err := s.config.Keys.Verify(key, content, r.Signature); err != nil {
 		return err
 	}
+	release()
 	if err := s.store.put(key, file.Name(), r); err != nil {
 		return err
 	}

@@ -7,11 +7,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"goless.io/builder"
 	"goless.io/builder/remote"
@@ -296,6 +299,46 @@ func TestPeerLies(t *testing.T) {
 	}
 	if _, ok := b.store.find(key); ok {
 		t.Error("it was stored")
+	}
+}
+
+// TestPeerStalls fetches from a replica that begins to send binaries and does not go on. The
+// transfers end, only some of them run at a time, and nothing is left of them.
+func TestPeerStalls(t *testing.T) {
+	grace := transferGrace
+	transferGrace = time.Second
+	t.Cleanup(func() { transferGrace = grace })
+	r := newReplica(t, Config{})
+	sent, err := result{Report: []byte("{}"), Signature: "s", Size: 10}.header()
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(resultHeader, sent)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	if peer.TLS, err = r.keys.ServerTLS(); err != nil {
+		t.Fatal(err)
+	}
+	peer.StartTLS()
+	t.Cleanup(peer.Close)
+	var fetching sync.WaitGroup
+	for i := range 2 * maxReceiving {
+		fetching.Go(func() {
+			err := r.fetchFrom(t.Context(), strings.TrimPrefix(peer.URL, "https://"), strconv.Itoa(i))
+			if err == nil || !strings.Contains(err.Error(), "has not sent the binary within") {
+				t.Errorf("fetchFrom: %v, want that it took too long", err)
+			}
+		})
+	}
+	await(t, "binaries are being received", func() bool { return len(r.receiving) == maxReceiving })
+	if begun, err := filepath.Glob(filepath.Join(r.config.Store, unfinished+"*")); err != nil || len(begun) > maxReceiving {
+		t.Errorf("%d binaries are being received, %v, want at most %d", len(begun), err, maxReceiving)
+	}
+	fetching.Wait()
+	if r.store.size != 0 || len(r.receiving) != 0 {
+		t.Errorf("%d bytes are reserved for %d binaries", r.store.size, len(r.receiving))
 	}
 }
 

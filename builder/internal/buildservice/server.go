@@ -90,10 +90,12 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 
 // limited gives bodies the same deadline as headers, because net/http reads a body to
 // its end that a handler leaves unread, and has connections closed. Handlers lift both
-// for clients with a token.
+// for clients with a token. It also lifts the write deadline of the previous request on the
+// connection.
 func limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
+		control := http.NewResponseController(w)
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(readTimeout)), control.SetWriteDeadline(time.Time{})); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

@@ -61,20 +61,22 @@ func resultOf(header string) (r result, err error) {
 func (r result) built() bool { return r.Signature != "" }
 
 // A store keeps the results of builds in a limited space: reports in memory, and binaries
-// on disk. It removes first what was not used for the longest time.
+// on disk. It removes first what was not used for the longest time, and closes a binary that it
+// removes while a download reads it, because the disk keeps a file as long as it is open.
 type store struct {
 	dir  string
 	most int64 // bytes
 
 	mu     sync.Mutex
 	stored map[string]*stored // by key
-	size   int64              // bytes
+	size   int64              // bytes, with those that are reserved
 }
 
 // stored is a result.
 type stored struct {
 	result
-	used time.Time // the last time
+	used    time.Time // the last time
+	readers map[*reader]bool
 }
 
 func (s *stored) size() int64 { return s.Size + resultSize }
@@ -100,10 +102,25 @@ func (s *store) find(key string) (found result, known bool) {
 	return found, known
 }
 
+// A reader reads a binary. The store closes it when it removes the binary.
+type reader struct {
+	*os.File
+	store *store
+	of    *stored
+}
+
+// Close closes the binary.
+func (r *reader) Close() error {
+	r.store.mu.Lock()
+	delete(r.of.readers, r)
+	r.store.mu.Unlock()
+	return r.File.Close()
+}
+
 // open returns the result of key, if there is one, and opens its binary, which the caller
-// closes. The file is nil if there is none because the source does not compile. If somebody
+// closes. The reader is nil if there is none because the source does not compile. If somebody
 // has removed it, open forgets the result.
-func (s *store) open(key string) (file *os.File, found result, known bool) {
+func (s *store) open(key string) (opened *reader, found result, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	entry := s.stored[key]
@@ -111,14 +128,16 @@ func (s *store) open(key string) (file *os.File, found result, known bool) {
 		return nil, result{}, false
 	}
 	if entry.built() {
-		var err error
-		if file, err = os.Open(s.path(key)); err != nil {
+		file, err := os.Open(s.path(key))
+		if err != nil {
 			s.forget(key)
 			return nil, result{}, false
 		}
+		opened = &reader{file, s, entry}
+		entry.readers[opened] = true
 	}
 	entry.used = time.Now()
-	return file, entry.result, true
+	return opened, entry.result, true
 }
 
 // temporary makes a directory in the store for a binary that put is to take. If somebody
@@ -135,35 +154,59 @@ func (s *store) temporary() (string, error) {
 }
 
 // put stores a result. It moves the binary, a file in a temporary directory, unless binary
-// is empty.
+// is empty, or the store has an equal one, which may be being downloaded.
 func (s *store) put(key, binary string, r result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if known := s.stored[key]; known != nil && known.built() && known.Signature == r.Signature {
+		if _, err := os.Stat(s.path(key)); err == nil {
+			known.used = time.Now()
+			return nil
+		}
+	}
 	s.forget(key)
 	if binary != "" {
 		if err := os.Rename(binary, s.path(key)); err != nil {
 			return fmt.Errorf("storing a binary: %w", err)
 		}
 	}
-	added := &stored{result: r, used: time.Now()}
+	added := &stored{result: r, used: time.Now(), readers: map[*reader]bool{}}
 	s.stored[key] = added
 	s.size += added.size()
 	s.evict()
 	return nil
 }
 
-// forget removes a result. The caller must hold the lock.
+// reserve makes room for a binary of so many bytes that is being received. The caller calls
+// release before it puts the binary into the store, or when there is none.
+func (s *store) reserve(bytes int64) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.size += bytes
+	s.evict()
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.size -= bytes
+	})
+}
+
+// forget removes a result and closes its binary. The caller must hold the lock.
 func (s *store) forget(key string) {
 	if known := s.stored[key]; known != nil {
+		for r := range known.readers {
+			_ = r.File.Close() // it was only read
+		}
 		delete(s.stored, key)
 		s.size -= known.size()
 		_ = os.Remove(s.path(key)) // it may be gone
 	}
 }
 
-// evict removes results until the rest fits into the store: those first that were not used for
-// the longest time. A namespace that takes more than half of the store loses its own, and does
-// not displace those of others. The caller must hold the lock.
+// evict removes results until the rest fits into the store: those first that are not being
+// downloaded and were not used for the longest time. A namespace that takes more than half of the
+// store loses its own, downloaded or not, and does not displace those of others. The caller must
+// hold the lock.
 func (s *store) evict() {
 	if s.size <= s.most {
 		return
@@ -172,14 +215,18 @@ func (s *store) evict() {
 	for _, known := range s.stored {
 		sizes[known.Namespace] += known.size()
 	}
-	greed := func(key string) int {
-		if sizes[s.stored[key].Namespace] > s.most/2 {
-			return 1
+	rank := func(key string) (rank int) {
+		known := s.stored[key]
+		if sizes[known.Namespace] <= s.most/2 {
+			rank += 2
 		}
-		return 0
+		if len(known.readers) > 0 {
+			rank++
+		}
+		return rank
 	}
 	victims := slices.SortedFunc(maps.Keys(s.stored), func(a, b string) int {
-		return cmp.Or(cmp.Compare(greed(b), greed(a)), s.stored[a].used.Compare(s.stored[b].used))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), s.stored[a].used.Compare(s.stored[b].used))
 	})
 	for _, key := range victims {
 		if s.size <= s.most {

@@ -2,10 +2,12 @@ package buildservice
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -115,10 +117,70 @@ func TestStoreIsFair(t *testing.T) {
 	}
 }
 
+// TestStoreEndsDownloads removes binaries while they are read. What is being downloaded goes after
+// what is not, and is closed then, because the disk keeps open files that the store does not count.
+func TestStoreEndsDownloads(t *testing.T) {
+	for name, c := range map[string]struct {
+		entries            int
+		read, more         []string
+		closed, kept, gone []string
+	}{
+		"IdleFirst": {2, []string{"a1"}, []string{"b1", "c1"}, nil, []string{"a1", "c1"}, []string{"b1"}},
+		"Greedy":    {4, []string{"a1", "a2", "a3"}, []string{"b1", "b2"}, []string{"a1"}, []string{"a2", "a3", "b1", "b2"}, []string{"a1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(t, t.TempDir(), c.entries)
+			readers := map[string]io.ReadCloser{}
+			for _, key := range c.read {
+				put(t, s, key)
+				file, _, _ := s.open(key)
+				readers[key] = file
+			}
+			for _, key := range c.more {
+				put(t, s, key)
+			}
+			for key, file := range readers {
+				_, err := io.ReadAll(file)
+				if want := slices.Contains(c.closed, key); errors.Is(err, os.ErrClosed) != want {
+					t.Errorf("reading %s: %v, want that it is closed: %t", key, err, want)
+				}
+				_ = file.Close() // it may be closed
+			}
+			for _, key := range append(c.kept, c.gone...) {
+				if want := slices.Contains(c.kept, key); has(t, s, key) != want {
+					t.Errorf("the store has %s: %t, want %t", key, !want, want)
+				}
+			}
+		})
+	}
+}
+
+// TestStoreReserves counts a binary that is being received.
+func TestStoreReserves(t *testing.T) {
+	s := newStore(t, t.TempDir(), 2)
+	put(t, s, "a")
+	put(t, s, "b")
+	release := s.reserve(1)
+	if has(t, s, "a") || !has(t, s, "b") {
+		t.Error("there is no room for what is reserved, or more than that")
+	}
+	release()
+	release()
+	put(t, s, "c")
+	if !has(t, s, "b") || !has(t, s, "c") {
+		t.Error("what is released still counts")
+	}
+}
+
 func TestStoreReplaces(t *testing.T) {
 	s := newStore(t, t.TempDir(), 3)
 	put(t, s, "a")
+	file, _, _ := s.open("a")
+	defer file.Close() //nolint:errcheck // it was only read
 	put(t, s, "a")
+	if data, err := io.ReadAll(file); err != nil || string(data) != content {
+		t.Errorf("the download goes on with %q, %v", data, err)
+	}
 	if !has(t, s, "a") || s.size != resultSize+int64(len(content)) {
 		t.Errorf("the store has %d bytes", s.size)
 	}
