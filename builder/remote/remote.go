@@ -65,7 +65,8 @@ type Order struct {
 	Memory int64 `json:"memory,omitempty"`
 
 	// Environment says where to fetch modules, by variables of the go command: GOPROXY,
-	// GOPRIVATE, GONOPROXY, GONOSUMDB, GOSUMDB, HTTP_PROXY, HTTPS_PROXY and NO_PROXY.
+	// GOPRIVATE, GONOPROXY, GONOSUMDB, GOSUMDB, HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A binary
+	// that is built with one environment is never given for an order with another.
 	Environment map[string]string `json:"environment,omitempty"`
 }
 

@@ -15,9 +15,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -152,12 +154,17 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// key identifies the binary that an order asks for. It is a hash of everything that
-// decides about the bytes, and of the namespace, so that nobody learns what others
-// build.
+// key identifies the binary that an order asks for. It is a hash of everything that decides
+// about the bytes, of where modules may come from, because a binary must not reach a Function
+// which may not have its modules, and of the namespace, so that no namespace learns what
+// others build.
 func (s *Service) key(o remote.Order) string {
 	h := sha256.New()
-	for _, part := range []string{"goless.io/build/v1", o.Namespace, s.fingerprint, o.Source} {
+	parts := []string{"goless.io/build/v1", o.Namespace, s.fingerprint}
+	for _, name := range slices.Sorted(maps.Keys(o.Environment)) {
+		parts = append(parts, fmt.Sprintf("%s=%q", name, o.Environment[name]))
+	}
+	for _, part := range append(parts, o.Source) {
 		_, _ = h.Write([]byte(part + "\n")) // only the last part can have several lines
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -62,15 +62,30 @@ func TestBuild(t *testing.T) {
 func TestKey(t *testing.T) {
 	r := newReplica(t, Config{})
 	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
-	same, other, theirs := o, o, o
-	same.Timeout, same.Memory, same.Environment = 1, 1, map[string]string{"GOPROXY": "off"}
-	other.Source += "\n"
-	theirs.Namespace = "team-b"
+	same := o
+	same.Timeout, same.Memory, same.Environment = 1, 1, map[string]string{}
 	if r.key(o) != r.key(same) {
 		t.Error("limits are part of the key")
 	}
-	if r.key(o) == r.key(other) || r.key(o) == r.key(theirs) {
-		t.Error("another source, or another namespace, has the same key")
+	others := map[string]string{r.key(o): "the order itself"}
+	for name, change := range map[string]func(o *remote.Order){
+		"a source":                    func(o *remote.Order) { o.Source += "\n" },
+		"a namespace":                 func(o *remote.Order) { o.Namespace = "team-b" },
+		"a module proxy":              func(o *remote.Order) { o.Environment = map[string]string{"GOPROXY": "https://a.example"} },
+		"another module proxy":        func(o *remote.Order) { o.Environment = map[string]string{"GOPROXY": "off"} },
+		"private modules":             func(o *remote.Order) { o.Environment = map[string]string{"GOPRIVATE": "off"} },
+		"private modules and a proxy": func(o *remote.Order) { o.Environment = map[string]string{"GOPRIVATE": "off", "GOPROXY": "off"} },
+		"one value like two":          func(o *remote.Order) { o.Environment = map[string]string{"GOPRIVATE": "off\nGOPROXY=off"} },
+	} {
+		other := o
+		change(&other)
+		key := r.key(other)
+		if same, ok := others[key]; ok {
+			t.Errorf("%s has the key of %s", name, same)
+		}
+		if others[key] = name; key != r.key(other) {
+			t.Errorf("%s has several keys", name)
+		}
 	}
 }
 
