@@ -44,6 +44,8 @@ func (c *checker) checkGoMod() *modfile.File {
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: it is the module of the function itself, remove the line", r.Old.Path))
 		case r.New.Version == "" && !isVendored: // what is vendored comes from there
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version", r.Old.Path))
+		case r.New.Version != "" && isTooLong(r.New):
+			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: %s", r.Old.Path, tooLong))
 		}
 	}
 	for _, e := range mod.Exclude {
@@ -57,9 +59,30 @@ func (c *checker) checkGoMod() *modfile.File {
 		c.required[r.Mod.Path] = true
 		if invalid, ok := errors.AsType[*module.InvalidPathError](module.CheckPath(r.Mod.Path)); ok {
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot require %s: nothing can be fetched by this path: %v", r.Mod.Path, invalid.Err))
+		} else if isTooLong(r.Mod) {
+			c.reportMod(r.Syntax.Start, "cannot require this module: "+tooLong)
 		}
 	}
 	return mod
+}
+
+// maxModule is the longest path of a module with its version, in bytes. The go command names
+// files after both of them.
+const maxModule = maxName - 30
+
+// tooLong says what is wrong with a module that isTooLong.
+var tooLong = fmt.Sprintf("its path and version have more than %d bytes, use a shorter path", maxModule)
+
+// isTooLong reports whether the names of files for a module are too long for a file system,
+// where the go command writes !a for A.
+func isTooLong(m module.Version) bool {
+	capitals := 0
+	for _, r := range m.Path + m.Version {
+		if 'A' <= r && r <= 'Z' {
+			capitals++
+		}
+	}
+	return len(m.Path)+len(m.Version)+capitals > maxModule
 }
 
 // reportModule reports what the parser of go.mod says.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/build"
 	"go/version"
+	"path"
 	"slices"
 	"strings"
 
@@ -113,6 +114,7 @@ func (c *checker) checkVendor(mod *modfile.File) {
 		}
 		known[m.Path] = m
 	}
+	c.checkVendorNames(modules, report)
 	// Until Go 1.14, go mod vendor did not say what the go.mod names.
 	silent := mod.Go != nil && version.Compare("go"+mod.Go.Version, "go1.14") < 0
 	for _, r := range mod.Require {
@@ -132,6 +134,8 @@ func (c *checker) checkVendored(m VendoredModule, mod *modfile.File) string {
 	switch {
 	case err != nil:
 		return fmt.Sprintf("%s %s is not a module: %v; %s", m.Path, m.Version.Version, err, rewriteVendor)
+	case isTooLong(m.Version):
+		return "cannot vendor this module: " + tooLong
 	case isOurs(m.Path):
 		return fmt.Sprintf("cannot vendor %s: it is the program around the function, remove it from vendor", m.Path)
 	case m.Path == c.modulePath():
@@ -149,6 +153,47 @@ func (c *checker) checkVendored(m VendoredModule, mod *modfile.File) string {
 	}
 	return ""
 }
+
+// checkVendorNames rejects names that conflict with the go.mod that the program around the
+// function has in the directory of each vendored module, and too many of these directories.
+// Lines of the index are reported by report.
+func (c *checker) checkVendorNames(modules []VendoredModule, report func(line int, message string)) {
+	files, below := make(map[string]*file), make(map[string]*file) // by their names, and by the directories above them
+	for _, f := range c.files {
+		files[f.Name] = f
+		for dir := f.dir; dir != root; dir = path.Dir(dir) {
+			below[dir] = f
+		}
+	}
+	modules = slices.DeleteFunc(modules, func(m VendoredModule) bool { return isTooLong(m.Version) })
+	goMods, dirs := make(map[string]bool), make(map[string]bool)
+	for _, m := range modules {
+		goMods[m.goMod()] = true
+	}
+	for _, m := range modules {
+		goMod := m.goMod()
+		if f := below[goMod]; f != nil {
+			c.reportAt(f, 0, fmt.Sprintf("%s is a file of the program around the function, so it cannot be a directory, rename it", goMod))
+		}
+		for dir := path.Dir(goMod); dir != root; dir = path.Dir(dir) {
+			dirs[dir] = true
+			if f := files[dir]; f != nil {
+				c.reportAt(f, 0, fmt.Sprintf("%s is a file, so it cannot be a directory for the vendored module %s, rename it", dir, m.Path))
+				delete(files, dir) // which is reported once
+			}
+			if goMods[dir] {
+				report(m.line, fmt.Sprintf("%s is a file of the program around the function, so %s cannot be below it, vendor another module", dir, m.Path))
+			}
+		}
+		if len(dirs) > MaxFiles { // each of them takes space on the disk
+			report(m.line, fmt.Sprintf("the modules in vendor have more than %d directories, use fewer", MaxFiles))
+			return
+		}
+	}
+}
+
+// goMod returns the name that the program around the function has for the go.mod of m.
+func (m VendoredModule) goMod() string { return path.Join("vendor", m.Path, "go.mod") }
 
 // replacement returns what a go.mod replaces m by, nothing if it does not.
 func replacement(mod *modfile.File, m module.Version) (by module.Version) {

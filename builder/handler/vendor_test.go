@@ -30,6 +30,10 @@ func TestParseVendored(t *testing.T) {
 	for i := range handler.MaxFiles {
 		many += fmt.Sprintf("# example.com/z%d v1.0.0\n", i)
 	}
+	directories := ""
+	for i := range 20 {
+		directories += fmt.Sprintf("# example.com/z%02d%s v1.0.0\n", i, strings.Repeat("/z", 70))
+	}
 	replaced := strings.Replace(vendoring, "v1.0.0\n", "v1.0.0\nreplace example.com/x => example.com/y v1.5.0\n", 1)
 	cases := map[string]struct{ source, index, want string }{
 		"Right":          {vendoring, x, ""},
@@ -53,6 +57,14 @@ func TestParseVendored(t *testing.T) {
 		"NotRequired":    {vendoring, x + "# example.com/z v1.0.0\n## explicit\n", "4:1: go.mod does not require example.com/z, " + anew},
 		"Local":          {vendoring, strings.Replace(x, "v1.0.0", "v1.0.0 => ../x", 1), "1:1: what example.com/x is replaced by is not what go.mod says, " + anew},
 		"NotReplaced":    {replaced, x, "1:1: what example.com/x is replaced by is not what go.mod says, " + anew},
+		"File":           {vendoring + "-- vendor/example.com/z --\n", x + "# example.com/z v1.0.0\n", "vendor/example.com/z:1:1: vendor/example.com/z is a file, so it cannot be a directory for the vendored module example.com/z, rename it"},
+		"FileAbove":      {vendoring + "-- vendor/z.example --\n", x + "# z.example/z v1.0.0\n# z.example/y v1.0.0\n", "vendor/z.example:1:1: vendor/z.example is a file, so it cannot be a directory for the vendored module z.example/z, rename it"},
+		"GoModDirectory": {vendoring + "-- vendor/example.com/x/go.mod/a --\n", x, "vendor/example.com/x/go.mod/a:1:1: vendor/example.com/x/go.mod is a file of the program around the function, so it cannot be a directory, rename it"},
+		"GoModModule":    {vendoring, x + "# example.com/x/go.mod/z v1.0.0\n", "4:1: vendor/example.com/x/go.mod is a file of the program around the function, so example.com/x/go.mod/z cannot be below it, vendor another module"},
+		"LongElement":    {vendoring, x + "# example.com/" + strings.Repeat("z", 256) + " v1.0.0\n", "4:1: cannot vendor this module: its path and version have more than 225 bytes, use a shorter path"},
+		"LongVersion":    {vendoring, x + "# example.com/z v1.0.0-" + strings.Repeat("z", 256) + "\n", "4:1: cannot vendor this module: its path and version have more than 225 bytes, use a shorter path"},
+		"Deep":           {vendoring, x + "# example.com" + strings.Repeat("/z", 100000) + " v1.0.0\n", "4:1: cannot vendor this module: its path and version have more than 225 bytes, use a shorter path"},
+		"Directories":    {vendoring, x + directories, "18:1: the modules in vendor have more than 1000 directories, use fewer"},
 		"NewerGo":        {vendoring, strings.Replace(x, "go 1.18", "go 1.99", 1), "1:1: example.com/x needs go 1.99, which is newer than what compiles functions, go1.27.4: require an older version of it"},
 		"NoGo":           {vendoring, strings.Replace(x, "go 1.18", "go 1.18 (", 1), "1:1: go 1.18 ( is not a version of Go, " + anew},
 		"TooMany":        {vendoring, many, "1003:1: the archive has 1001 modules in vendor, at most 1000 are allowed"},

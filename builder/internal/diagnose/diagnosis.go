@@ -18,8 +18,10 @@ import (
 // A diagnosis collects what the output of a build says to the author of a program.
 type diagnosis struct {
 	program     *program.Program
+	overrides   []program.Override
 	diagnostics []handler.Diagnostic
 	dependency  []handler.Diagnostic // about packages that the author requires
+	overridden  bool                 // dependency is about overrides
 	internal    bool                 // the compiler has crashed
 }
 
@@ -32,6 +34,9 @@ var placed = regexp.MustCompile(`^\s*(?:asm: )?([^:]+):(\d+)(?::(\d+))?: (.*)$`)
 // about an imported package that cannot be loaded, and the crash of a compiler.
 func (d *diagnosis) read(importPath string, lines []string) (others []string) {
 	importPath, _, _ = strings.Cut(importPath, " ") // what follows names a test
+	if d.readOverridden(importPath, lines) {
+		return lines
+	}
 	before := len(d.diagnostics)
 	for _, line := range lines {
 		continues := strings.HasPrefix(line, "\t") && len(d.diagnostics) > before && !strings.HasPrefix(line, "\timports ")
@@ -92,6 +97,23 @@ func (d *diagnosis) readElsewhere(importPath string, lines []string) {
 		message = importPath + " does not compile here: " + message
 	}
 	d.dependency = append(d.dependency, handler.NewDiagnostic(at.File, at.Line, at.Column, message))
+}
+
+// readOverridden takes lines about a package that is given with the runtime, and reports false if
+// they are about another one. The package compiles with the modules that the runtime requires, so
+// that what overrides these is at fault.
+func (d *diagnosis) readOverridden(importPath string, lines []string) bool {
+	if len(d.overrides) == 0 || !program.Gives(importPath) {
+		return false
+	}
+	i := slices.IndexFunc(lines, func(line string) bool { return placed.MatchString(line) && !mentions([]string{line}, trouble...) })
+	if i < 0 {
+		return false
+	}
+	if !d.overridden {
+		d.overridden, d.dependency = true, overriddenBy(d.overrides, lines[i])
+	}
+	return true
 }
 
 // refused matches what the linker says of a program that it cannot link: a symbol is

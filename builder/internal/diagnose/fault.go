@@ -72,6 +72,9 @@ var aboutProgram = []string{"go.mod requires go ", "error loading go.mod:", "mal
 // place, such as handler/a.go:3:1. Both are empty if the message is about the program
 // as a whole. ModuleFault reports false if the message is not about modules.
 func ModuleFault(p *program.Program, pkg, place, text string) (Fault, bool) {
+	if overridden, ok := overriddenPackage(p, text); ok {
+		return Fault{Diagnostic: overridden}, true
+	}
 	subject, at, named := subjectModule(p, pkg, text)
 	isModule := subject != ""
 	subject = cmp.Or(subject, pkg, "go.mod")
@@ -112,6 +115,38 @@ func ModuleFault(p *program.Program, pkg, place, text string) (Fault, bool) {
 	}
 	f.Diagnostic = handler.NewDiagnostic(at.File, at.Line, at.Column, message)
 	return f, true
+}
+
+// overriddenPackage returns what the author can do about a package that text says no module has.
+// It reports false unless go.mod overrides the version in which the runtime requires its module.
+func overriddenPackage(p *program.Program, text string) (handler.Diagnostic, bool) {
+	parts := unprovided.FindStringSubmatch(text)
+	if parts == nil {
+		return handler.Diagnostic{}, false
+	}
+	overrides := slices.DeleteFunc(p.Overrides(), func(o program.Override) bool {
+		return parts[1] != o.Runtime.Path && !strings.HasPrefix(parts[1], o.Runtime.Path+"/")
+	})
+	if len(overrides) == 0 {
+		return handler.Diagnostic{}, false
+	}
+	return overriddenBy(overrides, "it has no package "+parts[1])[0], true
+}
+
+// overriddenBy returns what the author can do about a program that does not compile with
+// overrides, for a reason.
+func overriddenBy(overrides []program.Override, reason string) (all []handler.Diagnostic) {
+	for _, o := range overrides {
+		used, remedy := o.Used.Version, "require "+o.Runtime.Version
+		if o.Replaced {
+			used = strings.TrimSpace(o.Used.Path + " " + o.Used.Version)
+			remedy = fmt.Sprintf("replace it by %s or a newer version, or remove the line", o.Runtime.Version)
+		}
+		message := fmt.Sprintf("the program around the function needs %s %s and does not compile with %s, %s: %s",
+			o.Runtime.Path, o.Runtime.Version, used, remedy, strings.TrimSpace(reason))
+		all = append(all, handler.NewDiagnostic(o.At.File, o.At.Line, o.At.Column, message))
+	}
+	return all
 }
 
 // remedy returns the Remedy for a go.mod or a go.sum that lacks lines.

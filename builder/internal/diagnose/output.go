@@ -32,7 +32,7 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 	if IsLimit(err) || r.State == nil {
 		return err
 	}
-	author := diagnosis{program: p}
+	author := diagnosis{program: p, overrides: p.Overrides()}
 	var rest []string
 	for _, unit := range units(&r.Stdout) {
 		rest = append(rest, author.read(unit.importPath, Lines(t, p, unit.text))...)

@@ -88,17 +88,23 @@ func add(mod, author *modfile.File) error {
 }
 
 // addSettings copies what only counts in the go.mod of the program. What is replaced by a
-// directory is vendored, and so useVendored replaces it.
+// directory is vendored, and so useVendored replaces it. What the author's module does not
+// depend on is the runtime's: nothing is replaced if the module requires nothing, and no
+// version is excluded that the program requires.
 func addSettings(mod, author *modfile.File) error {
 	for _, r := range author.Replace {
-		if r.New.Version == "" {
+		if r.New.Version == "" || len(author.Require) == 0 {
 			continue
 		}
 		if err := mod.AddReplace(r.Old.Path, r.Old.Version, r.New.Path, r.New.Version); err != nil {
 			return err
 		}
 	}
+	required := requirements(mod)
 	for _, e := range author.Exclude {
+		if required[e.Mod] {
+			continue
+		}
 		if err := mod.AddExclude(e.Mod.Path, e.Mod.Version); err != nil {
 			return err
 		}

@@ -32,7 +32,7 @@ const (
 	HandlerDir = "handler"
 
 	// bridgeName is the name of a package that main imports instead of one in an
-	// internal directory.
+	// internal directory. See bridgeDir.
 	bridgeName = "golessbridge"
 
 	// RuntimeModule is the path of the runtime, the one module that every program
@@ -42,7 +42,7 @@ const (
 	runtimeDir = "runtime"
 
 	// layout changes whenever equal sources become other files than before.
-	layout = "3"
+	layout = "4"
 )
 
 //go:generate go run ./gen
@@ -151,14 +151,18 @@ func (p *Program) Package() string { return path.Join(p.Path, p.Source.Dir) }
 
 // bridgeDir returns the directory of a package that may import the handler's and
 // that main may import, where main may not import the handler's: that is in an
-// internal directory of the author's module.
+// internal directory of the author's module. No file of the author's has its name, or is in it.
 func (p *Program) bridgeDir() (string, bool) {
 	elements := strings.Split(p.Source.Dir, "/")
 	i := slices.Index(elements, "internal")
 	if i < 0 {
 		return "", false
 	}
-	return path.Join(path.Join(elements[:i]...), bridgeName), true
+	dir := path.Join(path.Join(elements[:i]...), bridgeName)
+	for slices.ContainsFunc(p.Source.Files, func(f handler.File) bool { return strings.HasPrefix(strings.ToLower(f.Name), strings.ToLower(dir)) }) {
+		dir += "x"
+	}
+	return dir, true
 }
 
 // bridge returns the one file of the package in bridgeDir.

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/modfile"
@@ -49,6 +50,70 @@ func (p *Program) Required(pkg string) (found module.Version, ok bool) {
 		}
 	}
 	return found, found.Path != ""
+}
+
+// An Override is a version of a module that the program has because of the author's go.mod, and
+// that is not the one that the runtime requires.
+type Override struct {
+	// Runtime is what the runtime requires.
+	Runtime module.Version
+
+	// Used is what the program has.
+	Used module.Version
+
+	// Replaced means that the author's go.mod replaces Runtime by Used.
+	Replaced bool
+
+	// At is the line of the author's go.mod.
+	At handler.Import
+}
+
+// Overrides returns what the author's go.mod overrides. Where it replaces something, that is
+// only what it replaces: a newer version that is required seldom does harm.
+func (p *Program) Overrides() []Override {
+	if p.Source.GoMod == nil || len(p.Source.GoMod.Require) == 0 {
+		return nil
+	}
+	mod, err := runtimeMod()
+	if err != nil {
+		return nil
+	}
+	var replaced, newer []Override
+	selected := p.Selected()
+	for _, r := range mod.Require {
+		o := Override{Runtime: r.Mod, Used: r.Mod}
+		if version, ok := selected[r.Mod.Path]; ok {
+			o.Used.Version = version
+		}
+		for _, by := range p.Source.GoMod.Replace {
+			if by.Old.Path == r.Mod.Path && (by.Old.Version == "" || by.Old.Version == o.Used.Version) {
+				o.Used, o.Replaced = by.New, true
+				o.At = handler.Import{File: "go.mod", Path: r.Mod.Path, Line: by.Syntax.Start.Line, Column: by.Syntax.Start.LineRune}
+			}
+		}
+		switch {
+		case o.Replaced:
+			replaced = append(replaced, o)
+		case o.Used != o.Runtime:
+			o.At = p.Requirement(r.Mod.Path)
+			newer = append(newer, o)
+		}
+	}
+	if len(replaced) > 0 {
+		return replaced
+	}
+	return newer
+}
+
+// Gives reports whether a package is one of the runtime, or of a module that the runtime
+// requires.
+func Gives(pkg string) bool {
+	mod, err := runtimeMod()
+	if err != nil {
+		return false
+	}
+	isIn := func(path string) bool { return pkg == path || strings.HasPrefix(pkg, path+"/") }
+	return isIn(RuntimeModule) || slices.ContainsFunc(mod.Require, func(r *modfile.Require) bool { return isIn(r.Mod.Path) })
 }
 
 // Selected returns the versions of modules that the go.mod of the whole program requires, by
