@@ -104,7 +104,8 @@ func service(fn *v1beta1.Function, named *corev1.Service, all []corev1.Service) 
 }
 
 // orders sends the orders of a plan to the build service and ends all others of the Function.
-// While the plan is undecided it ends none: its orders are not known.
+// While the plan is undecided it ends none: its orders are not known. An order does not keep the
+// source of its Function, which it reads when it is sent again.
 func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) error {
 	key := client.ObjectKeyFromObject(fn)
 	var wanted []string
@@ -117,9 +118,12 @@ func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observ
 		}
 		err := a.Sources.Load(ctx, ordered)
 		if err == nil {
-			a.Orders.Add(key, sha256, desired.Order(ordered, seen.Settings))
+			a.Orders.Add(key, sha256, desired.Order(ordered, seen.Settings), a.Sources.Loader(ordered))
 		}
 		errs = append(errs, err)
+	}
+	if p.DoubtOrders {
+		a.Orders.Doubt(key)
 	}
 	if p.DeploymentErr == nil {
 		a.Orders.Keep(key, wanted)

@@ -1,5 +1,5 @@
 // Package build sends orders to the build service: one for each source that a Function needs
-// compiled, again and again until it is answered. It keeps the answers.
+// compiled, repeatedly until it is answered. It keeps the answers.
 package build
 
 import (
@@ -52,12 +52,20 @@ type Orders struct {
 	byFunction map[types.NamespacedName]map[string]*order
 }
 
-// order is an order of a Function. Its source is dropped when it is not sent again.
+// order is an order of a Function. It has its source until the service has answered, because many
+// sources take more memory than the operator has.
 type order struct {
 	remote.Order
+	load   Load
 	answer Answer
 	end    context.CancelFunc
+
+	// doubted receives when pods may be fetching a binary that was built.
+	doubted chan struct{}
 }
+
+// Load reads the source of an order.
+type Load func(context.Context) (string, error)
 
 // New returns Orders for a service. Add them to a manager.
 func New(service *Service) *Orders {
@@ -90,10 +98,10 @@ func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted remote.Order
 	return reflect.DeepEqual(known.Order, wanted)
 }
 
-// Add sends an order for a source of a Function, in the place of one with other limits.
-// It is sent again with pauses that grow, until it ends: what the service has compiled
-// may be lost.
-func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted remote.Order) {
+// Add sends an order for a source of a Function, in the place of one with other limits. A build
+// that fails, and may end better another time, is ordered again with pauses that grow, and with the
+// source that load reads. See Doubt about a build that succeeds.
+func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted remote.Order, load Load) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.byFunction[fn] == nil {
@@ -103,9 +111,25 @@ func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted remote.Order
 		former.end()
 	}
 	ctx, cancel := context.WithCancel(o.ctx)
-	added := &order{Order: wanted, end: cancel}
+	added := &order{Order: wanted, load: load, end: cancel, doubted: make(chan struct{}, 1)}
 	o.byFunction[fn][sha256] = added
 	go o.keepSending(ctx, fn, added)
+}
+
+// Doubt sends the orders of a Function again that have been built, after a pause. The service may
+// have lost what its pods are fetching.
+func (o *Orders) Doubt(fn types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, known := range o.byFunction[fn] {
+		if known.answer.Binary == nil {
+			continue
+		}
+		select {
+		case known.doubted <- struct{}{}:
+		default: // it is going to be sent
+		}
+	}
 }
 
 // Keep ends the orders of a Function for all but some sources; for all of them if there are none

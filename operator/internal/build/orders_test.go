@@ -29,6 +29,9 @@ var (
 	order = remote.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
 )
 
+// load reads the source of order.
+func load(context.Context) (string, error) { return order.Source, nil }
+
 // secrets holds one Secret, in the place of an API server: what the operator asks of
 // it is tested with a real one in package function.
 type secrets struct {
@@ -114,7 +117,7 @@ func TestNotInstalled(t *testing.T) {
 // ask wants the order, and no other, and returns how it stands.
 func (b *bench) ask() build.Answer {
 	if !b.Has(fn, "1", order) {
-		b.Add(fn, "1", order)
+		b.Add(fn, "1", order, load)
 	}
 	b.Keep(fn, []string{"1"})
 	return b.Answers(fn)["1"]
@@ -385,7 +388,7 @@ func TestEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- orders.Start(ctx) }()
-	orders.Add(fn, "1", order)
+	orders.Add(fn, "1", order, load)
 	eventually(t, "the order arrives", func() bool { return len(service.Orders("team")) == 1 })
 	cancel()
 	if err := <-ended; err != nil {

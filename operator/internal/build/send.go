@@ -35,7 +35,7 @@ var (
 	// afterError is for a service that does not answer or is busy.
 	afterError = backoff(250*time.Millisecond, longestAfterError)
 
-	// afterBuilt is for a binary whose pods are not ready. The service may have lost it, and a
+	// afterBuilt is for a binary that pods may be fetching. The service may have lost it, and a
 	// pod gives up after 45 s.
 	afterBuilt = backoff(5*time.Second, 30*time.Second)
 
@@ -51,8 +51,7 @@ var (
 // the middle of an update.
 const toleratedErrors = time.Second
 
-// keepSending sends an order again and again, until ctx ends or another try cannot change the
-// answer.
+// keepSending sends an order repeatedly, until ctx ends or another try cannot change the answer.
 func (o *Orders) keepSending(ctx context.Context, fn types.NamespacedName, known *order) {
 	var kind, pauses wait.Backoff
 	var since time.Time
@@ -66,32 +65,50 @@ func (o *Orders) keepSending(ctx context.Context, fn types.NamespacedName, known
 		if err != nil && time.Since(since)+pause > toleratedErrors {
 			answer.Trouble = fmt.Sprintf("the build service is not available since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
 		}
-		o.set(ctx, fn, known, answer)
-		if kind == never {
+		if err == nil {
 			o.mu.Lock()
-			known.Source = "" // of up to 240 KiB, for as long as the Function stays broken
+			known.Source = ""
 			o.mu.Unlock()
+		}
+		o.set(ctx, fn, known, answer)
+		if kind == never || !known.wait(ctx, kind, pause) {
 			return
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
+	}
+}
+
+// wait returns when an order is to be sent again, after a pause. It reports false if ctx has ended.
+func (o *order) wait(ctx context.Context, kind wait.Backoff, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
+		return false
+	}
+	if kind != afterBuilt {
+		return true
+	}
+	select {
+	case <-o.doubted:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
 // send sends an order once. It keeps the former answer until there is a new one.
 func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order) (Answer, error) {
 	o.mu.Lock()
-	answer := known.answer
+	answer, sending := known.answer, known.Order
 	o.mu.Unlock()
 	connection, err := o.service.connect(ctx)
+	if err == nil && sending.Source == "" {
+		sending.Source, err = known.load(ctx)
+	}
 	if err != nil {
 		return answer, err
 	}
 	sent := time.Now()
-	event, err := connection.client.Build(ctx, known.Order, func(event remote.Event) {
+	event, err := connection.client.Build(ctx, sending, func(event remote.Event) {
 		if len(event.Report) > 0 {
 			return
 		}

@@ -1,6 +1,7 @@
 package build
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -10,32 +11,102 @@ import (
 	"goless.io/operator/internal/build/buildtest"
 )
 
-// The source of a Function that does not compile is not kept: it is not sent again.
-func TestSourceThatDoesNotCompileIsDropped(t *testing.T) {
+var (
+	fn     = types.NamespacedName{Namespace: "team", Name: "f"}
+	wanted = remote.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
+)
+
+// start returns orders from a service that gives the reports, by the sources of orders. Changes of
+// answers are read until the end of the test.
+func start(t *testing.T, report map[string]string) (*Orders, *buildtest.Service) {
+	t.Helper()
 	keys, err := remote.NewKeys(make([]byte, remote.SeedSize))
 	if err != nil {
 		t.Fatal(err)
 	}
 	service := buildtest.New(func() (*remote.Keys, error) { return keys, nil })
 	t.Cleanup(service.Close)
-	service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Report: `{"reason":"CompileFailed"}`} })
+	service.Set(t, func(o remote.Order) buildtest.Reply { return buildtest.Reply{Report: report[o.Source]} })
 	orders := New(&Service{last: &connection{url: service.URL, keys: keys, client: remote.NewClient(service.URL, keys)}})
-	fn, wanted := types.NamespacedName{Namespace: "team", Name: "f"}, remote.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
-	orders.Add(fn, "1", wanted)
-	t.Cleanup(func() { orders.Keep(fn, nil) })
-	<-orders.changed // which says that it does not compile
+	ended := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-orders.changed:
+			case <-ended:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		orders.end()
+		close(ended)
+	})
+	return orders, service
+}
 
-	source := func() string {
-		orders.mu.Lock()
-		defer orders.mu.Unlock()
-		return orders.byFunction[fn]["1"].Source
-	}
-	for deadline := time.Now().Add(time.Minute); source() != ""; time.Sleep(time.Millisecond) {
+// source returns what an order has of its source.
+func (o *Orders) source(sha256 string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.byFunction[fn][sha256].Source
+}
+
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("after a minute the source is still there")
+			t.Fatalf("not within a minute: %s", what)
 		}
 	}
+}
+
+// The source of a Function that does not compile is not kept: it is not sent again.
+func TestSourceThatDoesNotCompileIsDropped(t *testing.T) {
+	orders, _ := start(t, map[string]string{wanted.Source: `{"reason":"CompileFailed"}`})
+	orders.Add(fn, "1", wanted, nil)
+	await(t, "the answer is known", func() bool { return len(orders.Answers(fn)["1"].Report) > 0 })
+	await(t, "the source is dropped", func() bool { return orders.source("1") == "" })
 	if !orders.Has(fn, "1", wanted) {
 		t.Error("the order is not known any more, and would be sent again")
+	}
+}
+
+// What is built is sent again when pods may be fetching it, and not while they are Pending. Its
+// source is read for that, and not kept.
+func TestBuiltIsSentAgainWhenDoubted(t *testing.T) {
+	pauses, failed := afterBuilt, afterFailure
+	afterBuilt, afterFailure = backoff(2*time.Millisecond, 3*time.Millisecond), backoff(2*time.Millisecond, 4*time.Millisecond)
+	t.Cleanup(func() { afterBuilt, afterFailure = pauses, failed })
+	other := wanted
+	other.Source += "// fails\n"
+	orders, service := start(t, map[string]string{wanted.Source: buildtest.Built, other.Source: `{"reason":"BuildFailed"}`})
+	loads := func(source string) Load {
+		return func(context.Context) (string, error) { return source, nil }
+	}
+	sent := func(source string) (n int) {
+		for _, o := range service.Orders(wanted.Namespace) {
+			if o.Source == source {
+				n++
+			}
+		}
+		return n
+	}
+	orders.Doubt(fn) // which has no order
+	orders.Add(fn, "1", wanted, loads(wanted.Source))
+	await(t, "it is built", func() bool { return orders.Answers(fn)["1"].Binary != nil })
+	for again := 1; again < 4; again++ {
+		orders.Add(fn, "2", other, loads(other.Source)) // whose orders measure the time
+		before := sent(other.Source)
+		await(t, "a failure is sent again and again", func() bool { return sent(other.Source) > before+20 })
+		if n := sent(wanted.Source); n != again {
+			t.Fatalf("what was built was sent %d times, want %d", n, again)
+		}
+		if orders.source("1") != "" {
+			t.Error("the source of what was built is kept")
+		}
+		orders.Keep(fn, []string{"1"})
+		orders.Doubt(fn)
+		await(t, "it is sent again", func() bool { return sent(wanted.Source) == again+1 })
 	}
 }

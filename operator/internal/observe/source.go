@@ -57,6 +57,19 @@ func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 	return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("its source has changed"))
 }
 
+// Loader returns a function that loads the source of a Function. It keeps no source that can be read.
+func (s *Sources) Loader(fn *v1beta1.Function) func(context.Context) (string, error) {
+	fn = fn.DeepCopy()
+	if fn.Spec.Summary != nil {
+		fn.Spec.Function = ""
+	}
+	return func(ctx context.Context) (string, error) {
+		loaded := fn.DeepCopy()
+		err := s.Load(ctx, loaded)
+		return loaded.Spec.Function, err
+	}
+}
+
 func (s *Sources) latest(ctx context.Context, fn *v1beta1.Function) (string, error) {
 	var now v1beta1.Function
 	err := s.Live.Get(ctx, client.ObjectKeyFromObject(fn), &now)

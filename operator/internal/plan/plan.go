@@ -39,6 +39,10 @@ type Plan struct {
 	// sources. All other orders of the Function end.
 	Orders []*v1beta1.Function
 
+	// DoubtOrders means that pods may be fetching a binary that the build service has built before,
+	// and lost since.
+	DoubtOrders bool
+
 	// BuildService is what the build service says of the latest source; nil where pods compile.
 	BuildService *BuildService
 

@@ -88,6 +88,15 @@ func CannotFetchBinary(pod *corev1.Pod) bool {
 	})
 }
 
+// MayFetchBinary reports whether a pod may be fetching its binary: its container has started for the
+// first time and is not ready, or could not fetch the binary the last time. One that ended otherwise
+// had its binary, and the build service need not be asked for it as often as the container restarts.
+func MayFetchBinary(pod *corev1.Pod) bool {
+	return CannotFetchBinary(pod) || slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == desired.FunctionContainer && !c.Ready && c.RestartCount == 0 && c.State.Running != nil
+	})
+}
+
 // LastEnd returns how a container ended the last time; nil if it never has.
 func LastEnd(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
