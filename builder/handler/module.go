@@ -57,13 +57,18 @@ func (c *checker) checkGoMod() *modfile.File {
 	c.required = make(map[string]bool)
 	for _, r := range mod.Require {
 		c.required[r.Mod.Path] = true
-		if invalid, ok := errors.AsType[*module.InvalidPathError](module.CheckPath(r.Mod.Path)); ok {
-			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot require %s: nothing can be fetched by this path: %v", r.Mod.Path, invalid.Err))
-		} else if isTooLong(r.Mod) {
-			c.reportMod(r.Syntax.Start, "cannot require this module: "+tooLong)
-		}
+		c.checkRequired(r)
 	}
 	return mod
+}
+
+// checkRequired rejects a module that cannot be fetched because of its path or version.
+func (c *checker) checkRequired(r *modfile.Require) {
+	if invalid, ok := errors.AsType[*module.InvalidPathError](module.CheckPath(r.Mod.Path)); ok {
+		c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot require %s: nothing can be fetched by this path: %v", r.Mod.Path, invalid.Err))
+	} else if isTooLong(r.Mod) {
+		c.reportMod(r.Syntax.Start, "cannot require this module: "+tooLong)
+	}
 }
 
 // maxModule is the longest path of a module with its version, in bytes. The go command names

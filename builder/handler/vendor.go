@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"go/build"
 	"go/version"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -158,29 +159,14 @@ func (c *checker) checkVendored(m VendoredModule, mod *modfile.File) string {
 // function has in the directory of each vendored module, and too many of these directories.
 // Lines of the index are reported by report.
 func (c *checker) checkVendorNames(modules []VendoredModule, report func(line int, message string)) {
-	files, below := make(map[string]*file), make(map[string]*file) // by their names, and by the directories above them
-	for _, f := range c.files {
-		files[f.Name] = f
-		for dir := f.dir; dir != root; dir = path.Dir(dir) {
-			below[dir] = f
-		}
-	}
 	modules = slices.DeleteFunc(modules, func(m VendoredModule) bool { return isTooLong(m.Version) })
 	goMods, dirs := make(map[string]bool), make(map[string]bool)
 	for _, m := range modules {
 		goMods[m.goMod()] = true
 	}
 	for _, m := range modules {
-		goMod := m.goMod()
-		if f := below[goMod]; f != nil {
-			c.reportAt(f, 0, fmt.Sprintf("%s is a file of the program around the function, so it cannot be a directory, rename it", goMod))
-		}
-		for dir := path.Dir(goMod); dir != root; dir = path.Dir(dir) {
+		for dir := range parents(m.goMod()) {
 			dirs[dir] = true
-			if f := files[dir]; f != nil {
-				c.reportAt(f, 0, fmt.Sprintf("%s is a file, so it cannot be a directory for the vendored module %s, rename it", dir, m.Path))
-				delete(files, dir) // which is reported once
-			}
 			if goMods[dir] {
 				report(m.line, fmt.Sprintf("%s is a file of the program around the function, so %s cannot be below it, vendor another module", dir, m.Path))
 			}
@@ -188,6 +174,30 @@ func (c *checker) checkVendorNames(modules []VendoredModule, report func(line in
 		if len(dirs) > MaxFiles { // each of them takes space on the disk
 			report(m.line, fmt.Sprintf("the modules in vendor have more than %d directories, use fewer", MaxFiles))
 			return
+		}
+	}
+	c.checkVendorFiles(goMods, dirs)
+}
+
+// checkVendorFiles rejects files in the place of the directories of vendored modules, and files
+// below their goMods.
+func (c *checker) checkVendorFiles(goMods, dirs map[string]bool) {
+	for _, f := range c.files {
+		if dirs[f.Name] {
+			c.reportAt(f, 0, fmt.Sprintf("%s is a file, so it cannot be a directory for a vendored module, rename it", f.Name))
+		}
+		for dir := range parents(f.Name) {
+			if goMods[dir] {
+				c.reportAt(f, 0, fmt.Sprintf("%s is a file of the program around the function, so it cannot be a directory, rename it", dir))
+			}
+		}
+	}
+}
+
+// parents returns the directories of a name, the innermost first.
+func parents(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for dir := path.Dir(name); dir != root && dir != "/" && yield(dir); dir = path.Dir(dir) {
 		}
 	}
 }

@@ -85,16 +85,11 @@ func (p *Program) Overrides() []Override {
 		if version, ok := selected[r.Mod.Path]; ok {
 			o.Used.Version = version
 		}
-		for _, by := range p.Source.GoMod.Replace {
-			if by.Old.Path == r.Mod.Path && (by.Old.Version == "" || by.Old.Version == o.Used.Version) {
-				o.Used, o.Replaced = by.New, true
-				o.At = handler.Import{File: "go.mod", Path: r.Mod.Path, Line: by.Syntax.Start.Line, Column: by.Syntax.Start.LineRune}
-			}
-		}
-		switch {
-		case o.Replaced:
+		if by := replacement(p.Source.GoMod, o.Used); by != nil {
+			o.Used, o.Replaced = by.New, true
+			o.At = handler.Import{File: "go.mod", Path: r.Mod.Path, Line: by.Syntax.Start.Line, Column: by.Syntax.Start.LineRune}
 			replaced = append(replaced, o)
-		case o.Used != o.Runtime:
+		} else if o.Used != o.Runtime {
 			o.At = p.Requirement(r.Mod.Path)
 			newer = append(newer, o)
 		}
@@ -103,6 +98,17 @@ func (p *Program) Overrides() []Override {
 		return replaced
 	}
 	return newer
+}
+
+// replacement returns what a go.mod says that replaces a module, nil for nothing.
+func replacement(mod *modfile.File, m module.Version) *modfile.Replace {
+	i := slices.IndexFunc(mod.Replace, func(r *modfile.Replace) bool {
+		return r.Old.Path == m.Path && (r.Old.Version == "" || r.Old.Version == m.Version)
+	})
+	if i < 0 {
+		return nil
+	}
+	return mod.Replace[i]
 }
 
 // Gives reports whether a package is one of the runtime, or of a module that the runtime

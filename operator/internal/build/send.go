@@ -102,7 +102,7 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 	o.mu.Unlock()
 	connection, err := o.service.connect(ctx)
 	if err == nil && sending.Source == "" {
-		sending.Source, err = known.load(ctx)
+		sending.Source, err = o.load(ctx, known)
 	}
 	if err != nil {
 		return answer, err
@@ -127,6 +127,15 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		answer.Binary = connection.binary(event.Key)
 	}
 	return answer, nil
+}
+
+// load reads the source of an order, which has it until the service answers.
+func (o *Orders) load(ctx context.Context, known *order) (string, error) {
+	source, err := known.load(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known.Source = source
+	return source, err
 }
 
 func (c *connection) binary(key string) *desired.Binary {

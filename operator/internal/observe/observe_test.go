@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -80,4 +82,38 @@ func TestUnreadSource(t *testing.T) {
 			t.Errorf("with the status of revision %q: %+v, %v", revision, found, err)
 		}
 	}
+}
+
+// TestLoader loads a source twice. It is not kept in between, not even where it was read before.
+func TestLoader(t *testing.T) {
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "f", UID: "uid"}}
+	fn.Spec.Function = "latest"
+	live := &oneFunction{latest: fn.DeepCopy()}
+	fn.Spec.Summary = new(desired.SummaryOf("latest"))
+	load := (&Sources{Live: live}).Loader(fn)
+	for reads := 1; reads < 3; reads++ {
+		if source, err := load(t.Context()); err != nil || source != "latest" || live.reads != reads {
+			t.Errorf("read %d: %q, %v, after %d reads of the API server", reads, source, err, live.reads)
+		}
+	}
+	live.latest.Spec.Function = "other"
+	if _, err := load(t.Context()); !apierrors.IsConflict(err) {
+		t.Errorf("a source that has changed: %v, want a conflict", err)
+	}
+}
+
+// oneFunction is an API server with one Function.
+type oneFunction struct {
+	client.Reader
+	latest *v1beta1.Function
+	reads  int
+}
+
+func (o *oneFunction) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	if fn, ok := into.(*v1beta1.Function); ok {
+		o.reads++
+		o.latest.DeepCopyInto(fn)
+		return nil
+	}
+	return apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("configmaps").GroupResource(), key.Name)
 }

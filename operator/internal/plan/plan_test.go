@@ -527,32 +527,3 @@ func TestOrdersForReplicaSets(t *testing.T) {
 		t.Errorf("%v are ordered", got)
 	}
 }
-
-// TestDoubtOrders has pods that may be fetching a binary which the build service has lost, and pods
-// that are not, such as those that wait for a node. Only for the former it is ordered again.
-func TestDoubtOrders(t *testing.T) {
-	ended := func(code int32) corev1.ContainerState {
-		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code}}
-	}
-	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
-	for name, c := range map[string]struct {
-		container corev1.ContainerStatus
-		want      bool
-	}{
-		"Pending":       {corev1.ContainerStatus{State: waiting}, false},
-		"Started":       {corev1.ContainerStatus{State: running}, true},
-		"Ready":         {corev1.ContainerStatus{State: running, Ready: true}, false},
-		"Restarted":     {corev1.ContainerStatus{State: running, RestartCount: 1, LastTerminationState: ended(2)}, false},
-		"WithoutBinary": {corev1.ContainerStatus{State: waiting, RestartCount: 1, LastTerminationState: ended(125)}, true},
-		"FetchesAgain":  {corev1.ContainerStatus{State: running, RestartCount: 2, LastTerminationState: ended(125)}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := begin(t, shared, first).serving(binary, 0).answer(build.Answer{Binary: binary}).pod(c.container)
-			p := plan.Of(s.fn, s.seen)
-			if p.DoubtOrders != c.want || len(p.Orders) != 1 {
-				t.Errorf("the %d orders are sent again: %t, want %t", len(p.Orders), p.DoubtOrders, c.want)
-			}
-		})
-	}
-}
