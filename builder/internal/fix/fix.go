@@ -27,19 +27,19 @@ import (
 // Files returns the new content of the Go files that have to change, by name. All files
 // are in the directory dir. Packages to import are looked for in the standard library
 // and, if there is a go.mod, in its module and in the downloaded modules that it
-// requires. Files calls the first go command in PATH. It changes the environment of the
-// process, and its working directory until it returns.
+// requires. Files calls the first go command in PATH. Until it returns it changes the
+// environment and the working directory of the process.
 //
 // The error is a *handler.Error if a file has a syntax error, or an import of a package that
 // cannot be found and may be used under another name. If ctx ends first, a
 // goroutine goes on with the work, so the process should end soon.
 func Files(ctx context.Context, dir string, files []handler.File) (map[string][]byte, error) {
 	hasModule := slices.ContainsFunc(files, func(f handler.File) bool { return f.Name == "go.mod" })
-	release, err := confine(dir, hasModule)
+	release, err := confine(ctx, dir, hasModule)
+	defer release()
 	if err != nil {
 		return nil, err
 	}
-	defer release()
 	changed := map[string][]byte{}
 	var found []handler.Diagnostic
 	for _, f := range files {
@@ -54,7 +54,7 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 			return nil, fmt.Errorf("fixing %s: %w", f.Name, err)
 		} else if unknown := removedUnknown(ctx, f.Data, fixed); unknown != nil {
 			line, column := place(f.Data, int(unknown.Pos())-1)
-			message := fmt.Sprintf("nobody knows here whether the package %s is used, because it was not downloaded, or go.mod does not require it: run builder tidy FILE, or remove the import", unknown.Value)
+			message := fmt.Sprintf("cannot find out whether the package %s is used: it was not downloaded, or go.mod does not require it; run builder tidy FILE, or remove the import", unknown.Value)
 			found = append(found, handler.NewDiagnostic(f.Name, line, column, message))
 		} else if string(fixed) != string(f.Data) {
 			changed[f.Name] = fixed
@@ -126,26 +126,50 @@ func process(ctx context.Context, path string, data []byte) ([]byte, error) {
 	}
 }
 
-// gopath is where the user has the downloaded modules; empty for the default.
-var gopath = os.Getenv("GOPATH")
-
 // confine sets the working directory and the environment of the process for package
-// imports, which passes them on to the go command: that shall look at dir and not use the
-// network. Without a go.mod it shall look at no modules, which the source cannot import.
-// release restores the working directory.
-func confine(dir string, hasModule bool) (release func(), err error) {
-	back, err := os.Getwd()
-	if err != nil {
-		return nil, err
-	}
-	env := map[string]string{"GOFLAGS": "", "GOPROXY": "off", "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on", "GOPATH": gopath}
-	if !hasModule {
-		env["GO111MODULE"], env["GOPATH"] = "off", filepath.Join(dir, "none")
-	}
-	for name, value := range env {
-		if err := os.Setenv(name, value); err != nil {
-			return nil, err
+// imports, which passes them on to the go command: that shall look at dir, at the modules
+// that its go.mod requires, and not use the network. Without a go.mod it shall look at no
+// modules, which the source cannot import. release restores both, also after an error.
+func confine(ctx context.Context, dir string, hasModule bool) (release func(), err error) {
+	var undo []func()
+	release = func() {
+		for _, f := range slices.Backward(undo) {
+			f()
 		}
 	}
-	return func() { _ = os.Chdir(back) }, os.Chdir(dir) // it was there before
+	back, err := os.Getwd()
+	if err != nil {
+		return release, err
+	}
+	cache, err := os.MkdirTemp("", "goless-fix-modules-")
+	if err != nil {
+		return release, fmt.Errorf("making a directory for modules: %w", err)
+	}
+	undo = append(undo, func() { _ = os.RemoveAll(cache) }) // it is below the temporary directory
+	set := func(name, value string) {
+		before, isSet := os.LookupEnv(name)
+		undo = append(undo, func() {
+			_ = os.Unsetenv(name) // it was set
+			if isSet {
+				_ = os.Setenv(name, before) // as it was
+			}
+		})
+		err = errors.Join(err, os.Setenv(name, value))
+	}
+	set("GOFLAGS", "")
+	set("GOPROXY", "off")
+	set("GOTOOLCHAIN", "local")
+	set("GOWORK", "off")
+	set("GO111MODULE", "on")
+	err = errors.Join(err, os.Chdir(dir))
+	undo = append(undo, func() { _ = os.Chdir(back) }) // it was there before
+	if hasModule && err == nil {
+		err = fillCache(ctx, cache)
+	}
+	set("GOMODCACHE", cache)
+	if !hasModule {
+		set("GO111MODULE", "off")
+		set("GOPATH", filepath.Join(cache, "none"))
+	}
+	return release, err
 }

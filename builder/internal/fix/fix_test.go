@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/rogpeppe/go-internal/goproxytest"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/fix"
@@ -63,15 +66,72 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A source with a go.mod needs the module cache that is below GOPATH, also after one without.
-func TestFilesFindsModulesAgain(t *testing.T) {
+// Files leaves the environment as it was.
+func TestFilesRestores(t *testing.T) {
+	before, dir := os.Environ(), must(t, os.Getwd)
 	for _, files := range []map[string]string{{"a.go": "package a\n"}, {"go.mod": "module m.example\n", "a.go": "package a\n"}} {
 		if _, err := run(t, files); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := os.Getenv("GOPATH"); strings.HasSuffix(got, "none") {
-		t.Errorf("GOPATH is %s", got)
+	if diff := cmp.Diff(before, os.Environ(), cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("the environment differs: -want +got\n%s", diff)
+	}
+	if got := must(t, os.Getwd); got != dir {
+		t.Errorf("the working directory is %s, want %s", got, dir)
+	}
+}
+
+func must[T any](t *testing.T, f func() (T, error)) T {
+	t.Helper()
+	value, err := f()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
+// twins returns the GOMODCACHE of two modules that have the same packages. The path of one is
+// shorter.
+func twins(t *testing.T) string {
+	t.Helper()
+	made, cache := t.TempDir(), t.TempDir()
+	for path, version := range map[string]string{"example.com/chi": "v1.5.5", "example.com/chi/v5": "v5.5.0"} {
+		archive := "-- .mod --\nmodule " + path + "\n-- .info --\n{\"Version\":\"" + version + "\"}\n-- go.mod --\nmodule " + path + "\n" +
+			"-- chi.go --\npackage chi\n\nfunc NewRouter() int { return 0 }\n-- middleware/m.go --\npackage middleware\n\nfunc Logger() {}\n"
+		if err := os.WriteFile(filepath.Join(made, strings.ReplaceAll(path, "/", "_")+"_"+version+".txtar"), []byte(archive), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.CommandContext(t.Context(), "go", "mod", "download", path+"@"+version)
+		cmd.Dir = cache
+		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-modcacherw", "GOSUMDB=off", "GOPROXY="+goproxytest.NewTestServer(t, made, "").URL, "GOMODCACHE="+cache)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	return cache
+}
+
+// TestFilesImportsOnlyWhatIsRequired has a module in the cache that go.mod does not require.
+func TestFilesImportsOnlyWhatIsRequired(t *testing.T) {
+	t.Setenv("GOMODCACHE", twins(t))
+	t.Setenv("GOSUMDB", "off")
+	const header, unused = "package a\n", "\nvar A = chi.NewRouter()\n\nfunc init() { middleware.Logger() }\n"
+	for require, want := range map[string]string{
+		"":                                    header + unused,
+		"require example.com/chi/v5 v5.5.0\n": header + "\nimport (\n\t\"example.com/chi/v5\"\n\t\"example.com/chi/v5/middleware\"\n)\n" + unused,
+		"require example.com/chi v1.5.5\n":    header + "\nimport (\n\t\"example.com/chi\"\n\t\"example.com/chi/middleware\"\n)\n" + unused,
+	} {
+		t.Run(require, func(t *testing.T) {
+			files := map[string]string{"a.go": header + unused, "go.mod": "module m.example\n\ngo 1.26\n\n" + require}
+			got, err := run(t, files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fixed, changed := got["a.go"]; changed && fixed != want || !changed && want != files["a.go"] {
+				t.Errorf("Files = %q, want %q", fixed, want)
+			}
+		})
 	}
 }
 
@@ -92,7 +152,7 @@ func TestFilesReportsSyntaxErrors(t *testing.T) {
 func TestFilesKeepsUnknownImports(t *testing.T) {
 	const used = "package a\n\nimport \"example.com/golang-lru/v2\"\n\nvar A = lru.New()\n"
 	_, err := run(t, map[string]string{"a.go": used, "go.mod": "module m.example\n\ngo 1.26\n\nrequire example.com/golang-lru/v2 v2.0.0\n"})
-	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.HasPrefix(err.Error(), `a.go:3:8: nobody knows here whether the package "example.com/golang-lru/v2" is used, `) {
+	if _, ok := errors.AsType[*handler.Error](err); !ok || !strings.HasPrefix(err.Error(), `a.go:3:8: cannot find out whether the package "example.com/golang-lru/v2" is used: `) {
 		t.Errorf("Files: %v", err)
 	}
 	_, err = run(t, map[string]string{"a.go": "package a\n\nimport \"goless.io/runtime\"\n"})
