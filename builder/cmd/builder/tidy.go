@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/mod/modfile"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/input"
@@ -33,7 +34,8 @@ func newTidy(s streams, environ []string) *cobra.Command {
 		Short: "Write the go.mod and go.sum that a Function's imports need",
 		Long: `Write the go.mod and go.sum that a Function's imports need, as go mod tidy does:
 into the source where FILE is YAML or txtar, whose other text stays as it is, and
-beside a Go file or into a directory. A source that needs none is left alone.
+beside a Go file or into a directory. What go mod tidy leaves unchanged stays as it
+is, and every change of the go.mod is printed. A source that needs none gets none.
 Modules come from where the go command of this machine takes them.`,
 		Example:           tidyExample,
 		Args:              cobra.ExactArgs(1),
@@ -87,12 +89,68 @@ func (e *edits) describe(path string, changes []input.Change) {
 		switch {
 		case len(names) > 0:
 			e.notef("%s: %s: wrote %s", path, name, strings.Join(names, " and "))
+			for _, what := range goModChanges(change) {
+				e.notef("%s: %s: go.mod: %s", path, name, what)
+			}
 		case isModule:
 			e.notef("%s: %s: go.mod and go.sum are as they should be", path, name)
 		default:
 			e.notef("%s: %s: needs no go.mod", path, name)
 		}
 	}
+}
+
+// goModChanges returns how the go.mod of a Function changes, one line for each setting.
+func goModChanges(change input.Change) (lines []string) {
+	data, written := change.Files["go.mod"]
+	if !written {
+		return nil
+	}
+	before, after := map[string]string{}, goModSettings(data)
+	for _, f := range change.Function.Files() {
+		if f.Name == "go.mod" {
+			before = goModSettings(f.Data)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		switch old, existed := before[name]; {
+		case !existed:
+			lines = append(lines, "added "+name+" "+after[name])
+		case old != after[name]:
+			lines = append(lines, "changed "+name+" "+old+" => "+after[name])
+		}
+		delete(before, name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		lines = append(lines, "removed "+name+" "+before[name])
+	}
+	if len(lines) == 0 {
+		return []string{"formatted"}
+	}
+	return lines
+}
+
+// goModSettings returns what go mod tidy and go get can change in a go.mod, by name: the
+// versions of Go, of its toolchain, and of modules.
+func goModSettings(data []byte) map[string]string {
+	settings := map[string]string{}
+	mod, err := modfile.Parse("go.mod", data, nil)
+	if err != nil {
+		return settings
+	}
+	if mod.Go != nil {
+		settings["go"] = mod.Go.Version
+	}
+	if mod.Toolchain != nil {
+		settings["toolchain"] = mod.Toolchain.Name
+	}
+	for _, r := range mod.Require {
+		settings[r.Mod.Path] = r.Mod.Version
+		if r.Indirect {
+			settings[r.Mod.Path] += " // indirect"
+		}
+	}
+	return settings
 }
 
 // edited returns the go.mod and go.sum of a Function, if they change.

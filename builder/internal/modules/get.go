@@ -17,7 +17,7 @@ func get(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []b
 	if err := os.WriteFile(filepath.Join(dir, goMod), data, 0o644); err != nil {
 		return fmt.Errorf("writing go.mod: %w", err)
 	}
-	lines, err := run(ctx, t, dir, work, "get", "--", query)
+	_, lines, err := run(ctx, t, dir, work, "get", "--", query)
 	if lines != nil {
 		return fmt.Errorf("go get %s: %s", query, strings.TrimPrefix(strings.TrimSpace(strings.Join(lines, "\n")), "go: "))
 	}

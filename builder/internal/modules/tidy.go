@@ -21,10 +21,11 @@ import (
 )
 
 // Tidy writes the go.mod and go.sum of the author's files in dir, by their imports, as
-// go mod tidy does. If there is no go.mod and the imports need one, it makes one for a
-// module with this path. Where the runtime requires a module too, Tidy takes its
-// version, unless go.mod has another one. The error is a *handler.Error if there is no
-// module for an import. After an error, dir is of no use any more.
+// go mod tidy does. If there is no go.mod and the imports need one, it creates one for a
+// module with this path. What go mod tidy leaves unchanged stays unchanged. If no module
+// provides an import, Tidy adds the version that the runtime requires, where it requires one,
+// and otherwise the latest. The error is a *handler.Error if there is no module for an
+// import. After an error, dir is of no use any more.
 func Tidy(ctx context.Context, t *toolchain.Toolchain, dir, path string) error {
 	return edit(dir, path, func(work string, data []byte) error { return tidy(ctx, t, dir, work, data) })
 }
@@ -74,49 +75,96 @@ func tidy(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []
 	if err != nil {
 		return err
 	}
-	// No proxy has the runtime, so go mod tidy finds its packages in a directory,
-	// without what they import.
-	file := filepath.Join(dir, goMod)
-	data, err = program.AddRuntime(data, filepath.Join(work, "runtime"))
+	p, file := &program.Program{Dir: dir, Source: author}, filepath.Join(dir, goMod)
+	imported := importsOf(author)
+	importsRuntime := slices.ContainsFunc(imported, func(i handler.Import) bool { return strings.HasPrefix(i.Path+"/", program.RuntimeModule+"/") })
+	if importsRuntime {
+		// No proxy has the runtime, so go mod tidy finds its packages in a directory,
+		// without what they import.
+		data, err = program.AddRuntime(data, filepath.Join(work, "runtime"))
+	}
 	if err == nil {
 		err = os.WriteFile(file, data, 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("writing go.mod: %w", err)
 	}
-	if err := goModTidy(ctx, t, &program.Program{Dir: dir, Source: author}, work); err != nil {
+	if err := requireShared(ctx, t, p, work, imported); err != nil {
 		return err
 	}
-	if err := change(file, program.DropRuntime); err != nil {
-		return fmt.Errorf("writing go.mod: %w", err)
+	if _, err := goCommand(ctx, t, p, work, "mod", "tidy"); err != nil {
+		return err
+	}
+	if importsRuntime {
+		if err := change(file, program.DropRuntime); err != nil {
+			return fmt.Errorf("writing go.mod: %w", err)
+		}
 	}
 	return addSums(ctx, t, dir, work)
 }
 
-// goModTidy runs the go command in the directory of p, whose Source is what it was before.
-func goModTidy(ctx context.Context, t *toolchain.Toolchain, p *program.Program, work string) error {
-	lines, err := run(ctx, t, p.Dir, work, "mod", "tidy")
-	if lines == nil {
+// requireShared adds the modules that both the imports and the runtime need, in the version of
+// the runtime, to the go.mod of p. It adds none of which go mod tidy would take another version:
+// those that the modules of go.mod require.
+func requireShared(ctx context.Context, t *toolchain.Toolchain, p *program.Program, work string, imported []handler.Import) error {
+	shared := map[string]string{}
+	for _, i := range imported {
+		if m, ok := program.RuntimeRequires(i.Path); ok {
+			shared[m.Path] = m.Version
+		}
+	}
+	if len(shared) == 0 {
+		return nil
+	}
+	list, err := goCommand(ctx, t, p, work, "list", "-mod=mod", "-m", "-f={{.Path}}", "all")
+	if err != nil {
 		return err
 	}
-	return tidyError(p, lines)
+	for path := range strings.Lines(list) {
+		delete(shared, strings.TrimSpace(path))
+	}
+	return change(filepath.Join(p.Dir, goMod), func(data []byte) ([]byte, error) {
+		mod, err := modfile.Parse(goMod, data, nil)
+		if err != nil || len(shared) == 0 {
+			return data, err
+		}
+		for _, path := range slices.Sorted(maps.Keys(shared)) {
+			if err := mod.AddRequire(path, shared[path]); err != nil {
+				return nil, err
+			}
+		}
+		return mod.Format()
+	})
 }
 
-// run runs the go command in dir. If that says what is wrong, its lines are returned
-// as well as the error.
-func run(ctx context.Context, t *toolchain.Toolchain, dir, work string, args ...string) ([]string, error) {
+// goCommand runs the go command in the directory of p, whose Source is what it was before, and
+// returns its output.
+func goCommand(ctx context.Context, t *toolchain.Toolchain, p *program.Program, work string, args ...string) (string, error) {
+	output, lines, err := run(ctx, t, p.Dir, work, args...)
+	if lines == nil {
+		return output, err
+	}
+	return "", tidyError(p, lines)
+}
+
+// run runs the go command in dir and returns its output. If it fails and says why, its lines
+// are returned as well as the error.
+func run(ctx context.Context, t *toolchain.Toolchain, dir, work string, args ...string) (output string, lines []string, err error) {
 	r, err := sandbox.Run(ctx, sandbox.Command{
 		Policy: sandbox.Policy{Open: true},
 		Dir:    dir,
 		Env:    t.Environ(work, t.Modules, true),
 		Args:   append([]string{t.Command()}, args...),
 	})
-	if r == nil || r.State == nil || ctx.Err() != nil || err == nil {
-		return nil, err
+	if r == nil {
+		return "", nil, err
+	}
+	if r.State == nil || ctx.Err() != nil || err == nil {
+		return r.Stdout.String(), nil, err
 	}
 	text := toolchain.Slashes(r.Stderr.String(), dir, work)
 	text = strings.NewReplacer(filepath.ToSlash(dir)+"/", "", filepath.ToSlash(work)+"/", "").Replace(text)
-	return slices.DeleteFunc(strings.Split(text, "\n"), isProgress), err
+	return "", slices.DeleteFunc(strings.Split(text, "\n"), isProgress), err
 }
 
 // isProgress reports whether a line of the go command says what it does, and not what

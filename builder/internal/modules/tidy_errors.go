@@ -44,16 +44,19 @@ func importFaults(p *program.Program, pkg, reason string) (faults []diagnose.Fau
 			return []diagnose.Fault{f}
 		}
 	}
-	for _, at := range importsOf(p.Source, pkg) {
+	for _, at := range importsOf(p.Source) {
+		if at.Path != pkg {
+			continue
+		}
 		message := fmt.Sprintf("there is no module for the package %s: %s", pkg, reason)
 		faults = append(faults, diagnose.Fault{Diagnostic: handler.NewDiagnostic(at.File, at.Line, at.Column, message)})
 	}
 	return faults
 }
 
-// importsOf returns where a package is imported. It skips files with syntax errors,
-// as go mod tidy does not get to imports then.
-func importsOf(src *handler.Source, path string) (places []handler.Import) {
+// importsOf returns all imports of a source, those of its tests too. It skips files with syntax
+// errors, as go mod tidy does not get to imports then.
+func importsOf(src *handler.Source) (all []handler.Import) {
 	for _, f := range src.Files {
 		tokens := token.NewFileSet()
 		file, err := parser.ParseFile(tokens, f.Name, f.Data, parser.ImportsOnly)
@@ -61,11 +64,10 @@ func importsOf(src *handler.Source, path string) (places []handler.Import) {
 			continue
 		}
 		for _, spec := range file.Imports {
-			if spec.Path.Value == strconv.Quote(path) {
-				at := tokens.PositionFor(spec.Path.Pos(), false)
-				places = append(places, handler.Import{File: f.Name, Path: path, Line: at.Line, Column: at.Column})
-			}
+			path, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+			at := tokens.PositionFor(spec.Path.Pos(), false)
+			all = append(all, handler.Import{File: f.Name, Path: path, Line: at.Line, Column: at.Column})
 		}
 	}
-	return places
+	return all
 }

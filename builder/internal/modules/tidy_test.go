@@ -1,11 +1,15 @@
 package modules
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/goproxytest"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/buildtest"
@@ -67,6 +71,50 @@ func TestTidy(t *testing.T) {
 	p := buildtest.Write(t, "-- handler.go --\n"+source+"-- go.mod --\n"+mod+"-- go.sum --\n"+read("go.sum"))
 	if err := Fetch(t.Context(), machine(t, proxy), FetchOptions{Program: p, Timeout: buildtest.Timeout}); err != nil {
 		t.Errorf("Fetch of what is tidy: %v", err)
+	}
+}
+
+// shared is an older version of a module that the runtime requires too. Newer versions of other
+// modules of the runtime require a newer one of it, and a newer Go.
+const shared = "-- .mod --\nmodule golang.org/x/sys\n\ngo 1.18\n-- .info --\n{\"Version\":\"v0.22.0\"}\n-- go.mod --\nmodule golang.org/x/sys\n\ngo 1.18\n-- unix/unix.go --\npackage unix\n"
+
+// TestTidyKeeps has modules of which go mod tidy leaves the versions unchanged.
+func TestTidyKeeps(t *testing.T) {
+	made := t.TempDir()
+	wrapper := strings.NewReplacer("golang.org/x/sys", "example.com/wrapper", "v0.22.0", "v1.0.0", "go 1.18", "go 1.18\n\nrequire golang.org/x/sys v0.22.0", "unix/unix.go", "wrapper.go", "package unix", "package wrapper\n\nimport _ \"golang.org/x/sys/unix\"").Replace(shared)
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(made, "golang.org_x_sys_v0.22.0.txtar"), []byte(shared), 0o600),
+		os.WriteFile(filepath.Join(made, "example.com_wrapper_v1.0.0.txtar"), []byte(wrapper), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	proxies := goproxytest.NewTestServer(t, made, "").URL + "," + serveModules(t).URL
+	tools := workbench(t, "GOPROXY="+proxies, "GOSUMDB=off", "GOFLAGS=-modcacherw")
+	for name, c := range map[string]struct{ mod, imports, want string }{
+		"Shared":    {"go 1.20\n\ntoolchain go1.21.0\n\nrequire golang.org/x/sys v0.22.0\n", `"golang.org/x/sys/unix"`, ""},
+		"Runtime":   {"go 1.20\n\nrequire golang.org/x/sys v0.22.0\n", `"golang.org/x/sys/unix"; _ "goless.io/runtime"`, ""},
+		"Block":     {"go 1.20\n\nrequire (\n\texample.com/wrapper v1.0.0\n\tgolang.org/x/sys v0.22.0 // why\n)\n", `"golang.org/x/sys/unix"; _ "goless.io/runtime/otlp"; _ "example.com/wrapper"`, ""},
+		"Unlisted":  {"go 1.16\n\nrequire example.com/wrapper v1.0.0\n", `"example.com/wrapper"`, ""},
+		"OfAnother": {"go 1.20\n\nrequire example.com/wrapper v1.0.0\n\nrequire golang.org/x/sys v0.22.0 // indirect\n", `"example.com/wrapper"; _ "goless.io/runtime"`, ""},
+		"Separate":  {"go 1.20\n\nrequire example.com/wrapper v1.0.0\n\nrequire golang.org/x/sys v0.22.0\n", `"example.com/wrapper"; _ "goless.io/runtime"; _ "golang.org/x/sys/unix"`, ""},
+		"NewImport": {"go 1.20\n\nrequire example.com/wrapper v1.0.0\n\nrequire golang.org/x/sys v0.22.0 // indirect\n", `"example.com/wrapper"; _ "golang.org/x/sys/unix"`, "go 1.20\n\nrequire example.com/wrapper v1.0.0\n\nrequire golang.org/x/sys v0.22.0\n"},
+		"NewOfOld":  {"go 1.16\n\nrequire example.com/wrapper v1.0.0\n", `"example.com/wrapper"; _ "golang.org/x/sys/unix"`, "go 1.16\n\nrequire (\n\texample.com/wrapper v1.0.0\n\tgolang.org/x/sys v0.22.0\n)\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, mod := t.TempDir(), "module example.com/mine\n\n"+c.mod
+			source := "package p\n\nimport \"net/http\"\nimport (_ " + c.imports + ")\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"
+			if err := errors.Join(os.WriteFile(filepath.Join(dir, goMod), []byte(mod), 0o600), os.WriteFile(filepath.Join(dir, "p.go"), []byte(source), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if err := Tidy(t.Context(), tools, dir, ""); err != nil {
+				t.Fatal(err)
+			}
+			got, err := os.ReadFile(filepath.Join(dir, goMod))
+			want := "module example.com/mine\n\n" + cmp.Or(c.want, c.mod)
+			if diff := gocmp.Diff(want, string(got)); err != nil || diff != "" {
+				t.Errorf("%v, -want +got\n%s", err, diff)
+			}
+		})
 	}
 }
 

@@ -40,10 +40,14 @@ func (p *Program) Requirement(path string) handler.Import {
 // Required returns the module that the author requires for a package: of several
 // whose path begins the package's, the one with the longest.
 func (p *Program) Required(pkg string) (found module.Version, ok bool) {
-	mod := p.Source.GoMod
-	if mod == nil {
+	if p.Source.GoMod == nil {
 		return found, false
 	}
+	return requiredFor(p.Source.GoMod, pkg)
+}
+
+// requiredFor returns the module that mod requires for a package, as Required does.
+func requiredFor(mod *modfile.File, pkg string) (found module.Version, ok bool) {
 	for _, r := range mod.Require {
 		if (pkg == r.Mod.Path || strings.HasPrefix(pkg, r.Mod.Path+"/")) && len(r.Mod.Path) > len(found.Path) {
 			found = r.Mod

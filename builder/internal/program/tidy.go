@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"golang.org/x/mod/modfile"
+	"golang.org/x/mod/module"
 	"golang.org/x/tools/txtar"
 )
 
@@ -18,25 +19,22 @@ func NewModule(path string) []byte {
 	return goMod(path, mod.Go.Version)
 }
 
-// AddRuntime changes a go.mod so that the go command finds the runtime's
-// packages, without what they need, in the directory dir. It also requires what
-// the runtime requires, unless that is required already: go mod tidy keeps what
-// is imported.
+// RuntimeRequires returns the module that the runtime requires for a package: of several
+// whose path begins the package's, the one with the longest.
+func RuntimeRequires(pkg string) (found module.Version, ok bool) {
+	mod, err := runtimeMod()
+	if err != nil {
+		return found, false
+	}
+	return requiredFor(mod, pkg)
+}
+
+// AddRuntime changes a go.mod so that the go command finds the runtime's packages, without
+// what they need, in the directory dir.
 func AddRuntime(data []byte, dir string) ([]byte, error) {
 	mod, err := modfile.Parse("go.mod", data, nil)
 	if err != nil {
 		return nil, err
-	}
-	theirs, err := runtimeMod()
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range theirs.Require {
-		if !requires(mod, r.Mod.Path) {
-			if err := mod.AddRequire(r.Mod.Path, r.Mod.Version); err != nil {
-				return nil, err
-			}
-		}
 	}
 	if err := mod.AddRequire(RuntimeModule, "v0.0.0"); err != nil {
 		return nil, err
@@ -65,15 +63,6 @@ func DropRuntime(data []byte) ([]byte, error) {
 	}
 	mod.Cleanup()
 	return mod.Format()
-}
-
-func requires(mod *modfile.File, path string) bool {
-	for _, r := range mod.Require {
-		if r.Mod.Path == path {
-			return true
-		}
-	}
-	return false
 }
 
 func runtimeMod() (*modfile.File, error) {
