@@ -52,6 +52,9 @@ type Builder struct {
 
 	// Trace receives the commands that are executed, unless it is nil.
 	Trace io.Writer
+
+	// Progress receives lines about what is downloaded, while that goes on. It is optional.
+	Progress io.Writer
 }
 
 // Result describes a binary that was built. Its Duration is that of the whole build, from
@@ -149,7 +152,7 @@ func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) e
 	}
 	defer release()
 	if p.tools.Dependencies == "" {
-		options := modules.FetchOptions{Program: written, Timeout: b.MaxDuration() / 2, Memory: b.Memory, Trace: b.Trace}
+		options := modules.FetchOptions{Program: written, Timeout: b.MaxDuration() / 2, Memory: b.Memory, Trace: b.Trace, Progress: b.Progress}
 		if err := modules.Fetch(ctx, b.Toolchain, options); err != nil {
 			return err
 		}

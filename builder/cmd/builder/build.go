@@ -137,7 +137,7 @@ func (b *build) function(ctx context.Context, function *input.Function) outcome 
 	if note := tools.Unconfined(); note != "" {
 		b.notef("%s", note)
 	}
-	maker := &builder.Builder{Toolchain: tools, Timeout: b.timeout}
+	maker := &builder.Builder{Toolchain: tools, Timeout: b.timeout, Progress: b.err}
 	if b.trace {
 		maker.Trace = b.err
 	}

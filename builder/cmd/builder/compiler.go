@@ -22,6 +22,6 @@ func (c *compiler) with(ctx context.Context, function *input.Function, use func(
 	if err != nil {
 		return err
 	}
-	maker := &builder.Builder{Toolchain: tools, Timeout: builder.SlowTimeout}
+	maker := &builder.Builder{Toolchain: tools, Timeout: builder.SlowTimeout, Progress: c.err}
 	return maker.WithProgram(ctx, function.Source, use)
 }

@@ -45,6 +45,7 @@ func TestScripts(t *testing.T) {
 	}
 	env["EXAMPLES"] = examples
 	env["GOPROXY"], env["GOSUMDB"] = "file://"+filepath.ToSlash(modules), "off"
+	fetchRuntimeModules(t, env["GOPROXY"])
 	if signal.Ignored(syscall.SIGHUP) { // the tests are run by nohup, which is not meant for what they start
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, syscall.SIGHUP)
@@ -63,4 +64,16 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 	})
+}
+
+// fetchRuntimeModules has the modules of the runtime in the module cache, so that no command of a
+// script reports that it fetches them.
+func fetchRuntimeModules(t *testing.T, proxy string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "mod", "download")
+	cmd.Dir = filepath.FromSlash("../../../runtime")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOSUMDB=off", "GOPROXY="+proxy)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go mod download: %v\n%s", err, out)
+	}
 }

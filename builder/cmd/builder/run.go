@@ -85,7 +85,7 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	if note := tools.Unconfined(); note != "" {
 		r.notef("%s", note)
 	}
-	r.path, r.maker = path, &builder.Builder{Toolchain: tools}
+	r.path, r.maker = path, &builder.Builder{Toolchain: tools, Progress: r.err}
 	if r.dir, err = os.Getwd(); err != nil {
 		return err
 	}

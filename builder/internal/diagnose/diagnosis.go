@@ -88,7 +88,9 @@ func (d *diagnosis) readCrash(importPath string, lines []string) {
 // readElsewhere takes the first of lines with a place that the author does not know.
 // Packages that were generated from another language have such places.
 func (d *diagnosis) readElsewhere(importPath string, lines []string) {
-	i := slices.IndexFunc(lines, func(line string) bool { return placed.MatchString(line) && !mentions([]string{line}, trouble...) })
+	i := slices.IndexFunc(lines, func(line string) bool {
+		return placed.MatchString(line) && !mentions([]string{line}, trouble...) && !isUnfetched(line)
+	})
 	if i < 0 || len(d.dependency) > 0 || d.internal {
 		return
 	}
@@ -196,7 +198,7 @@ var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
 // not even that.
 func (d *diagnosis) placeDependency(line string) bool {
 	file, ok := strings.CutPrefix(strings.TrimSpace(line), hiddenModules+"/")
-	if !ok || !placed.MatchString(line) || d.program.Source.GoMod == nil {
+	if !ok || !placed.MatchString(line) || isUnfetched(line) || d.program.Source.GoMod == nil {
 		return false
 	}
 	if len(d.dependency) == 0 {

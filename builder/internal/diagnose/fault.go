@@ -60,8 +60,13 @@ var (
 // disabled is what it says where no module may be fetched.
 const disabled = "module lookup disabled by GOPROXY=off"
 
+// isUnfetched reports whether a line says that a module could not be fetched.
+func isUnfetched(line string) bool {
+	return strings.Contains(line, disabled) || unreachable.MatchString(line)
+}
+
 // WithoutFetching says what to do about modules that cannot be fetched.
-const WithoutFetching = "take the modules along with go mod vendor and builder pack, or let the administrator of the cluster set build.modules: goProxy, netrc or caBundle"
+const WithoutFetching = "take the modules along with go mod vendor and builder pack, or use a module proxy that has them: GOPROXY on your machine, build.modules.goProxy in the cluster"
 
 // aboutProgram are messages about the go.mod or the go.sum of the program which name
 // no module.

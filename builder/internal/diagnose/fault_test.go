@@ -30,7 +30,7 @@ require (
 )
 `
 
-const administrator = "; take the modules along with go mod vendor and builder pack, or let the administrator of the cluster set build.modules: goProxy, netrc or caBundle"
+const administrator = "; take the modules along with go mod vendor and builder pack, or use a module proxy that has them: GOPROXY on your machine, build.modules.goProxy in the cluster"
 
 // TestFaults has what the go command says where a test has no such proxy.
 func TestFaults(t *testing.T) {

@@ -82,6 +82,23 @@ func explainRecorded(t *testing.T, archive *txtar.Archive) string {
 	return render(err)
 }
 
+// TestExplainUnfetched has a source with a go.mod, which has no part in it that modules of the
+// runtime cannot be fetched.
+func TestExplainUnfetched(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/output/offline.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := &toolchain.Toolchain{Root: "/var/run/ko/go", Cache: "/var/run/ko/cache", Modules: "/var/run/ko/mod"}
+	for _, text := range []string{string(archive.Files[0].Data), strings.Replace(string(archive.Files[0].Data), "golang.org/x/sys@v0.48.0: Get ", "module lookup disabled by GOPROXY=off", 1)} {
+		r := ended(t)
+		r.Stdout.WriteString(text)
+		if err := Explain(tools, buildtest.Write(t, buildtest.Site), r, errors.New("exit status 1")); err == nil || strings.Contains(err.Error(), "does not compile") {
+			t.Errorf("Explain: %v", err)
+		}
+	}
+}
+
 func render(err error) string {
 	compile, ok := errors.AsType[*handler.Error](err)
 	if !ok {

@@ -18,6 +18,7 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/diagnose"
+	"goless.io/builder/internal/linewriter"
 	"goless.io/builder/internal/program"
 	"goless.io/builder/internal/sandbox"
 	"goless.io/builder/internal/toolchain"
@@ -39,6 +40,9 @@ type FetchOptions struct {
 	// prints them, unless it is nil.
 	Trace io.Writer
 
+	// Progress receives lines about what is downloaded, while that goes on. It is optional.
+	Progress io.Writer
+
 	space int64 // on the disk, in bytes; 0 means sandbox.MaxDisk
 	files int   // there; 0 means sandbox.MaxDiskFiles
 }
@@ -48,21 +52,24 @@ type FetchOptions struct {
 // *handler.Error if the author has to act, and diagnose.ErrFetch if it may
 // work later. Any other is not about the program.
 func Fetch(ctx context.Context, t *toolchain.Toolchain, f FetchOptions) error {
-	if !f.Program.Fetches() {
-		return checkVendored(t, f.Program)
-	}
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
 		return fmt.Errorf("making a directory for the go command: %w", err)
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
-	if err := openModules(t, f.Program); err != nil {
-		return err
-	}
 	if f.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.Timeout, fmt.Errorf("%w: it was stopped after %s; the module proxy is slow, or the modules are very large: %s", diagnose.ErrFetch, f.Timeout, diagnose.WithoutFetching))
 		defer cancel()
+	}
+	if !f.Program.Fetches() {
+		if err := checkVendored(t, f.Program); err != nil {
+			return err
+		}
+		return fetchRuntime(ctx, t, f, work)
+	}
+	if err := openModules(t, f.Program); err != nil {
+		return err
 	}
 	sums, err := readSums(f.Program)
 	if err != nil {
@@ -86,7 +93,7 @@ func resolve(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work s
 		diagnose.CompletePackages: {"list", "-mod=mod", "-deps", "."},
 	}
 	for tried := diagnose.NoRemedy; ; {
-		faults, err := load(ctx, t, f, work, "list", "-mod=readonly", "-deps", "-e", "-json=ImportPath,Error,Standard,Root,Dir,SFiles,SysoFiles", ".")
+		faults, err := load(ctx, t, f, work, listPackages...)
 		if err != nil {
 			return err
 		}
@@ -104,6 +111,10 @@ func resolve(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work s
 		}
 	}
 }
+
+// listPackages are the arguments of a go command that lists all packages of a program, and
+// fetches their modules.
+var listPackages = []string{"list", "-mod=readonly", "-deps", "-e", "-json=ImportPath,Error,Standard,Root,Dir,SFiles,SysoFiles", "."}
 
 // remedyFor returns what may help a program with these faults. Nothing does if one
 // of them has no remedy.
@@ -123,7 +134,7 @@ func remedyFor(faults []diagnose.Fault) diagnose.Remedy {
 func load(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work string, args ...string) ([]diagnose.Fault, error) {
 	if t.Sealed {
 		// Otherwise the directories are read-only, and nobody can remove them.
-		args = slices.Insert(args, 1, "-modcacherw")
+		args = slices.Insert(slices.Clone(args), 1, "-modcacherw")
 	}
 	c := sandbox.Command{
 		Policy: fetchPolicy(t, f.Program, work, f.Memory),
@@ -133,19 +144,22 @@ func load(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work stri
 
 		Quota: t.Quota(f.space, f.files, work, f.Program.Dir),
 	}
-	var list bytes.Buffer
+	var list, said bytes.Buffer
 	limited := &sandbox.LimitedWriter{W: &list, N: maxList}
-	c.Stdout = limited
+	c.Stdout, c.Stderr = limited, &sandbox.LimitedWriter{W: &said, N: maxSaid}
+	if f.Progress != nil {
+		c.Stderr = io.MultiWriter(c.Stderr, &linewriter.Writer{To: f.Progress, Edit: downloads})
+	}
 	r, err := sandbox.Run(ctx, c)
 	if f.Trace != nil && r != nil {
-		if _, err := f.Trace.Write(r.Stderr.Bytes()); err != nil {
+		if _, err := f.Trace.Write(said.Bytes()); err != nil {
 			return nil, fmt.Errorf("writing the commands: %w", err)
 		}
 	}
 	if r == nil || ctx.Err() != nil {
 		return nil, err
 	}
-	lines := diagnose.Lines(t, f.Program, r.Stderr.String())
+	lines := diagnose.Lines(t, f.Program, said.String())
 	switch overrun, isOverrun := errors.AsType[*sandbox.QuotaError](err); {
 	case isOverrun:
 		return nil, tooMuchRequired(fmt.Sprintf("the modules that it requires take more than %s, require fewer of them", overrun.Most))
@@ -175,6 +189,9 @@ func tooMuchRequired(message string) error {
 // maxList is how much of the output of go list is read, in bytes. It suffices for
 // some 50000 packages.
 const maxList = 16 << 20
+
+// maxSaid is how much of its messages is read, in bytes.
+const maxSaid = 1 << 20
 
 // listed is what go list -json says of a package.
 type listed struct {

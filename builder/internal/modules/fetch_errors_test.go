@@ -89,7 +89,7 @@ func TestFetchReports(t *testing.T) {
 	mod, sums, _ := strings.Cut(source, "-- go.sum --\n")
 	sum := strings.Fields(sums)[2]
 	replaced := mod + "\nreplace example.com/greeter => example.com/fork v1.0.0\n-- go.sum --\n" + strings.ReplaceAll(sums, "greeter", "fork")
-	const remedy = "take the modules along with go mod vendor and builder pack, or let the administrator of the cluster set build.modules: goProxy, netrc or caBundle"
+	const remedy = "take the modules along with go mod vendor and builder pack, or use a module proxy that has them: GOPROXY on your machine, build.modules.goProxy in the cluster"
 	cases := map[string]struct {
 		source string
 		proxy  string

@@ -1,11 +1,16 @@
 package program
 
 import (
+	"go/parser"
+	"go/token"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
+	"golang.org/x/tools/txtar"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/sandbox"
@@ -142,4 +147,42 @@ func (p *Program) Selected() map[string]string {
 		versions[r.Mod.Path] = r.Mod.Version
 	}
 	return versions
+}
+
+// RuntimeModules returns the modules that the runtime's packages in the program import from, in
+// the versions that the runtime requires. It leaves out what the program replaces or has another
+// version of.
+func (p *Program) RuntimeModules() (needed []module.Version) {
+	mod, err := runtimeMod()
+	if err != nil {
+		return nil
+	}
+	imports := map[string][]string{} // by package
+	for _, f := range txtar.Parse(runtimeArchive).Files {
+		file, err := parser.ParseFile(token.NewFileSet(), f.Name, f.Data, parser.ImportsOnly)
+		if path.Ext(f.Name) != ".go" || err != nil {
+			continue
+		}
+		pkg := path.Join(RuntimeModule, path.Dir(f.Name))
+		for _, spec := range file.Imports {
+			imported, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+			imports[pkg] = append(imports[pkg], imported)
+		}
+	}
+	next := []string{RuntimeModule}
+	for _, i := range p.Source.Imports {
+		next = append(next, i.Path)
+	}
+	selected := p.Selected()
+	for seen := map[string]bool{}; len(next) > 0; next = next[1:] {
+		pkg := next[0]
+		if m, ok := requiredFor(mod, pkg); ok && !slices.Contains(needed, m) && selected[m.Path] == m.Version {
+			needed = append(needed, m)
+		}
+		if !seen[pkg] {
+			next = append(next, imports[pkg]...)
+		}
+		seen[pkg] = true
+	}
+	return needed
 }

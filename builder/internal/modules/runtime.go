@@ -1,0 +1,66 @@
+package modules
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/module"
+
+	"goless.io/builder/internal/diagnose"
+	"goless.io/builder/internal/toolchain"
+)
+
+// fetchRuntime fetches the modules that the runtime requires if the machine of a developer does
+// not have them. An image has them.
+func fetchRuntime(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work string) error {
+	if t.Sealed || !lacksAny(t, f.Program.RuntimeModules()) {
+		return nil
+	}
+	f.note("fetching the modules that every function is built with, once on this machine")
+	faults, err := load(ctx, t, f, work, listPackages...)
+	if err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		reason, _, _ := strings.Cut(faults[0].Diagnostic.Message, "; ")
+		return fmt.Errorf("%w: %s; every function is built with this module, which is not on this machine yet: check its network and GOPROXY, which go env GOPROXY prints", diagnose.ErrFetch, reason)
+	}
+	f.note("the first build also compiles the standard library and the runtime, which takes longer than later ones")
+	return nil
+}
+
+// lacksAny reports whether one of these modules is not in the module cache.
+func lacksAny(t *toolchain.Toolchain, all []module.Version) bool {
+	for _, m := range all {
+		path, err := module.EscapePath(m.Path)
+		if err != nil {
+			continue // it has no place in the cache
+		}
+		if _, err := os.Stat(filepath.Join(t.Modules, filepath.FromSlash(path)+"@"+m.Version)); err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// note writes a line to Progress.
+func (f *FetchOptions) note(line string) {
+	if f.Progress != nil {
+		_, _ = io.WriteString(f.Progress, line+"\n") // it is for people
+	}
+}
+
+// downloads keeps of the output of the go command what it downloads.
+func downloads(text string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if rest, ok := strings.CutPrefix(line, "go: downloading "); ok {
+			kept.WriteString("downloading " + rest)
+		}
+	}
+	return kept.String()
+}

@@ -1,0 +1,66 @@
+package modules
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"goless.io/builder/handler"
+	"goless.io/builder/internal/buildtest"
+	"goless.io/builder/internal/compile"
+	"goless.io/builder/internal/diagnose"
+	"goless.io/builder/internal/toolchain"
+)
+
+// freshMachine returns the toolchain of a machine that has downloaded nothing yet.
+func freshMachine(t *testing.T, proxy string) *toolchain.Toolchain {
+	t.Helper()
+	tools := buildtest.Machine(t)
+	tools.Modules = t.TempDir()
+	tools.Network = []string{"GOPROXY=" + proxy, "GOSUMDB=off", "GOFLAGS=-modcacherw"}
+	return tools
+}
+
+// TestFetchRuntimeReports has a machine without a network and without modules.
+func TestFetchRuntimeReports(t *testing.T) {
+	const advice = "; every function is built with this module, which is not on this machine yet: check its network and GOPROXY, which go env GOPROXY prints"
+	for proxy, want := range map[string]string{
+		"http://127.0.0.1:1": `fetching modules failed: github.com/prometheus/client_golang@v1.25.0 cannot be fetched: Get "http://127.0.0.1:1/github.com/prometheus/client_golang/@v/v1.25.0.zip": dial tcp 127.0.0.1:1: connect: connection refused` + advice,
+		"off":                "fetching modules failed: github.com/prometheus/client_golang/prometheus cannot be fetched: module lookup disabled by GOPROXY=off" + advice,
+	} {
+		for name, source := range map[string]string{"File": buildtest.Hello, "Module": buildtest.Site} {
+			t.Run(name+" "+proxy, func(t *testing.T) {
+				err := Fetch(t.Context(), freshMachine(t, proxy), FetchOptions{Program: buildtest.Write(t, source), Timeout: buildtest.Timeout})
+				if _, ok := errors.AsType[*handler.Error](err); ok || !errors.Is(err, diagnose.ErrFetch) || err.Error() != want {
+					t.Errorf("Fetch: %v, want %s", err, want)
+				}
+			})
+		}
+	}
+}
+
+// TestFetchRuntime builds without a network once the modules of the runtime were fetched.
+func TestFetchRuntime(t *testing.T) {
+	tools := freshMachine(t, serveModules(t).URL)
+	p := buildtest.Write(t, buildtest.Hello)
+	var progress bytes.Buffer
+	options := FetchOptions{Program: p, Timeout: buildtest.Timeout, Progress: &progress}
+	if err := Fetch(t.Context(), tools, options); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"fetching the modules that every function is built with", "\ndownloading github.com/prometheus/client_golang v1.25.0\n", "\ndownloading github.com/beorn7/perks v1.0.1\n"} {
+		if !strings.Contains(progress.String(), want) {
+			t.Errorf("the progress lacks %q: %s", want, &progress)
+		}
+	}
+	tools.Network = []string{"GOPROXY=off"}
+	progress.Reset()
+	if err := Fetch(t.Context(), tools, options); err != nil || progress.Len() > 0 {
+		t.Errorf("Fetch again: %v, %s", err, &progress)
+	}
+	if _, err := compile.Build(t.Context(), tools, compile.Options{Program: p, Output: filepath.Join(t.TempDir(), "server"), Timeout: buildtest.Timeout}); err != nil {
+		t.Errorf("Build: %v", err)
+	}
+}
