@@ -13,12 +13,14 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/toolchain"
 )
 
 // A diagnosis collects what the output of a build says to the author of a program.
 type diagnosis struct {
 	program     *program.Program
 	overrides   []program.Override
+	tools       *toolchain.Toolchain
 	diagnostics []handler.Diagnostic
 	dependency  []handler.Diagnostic // about packages that the author requires
 	overridden  bool                 // dependency is about overrides
@@ -209,8 +211,12 @@ func (d *diagnosis) placeDependency(line string) bool {
 		version, _ := module.UnescapeVersion(escapedVersion)
 		required, version = cmp.Or(required, escaped), cmp.Or(version, escapedVersion)
 		at := d.program.Requirement(required)
-		d.dependency = append(d.dependency, handler.NewDiagnostic(at.File, at.Line, at.Column,
-			fmt.Sprintf("%s@%s does not compile here, require another version of it: %s", required, version, inside)))
+		message := fmt.Sprintf("%s@%s does not compile here, require another version of it: %s", required, version, inside)
+		name, _, _ := strings.Cut(inside, ":")
+		if reason := needsCgo(d.tools, d.program, path.Join(required, path.Dir(name))); reason != "" {
+			message = fmt.Sprintf("%s@%s does not compile here: %s; %s", required, version, inside, reason)
+		}
+		d.dependency = append(d.dependency, handler.NewDiagnostic(at.File, at.Line, at.Column, message))
 	}
 	return true
 }

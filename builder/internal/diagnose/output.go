@@ -32,7 +32,7 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 	if IsLimit(err) || r.State == nil {
 		return err
 	}
-	author := diagnosis{program: p, overrides: p.Overrides()}
+	author := diagnosis{program: p, tools: t, overrides: p.Overrides()}
 	var rest []string
 	for _, unit := range units(&r.Stdout) {
 		rest = append(rest, author.read(unit.importPath, Lines(t, p, unit.text))...)
@@ -45,7 +45,9 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 	case IsFileTooLarge(rest):
 		return errFileSize
 	case len(author.diagnostics) > 0 && !author.internal:
-		return newError(author.diagnostics)
+		found := newError(author.diagnostics)
+		addCgo(t, p, found.Diagnostics)
+		return found
 	case r.Killed() || IsMachineTrouble(rest):
 		return Unexpected(rest)
 	case author.internal:
@@ -241,7 +243,7 @@ const maxDiagnostics = 100
 func NewError(all []handler.Diagnostic) error { return newError(sorted(all)) }
 
 // newError returns a *handler.Error with the first hundred of all diagnostics.
-func newError(all []handler.Diagnostic) error {
+func newError(all []handler.Diagnostic) *handler.Error {
 	kept := min(len(all), maxDiagnostics)
 	return &handler.Error{Diagnostics: all[:kept], Omitted: len(all) - kept, Compiled: true}
 }
