@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder"
+	"goless.io/builder/internal/buildservice"
 	"goless.io/builder/internal/format"
 	"goless.io/builder/internal/input"
 	"goless.io/builder/internal/toolchain"
@@ -33,7 +34,8 @@ func newBuild(s streams, environ []string) *cobra.Command {
 		Long: `Compile Functions into static binaries.
 
 The compiler is the one of the image, or else the go command in PATH. What go vet
-finds is printed as a warning.
+finds is printed as a warning, and so is a process of the compiler that took more
+memory than clusters allow by default.
 
 The exit code is 0 when all was built, 1 when a source is at fault and 2 when
 something else went wrong. With --report it is 0, 10 for a compile error, 11 for
@@ -150,8 +152,21 @@ func (b *build) function(ctx context.Context, function *input.Function) outcome 
 	if err == nil {
 		o.report.AddWarnings(result)
 		b.resultf("%s: built %s in %s, the compiler took %d MiB", function.Name, cmp.Or(b.binary, binary), o.report.Duration, result.PeakMemory>>20)
+		if note := memoryNote(result.PeakMemory); note != "" && !tools.Sealed {
+			b.notef("%s: %s", function.Name, note)
+		}
 	}
 	return o
+}
+
+// memoryNote warns that a cluster with the default limits would not finish a build of which one
+// process had this peak of memory, in bytes. All processes of a build share that limit.
+func memoryNote(peak int64) string {
+	if peak <= buildservice.DefaultMemory {
+		return ""
+	}
+	return fmt.Sprintf("warning: the compiler took %d MiB, and a cluster allows %d MiB by default: raise spec.build.resources.limits.memory, and set spec.build.strategy to InPod if the build service allows less",
+		peak>>20, buildservice.DefaultMemory>>20)
 }
 
 // output returns the absolute path of the binary, and that of a new directory to

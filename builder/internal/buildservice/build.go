@@ -63,7 +63,7 @@ func (s *Service) build(ctx context.Context, key string, o remote.Order, waited 
 	started := time.Now()
 	report := s.result(ctx, s.builder(o), key, o)
 	if report.Reason == builder.BuildOutOfMemory && o.Memory > s.config.MaxMemory {
-		report.Message += fmt.Sprintf("; the build service allows no more than %d MiB, so Shared is not for this one", s.config.MaxMemory>>20)
+		report.Message += fmt.Sprintf("; the build service allows no more than %d MiB", s.config.MaxMemory>>20)
 	}
 	if report.Reason == builder.Built && waited >= turnTimeout {
 		built := "built in " + report.Duration

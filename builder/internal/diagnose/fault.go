@@ -35,7 +35,7 @@ const (
 	CompletePackages        // by what the packages of the program need
 )
 
-// The go command says in prose why it cannot load packages. These six classes of
+// The go command says in prose why it cannot load packages. These seven classes of
 // messages decide what happens next. Authors read all others as they are.
 var (
 	// incomplete matches what it says about a go.mod or a go.sum that lacks lines. It
@@ -52,6 +52,9 @@ var (
 	// mismatched matches what it says about a module that is not the one of go.sum.
 	mismatched = regexp.MustCompile(`verifying \S+: checksum mismatch\s+downloaded:\s+(\S+)\s+go\.sum:\s+(\S+)`)
 
+	// noVersionControl matches what it says about a module that would come from version control,
+	// which builds do not use.
+	noVersionControl = regexp.MustCompile(`GOVCS disallows using \S+ for \S+ [^;\s]+`)
 	// unreachable matches any other trouble with the module proxy, with the checksum
 	// database, or on the way to them.
 	unreachable = regexp.MustCompile(`(?:(?:reading|Get|Head) "?https?://|dial tcp)[^\n]*(?:\n\tserver response:[^\n]*)?`)
@@ -102,6 +105,8 @@ func ModuleFault(p *program.Program, pkg, place, text string) (Fault, bool) {
 		message = missingPackage(p, text)
 	case absent.MatchString(text):
 		message = fmt.Sprintf("there is no %s at the module proxy (%s), check its path and version; if it is private, %s", subject, absent.FindString(text), WithoutFetching)
+	case noVersionControl.MatchString(text):
+		message = fmt.Sprintf("%s cannot be fetched: %s; %s; goPrivate and goNoProxy must not name it, since they bypass the proxy", subject, noVersionControl.FindString(text), WithoutFetching)
 	case strings.Contains(text, disabled):
 		message = fmt.Sprintf("%s cannot be fetched: %s; %s", subject, disabled, WithoutFetching)
 	case unreachable.MatchString(text):

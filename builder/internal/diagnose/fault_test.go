@@ -59,7 +59,7 @@ func TestFaults(t *testing.T) {
 		},
 		"VersionControl": {
 			text: "go: example.com/b@v1.2.0: GOVCS disallows using git for public example.com/b; see 'go help vcs'",
-			want: "go.mod:7:2: example.com/b@v1.2.0: GOVCS disallows using git for public example.com/b; see 'go help vcs'",
+			want: "go.mod:7:2: example.com/b@v1.2.0 cannot be fetched: GOVCS disallows using git for public example.com/b" + administrator + "; goPrivate and goNoProxy must not name it, since they bypass the proxy",
 		},
 		"TooNew": {
 			text: "go: example.com/b@v1.2.0 requires go >= 1.99.0 (running go 1.27.4; GOTOOLCHAIN=local)",

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/mod/module"
@@ -25,6 +26,8 @@ func fetchRuntime(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, w
 	if err != nil {
 		return err
 	}
+	// The compiler reports what is wrong with the imports of the author.
+	faults = slices.DeleteFunc(faults, func(f diagnose.Fault) bool { return f.Diagnostic.File != goMod })
 	if len(faults) > 0 {
 		reason, _, _ := strings.Cut(faults[0].Diagnostic.Message, "; ")
 		return fmt.Errorf("%w: %s; every function is built with this module, which is not on this machine yet: check its network and GOPROXY, which go env GOPROXY prints", diagnose.ErrFetch, reason)

@@ -44,6 +44,11 @@ func TestFetchRuntimeReports(t *testing.T) {
 // TestFetchRuntime builds without a network once the modules of the runtime were fetched.
 func TestFetchRuntime(t *testing.T) {
 	tools := freshMachine(t, serveModules(t).URL)
+	unknown := strings.Replace(buildtest.Site, "\"example.com/site/pages\"", "\"example.com/site/pages\"\n\t_ \"example.com/unknown\"", 1)
+	if err := Fetch(t.Context(), tools, FetchOptions{Program: buildtest.Write(t, unknown), Timeout: buildtest.Timeout}); err != nil {
+		t.Errorf("Fetch of a source with an unknown import: %v, which the compiler reports", err)
+	}
+	tools.Modules = t.TempDir()
 	p := buildtest.Write(t, buildtest.Hello)
 	var progress bytes.Buffer
 	options := FetchOptions{Program: p, Timeout: buildtest.Timeout, Progress: &progress}

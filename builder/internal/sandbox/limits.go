@@ -56,7 +56,7 @@ const (
 var (
 	// ErrOutOfMemory says that the processes of a command used more memory than
 	// Policy.Memory, or than their container has.
-	ErrOutOfMemory = errors.New("the compiler ran out of memory: make the source simpler, large constants and deeply nested types before all")
+	ErrOutOfMemory = errors.New("the compiler ran out of memory: simplify the source (large constants, deeply nested types), or raise spec.build.resources.limits.memory; above the limit of the build service, set spec.build.strategy to InPod")
 
 	// ErrTooLarge says that a file grew beyond MaxFileSize, or all files together
 	// beyond their Quota.

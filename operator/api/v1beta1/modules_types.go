@@ -5,20 +5,22 @@ package v1beta1
 // source with a go.mod, and nothing else; whoever may view pods can read them.
 type Modules struct {
 	// goProxy is GOPROXY, without file: URLs. off refuses every source that needs a module.
+	// Builds run no version control, so private modules need a module proxy that has them.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)(^|[,| ])file:')",message="must not have a file: URL, by which sources could read the files of the build service: serve the files by HTTP"
 	// +optional
 	GoProxy string `json:"goProxy,omitempty"`
 
-	// goPrivate is GOPRIVATE.
+	// goPrivate is GOPRIVATE. What it names bypasses goProxy, which only works for hosts that name
+	// a module proxy in a go-import meta tag. Name other private modules in goNoSumDB instead.
 	// +optional
 	GoPrivate string `json:"goPrivate,omitempty"`
 
-	// goNoProxy is GONOPROXY.
+	// goNoProxy is GONOPROXY. What it names bypasses goProxy, as with goPrivate.
 	// +optional
 	GoNoProxy string `json:"goNoProxy,omitempty"`
 
-	// goNoSumDB is GONOSUMDB.
+	// goNoSumDB is GONOSUMDB: modules that the checksum database does not have.
 	// +optional
 	GoNoSumDB string `json:"goNoSumDB,omitempty"`
 
@@ -45,8 +47,8 @@ type Modules struct {
 	// +optional
 	CABundle KeyOf `json:"caBundle,omitzero"`
 
-	// netrc is a Secret with a .netrc file of credentials. It is looked for in the namespace of
-	// each Function, and need not be there. 40-fence.yaml has to name it.
+	// netrc is a Secret with a .netrc file of credentials for goProxy. It is looked for in the
+	// namespace of each Function, and need not be there. 40-fence.yaml has to name it.
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`
 }

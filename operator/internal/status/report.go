@@ -41,7 +41,7 @@ func terminated(ended *corev1.ContainerStateTerminated) outcome {
 	case ended.ExitCode == 0:
 		return compiled
 	case ended.Reason == "OOMKilled":
-		return outcome{reason: v1beta1.ReasonBuildOutOfMemory, message: "the compiler ran out of memory: simplify the source, large constants and deeply nested types before all"}
+		return outcome{reason: v1beta1.ReasonBuildOutOfMemory, message: "the compiler ran out of memory: simplify the source (large constants, deeply nested types), or raise spec.build.resources.limits.memory"}
 	}
 	return outcome{
 		reason:  v1beta1.ReasonBuildFailed,
