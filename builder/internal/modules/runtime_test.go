@@ -11,6 +11,7 @@ import (
 	"goless.io/builder/internal/buildtest"
 	"goless.io/builder/internal/compile"
 	"goless.io/builder/internal/diagnose"
+	"goless.io/builder/internal/program"
 	"goless.io/builder/internal/toolchain"
 )
 
@@ -45,7 +46,11 @@ func TestFetchRuntimeReports(t *testing.T) {
 func TestFetchRuntime(t *testing.T) {
 	tools := freshMachine(t, serveModules(t).URL)
 	unknown := strings.Replace(buildtest.Site, "\"example.com/site/pages\"", "\"example.com/site/pages\"\n\t_ \"example.com/unknown\"", 1)
-	if err := Fetch(t.Context(), tools, FetchOptions{Program: buildtest.Write(t, unknown), Timeout: buildtest.Timeout}); err != nil {
+	wrong, err := program.Write(t.TempDir(), handler.Inspect(handler.Split(handler.Filename, []byte(unknown))))
+	if err == nil {
+		err = Fetch(t.Context(), tools, FetchOptions{Program: wrong, Timeout: buildtest.Timeout})
+	}
+	if err != nil {
 		t.Errorf("Fetch of a source with an unknown import: %v, which the compiler reports", err)
 	}
 	tools.Modules = t.TempDir()
