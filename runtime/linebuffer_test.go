@@ -1,7 +1,9 @@
 package runtime
 
 import (
-	"bytes"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -9,7 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/zap"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"go.uber.org/zap/zapcore"
 )
 
@@ -37,12 +40,17 @@ func (p *pieces) take() []string {
 	return all
 }
 
+// aCounter returns a counter of a test.
+func aCounter() prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: "lines"})
+}
+
 // Lines of requests are written together, the first of them no later than
 // flushDelay after it was logged.
 func TestRequestsAreWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out pieces
-		b := newLineBuffer(&out)
+		b := newLineBuffer(&out, aCounter(), aCounter())
 		for range 2 { // the second time after a pause
 			for range 3 {
 				_, _ = b.Write([]byte("request\n"))
@@ -77,18 +85,19 @@ func TestLinesOfTheUserAreWrittenAtOnce(t *testing.T) {
 }
 
 // What is written in one piece is whole lines, and not too many of them.
-func TestBufferedLinesStayWhole(t *testing.T) {
+func TestPiecesAreWholeLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out pieces
-		b := newLineBuffer(&out)
-		line := strings.Repeat("x", flushSize/3) + "\n"
-		long := strings.Repeat("y", 2*flushSize) + "\n"
+		b := newLineBuffer(&out, aCounter(), aCounter())
+		line := strings.Repeat("x", pieceSize/3) + "\n"
+		long := strings.Repeat("y", 2*pieceSize) + "\n"
 		for _, l := range []string{line, line, line, long, line} {
 			if n, err := b.Write([]byte(l)); n != len(l) || err != nil {
 				t.Errorf("took %d bytes of %d, %v", n, len(l), err)
 			}
 		}
-		_ = b.Sync()
+		time.Sleep(flushDelay)
+		synctest.Wait()
 		written := out.take()
 		if want := []string{line + line, line, long, line}; !slices.Equal(written, want) {
 			t.Errorf("%d pieces are written, want two lines, one, the long one and one", len(written))
@@ -98,14 +107,126 @@ func TestBufferedLinesStayWhole(t *testing.T) {
 
 // No line waits when serving has ended, however it did.
 func TestServeWritesTheLastLines(t *testing.T) {
-	var out bytes.Buffer
-	c := DefaultConfig()
-	c.ServerPort, c.Log = -1, zapcore.AddSync(&out)
-	log := newProcessLog(c)
-	log.Logger = zap.NewNop()
-	_, _ = log.requestLog().Sink.Write([]byte("request\n"))
-	err := serve(t.Context(), c, Function{}, log)
-	if got := out.String(); err == nil || got != "request\n" {
-		t.Errorf("the log has %q after the error %v", got, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var out pieces
+		log := newProcessLog(Config{Log: &out})
+		_, _ = log.requestLog().Sink.Write([]byte("request\n"))
+		log.end()
+		if written := out.take(); !slices.Equal(written, []string{"request\n"}) {
+			t.Errorf("the log has %q", written)
+		}
+	})
+}
+
+// blockable is a sink that takes nothing while it is blocked.
+type blockable struct {
+	pieces
+	free chan struct{} // closed unless the sink is blocked
+}
+
+func (b *blockable) Write(piece []byte) (int, error) {
+	<-b.free
+	return b.pieces.Write(piece)
+}
+
+// While the sink is blocked, lines wait as long as there is room and nothing waits for
+// the sink. When it takes lines again it gets those that had room, in their order.
+func TestBlockedSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &blockable{free: make(chan struct{})}
+		log := newProcessLog(Config{Log: out})
+		requests := log.requestLog().Sink
+		began := time.Now()
+		for range 2 {
+			log.Info("mine")
+		}
+		if d := time.Since(began); d > lineWait {
+			t.Errorf("two lines of the user's waited for %s, want %s at most", d, lineWait)
+		}
+		const line = 1 << 10
+		for range 2 * maxWaiting / line {
+			_, _ = requests.Write([]byte(strings.Repeat("x", line-1) + "\n"))
+			_ = requests.Sync()
+		}
+		began = time.Now()
+		log.Error("does not fit" + strings.Repeat("x", line))
+		if d := time.Since(began); d > 0 {
+			t.Errorf("a line waited for %s although the sink has been blocked", d)
+		}
+		time.Sleep(time.Second)
+		if d := log.buffer.blockedFor(); d < time.Second {
+			t.Errorf("the sink is said to be blocked for %s", d)
+		}
+		log.end()
+		if d := time.Since(began); d != time.Second+endWait {
+			t.Errorf("the end waited for the log until %s, want %s", d, time.Second+endWait)
+		}
+		close(out.free)
+		synctest.Wait()
+		all := strings.Join(out.take(), "")
+		lines := strings.Count(all, "\n")
+		if lost := testutil.ToFloat64(log.dropped.WithLabelValues("blocked")); lines+int(lost) != 2+2*maxWaiting/line+1 || lost < maxWaiting/line {
+			t.Errorf("%d lines are written and %v dropped", lines, lost)
+		}
+		if strings.Count(all, "mine") != 2 || strings.Contains(all, "does not fit") || !strings.HasPrefix(all, "{") || !strings.HasSuffix(all, "x\n") {
+			t.Errorf("the wrong lines are written: %d bytes", len(all))
+		}
+		if d := log.buffer.blockedFor(); d != 0 {
+			t.Errorf("the sink is said to be blocked for %s after it took all lines", d)
+		}
+	})
+}
+
+// A line that does not fit into the buffer has its room when the sink takes lines.
+func TestLongLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out pieces
+		log := newProcessLog(Config{Log: &out})
+		_, _ = log.buffer.Write([]byte("request\n"))
+		log.Info(strings.Repeat("y", 2*maxWaiting))
+		if written := out.take(); len(written) != 2 || len(written[1]) < 2*maxWaiting {
+			t.Errorf("%d pieces are written, want the request and the long line", len(written))
+		}
+	})
+}
+
+// Lines that the sink refuses are counted.
+func TestFailingSink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newProcessLog(Config{Log: zapcore.AddSync(writerFunc(func([]byte) (int, error) { return 0, errors.New("disk full") }))})
+		log.Info("one")
+		log.Info("two")
+		if lost := testutil.ToFloat64(log.dropped.WithLabelValues("failed")); lost != 2 {
+			t.Errorf("%v lines are counted as lost, want 2", lost)
+		}
+	})
+}
+
+// While no line can be written, no requests should come.
+func TestReadyWhileTheLogIsBlocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := &blockable{free: make(chan struct{})}
+		log := newProcessLog(Config{Log: out})
+		r := newReadiness(nil, log.Logger, log.buffer.blockedFor)
+		r.set(ready)
+		probe := func() int {
+			answer := httptest.NewRecorder()
+			r.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/readyz", nil))
+			return answer.Code
+		}
+		log.Info("blocked")
+		time.Sleep(maxBlocked - time.Second)
+		if status := probe(); status != http.StatusOK {
+			t.Errorf("/readyz answers %d while the log is blocked for a moment", status)
+		}
+		time.Sleep(time.Second)
+		if status := probe(); status != http.StatusServiceUnavailable {
+			t.Errorf("/readyz answers %d while the log is blocked", status)
+		}
+		close(out.free)
+		synctest.Wait()
+		if status := probe(); status != http.StatusOK {
+			t.Errorf("/readyz answers %d after the log was blocked", status)
+		}
+	})
 }

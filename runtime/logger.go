@@ -26,18 +26,17 @@ func Logger(ctx context.Context) *zap.Logger {
 	return zap.L()
 }
 
-// A processLog is the log of the process: one JSON object a line. The lines of
-// requests are buffered for a moment, all others are written at once: see
-// [lineBuffer]. A log that nobody reads holds requests up, as the lines would be
-// lost otherwise.
+// A processLog is the log of the process: one JSON object a line. It never holds
+// requests up: while standard error is not read, lines wait, and are dropped once
+// too many wait: see [lineBuffer].
 //
 // The lines go to standard error. Standard output belongs to the user's
 // program: a print without newline at its end cannot spoil a line of ours.
 type processLog struct {
-	config Config
-	buffer *lineBuffer
-	// dropped counts the lines that were not written for the sake of LogSampling.
-	dropped prometheus.Counter
+	config  Config
+	buffer  *lineBuffer
+	dropped *prometheus.CounterVec // lines that were not written, by reason
+	sampled prometheus.Counter     // those of LogSampling
 	*zap.Logger
 }
 
@@ -46,29 +45,40 @@ func newProcessLog(c Config) *processLog {
 	if c.Log != nil {
 		sink = c.Log
 	}
-	l := &processLog{config: c, buffer: newLineBuffer(sink)}
-	l.dropped = prometheus.NewCounter(prometheus.CounterOpts{
+	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "goless_log_lines_dropped_total",
-		Help: "Lines that LOG_SAMPLING kept out of the log.",
-	})
+		Help: "Lines that are not in the log: LOG_SAMPLING kept them out, standard error was blocked, or writing failed.",
+	}, []string{"reason"})
+	l := &processLog{
+		config:  c,
+		dropped: dropped,
+		sampled: dropped.WithLabelValues("sampling"),
+		buffer:  newLineBuffer(sink, dropped.WithLabelValues("blocked"), dropped.WithLabelValues("failed")),
+	}
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.TimeKey = "time"
 	encoding.EncodeTime = func(t time.Time, enc zapcore.PrimitiveArrayEncoder) {
 		zapcore.RFC3339NanoTimeEncoder(t.UTC(), enc)
 	}
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), unbuffered{l.buffer}, c.LogLevel)
-	l.Logger = zap.New(l.sampled(core))
+	core := zapcore.NewCore(zapcore.NewJSONEncoder(encoding), awaited{l.buffer}, c.LogLevel)
+	l.Logger = zap.New(l.sample(core))
 	for _, label := range functionLabels(c) {
 		l.Logger = l.With(zap.String(label[0], label[1]))
 	}
 	return l
 }
 
+// endWait is how long the end of the process waits for the last lines.
+const endWait = 2 * time.Second
+
+// end waits until all lines are written, but no longer than endWait.
+func (l *processLog) end() { l.buffer.wait(endWait) }
+
 // requestLog returns what logs requests, into the same stream.
 func (l *processLog) requestLog() *middleware.Log {
 	requests := &middleware.Log{Sink: l.buffer, Level: l.config.LogLevel, Labels: functionLabels(l.config)}
 	if s := l.config.LogSampling; s.First > 0 {
-		requests.Sampling = &middleware.Sampler{First: s.First, Thereafter: s.Thereafter, Dropped: l.dropped.Inc}
+		requests.Sampling = &middleware.Sampler{First: s.First, Thereafter: s.Thereafter, Dropped: l.sampled.Inc}
 	}
 	return requests
 }

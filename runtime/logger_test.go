@@ -91,7 +91,7 @@ func TestSampling(t *testing.T) {
 			j.With(zap.Int("n", 1)).Error("fault")
 		}
 		j.Info("seldom")
-		dropped = testutil.ToFloat64(j.dropped)
+		dropped = testutil.ToFloat64(j.sampled)
 	}) {
 		counts[line["msg"].(string)]++
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	goruntime "runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -415,28 +416,75 @@ func TestMainFatal(t *testing.T) {
 	}
 }
 
-// A log that nobody takes holds a function up, but does not keep it alive.
-func TestMainEndsWithABlockedLog(t *testing.T) {
-	t.Parallel()
+// withBlockedLog starts a program whose standard error is a pipe that is full and not read.
+func withBlockedLog(t *testing.T, env ...string) *program {
+	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer shut(r)
-	defer shut(w)
+	t.Cleanup(func() { shut(r); shut(w) })
 	if err := w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = w.Write(make([]byte, 1<<20)) // as much as fits
-	p := newProgram(t)
+	p := newProgram(t, env...)
 	p.cmd.Stderr = w
 	p.start()
 	waitFor(t, "an answer of /readyz", func() bool { status, _ := p.ready(); return status == http.StatusOK })
-	p.signal(syscall.SIGTERM)
-	waitFor(t, "the second signal to be heard", func() bool {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
-		status, _ := p.ready()
-		return status == 0
+	return p
+}
+
+// A log that is not read holds no request up. It is lost, which is counted, and no more
+// requests should come. The process ends as ever.
+func TestMainServesWithABlockedLog(t *testing.T) {
+	t.Parallel()
+	p := withBlockedLog(t, "DRAIN_DELAY=0s", "REQUEST_CONCURRENCY=10")
+	path := p.url + "/" + strings.Repeat("x", 1000) // each line has more than a KiB
+	for range 2000 {
+		if status, _ := get(t, path); status != http.StatusOK {
+			t.Fatalf("got status %d", status)
+		}
+	}
+	if status, _ := get(t, p.url+"/print"); status != http.StatusOK {
+		t.Errorf("a handler that logs answers %d", status)
+	}
+	dropped := slices.DeleteFunc(strings.Split(p.scrape("text/plain"), "\n"), func(line string) bool {
+		return !strings.HasPrefix(line, `goless_log_lines_dropped_total{reason="blocked"} `)
 	})
+	if len(dropped) != 1 || strings.HasSuffix(dropped[0], " 0") {
+		t.Errorf("the lines that were dropped are counted as %q", dropped)
+	}
+	waitFor(t, "readiness to go", func() bool {
+		status, body := p.ready()
+		return status == http.StatusServiceUnavailable && strings.HasPrefix(body, "not ready: no log line could be written for 5s")
+	})
+	if status, _ := get(t, p.admin+"/healthz"); status != http.StatusOK {
+		t.Errorf("/healthz answers %d", status)
+	}
+	p.signal(syscall.SIGTERM)
+	p.exits(0)
+}
+
+// Whatever hangs, the process ends with the time for the drain and not much later.
+func TestMainEndsWhateverHangs(t *testing.T) {
+	t.Parallel()
+	p := withBlockedLog(t, "DRAIN_DELAY=0s", "DRAIN_TIMEOUT=10ms", hooks+"=stop hangs")
+	resp, err := http.Get(p.url + "/hang")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shut(resp.Body)
+	p.signal(syscall.SIGTERM)
+	p.exits(1)
+}
+
+// A second signal ends the process at once, also if the log cannot say so.
+func TestMainEndsWithABlockedLog(t *testing.T) {
+	t.Parallel()
+	p := withBlockedLog(t, "DRAIN_DELAY=1h")
+	p.signal(syscall.SIGTERM)
+	waitFor(t, "the drain", func() bool { status, _ := p.ready(); return status == http.StatusServiceUnavailable })
+	p.signal(syscall.SIGTERM)
 	p.exits(1)
 }

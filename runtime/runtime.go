@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -41,6 +40,7 @@ func Main(fn Function) {
 func run(fn Function) int {
 	config, err := ConfigFromEnv()
 	log := newProcessLog(config)
+	defer log.end()
 	if err != nil {
 		log.Error("the environment is wrong", zap.Error(err))
 		return exitBadConfig
@@ -85,17 +85,11 @@ func untilSignal(logger *zap.Logger) context.Context {
 		if first == syscall.SIGINT {
 			cause = errInterrupted
 		}
-		go logAndAct(logger.Info, "ending", first, func() { cancel(cause) })
+		logger.Info("ending", zap.Stringer("signal", first))
+		cancel(cause)
 		second := <-signals
-		logAndAct(logger.Warn, "second signal, ending at once", second, func() { os.Exit(exitFailed) })
+		logger.Warn("second signal, ending at once", zap.Stringer("signal", second))
+		os.Exit(exitFailed)
 	}()
 	return ctx
-}
-
-// logAndAct logs a signal and acts upon it, after a second even if nobody reads
-// the log and the line cannot be written. It may act twice.
-func logAndAct(log func(string, ...zap.Field), message string, s os.Signal, act func()) {
-	time.AfterFunc(time.Second, act)
-	log(message, zap.Stringer("signal", s))
-	act()
 }

@@ -15,15 +15,15 @@ import (
 // always written. A First of 0 writes everything.
 type Sampling struct{ First, Thereafter uint64 }
 
-// sampled returns core as LogSampling wants it.
-func (l *processLog) sampled(core zapcore.Core) zapcore.Core {
+// sample returns core as LogSampling wants it.
+func (l *processLog) sample(core zapcore.Core) zapcore.Core {
 	s := l.config.LogSampling
 	if s.First == 0 {
 		return core
 	}
 	count := func(_ zapcore.Entry, decision zapcore.SamplingDecision) {
 		if decision&zapcore.LogDropped != 0 {
-			l.dropped.Inc()
+			l.sampled.Inc()
 		}
 	}
 	sampled := zapcore.NewSamplerWithOptions(core, time.Second, int(s.First), int(s.Thereafter), zapcore.SamplerHook(count))

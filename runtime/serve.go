@@ -27,11 +27,12 @@ import (
 // process alone: signals, the standard logger and the default registry are
 // Main's business.
 func Serve(ctx context.Context, c Config, fn Function) error {
-	return serve(ctx, c, fn, newProcessLog(c))
+	log := newProcessLog(c)
+	defer log.end()
+	return serve(ctx, c, fn, log)
 }
 
 func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
-	defer log.buffer.Sync() //nolint:errcheck // there is no place left to complain in
 	if fn.Handler == nil {
 		return errors.New("Function.Handler is nil: set it to the handler that answers requests")
 	}
@@ -48,7 +49,7 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 		logger:    log.Logger,
 		requests:  requests,
 		hooks:     fn,
-		readiness: newReadiness(fn.Ready, log.Logger),
+		readiness: newReadiness(fn.Ready, log.Logger, log.buffer.blockedFor),
 		function:  newHTTPServer(c, chain(c, requests, fn.Handler, registry, log), log.Logger),
 	}
 	s.admin = newHTTPServer(c, adminHandler(s.readiness, metricsHandler(registry, log.Logger), activityHandler(requests.Activity)), log.Logger)
@@ -153,11 +154,20 @@ func (s *server) run(ctx context.Context, ln, adminLn net.Listener) error {
 }
 
 // sendSpans sends the spans that were recorded. It takes no longer than what is
-// left of the drain.
+// left of the drain, even if a span processor of the user's hangs.
 func (s *server) sendSpans(drain context.Context) {
-	if s.requests.Tracer != nil {
-		ctx, cancel := afterRequests(drain)
-		defer cancel()
+	if s.requests.Tracer == nil {
+		return
+	}
+	ctx, cancel := afterRequests(drain)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
 		s.requests.Tracer.Shutdown(ctx)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
 	}
 }

@@ -38,8 +38,9 @@ import (
 // The line is that of zap's JSON encoder but is put together here, since the
 // encoder took as long as all the rest that is done around a handler.
 type Log struct {
-	// Sink takes whole lines. It may buffer them, but is synced after a line of a
-	// request that went wrong: it may be the last one of the process.
+	// Sink takes whole lines. It may buffer them, but is synced after a line at level
+	// error: it may be the last one of the process. A refusal is no reason to sync, as
+	// there are many of them when the function has no time for that.
 	Sink zapcore.WriteSyncer
 	// Level is the lowest that is written.
 	Level zapcore.Level
@@ -68,7 +69,7 @@ func (l *Log) Observe(x *exchange.Exchange) {
 	*line = l.append((*line)[:0], level, now, x)
 	_, _ = l.Sink.Write(*line) // an error of the log has no place to be logged
 	l.lines.Put(line)
-	if level >= zapcore.WarnLevel {
+	if level >= zapcore.ErrorLevel {
 		_ = l.Sink.Sync() // as above
 	}
 }

@@ -1,0 +1,38 @@
+package runtime
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"goless.io/runtime/internal/exchange"
+)
+
+// hangingTracer never ends.
+type hangingTracer struct{}
+
+func (hangingTracer) Handler(next http.Handler) http.Handler { return next }
+
+func (hangingTracer) RoundTrip(base http.RoundTripper, r *http.Request) (*http.Response, error) {
+	return base.RoundTrip(r)
+}
+
+func (hangingTracer) Shutdown(context.Context) { select {} }
+
+// Spans that cannot be sent, since a processor of the user's hangs, do not hold up the end.
+func TestSpansDoNotHoldUpTheEnd(t *testing.T) {
+	s := &server{requests: &exchange.Server{Tracer: hangingTracer{}}}
+	drain, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	ended := make(chan struct{})
+	go func() {
+		s.sendSpans(drain)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Error("it has not ended after 30s")
+	}
+}
