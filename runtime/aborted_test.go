@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -81,9 +82,54 @@ func (test brokenStream) check(t *testing.T, client *http.Client) {
 	if test.stall == 0 {
 		leave()
 	}
+	want := [3]any{"info", nil, true}
+	if test.stall > 0 {
+		want = [3]any{"warn", "stalled", true}
+	}
 	line := f.requests(1)[0]
-	if line["http.response.status_code"] != 200.0 || line["level"] != "info" || line["error.type"] != nil || line["aborted"] != true {
-		t.Errorf("logged is %v, want status 200, aborted, at level info", line)
+	if got := [3]any{line["level"], line["error.type"], line["aborted"]}; got != want || line["http.response.status_code"] != 200.0 {
+		t.Errorf("logged is %v, want status 200 and level, error.type and aborted %v", line, want)
+	}
+}
+
+// A stream whose client is quiet for the stall timeout is cut, and the log says why.
+func TestQuietClient(t *testing.T) {
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, func(c *runtime.Config) { c.StallTimeout, c.RequestTimeout = time.Second, 0 }, echoLines)
+			body, feed := io.Pipe()
+			defer shut(feed)
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, body)
+			go func() { _, _ = io.WriteString(feed, "first\n") }()
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shut(resp.Body)
+			if got, _ := io.ReadAll(resp.Body); string(got) != "first\n" {
+				t.Errorf("got %q", got)
+			}
+			line := f.requests(1)[0]
+			if line["level"] != "warn" || line["error.type"] != "stalled" || line["aborted"] != true {
+				t.Errorf("logged is %v, want a warning that it stalled and is aborted", line)
+			}
+		})
+	}
+}
+
+// echoLines answers each line with the same, until the client has no more.
+func echoLines(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	_ = control.EnableFullDuplex() // HTTP/2 is
+	lines := bufio.NewReader(r.Body)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(w, line)
+		_ = control.Flush()
 	}
 }
 

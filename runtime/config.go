@@ -24,6 +24,8 @@ import (
 //	FUNCTION_REVISION          label of logs and metrics
 //	GOLESS_VERSION             label of the metric goless_build_info
 //	REQUEST_TIMEOUT     60s    longest time of one request, 0 for none
+//	REQUEST_STALL_TIMEOUT      longest wait for a client that neither sends nor takes anything,
+//	                           0 for none; 60s, and 0 where REQUEST_TIMEOUT is 0
 //	REQUEST_CONCURRENCY 0      most requests at a time, 0 for no limit
 //	LOG_LEVEL           info   debug, info, warn or error
 //	LOG_SAMPLING               as 100/100: of the lines of a second the first 100, then each 100th
@@ -70,12 +72,15 @@ type Config struct {
 	// as long as its handler does, and not its goroutines.
 	DrainDelay, DrainTimeout time.Duration
 
-	// ReadHeaderTimeout is for how long a client may take to send a header.
+	// ReadHeaderTimeout is for how long a client may take to send a header and, where
+	// there is no StallTimeout, what is left of a body that the handler does not want.
 	// A connection without requests is closed after IdleTimeout.
 	ReadHeaderTimeout, IdleTimeout time.Duration
 
-	// StallTimeout is for how long the body of a request may come, or a
-	// response be taken, without any progress. A stream may last for ever.
+	// StallTimeout is for how long a handler waits for a body of which nothing comes, or
+	// for a client that takes nothing of the response: then the read or write fails. A
+	// stream that makes progress may last any time. 0 is no limit. [ConfigFromEnv] sets
+	// none where RequestTimeout is 0, unless the variable is set.
 	StallTimeout time.Duration
 
 	// MaxHeaderBytes is the longest header of a request; a longer one is
@@ -124,12 +129,16 @@ func configFrom(getenv func(string) string) (Config, error) {
 		set(&c.Listener, "SERVER_LISTENER", getenv, inherit),
 		set(&c.AdminListener, "ADMIN_LISTENER", getenv, inherit),
 		set(&c.RequestTimeout, "REQUEST_TIMEOUT", getenv, parseDuration),
+		set(&c.StallTimeout, "REQUEST_STALL_TIMEOUT", getenv, parseDuration),
 		set(&c.RequestConcurrency, "REQUEST_CONCURRENCY", getenv, parseConcurrency),
 		set(&c.LogLevel, "LOG_LEVEL", getenv, parseLevel),
 		set(&c.LogSampling, "LOG_SAMPLING", getenv, parseSampling),
 		set(&c.DrainDelay, "DRAIN_DELAY", getenv, parseDuration),
 		set(&c.DrainTimeout, "DRAIN_TIMEOUT", getenv, parseDuration),
 	)
+	if c.RequestTimeout == 0 && getenv("REQUEST_STALL_TIMEOUT") == "" {
+		c.StallTimeout = 0
+	}
 	if err == nil && c.ServerPort == c.AdminPort {
 		err = fmt.Errorf("SERVER_PORT and ADMIN_PORT are both %d: choose another ADMIN_PORT", c.ServerPort)
 	}

@@ -28,10 +28,14 @@ func TestConfig(t *testing.T) {
 			want: func(c *Config) {
 				c.ServerPort, c.AdminPort = 80, 65535
 				c.Name, c.Namespace, c.Revision, c.Version = "hello", "default", "0123abc", "v1.2.3"
-				c.RequestTimeout, c.RequestConcurrency = 0, 10
+				c.RequestTimeout, c.StallTimeout, c.RequestConcurrency = 0, 0, 10
 				c.LogLevel, c.LogSampling = zapcore.WarnLevel, Sampling{First: 100, Thereafter: 50}
 				c.DrainDelay, c.DrainTimeout = 0, time.Minute
 			},
+		},
+		"StallTimeout": {
+			env:  map[string]string{"REQUEST_TIMEOUT": "0s", "REQUEST_STALL_TIMEOUT": "5m"},
+			want: func(c *Config) { c.RequestTimeout, c.StallTimeout = 0, 5*time.Minute },
 		},
 	}
 	for name, test := range tests {

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 	registry := newRegistry(c)
 	registry.MustRegister(log.dropped)
 	tracer := tracing.Open(tracing.Service{Name: c.Name, Namespace: c.Namespace, Version: c.Revision}, log.Logger, registry)
-	requests := &exchange.Server{Logger: log.Logger, Tracer: tracer, Stall: c.StallTimeout}
+	requests := &exchange.Server{Logger: log.Logger, Tracer: tracer, Stall: c.StallTimeout, Unread: cmp.Or(c.StallTimeout, c.ReadHeaderTimeout)}
 	s := &server{
 		config:    c,
 		logger:    log.Logger,

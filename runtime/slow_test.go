@@ -1,6 +1,7 @@
 package runtime_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -261,6 +262,40 @@ func TestSilenceIsNoStall(t *testing.T) {
 	}
 }
 
+// Without a stall timeout a stream may be quiet for any time, in both directions.
+func TestQuietStream(t *testing.T) {
+	t.Parallel()
+	const quiet = 2 * time.Second
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, func(c *runtime.Config) {
+				c.StallTimeout, c.RequestTimeout, c.ReadHeaderTimeout, c.IdleTimeout = 0, 0, quiet/4, quiet/4
+			}, echoLines)
+			body, feed := io.Pipe()
+			defer shut(feed)
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, body)
+			go func() { _, _ = io.WriteString(feed, "first\n") }()
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shut(resp.Body)
+			answers := bufio.NewReader(resp.Body)
+			for _, next := range []string{"second\n", "third\n"} {
+				if _, err := answers.ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(quiet)
+				_, _ = io.WriteString(feed, next)
+			}
+			if line, err := answers.ReadString('\n'); line != "third\n" {
+				t.Errorf("got %q, %v", line, err)
+			}
+		})
+	}
+}
+
 // A source that is slow is not the client's fault, however it is copied.
 func TestSlowSource(t *testing.T) {
 	t.Parallel()
@@ -294,6 +329,9 @@ func TestBodyThatNeverComes(t *testing.T) {
 	tests := map[string]func(*runtime.Config){
 		"Stall":   func(c *runtime.Config) { c.StallTimeout = 500 * time.Millisecond },
 		"Timeout": func(c *runtime.Config) { c.RequestTimeout = 500 * time.Millisecond },
+		"NoLimit": func(c *runtime.Config) {
+			c.RequestTimeout, c.StallTimeout, c.ReadHeaderTimeout = 0, 0, 500*time.Millisecond
+		},
 	}
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -311,8 +349,53 @@ func TestBodyThatNeverComes(t *testing.T) {
 				t.Error("the handler still writes after 20s")
 			}
 			got, _ := io.ReadAll(conn)
-			if name == "Stall" && !strings.HasPrefix(string(got), "HTTP/1.1 200 OK") {
+			if name != "Timeout" && !strings.HasPrefix(string(got), "HTTP/1.1 200 OK") {
 				t.Errorf("the client got %q", got)
+			}
+		})
+	}
+}
+
+// A handler that closes a body which its client does not send returns, and so leaves its
+// place to others.
+func TestClosedBodyThatNeverComes(t *testing.T) {
+	t.Parallel()
+	closed := make(chan error, 1)
+	f := start(t, func(c *runtime.Config) {
+		c.RequestTimeout, c.StallTimeout, c.RequestConcurrency = 0, 0, 1
+	}, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			defer func() { closed <- r.Body.Close() }()
+			_, _ = r.Body.Read(make([]byte, 4))
+		}
+	})
+	conn := dial(t, f.addr)
+	_, _ = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: f\r\nContent-Length: 10\r\n\r\nhalf")
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Errorf("Close returned %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("Close has not returned after 20s")
+	}
+	waitFor(t, "a place", func() bool { status, _ := f.get("/"); return status == http.StatusOK })
+}
+
+// A body that was closed cannot be read, and what is left of it is no part of the next request.
+func TestClosedBody(t *testing.T) {
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			f := start(t, nil, func(w http.ResponseWriter, r *http.Request) {
+				err := r.Body.Close()
+				n, readErr := r.Body.Read(make([]byte, 10))
+				_, _ = fmt.Fprint(w, err, n, readErr != nil)
+			})
+			for range 2 { // the second on the same connection
+				req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+f.addr, strings.NewReader("body"))
+				if status, body := do(t, client, req); status != http.StatusOK || body != "<nil> 0 true" {
+					t.Errorf("got %d %q", status, body)
+				}
 			}
 		})
 	}

@@ -197,7 +197,9 @@ type FunctionSpec struct {
 	// that ignores the end of its context goes on all the same, and keeps its place
 	// in concurrency until it returns: the metric goless_requests_overdue counts
 	// those. A pod that ends leaves its requests as much time, unless drainSeconds
-	// is set.
+	// is set. Unless timeout is 0s, reads and writes of the handler fail when the
+	// client has sent and taken nothing for 60 seconds; REQUEST_STALL_TIMEOUT in env
+	// changes that.
 	// +optional
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string

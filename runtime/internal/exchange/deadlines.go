@@ -35,6 +35,7 @@ var past = time.Unix(1, 0)
 func (w *writer) SetReadDeadline(deadline time.Time) error {
 	if b := w.exchange.body; b != nil {
 		b.stall.disabled.Store(true)
+		b.unread.disabled.Store(true)
 	}
 	return w.setReadDeadline(deadline)
 }
@@ -55,16 +56,18 @@ func (w http1) SetWriteDeadline(deadline time.Time) error {
 	})
 }
 
-// EnableFullDuplex is for [http.ResponseController].
+// EnableFullDuplex is for [http.ResponseController]. From then on the server does not read
+// the body before it writes the header.
 func (w *writer) EnableFullDuplex() error {
+	w.fullDuplex.Store(true)
 	return w.control((*http.ResponseController).EnableFullDuplex)
 }
 
 // release is the last use of the server's writer. What the server still has to read or
 // write for the exchange must make progress, too.
 func (x *Exchange) release() {
-	if b := x.body; b != nil && b.stall.enabled() && !b.ended.Load() {
-		_ = x.setReadDeadline(time.Now().Add(b.stall.limit)) // the server throws the rest of the body away
+	if b := x.body; b != nil && b.unread.enabled() && !b.ended.Load() {
+		_ = x.setReadDeadline(time.Now().Add(b.unread.limit)) // the server throws the rest of the body away
 	}
 	if x.stall.enabled() {
 		_ = x.setWriteDeadline(time.Now().Add(x.stall.limit)) // it may fail only as the response does

@@ -78,8 +78,11 @@ type Server struct {
 	// the client got is final then. They may run beside the handler.
 	Observers []func(*Exchange)
 	// Stall is for how long the body of a request may come without progress,
-	// and an HTTP/2 response go out without it. 0 means for ever.
+	// and an HTTP/2 response go out without it. 0 is no limit.
 	Stall time.Duration
+	// Unread is the same for what is left of a body that the handler does not want,
+	// which the server reads.
+	Unread time.Duration
 	// Draining tells clients, by the header Connection: close, to send their
 	// next request on a new connection, and so to another replica.
 	Draining atomic.Bool

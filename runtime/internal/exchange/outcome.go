@@ -10,7 +10,7 @@ type outcome struct {
 	// Panic is what the handler panicked with, if it did.
 	Panic *Panic
 	// ErrorType says in one word what is wrong with the answer: [ErrorTimeout],
-	// [ErrorRejected], [ErrorContentLength], or nothing.
+	// [ErrorRejected], [ErrorStalled], [ErrorContentLength], or nothing.
 	ErrorType string
 	// OnSettled, if not nil, is called once, after the observers of the server.
 	OnSettled func()
@@ -24,6 +24,9 @@ const (
 	ErrorTimeout = "timeout"
 	// ErrorRejected says that the handler was not called.
 	ErrorRejected = "rejected"
+	// ErrorStalled says that a read or write of the handler's was interrupted, since the
+	// client neither sent nor took anything for the stall timeout.
+	ErrorStalled = "stalled"
 	// ErrorContentLength says that the handler wrote a body of another length than
 	// its header Content-Length says.
 	ErrorContentLength = "content_length_mismatch"
@@ -101,10 +104,10 @@ func (x *Exchange) Status() int {
 // handler took over the connection.
 func (x *Exchange) Bytes() int64 { return x.bytes }
 
-// Aborted reports whether the answer is known to have broken off: the handler or the
-// server cut it, or the client left before its end. What the server still has to write
+// Aborted reports whether the request or the answer is known to have broken off: the
+// handler or the server cut it, or the client left before its end. What the server still has to write
 // when the handler has returned may be lost without anybody knowing.
-func (x *Exchange) Aborted() bool { return x.aborted }
+func (x *Exchange) Aborted() bool { return x.aborted || x.ErrorType == ErrorStalled }
 
 // Duration returns the time from Start until the exchange was settled.
 func (x *Exchange) Duration() time.Duration { return x.duration }

@@ -54,6 +54,9 @@ func (x *Exchange) end() {
 		x.expire()
 	case first:
 		x.complete()
+		if x.stalled.Load() {
+			x.ErrorType = ErrorStalled
+		}
 	case x.header == nil: // for HTTP/2 serveStream does this when the handler returns
 		x.server.overdue.Add(-1)
 	}

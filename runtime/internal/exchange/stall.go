@@ -13,6 +13,7 @@ type stallTimer struct {
 	limit     time.Duration // 0 for none
 	interrupt func()        // interrupts the reads or writes that wait
 	disabled  atomic.Bool   // the handler has set a deadline, which takes the place of limit
+	expired   atomic.Bool   // interrupt was called
 
 	mu      sync.Mutex
 	waiting int // how many reads and writes have begun and not ended
@@ -58,6 +59,7 @@ func (t *stallTimer) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.waiting > 0 && t.enabled() {
+		t.expired.Store(true) // before the interrupted read or write returns
 		t.interrupt()
 	}
 }

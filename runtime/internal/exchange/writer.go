@@ -35,6 +35,9 @@ type writer struct {
 	timedOut atomic.Bool // the time was over while somebody had the lock: see settle.go
 	hijacked atomic.Bool // the handler took over the connection
 
+	fullDuplex atomic.Bool // the handler reads while it writes, over HTTP/1
+	stalled    atomic.Bool // a read or write of the handler's has failed, as the client made no progress
+
 	// mu is the lock of the response. It is held while the server's writer is used, and a
 	// write to a client that does not read can take long.
 	mu            sync.Mutex
@@ -61,6 +64,9 @@ func (w *writer) writeError(err error) error {
 		return http.ErrHandlerTimeout
 	}
 	w.aborted = true
+	if w.stall.expired.Load() || wire.FromContext(w.exchange.ctx.base).Stalled() {
+		w.stalled.Store(true)
+	}
 	return err
 }
 
@@ -128,10 +134,17 @@ func write[T string | []byte](w *writer, p T, to func(T) (int, error)) (n int, e
 // connection does so itself, but before the server writes a header it reads what the
 // handler has not read of the request's body, which may stall as well.
 func (w *writer) writeTimer() *stallTimer {
-	if b := w.exchange.body; b != nil && w.stall.limit == 0 && !b.ended.Load() {
+	b := w.exchange.body
+	switch {
+	case b == nil || w.stall.interrupt != nil || b.ended.Load(): // the second is HTTP/2
+		return &w.stall
+	case b.stall.limit > 0:
 		return &b.stall
+	case w.fullDuplex.Load():
+		return &w.stall
+	default:
+		return &b.unread
 	}
-	return &w.stall
 }
 
 // Flush is part of [http.Flusher].

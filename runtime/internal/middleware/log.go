@@ -19,8 +19,8 @@ import (
 
 // A Log writes one line for each request when it is settled, with the message
 // "request", at level error after a timeout or a panic and from status 500 on, as a
-// warning after a refusal by [Limit] or where the body is not as long as its header
-// says, else at info. The fields have OpenTelemetry's names where it has one:
+// warning after a refusal by [Limit], where the client made no progress for the stall
+// timeout, or where the body is not as long as its header says, else at info. The fields have OpenTelemetry's names where it has one:
 //
 //	http.request.method        cut to 32 bytes
 //	url.path                   without query, cut to 1 KiB
@@ -30,8 +30,8 @@ import (
 //	duration                   seconds
 //	network.peer.address       without port
 //	request_id, trace_id
-//	error.type                 timeout, rejected or content_length_mismatch, else missing
-//	aborted                    true if the answer is known to have broken off, else missing
+//	error.type                 timeout, rejected, stalled or content_length_mismatch, else missing
+//	aborted                    true if the request or the answer is known to have broken off, else missing
 //
 // Headers, query and bodies are never logged.
 //
@@ -82,7 +82,7 @@ func levelOf(x *exchange.Exchange) zapcore.Level {
 		return zapcore.WarnLevel
 	case x.Status() >= http.StatusInternalServerError:
 		return zapcore.ErrorLevel
-	case x.ErrorType == exchange.ErrorContentLength:
+	case x.ErrorType == exchange.ErrorContentLength || x.ErrorType == exchange.ErrorStalled:
 		return zapcore.WarnLevel
 	default:
 		return zapcore.InfoLevel

@@ -8,13 +8,14 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Listen returns a listener whose connections fail a write that makes no
-// progress for stall, for ever if 0.
+// progress for stall, never if 0.
 func Listen(inner net.Listener, stall time.Duration) net.Listener {
 	return &listener{inner, stall}
 }
@@ -37,9 +38,10 @@ func (l *listener) Accept() (net.Conn, error) {
 // net/http looks for in a TCP connection.
 type Conn struct {
 	net.Conn
-	stall    time.Duration // how long a write may make no progress, 0 for ever
+	stall    time.Duration // how long a write may make no progress, 0 for any time
 	answered atomic.Bool   // by WriteFinalAndClose
 	sent     atomic.Int64  // bytes
+	stalled  atomic.Bool   // a write made no progress
 
 	mu       sync.Mutex // of what follows, and of the deadlines of the connection below
 	until    time.Time  // the deadline of writes that extend has set
@@ -106,6 +108,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 		written, err := c.Conn.Write(p[n:end])
 		c.sent.Add(int64(written))
 		n += written
+		c.noteStall(err)
 		if err != nil || n == len(p) {
 			return n, err
 		}
@@ -131,6 +134,7 @@ func (c *Conn) ReadFrom(src io.Reader) (n int64, err error) {
 		part := &io.LimitedReader{R: rest.R, N: min(rest.N, chunkSize)}
 		copied, err := to.ReadFrom(part)
 		c.sent.Add(copied)
+		c.noteStall(err)
 		n += copied
 		rest.N -= copied
 		if err != nil || part.N > 0 { // part.N > 0: the end of src
@@ -154,6 +158,22 @@ func (c *Conn) extend() {
 	c.until = time.Now().Add(c.stall)
 	_ = c.Conn.SetWriteDeadline(c.until) // the write that follows says what is wrong
 }
+
+// noteStall notes that a write has failed by the deadline that extend has set.
+func (c *Conn) noteStall(err error) {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.replaced {
+		c.stalled.Store(true)
+	}
+}
+
+// Stalled reports whether a write has failed since the client took nothing for the stall
+// timeout. It is false for nil.
+func (c *Conn) Stalled() bool { return c != nil && c.stalled.Load() }
 
 // SetReadDeadline is part of [net.Conn].
 func (c *Conn) SetReadDeadline(deadline time.Time) error {
