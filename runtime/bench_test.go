@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 
 	"goless.io/runtime/internal/exchange"
+	"goless.io/runtime/internal/middleware"
 )
 
 // The benchmarks compare the cost of one request around a handler that does
@@ -64,6 +65,7 @@ func TestMetricNames(t *testing.T) {
 	c.Log = zapcore.AddSync(io.Discard)
 	log, reg := newProcessLog(c), newRegistry(c)
 	reg.MustRegister(log.dropped)
+	middleware.NewUnreadable(reg, log.Logger)
 	h := chain(c, &exchange.Server{Logger: log.Logger}, hello, reg, log)
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 	problems, err := testutil.GatherAndLint(reg)

@@ -15,22 +15,24 @@ import (
 // Config says how a function is served. [ConfigFromEnv] fills it from the
 // environment, which is the contract with whoever starts the program:
 //
-//	SERVER_PORT         8080   port of the function
-//	ADMIN_PORT          9090   port of /metrics, /healthz, /readyz and /activity
-//	SERVER_LISTENER            file descriptor that listens in place of SERVER_PORT
-//	ADMIN_LISTENER             file descriptor that listens in place of ADMIN_PORT
-//	FUNCTION_NAME              label of logs and metrics
-//	FUNCTION_NAMESPACE         label of logs and metrics
-//	FUNCTION_REVISION          label of logs and metrics
-//	GOLESS_VERSION             label of the metric goless_build_info
-//	REQUEST_TIMEOUT     60s    longest time of one request, 0 for none
-//	REQUEST_STALL_TIMEOUT      longest wait for a client that neither sends nor takes anything,
-//	                           0 for none; 60s, and 0 where REQUEST_TIMEOUT is 0
-//	REQUEST_CONCURRENCY 0      most requests at a time, 0 for no limit
-//	LOG_LEVEL           info   debug, info, warn or error
-//	LOG_SAMPLING               as 100/100: of the lines of a second the first 100, then each 100th
-//	DRAIN_DELAY         5s     time to keep serving after SIGTERM
-//	DRAIN_TIMEOUT       20s    time for running requests to end after that
+//	SERVER_PORT             8080   port of the function
+//	ADMIN_PORT              9090   port of /metrics, /healthz, /readyz and /activity
+//	SERVER_LISTENER                file descriptor that listens in place of SERVER_PORT
+//	ADMIN_LISTENER                 file descriptor that listens in place of ADMIN_PORT
+//	FUNCTION_NAME                  label of logs and metrics
+//	FUNCTION_NAMESPACE             label of logs and metrics
+//	FUNCTION_REVISION              label of logs and metrics
+//	GOLESS_VERSION                 label of the metric goless_build_info
+//	REQUEST_TIMEOUT         60s    longest time of one request, 0 for none
+//	REQUEST_STALL_TIMEOUT   60s    longest wait for a client that neither sends nor takes anything, 0 for none;
+//	                               the default is 0 where REQUEST_TIMEOUT is 0
+//	REQUEST_HEADER_BYTES    65536  longest header of a request, 1024 to 1048576 bytes
+//	REQUEST_CONCURRENCY     0      most requests at a time, 0 for no limit
+//	CONNECTION_IDLE_TIMEOUT 2m     time after which a connection without requests is closed, 0 for none
+//	LOG_LEVEL               info   debug, info, warn or error
+//	LOG_SAMPLING                   such as 100/100: of the lines of a second the first 100, then each 100th
+//	DRAIN_DELAY             5s     time to keep serving after SIGTERM
+//	DRAIN_TIMEOUT           20s    time for running requests to end after that
 //
 // An empty variable counts as unset. The variables of the Go runtime keep their
 // meaning. Without GOMEMLIMIT [Main] takes nine tenths of the memory of the
@@ -84,7 +86,7 @@ type Config struct {
 	StallTimeout time.Duration
 
 	// MaxHeaderBytes is the longest header of a request; a longer one is
-	// answered 431.
+	// answered 431. net/http adds 4 KiB over HTTP/1, and 320 bytes over HTTP/2.
 	MaxHeaderBytes int
 
 	// Listener and AdminListener, if not nil, are served in place of the
@@ -131,6 +133,8 @@ func configFrom(getenv func(string) string) (Config, error) {
 		set(&c.RequestTimeout, "REQUEST_TIMEOUT", getenv, parseDuration),
 		set(&c.StallTimeout, "REQUEST_STALL_TIMEOUT", getenv, parseDuration),
 		set(&c.RequestConcurrency, "REQUEST_CONCURRENCY", getenv, parseConcurrency),
+		set(&c.MaxHeaderBytes, "REQUEST_HEADER_BYTES", getenv, parseHeaderBytes),
+		set(&c.IdleTimeout, "CONNECTION_IDLE_TIMEOUT", getenv, parseDuration),
 		set(&c.LogLevel, "LOG_LEVEL", getenv, parseLevel),
 		set(&c.LogSampling, "LOG_SAMPLING", getenv, parseSampling),
 		set(&c.DrainDelay, "DRAIN_DELAY", getenv, parseDuration),
@@ -193,6 +197,17 @@ func parseConcurrency(s string) (int64, error) {
 		return 0, errors.New("want a number of requests, 0 for no limit")
 	}
 	return int64(n), nil
+}
+
+// Bounds of REQUEST_HEADER_BYTES. The header of a request stays in memory while it is served.
+const minHeaderBytes, maxHeaderBytes = 1 << 10, 1 << 20
+
+func parseHeaderBytes(s string) (int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < minHeaderBytes || n > maxHeaderBytes {
+		return 0, fmt.Errorf("want a number of bytes, %d to %d", minHeaderBytes, maxHeaderBytes)
+	}
+	return n, nil
 }
 
 func parseDuration(s string) (time.Duration, error) {

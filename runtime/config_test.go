@@ -22,13 +22,14 @@ func TestConfig(t *testing.T) {
 			env: map[string]string{
 				"SERVER_PORT": "80", "ADMIN_PORT": "65535",
 				"FUNCTION_NAME": "hello", "FUNCTION_NAMESPACE": "default", "FUNCTION_REVISION": "0123abc", "GOLESS_VERSION": "v1.2.3",
-				"REQUEST_TIMEOUT": "0", "REQUEST_CONCURRENCY": "10", "LOG_SAMPLING": "100/50",
+				"REQUEST_TIMEOUT": "0", "REQUEST_HEADER_BYTES": "16384", "CONNECTION_IDLE_TIMEOUT": "5m", "REQUEST_CONCURRENCY": "10", "LOG_SAMPLING": "100/50",
 				"LOG_LEVEL": "warn", "DRAIN_DELAY": "0s", "DRAIN_TIMEOUT": "1m",
 			},
 			want: func(c *Config) {
 				c.ServerPort, c.AdminPort = 80, 65535
 				c.Name, c.Namespace, c.Revision, c.Version = "hello", "default", "0123abc", "v1.2.3"
 				c.RequestTimeout, c.StallTimeout, c.RequestConcurrency = 0, 0, 10
+				c.MaxHeaderBytes, c.IdleTimeout = 16384, 5*time.Minute
 				c.LogLevel, c.LogSampling = zapcore.WarnLevel, Sampling{First: 100, Thereafter: 50}
 				c.DrainDelay, c.DrainTimeout = 0, time.Minute
 			},
@@ -97,6 +98,10 @@ func TestConfigErrors(t *testing.T) {
 		"Level":          {"LOG_LEVEL", "loud", `LOG_LEVEL is "loud": want debug, info, warn or error`},
 		"LevelFatal":     {"LOG_LEVEL", "fatal", `LOG_LEVEL is "fatal": want debug, info, warn or error`},
 		"Concurrency":    {"REQUEST_CONCURRENCY", "-1", `REQUEST_CONCURRENCY is "-1": want a number of requests, 0 for no limit`},
+		"HeaderShort":    {"REQUEST_HEADER_BYTES", "1023", `REQUEST_HEADER_BYTES is "1023": want a number of bytes, 1024 to 1048576`},
+		"HeaderLong":     {"REQUEST_HEADER_BYTES", "1048577", `REQUEST_HEADER_BYTES is "1048577": want a number of bytes, 1024 to 1048576`},
+		"HeaderText":     {"REQUEST_HEADER_BYTES", "64Ki", `REQUEST_HEADER_BYTES is "64Ki": want a number of bytes, 1024 to 1048576`},
+		"Idle":           {"CONNECTION_IDLE_TIMEOUT", "-1s", `CONNECTION_IDLE_TIMEOUT is "-1s": want a duration of 0 or more, as 5s`},
 		"Sampling":       {"LOG_SAMPLING", "100", `LOG_SAMPLING is "100": want two numbers, as 100/100: the first hundred lines of a second, then each hundredth`},
 		"DelayNoUnit":    {"DRAIN_DELAY", "5", `DRAIN_DELAY is "5": want a duration of 0 or more, as 5s`},
 		"DelayNegative":  {"DRAIN_DELAY", "-5s", `DRAIN_DELAY is "-5s": want a duration of 0 or more, as 5s`},

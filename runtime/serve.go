@@ -55,7 +55,8 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 	}
 	s.admin = newHTTPServer(c, adminHandler(s.readiness, metricsHandler(registry, log.Logger), activityHandler(requests.Activity)), log.Logger)
 	s.admin.ReadTimeout, s.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // nothing here takes long
-	return s.run(ctx, wire.Listen(ln, c.StallTimeout), adminLn)
+	unreadable := middleware.NewUnreadable(registry, log.Logger)
+	return s.run(ctx, wire.Listen(ln, c.StallTimeout, unreadable.Observe), adminLn)
 }
 
 // chain returns the handler with all middlewares around it, and adds the observers

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -409,6 +410,45 @@ func TestHugeHeader(t *testing.T) {
 	req.Header.Set("Cookie", strings.Repeat("x", 80<<10))
 	if status, _ := do(t, http.DefaultClient, req); status != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("got %d, want 431", status)
+	}
+	f.refused("431")
+}
+
+// refused wants one request that could not be read in the log and the metrics.
+func (f *function) refused(code string) {
+	f.t.Helper()
+	want := `goless_requests_unreadable_total{code="` + code + `"} 1`
+	waitFor(f.t, "the metric "+want, func() bool { return slices.Contains(f.metric("goless_requests_unreadable_total"), want) })
+	i := slices.IndexFunc(f.lines(), func(line map[string]any) bool { return line["msg"] == "the header of a request cannot be read" })
+	if i < 0 {
+		f.t.Fatalf("the request is not logged:\n%s", f.log)
+	}
+	line := f.lines()[i]
+	if line["level"] != "warn" || fmt.Sprint(line["http.response.status_code"]) != code || line["network.peer.address"] != "127.0.0.1" {
+		f.t.Errorf("logged is %v", line)
+	}
+}
+
+func TestMalformedRequest(t *testing.T) {
+	f := start(t, nil, answer)
+	conn := dial(t, f.addr)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\nno header\r\n\r\n")
+	if got, _ := io.ReadAll(conn); !strings.HasPrefix(string(got), "HTTP/1.1 400 Bad Request") {
+		t.Errorf("got %q, want 400", got)
+	}
+	f.refused("400")
+}
+
+// An answer of the handler's with the same status is an ordinary one.
+func TestOwnRefusal(t *testing.T) {
+	f := start(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		http.Error(w, "431 Request Header Fields Too Large", http.StatusRequestHeaderFieldsTooLarge)
+	})
+	f.get("/")
+	f.requests(1)
+	if got := f.metric(`goless_requests_unreadable_total{code="431"}`); !slices.Equal(got, []string{`goless_requests_unreadable_total{code="431"} 0`}) {
+		t.Errorf("it is counted as %q", got)
 	}
 }
 

@@ -109,7 +109,7 @@ func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.Start = time.Now()
 	x.Method = truncate(r.Method, maxMethod)
 	x.Path = truncate(r.URL.Path, maxPath)
-	x.Peer = host(r.RemoteAddr)
+	x.Peer = Host(r.RemoteAddr)
 	x.identify(r.Header)
 	x.ctx.base, x.ctx.exchange = r.Context(), x
 	h.server.begin(x)
@@ -164,8 +164,8 @@ func truncate(s string, limit int) string {
 	return s[:min(len(s), limit)]
 }
 
-// host returns the address without its port, if it has one.
-func host(address string) string {
+// Host returns the address without its port, if it has one.
+func Host(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
 	}

@@ -4,25 +4,29 @@
 package wire
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
 // Listen returns a listener whose connections fail a write that makes no
-// progress for stall, never if 0.
-func Listen(inner net.Listener, stall time.Duration) net.Listener {
-	return &listener{inner, stall}
+// progress for stall, never if 0. It calls refused, unless that is nil, with the status
+// of each answer of the server to an HTTP/1 request that it cannot read.
+func Listen(inner net.Listener, stall time.Duration, refused func(status int, peer net.Addr)) net.Listener {
+	return &listener{inner, stall, refused}
 }
 
 type listener struct {
 	net.Listener
-	stall time.Duration
+	stall   time.Duration
+	refused func(int, net.Addr)
 }
 
 // Accept is part of [net.Listener].
@@ -31,7 +35,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: conn, stall: l.stall}, nil
+	return &Conn{Conn: conn, stall: l.stall, refused: l.refused}, nil
 }
 
 // A Conn is a connection of a listener that [Listen] made. It offers what
@@ -39,9 +43,10 @@ func (l *listener) Accept() (net.Conn, error) {
 type Conn struct {
 	net.Conn
 	stall    time.Duration // how long a write may make no progress, 0 for any time
-	answered atomic.Bool   // by WriteFinalAndClose
-	sent     atomic.Int64  // bytes
-	stalled  atomic.Bool   // a write made no progress
+	refused  func(int, net.Addr)
+	answered atomic.Bool  // by WriteFinalAndClose
+	sent     atomic.Int64 // bytes
+	stalled  atomic.Bool  // a write made no progress
 
 	mu       sync.Mutex // of what follows, and of the deadlines of the connection below
 	until    time.Time  // the deadline of writes that extend has set
@@ -99,6 +104,9 @@ func (c *Conn) Sent() int64 {
 
 // Write is part of [net.Conn].
 func (c *Conn) Write(p []byte) (n int, err error) {
+	if status := refusal(p); status > 0 && c.refused != nil {
+		c.refused(status, c.RemoteAddr())
+	}
 	for {
 		if c.answered.Load() {
 			return n, errAnswered
@@ -113,6 +121,24 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			return n, err
 		}
 	}
+}
+
+// refusalHeader is all that net/http writes between the status and the text where it
+// cannot read a request. Answers of handlers have the ids of the request as well.
+const refusalHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+
+// refusal returns the status if p is the answer to a request that the server cannot read,
+// else 0. net/http has no hook for those.
+func refusal(p []byte) (status int) {
+	code, ok := bytes.CutPrefix(p, []byte("HTTP/1.1 "))
+	if !ok || len(code) < 3 {
+		return 0
+	}
+	if end := bytes.IndexByte(code, '\r'); end < 0 || !bytes.HasPrefix(code[end:], []byte(refusalHeader)) {
+		return 0
+	}
+	status, _ = strconv.Atoi(string(code[:3]))
+	return status
 }
 
 // ReadFrom is part of [io.ReaderFrom]. It has the kernel copy where that is possible.

@@ -24,7 +24,7 @@ func pair(t *testing.T, stall time.Duration) (server *wire.Conn, client *net.TCP
 	defer func() { _ = l.Close() }()
 	accepted := make(chan net.Conn, 1)
 	go func() {
-		conn, err := wire.Listen(l, stall).Accept()
+		conn, err := wire.Listen(l, stall, nil).Accept()
 		if err != nil {
 			t.Error(err)
 		}
