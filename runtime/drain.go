@@ -8,7 +8,23 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"goless.io/runtime/internal/exchange"
 )
+
+// Draining returns a channel that is closed when the function accepts no more requests
+// and waits for those that run: DRAIN_DELAY after it was told to end. A handler whose
+// response has no end of its own, such as a stream of events, should return then, so that
+// its client connects to another replica. After DRAIN_TIMEOUT it is cut off, and the
+// process fails. The context of the request does not end before that.
+//
+// The channel is nil, and so never closed, if ctx is not that of a request.
+func Draining(ctx context.Context) <-chan struct{} {
+	if x := exchange.FromContext(ctx); x != nil {
+		return x.Closed()
+	}
+	return nil
+}
 
 // errInterrupted as the cause of the context's end skips the drain delay, since
 // a person waits for the end and not a cluster.

@@ -50,6 +50,48 @@ func testDrainFinishesRequests(t *testing.T, client *http.Client) {
 	}
 }
 
+// A stream that ends when the function drains does not hold up its end, and its client gets
+// all of it.
+func TestDrainingStream(t *testing.T) {
+	for protocol, client := range protocols(t) {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			f := start(t, func(c *runtime.Config) { c.DrainDelay, c.DrainTimeout = time.Second, time.Hour }, untilDraining)
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer shut(resp.Body)
+			f.stop()
+			waitFor(t, "readiness to go", func() bool { return f.ready() == http.StatusServiceUnavailable })
+			if body, err := io.ReadAll(resp.Body); string(body) != "begun, drained" || err != nil {
+				t.Errorf("got %q, %v", body, err)
+			}
+			if err := f.ended(); err != nil {
+				t.Errorf("Serve returned %v", err)
+			}
+			if line := f.requests(1)[0]; line["level"] != "info" || line["aborted"] != nil || line["duration"].(float64) < 0.5 {
+				t.Errorf("logged is %v, want that it was served until the delay was over", line)
+			}
+		})
+	}
+}
+
+func untilDraining(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.WriteString(w, "begun, ")
+	w.(http.Flusher).Flush()
+	<-runtime.Draining(r.Context())
+	_, _ = io.WriteString(w, "drained")
+}
+
+// Outside of a request nothing drains.
+func TestDrainingWithoutRequest(t *testing.T) {
+	if c := runtime.Draining(t.Context()); c != nil {
+		t.Error("there is a channel")
+	}
+}
+
 // While the delay lasts, readiness is gone and requests are served as before,
 // on connections old and new; each answer asks for a new connection.
 func TestDrainDelay(t *testing.T) {

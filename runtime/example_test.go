@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -38,6 +39,28 @@ func ExampleLogger() {
 	handler := func(_ http.ResponseWriter, r *http.Request) {
 		runtime.Logger(r.Context()).Info("zap", zap.Int("order", 66))
 		slog.InfoContext(r.Context(), "log/slog", "order", 66)
+	}
+	_ = runtime.Function{Handler: handler}
+}
+
+// A stream of events ends when the function does, and so does not hold up a rollout.
+func ExampleDraining() {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		control := http.NewResponseController(w)
+		for n := 0; ; n++ {
+			_, _ = fmt.Fprintf(w, "data: %d\n\n", n)
+			if err := control.Flush(); err != nil {
+				return
+			}
+			select {
+			case <-time.After(time.Second):
+			case <-runtime.Draining(r.Context()):
+				return
+			case <-r.Context().Done():
+				return
+			}
+		}
 	}
 	_ = runtime.Function{Handler: handler}
 }

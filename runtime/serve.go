@@ -44,7 +44,11 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 	registry := newRegistry(c)
 	registry.MustRegister(log.dropped)
 	tracer := tracing.Open(tracing.Service{Name: c.Name, Namespace: c.Namespace, Version: c.Revision}, log.Logger, registry)
-	requests := &exchange.Server{Logger: log.Logger, Tracer: tracer, Stall: c.StallTimeout, Unread: cmp.Or(c.StallTimeout, c.ReadHeaderTimeout)}
+	closed := make(chan struct{})
+	requests := &exchange.Server{
+		Logger: log.Logger, Tracer: tracer, Closed: closed,
+		Stall: c.StallTimeout, Unread: cmp.Or(c.StallTimeout, c.ReadHeaderTimeout),
+	}
 	s := &server{
 		config:    c,
 		logger:    log.Logger,
@@ -53,6 +57,7 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 		readiness: newReadiness(fn.Ready, log.Logger, log.buffer.blockedFor),
 		function:  newHTTPServer(c, chain(c, requests, fn.Handler, registry, log), log.Logger),
 	}
+	s.function.RegisterOnShutdown(func() { close(closed) }) // Shutdown is called once
 	s.admin = newHTTPServer(c, adminHandler(s.readiness, metricsHandler(registry, log.Logger), activityHandler(requests.Activity)), log.Logger)
 	s.admin.ReadTimeout, s.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // nothing here takes long
 	unreadable := middleware.NewUnreadable(registry, log.Logger)

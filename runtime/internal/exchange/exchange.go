@@ -86,6 +86,8 @@ type Server struct {
 	// Draining tells clients, by the header Connection: close, to send their
 	// next request on a new connection, and so to another replica.
 	Draining atomic.Bool
+	// Closed is closed when no more requests are accepted. It may be nil.
+	Closed <-chan struct{}
 
 	activity
 }
@@ -156,6 +158,9 @@ func (x *Exchange) Logger() *zap.Logger {
 	x.logger.CompareAndSwap(nil, l)
 	return x.logger.Load()
 }
+
+// Closed returns what is closed when the exchange's server accepts no more requests.
+func (x *Exchange) Closed() <-chan struct{} { return x.server.Closed }
 
 // Tracer returns the tracer of the exchange's server, or nil.
 func (x *Exchange) Tracer() tracing.Tracer { return x.server.Tracer }
