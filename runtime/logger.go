@@ -68,6 +68,16 @@ func newProcessLog(c Config) *processLog {
 	return l
 }
 
+// userCore returns core for lines of user code. The ids are the keys of those that core
+// adds to each line, as to those of a request.
+func (l *processLog) userCore(core zapcore.Core, ids ...string) zapcore.Core {
+	taken := append([]string{"level", "time", "msg"}, ids...)
+	for _, label := range functionLabels(l.config) {
+		taken = append(taken, label[0])
+	}
+	return &attributeCore{Core: core, taken: taken}
+}
+
 // endWait is how long the end of the process waits for the last lines.
 const endWait = 2 * time.Second
 

@@ -68,6 +68,52 @@ func TestSlog(t *testing.T) {
 	}
 }
 
+// An attribute does not double a key of its line, wherever it comes from.
+func TestAttributesWithKeysOfTheLine(t *testing.T) {
+	c := Config{Name: "hello"}
+	lines := logged(t, c, func(j *processLog) {
+		l := slog.New(newSlogHandler(j.userCore(j.Core(), "request_id")))
+		l.Info("attributes", "level", "gold", "msg", 1, "time", 2, "request_id", "mine", "faas.name", "x", "faas.version", "y")
+		l.With("level", "gold").Warn("derived", "n", 1)
+		l.WithGroup("g").Info("in a group", "level", "gold")
+		l.With("n", 1).WithGroup("msg").Info("group", "level", "gold")
+		l.Info("inline", slog.Group("", "level", "gold", "took", time.Second, slog.Group("g", "level", 1)))
+		zap.New(j.userCore(j.Core())).With(zap.String("level", "gold")).Error("zap", zap.Namespace("time"), zap.Int("msg", 1))
+		zap.New(j.userCore(j.Core())).Error("no request", zap.String("request_id", "mine"))
+	})
+	want := []map[string]any{
+		{
+			"level": "info", "msg": "attributes", "faas.name": "hello",
+			"attr.level": "gold", "attr.msg": 1.0, "attr.time": 2.0, "attr.request_id": "mine", "attr.faas.name": "x", "faas.version": "y",
+		},
+		{"level": "warn", "msg": "derived", "faas.name": "hello", "attr.level": "gold", "n": 1.0},
+		{"level": "info", "msg": "in a group", "faas.name": "hello", "g": map[string]any{"level": "gold"}},
+		{"level": "info", "msg": "group", "faas.name": "hello", "n": 1.0, "attr.msg": map[string]any{"level": "gold"}},
+		{
+			"level": "info", "msg": "inline", "faas.name": "hello",
+			"attr.level": "gold", "took": 1.0, "g": map[string]any{"level": 1.0},
+		},
+		{"level": "error", "msg": "zap", "faas.name": "hello", "attr.level": "gold", "attr.time": map[string]any{"msg": 1.0}},
+		{"level": "error", "msg": "no request", "faas.name": "hello", "request_id": "mine"},
+	}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// Lines are sampled whatever their attributes.
+func TestAttributesAreSampled(t *testing.T) {
+	lines := logged(t, Config{LogSampling: Sampling{First: 1}}, func(j *processLog) {
+		l := zap.New(j.userCore(j.Core()))
+		for range 100 {
+			l.Info("often", zap.Int("level", 1))
+		}
+	})
+	if len(lines) > 10 { // one a second
+		t.Errorf("%d lines of 100 are written", len(lines))
+	}
+}
+
 func TestSlogLevel(t *testing.T) {
 	lines := logged(t, Config{LogLevel: zapcore.WarnLevel}, func(j *processLog) {
 		l := slog.New(newSlogHandler(j.Core()))

@@ -58,6 +58,7 @@ func userHandler(w http.ResponseWriter, r *http.Request) {
 	case "/print":
 		log.Print("printed\nin two lines")
 		slog.WarnContext(r.Context(), "structured", "n", 1, "took", 1500*time.Millisecond, slog.Group("order", "id", "66"))
+		slog.InfoContext(r.Context(), "doubled", "level", "gold", "request_id", "mine")
 		slog.With("n", 1).WithGroup("order").With("id", "66").ErrorContext(r.Context(), "grouped", "total", 7)
 	case "/hang":
 		_, _ = fmt.Fprintln(w, "hanging")
@@ -253,6 +254,10 @@ func TestMainStandardLog(t *testing.T) {
 	}
 	if line["request_id"] == nil || line["trace_id"] == nil || line["faas.name"] != "hello" {
 		t.Errorf("the request's ids or the labels are missing: %v", line)
+	}
+	line = p.logs("info", "doubled")
+	if line["attr.level"] != "gold" || line["attr.request_id"] != "mine" || line["request_id"] == "mine" {
+		t.Errorf("the attributes have the keys of the line: %v", line)
 	}
 	line = p.logs("error", "grouped")
 	order, _ := line["order"].(map[string]any)

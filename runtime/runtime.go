@@ -18,7 +18,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 )
 
 // Exit codes of Main. A drain that ended every request is 0.
@@ -46,7 +45,7 @@ func run(fn Function) int {
 		return exitBadConfig
 	}
 	limitMemory(os.DirFS("/"), os.Getenv)
-	setProcessDefaults(log.Logger, config.LogLevel)
+	setProcessDefaults(log)
 	err = serve(untilSignal(log.Logger), config, fn, log)
 	if err == nil {
 		return 0
@@ -65,10 +64,11 @@ func run(fn Function) int {
 //
 // What the standard logger prints has no level. It gets one that is logged, since
 // it may come from log.Fatal.
-func setProcessDefaults(logger *zap.Logger, lowest zapcore.Level) {
-	zap.ReplaceGlobals(logger)
-	slog.SetDefault(slog.New(newSlogHandler(logger.Core())))
-	slog.SetLogLoggerLevel(max(slog.LevelInfo, slog.Level(4*lowest))) // their levels are four apart
+func setProcessDefaults(log *processLog) {
+	core := log.userCore(log.Core())
+	zap.ReplaceGlobals(zap.New(core))
+	slog.SetDefault(slog.New(newSlogHandler(core)))
+	slog.SetLogLoggerLevel(max(slog.LevelInfo, slog.Level(4*log.config.LogLevel))) // their levels are four apart
 	prometheus.Unregister(collectors.NewGoCollector())
 	prometheus.Unregister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }

@@ -46,7 +46,7 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 	tracer := tracing.Open(tracing.Service{Name: c.Name, Namespace: c.Namespace, Version: c.Revision}, log.Logger, registry)
 	closed := make(chan struct{})
 	requests := &exchange.Server{
-		Logger: log.Logger, Tracer: tracer, Closed: closed,
+		Logger: log.Logger, UserCore: log.userCore, Tracer: tracer, Closed: closed,
 		Stall: c.StallTimeout, Unread: cmp.Or(c.StallTimeout, c.ReadHeaderTimeout),
 	}
 	s := &server{

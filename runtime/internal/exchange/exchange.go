@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"goless.io/runtime/internal/tracing"
 )
@@ -69,8 +70,10 @@ type Exchange struct {
 
 // A Server is what all exchanges of one server share.
 type Server struct {
-	// Logger is the parent of every request's logger.
-	Logger *zap.Logger
+	// Logger is the parent of every request's logger, whose core UserCore makes of the
+	// one with the ids of the request, which it gets the keys of. Nil leaves it as it is.
+	Logger   *zap.Logger
+	UserCore func(core zapcore.Core, ids ...string) zapcore.Core
 	// Tracer makes spans of the requests, unless it is nil.
 	Tracer tracing.Tracer
 	// Observers are called once for each exchange, in this order, when it is
@@ -148,13 +151,19 @@ func FromContext(ctx context.Context) *Exchange {
 	return x
 }
 
+// The keys of the ids in lines of the log.
+const requestIDKey, traceIDKey = "request_id", "trace_id"
+
 // Logger returns the request's own logger, whose lines carry the request's
 // ids. It is made at the first call and safe for concurrent use.
 func (x *Exchange) Logger() *zap.Logger {
 	if l := x.logger.Load(); l != nil {
 		return l
 	}
-	l := x.server.Logger.With(zap.String("request_id", x.RequestID), zap.String("trace_id", x.TraceID()))
+	l := x.server.Logger.With(zap.String(requestIDKey, x.RequestID), zap.String(traceIDKey, x.TraceID()))
+	if wrap := x.server.UserCore; wrap != nil {
+		l = l.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core { return wrap(core, requestIDKey, traceIDKey) }))
+	}
 	x.logger.CompareAndSwap(nil, l)
 	return x.logger.Load()
 }
