@@ -115,15 +115,20 @@ func after(cause, logged string) string {
 }
 
 // lastLogged returns the last line of a log; of a line of JSON the message and the error alone. isError
-// tells whether it is about an error: its level says so, or the launcher has written it.
+// reports whether it is about an error: its level says so, or the launcher has written it. What the
+// program has printed without a line break before a line of JSON is quoted.
 func lastLogged(text string) (line string, isError bool) {
 	line = text[strings.LastIndexByte(text, '\n')+1:]
 	if strings.HasPrefix(line, "launch: ") {
 		return line, true
 	}
+	printed := line[:max(0, strings.Index(line, `{"level":`))]
 	var entry struct{ Level, Msg, Error, Err string }
-	if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Msg == "" {
+	if err := json.Unmarshal([]byte(line[len(printed):]), &entry); err != nil || entry.Msg == "" {
 		return line, false
+	}
+	if printed != "" {
+		entry.Msg = fmt.Sprintf("%q and then: %s", printed, entry.Msg)
 	}
 	isError = strings.EqualFold(entry.Level, "error") || strings.EqualFold(entry.Level, "fatal")
 	if why := cmp.Or(entry.Error, entry.Err); why != "" {

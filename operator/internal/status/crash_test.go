@@ -73,6 +73,8 @@ func TestWhyItEnded(t *testing.T) {
 		"ExitZeroLater":  {0, 7200, "Completed", "", "it ended by itself, as by os.Exit(0), or because it did not answer its health check"},
 		"LoopsInInit":    {143, 110, "Error", "", unhealthy + "its log is empty"},
 		"FirstProcess":   {2, 110, "Error", "", unhealthy + "its log is empty"},
+		"NoLineBreak":    {1, 5, "Error", `cannot connect{"level":"info","msg":"no database"}`, `it ended by itself, as by os.Exit(1) or log.Fatal; it logged last: "cannot connect" and then: no database`},
+		"NoBreakError":   {1, 5, "Error", `loading{"level":"error","msg":"Start failed","error":"no database"}`, `"loading" and then: Start failed: no database`},
 		"LogsAndLoops":   {2, 112, "Error", launched + "loading\n", unhealthy + "it logged last: loading"},
 		"Killed":         {137, 5, "Error", "loading\n", "it was killed: it did not end when it was told to, or its node had no memory left; it logged last: loading"},
 		"OutOfMemory":    {137, 5, "OOMKilled", "loading\n", "it needs more memory than spec.resources.limits.memory"},
