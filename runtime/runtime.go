@@ -4,7 +4,8 @@
 // Goless' builder generates a main.go that calls [Main] with the user's handler, and
 // does nothing else. A handler may use [Logger] to log under its request's ids,
 // [Client] to call other functions under them, [Span] to know its trace, and
-// [Draining] to end a stream when the function ends. The package needs neither Kubernetes nor a container.
+// [Draining] to end a stream when the function ends. The package needs neither
+// Kubernetes nor a container.
 package runtime
 
 import (

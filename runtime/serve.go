@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -57,7 +58,7 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 		readiness: newReadiness(fn.Ready, log.Logger, log.buffer.blockedFor),
 		function:  newHTTPServer(c, chain(c, requests, fn.Handler, registry, log), log.Logger),
 	}
-	s.function.RegisterOnShutdown(func() { close(closed) }) // Shutdown is called once
+	s.function.RegisterOnShutdown(sync.OnceFunc(func() { close(closed) })) // user code may call Shutdown, too
 	s.admin = newHTTPServer(c, adminHandler(s.readiness, metricsHandler(registry, log.Logger), activityHandler(requests.Activity)), log.Logger)
 	s.admin.ReadTimeout, s.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // nothing here takes long
 	unreadable := middleware.NewUnreadable(registry, log.Logger)

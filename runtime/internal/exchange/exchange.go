@@ -70,9 +70,10 @@ type Exchange struct {
 
 // A Server is what all exchanges of one server share.
 type Server struct {
-	// Logger is the parent of every request's logger, whose core UserCore makes of the
-	// one with the ids of the request, which it gets the keys of. Nil leaves it as it is.
-	Logger   *zap.Logger
+	// Logger is the parent of every request's logger.
+	Logger *zap.Logger
+	// UserCore, if not nil, wraps the core of each request's logger. That core has added
+	// the ids of the request, under the keys ids.
 	UserCore func(core zapcore.Core, ids ...string) zapcore.Core
 	// Tracer makes spans of the requests, unless it is nil.
 	Tracer tracing.Tracer

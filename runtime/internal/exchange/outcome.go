@@ -105,8 +105,8 @@ func (x *Exchange) Status() int {
 func (x *Exchange) Bytes() int64 { return x.bytes }
 
 // Aborted reports whether the request or the answer is known to have broken off: the
-// handler or the server cut it, or the client left before its end. What the server still has to write
-// when the handler has returned may be lost without anybody knowing.
+// handler or the server cut it, or the client left before its end. What the server still
+// has to write when the handler has returned may be lost, which is not known.
 func (x *Exchange) Aborted() bool { return x.aborted || x.ErrorType == ErrorStalled }
 
 // Duration returns the time from Start until the exchange was settled.

@@ -20,7 +20,8 @@ import (
 // A Log writes one line for each request when it is settled, with the message
 // "request", at level error after a timeout or a panic and from status 500 on, as a
 // warning after a refusal by [Limit], where the client made no progress for the stall
-// timeout, or where the body is not as long as its header says, else at info. The fields have OpenTelemetry's names where it has one:
+// timeout, or where the body is not as long as its header says, else at info. The fields
+// have OpenTelemetry's names where it has one:
 //
 //	http.request.method        cut to 32 bytes
 //	url.path                   without query, cut to 1 KiB
