@@ -41,7 +41,7 @@ func (b *body) Read(p []byte) (int, error) {
 	b.stall.end()
 	b.bytes.Add(int64(n))
 	if err != nil {
-		if err != io.EOF && (b.stall.expired.Load() || b.unread.expired.Load()) { //nolint:errorlint // the very error
+		if err != io.EOF && (b.stall.expired.Load() || b.unread.expired.Load()) {
 			b.exchange.stalled.Store(true)
 		}
 		b.ended.Store(true)
