@@ -72,6 +72,22 @@ func KeepTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac
 	return &kept, true
 }
 
+// OnlyValuesDiffer reports whether the pod template of want is the one that owned was written with, but
+// for the hash of the values that come from ConfigMaps and Secrets.
+func OnlyValuesDiffer(want, owned *appsv1ac.DeploymentApplyConfiguration) bool {
+	if !hasTemplate(want) || !hasTemplate(owned) {
+		return false
+	}
+	template, meta := *want.Spec.Template, *want.Spec.Template.ObjectMetaApplyConfiguration
+	meta.Annotations = maps.Clone(meta.Annotations)
+	delete(meta.Annotations, ValuesAnnotation)
+	if values, known := ValuesIn(owned); known {
+		meta.Annotations[ValuesAnnotation] = values
+	}
+	template.ObjectMetaApplyConfiguration = &meta
+	return templateHash(&template) == TemplateIn(owned)
+}
+
 func hasTemplate(d *appsv1ac.DeploymentApplyConfiguration) bool {
 	return d != nil && d.ObjectMetaApplyConfiguration != nil && d.Spec != nil && d.Spec.Template != nil && d.Spec.Template.ObjectMetaApplyConfiguration != nil
 }

@@ -54,7 +54,8 @@ func (p *planner) scaling(fn *v1beta1.Function) {
 //
 // A sleeping function gets a new template only when its pods are ready again, or cannot
 // become so. From then on it is a rollout as any other, in which a version that is broken
-// leaves the one before it serving.
+// leaves the one before it serving. If only values of ConfigMaps and Secrets have changed, which the
+// next pod reads anyway, it gets the template at once and sleeps on.
 func (p *planner) replicas(fn *v1beta1.Function) {
 	live := p.seen.Deployment
 	least, most := fn.Bounds()
@@ -62,7 +63,10 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 	owned := desired.OwnsReplicas(p.seen.OwnedFields)
 	changes := desired.TemplateIn(p.Deployment) != desired.TemplateOf(&live.Spec.Template)
 	asleep := now == 0 && least == 0 && !owned
-	if asleep && !changes && workload.Served(fn, live) {
+	if asleep && workload.Served(fn, live) && (!changes || desired.OnlyValuesDiffer(p.Deployment, p.seen.OwnedFields)) {
+		if changes {
+			p.Deployment.WithResourceVersion(live.ResourceVersion) // it may be woken in the meantime
+		}
 		return
 	}
 	if within := min(max(now, least, 1), most); owned || within != now {

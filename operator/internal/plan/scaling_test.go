@@ -52,6 +52,20 @@ func woken(t *testing.T, pods ...corev1.Pod) *scene {
 	return s
 }
 
+// revalued is a scene with a Function that sleeps, and whose ConfigMaps have changed.
+func revalued(t *testing.T, values string) *scene {
+	t.Helper()
+	s := begin(t, inPod, first)
+	s.seen.Values.Hash = "hash"
+	slept := rolledOut(t, 0, 0, 0)
+	s.fn.Spec.Scaling = slept.fn.Spec.Scaling
+	s.serving(nil, 0)
+	s.fn.Status, s.seen.Time = slept.fn.Status, slept.seen.Time
+	s.seen.Deployment.Spec.Replicas, s.seen.Deployment.ResourceVersion, s.seen.Deployment.Status = new(int32(0)), "7", slept.seen.Deployment.Status
+	s.seen.Values.Hash = values
+	return s
+}
+
 // starting is a pod that was made before the snapshot was taken.
 func starting(age time.Duration, change func(*corev1.Pod)) corev1.Pod {
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))}}
@@ -82,7 +96,10 @@ func TestScaling(t *testing.T) {
 	crashed := func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
 	}
+	newer := inPod
+	newer.Images.Function = "launcher:2"
 	none := int32(-1)
+	valued := func(values string) *scene { return revalued(t, values) }
 	for name, test := range map[string]struct {
 		scene           *scene
 		applied, scaled int32 // none for not at all
@@ -112,6 +129,10 @@ func TestScaling(t *testing.T) {
 		"AsleepUnseen":     {rolledOut(t, 0, 0, 0).with(unseen), none, 1, 0, 0},
 		"NoLongerSleeps":   {rolledOut(t, 0, 8, 0).with(scaling(2, 8)), none, 2, 8, 0},
 		"Asleep, changed":  {rolledOut(t, 0, 0, 0).change(second), none, 1, 0, 2 * time.Minute},
+		"Asleep, values":   {valued("other"), none, none, 0, 0},
+		"Asleep, no value": {valued(""), none, none, 0, 0},
+		"Asleep, both":     {valued("other").change(second), none, 1, 0, 2 * time.Minute},
+		"Asleep, upgraded": {valued("other").under(newer), none, 1, 0, 2 * time.Minute},
 		"Asleep, unproven": {unproven, none, 1, 0, 0},
 		"Asleep, no room":  {full, none, 1, 0, 0},
 		"Awake, changed":   {woken(t, starting(time.Hour, ready)), none, none, 0, 0},
@@ -161,6 +182,7 @@ func TestChangeOfWhatMaySleep(t *testing.T) {
 		named bool
 	}{
 		"Changed":      {rolledOut(t, 0, 0, 1).change(second), true},
+		"Values":       {revalued(t, "other"), true},
 		"Unchanged":    {rolledOut(t, 0, 0, 1), false},
 		"Never sleeps": {rolledOut(t, 1, 8, 1).change(second), false},
 	} {
