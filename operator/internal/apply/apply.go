@@ -58,9 +58,11 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	// Where the replicas cannot be handed over, an apply without them would reset them.
 	scaled := a.scale(ctx, seen.Deployment, p.Scale)
 	outcome.add(scaled)
+	updated := false
 	if p.Deployment != nil && p.DeploymentDelay == 0 && scaled == nil {
 		applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, seen.ExtractDeployment)
-		if err == nil && desired.TemplateIn(p.Deployment) != desired.TemplateOf(&seen.Deployment.Spec.Template) {
+		updated = err == nil
+		if updated && desired.TemplateIn(p.Deployment) != desired.TemplateOf(&seen.Deployment.Spec.Template) {
 			a.Metrics.RolledOut()
 		}
 		if outcome.Deployment == nil {
@@ -69,6 +71,9 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 		outcome.add(err)
 	}
 	if p.Service != nil {
+		if !updated {
+			keepSleepAfter(p.Service, seen.Service)
+		}
 		applied, err := ensure(ctx, a, fn, p.Service, seen.Service, corev1ac.ExtractService)
 		outcome.Service = applied
 		outcome.add(err)
@@ -92,6 +97,14 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	outcome.addOptional(v1beta1.ReasonCleanupFailed, errors.Join(leftovers...))
 	outcome.Service = service(fn, outcome.Service, seen.Services)
 	return outcome
+}
+
+// keepSleepAfter leaves a Service its annotation by which the activator takes the requests of the function:
+// until the Deployment has replicas, nothing else does.
+func keepSleepAfter(want *corev1ac.ServiceApplyConfiguration, live *corev1.Service) {
+	if after, ok := live.Annotations[v1beta1.SleepAfterAnnotation]; ok && want.Annotations[v1beta1.SleepAfterAnnotation] == "" {
+		want.WithAnnotations(map[string]string{v1beta1.SleepAfterAnnotation: after})
+	}
 }
 
 // service returns the Service that the Function should have, or else one of a former spec;
