@@ -8,6 +8,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,6 +29,7 @@ func TestSleep(t *testing.T) {
 		spec.Scaling = &v1beta1.Scaling{Min: new(int32(0)), Max: new(int32(3))}
 	})
 	tr.awaitReady()
+	tr.route()
 	for range 5 {
 		tr.scale(0)
 		tr.await(tr.rests)
@@ -66,6 +69,27 @@ func TestSleep(t *testing.T) {
 	if n := replicasOf(tr.child("Deployment")); n != 2 {
 		t.Errorf("without scaling there are %d replicas", n)
 	}
+}
+
+// route plays the activator, which takes the requests of the Function.
+func (tr *trial) route() {
+	tr.t.Helper()
+	h, ctx := world(tr.t), tr.t.Context()
+	const ip = "192.0.2.1"
+	tr.must(h.plane.StandForActivator(ctx, ip))
+	var service corev1.Service
+	tr.must(h.client.Get(ctx, client.ObjectKey{Namespace: tr.ns, Name: subject}, &service))
+	tr.must(h.client.Create(ctx, &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: tr.ns, Name: subject + "-activator",
+			Labels: map[string]string{
+				discoveryv1.LabelServiceName: subject, discoveryv1.LabelManagedBy: "goless-activator", v1beta1.FunctionLabel: subject,
+			},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: subject, UID: service.UID}},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{ip}}},
+	}))
 }
 
 // rests is that the Function sleeps, and says so.

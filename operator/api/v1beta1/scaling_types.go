@@ -19,6 +19,18 @@ const SleepAfterAnnotation = "goless.io/sleep-after"
 // time. Its value is the timeout, as Go writes a duration: 1m0s.
 const TimeoutAnnotation = "goless.io/timeout"
 
+// Annotations of the EndpointSlices of the activator, by which the operator learns what only the
+// activator sees.
+const (
+	// WakeFailedAnnotation is why the last wake of the function failed. It is set until a pod of
+	// the function is ready.
+	WakeFailedAnnotation = "goless.io/wake-failed"
+
+	// StaysAwakeAnnotation is why the activator cannot learn for how long the pods of the
+	// function have been idle. It is set while that is so.
+	StaysAwakeAnnotation = "goless.io/stays-awake"
+)
+
 const (
 	// DefaultSleepAfter is the time after which a function sleeps that may sleep and does not
 	// say when.
@@ -40,7 +52,7 @@ type Scaling struct {
 	// until there is one. A NetworkPolicy that says who may call the function does not
 	// hold for requests that come while it sleeps, because those come from pods of
 	// goless-activator: keep min at 1 there. As long as the policy does not let these
-	// pods in, at port 9090, the function stays awake.
+	// pods in, at port 9090, the function stays awake, and is Degraded for CannotSleep.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Min *int32 `json:"min,omitempty"`

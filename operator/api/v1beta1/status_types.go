@@ -18,7 +18,8 @@ const (
 	ConditionBuilt = "Built"
 
 	// ConditionAvailable is true when some revision answers requests, whichever
-	// it is, or sleeps and answers the next request.
+	// it is, or sleeps and answers the next request. It is false after a request could not
+	// wake the function, until a pod is ready.
 	ConditionAvailable = "Available"
 
 	// ConditionReconciling is there, and true, while the operator or the
@@ -54,6 +55,14 @@ const (
 	// ReasonAsleep is the reason of Ready and Available while the function has no pods
 	// because nobody calls it, and while the next request wakes it.
 	ReasonAsleep = "Asleep"
+
+	// ReasonNoActivator is the reason of Ready and Available while the function sleeps and no
+	// replica of the activator takes its requests.
+	ReasonNoActivator = "NoActivator"
+
+	// ReasonWakeFailed is the reason of Ready and Available after a request could not wake the
+	// function, until a pod is ready.
+	ReasonWakeFailed = "WakeFailed"
 
 	// ReasonRollingOut is Ready's reason while pods come and go.
 	ReasonRollingOut = "RollingOut"
@@ -95,6 +104,10 @@ const (
 	// environment comes from cannot be read, so that its changes are not followed.
 	ReasonReferenceUnreadable = "ReferenceUnreadable"
 
+	// ReasonCannotSleep is Degraded's reason when the activator cannot ask the pods of a function
+	// that may sleep for how long they have been idle, so that the function stays awake.
+	ReasonCannotSleep = "CannotSleep"
+
 	// ReasonCleanupFailed is Degraded's reason when what the function does not need any
 	// more cannot be removed.
 	ReasonCleanupFailed = "CleanupFailed"
@@ -118,13 +131,14 @@ type FunctionStatus struct {
 	// Reconciling, Stalled or Degraded while they are true. Ready is true with the
 	// reasons Serving, Asleep and Stopped, and stays so while the number of replicas
 	// changes: Reconciling is true then, with the reason Scaling, unless it falls
-	// asleep or wakes. Ready is false with Building, RollingOut and ApplyFailed, which
-	// pass or are tried again, as BuildFailed is; and with InvalidSource, InvalidSpec,
+	// asleep or wakes. Ready is false with Building, RollingOut, NoActivator, WakeFailed
+	// and ApplyFailed, which pass or are tried again, as BuildFailed is; and with InvalidSource, InvalidSpec,
 	// CompileFailed, BuildTimeout, BuildOutOfMemory, CrashLooping,
 	// ProgressDeadlineExceeded, NotOwned and ServiceConflict, where Stalled is true and
 	// the message says what to change. Degraded is about what the function can do
 	// without, with the reasons DisruptionBudgetFailed, NetworkPolicyFailed,
-	// AutoscalerFailed, SourceNotStored, ReferenceUnreadable and CleanupFailed.
+	// AutoscalerFailed, SourceNotStored, ReferenceUnreadable, CannotSleep and
+	// CleanupFailed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -167,7 +181,7 @@ type FunctionStatus struct {
 	LatestRevision string `json:"latestRevision,omitempty"`
 
 	// readyRevision is the revision that answers requests; the newest one while
-	// two of them do.
+	// two of them do. While the function sleeps, it is the last one that did.
 	// +optional
 	ReadyRevision string `json:"readyRevision,omitempty"`
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -23,6 +24,9 @@ import (
 	"goless.io/operator/internal/activator/wake"
 	"goless.io/operator/internal/metrics"
 )
+
+// reportTimeout is how long it may take to report a wake that has failed.
+const reportTimeout = 10 * time.Second
 
 // parts are the running parts of an activator.
 type parts struct {
@@ -47,11 +51,12 @@ func assemble(cfg config, name string) (*parts, error) {
 		return nil, fmt.Errorf("creating the manager: %w", err)
 	}
 	lister := pods.Lister{Reader: mgr.GetClient()}
-	waker := newWaker(cfg, mgr, lister)
-	server := newProxy(cfg, waker, lister)
 	reconciler := &activator.Reconciler{
-		Name: name, PodName: os.Getenv("POD_NAME"), Namespace: cfg.namespace, AdminPort: cfg.adminPort, Pods: lister, Proxy: server, Settle: cfg.settle,
+		Name: name, PodName: os.Getenv("POD_NAME"), Namespace: cfg.namespace, AdminPort: cfg.adminPort, Pods: lister, Settle: cfg.settle,
 	}
+	waker := newWaker(cfg, mgr, lister, reconciler)
+	server := newProxy(cfg, waker, lister)
+	reconciler.Proxy = server
 	if err := reconciler.Register(context.Background(), mgr); err != nil {
 		return nil, fmt.Errorf("setting up: %w", err)
 	}
@@ -59,8 +64,9 @@ func assemble(cfg config, name string) (*parts, error) {
 	return &parts{manager: mgr, proxy: server, reconciler: reconciler}, nil
 }
 
-// newWaker returns what wakes functions. A wake that fails is told in an Event of the Function.
-func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister) *wake.Waker {
+// newWaker returns what wakes functions. A wake that fails is reported in an Event and, by way of an
+// EndpointSlice, in the status of the Function.
+func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister, reconciler *activator.Reconciler) *wake.Waker {
 	events := mgr.GetEventRecorder("goless-activator")
 	return &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: cfg.limits.Timeout, Metrics: wake.NewMetrics(ctrlmetrics.Registry),
@@ -68,6 +74,11 @@ func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister) *wake.Waker {
 			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: t.Function.Namespace, Name: t.Function.Name, UID: t.FunctionUID}}
 			events.Eventf(fn, nil, corev1.EventTypeWarning, "WakeFailed", "Wake", "a request could not wake the function: %v", err)
 			ctrl.Log.Error(err, "a function could not be woken", "function", t.Function.String())
+			ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
+			defer cancel()
+			if err := reconciler.ReportFailedWake(ctx, t, err); err != nil {
+				ctrl.Log.Error(err, "a wake that failed could not be reported in the status", "function", t.Function.String())
+			}
 		},
 	}
 }

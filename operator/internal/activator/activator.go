@@ -8,6 +8,7 @@
 //	activator.go  what is done for each Service
 //	scaledown.go  how a function falls asleep
 //	slices.go     what the EndpointSlices say
+//	notes.go      what the EndpointSlices tell the operator
 //	peers.go      what the replicas ask each other
 //	register.go   what is watched
 //	leader.go     who leads
@@ -44,7 +45,7 @@ const (
 	retry = time.Second
 
 	// recheck is after how long to look again at a function that cannot fall asleep, because
-	// it is in a rollout, say, or because it does not tell whether it is idle.
+	// it is in a rollout, say.
 	recheck = 10 * time.Second
 )
 
@@ -64,6 +65,7 @@ type Reconciler struct {
 	activators client.Reader // reads the pods of the activator from a cache of their own
 	election   *election
 	ports      *rule.Ports
+	polls      *pods.Poller
 
 	// scaleDowns has a rule.ScaleDown for the Service of each function that is falling asleep. A
 	// leader that has just begun knows of none: functions begin anew to fall asleep.
@@ -127,6 +129,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // forget ends what was done for a Service that does not exist, or is not a function's.
 func (r *Reconciler) forget(ctx context.Context, service types.NamespacedName, slices []discoveryv1.EndpointSlice) error {
 	r.Proxy.Close(service)
+	r.polls.Forget(service)
 	if !r.Leads() {
 		return nil
 	}
@@ -161,6 +164,7 @@ func (r *Reconciler) lead(ctx context.Context, rt *route) (time.Duration, error)
 		return 0, err
 	}
 	o := r.observe(rt, found)
+	rt.notes = r.notes(rt, o)
 	needed, again := o.NeedsActivators()
 	var a answers
 	if needed {
@@ -171,7 +175,7 @@ func (r *Reconciler) lead(ctx context.Context, rt *route) (time.Duration, error)
 			again = sooner(again, retry)
 		}
 	}
-	if err := r.writeSlices(ctx, rt, a.addresses); err != nil {
+	if err := r.writeSlices(ctx, rt, a.endpoints); err != nil {
 		return 0, err
 	}
 	if len(o.Ready) == 0 {
@@ -186,6 +190,7 @@ func (r *Reconciler) lead(ctx context.Context, rt *route) (time.Duration, error)
 // The slices, and with them the port, go when all nodes know that they name no activator.
 func (r *Reconciler) release(ctx context.Context, rt *route) (time.Duration, error) {
 	r.scaleDowns.Delete(rt.Service)
+	r.polls.Forget(rt.Service)
 	if rt.port == 0 {
 		r.emptied.Delete(rt.Service)
 		return 0, r.deleteSlices(ctx, rt.slices)
@@ -213,7 +218,7 @@ func (r *Reconciler) release(ctx context.Context, rt *route) (time.Duration, err
 			if err != nil {
 				return 0, err
 			}
-			return sooner(again, recheck), r.writeSlices(ctx, rt, a.addresses)
+			return sooner(again, recheck), r.writeSlices(ctx, rt, a.endpoints)
 		}
 	}
 	return retry, r.writeSlices(ctx, rt, nil)

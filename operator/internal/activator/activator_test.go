@@ -299,6 +299,40 @@ func TestStaysAwake(t *testing.T) {
 	}
 }
 
+// The slice of a function whose pods do not say how busy they are says why it stays awake, until they do.
+func TestSaysWhyAwake(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 1, "1s")
+	ip := f.ip
+	f.ip = "127.0.8.2"
+	f.run("a", time.Now().Add(-time.Minute))
+	why := func() string {
+		s := f.slice()
+		if s == nil {
+			return ""
+		}
+		return s.Annotations[v1beta1.StaysAwakeAnnotation]
+	}
+	eventually(t, "the slice says why", func() bool { return strings.Contains(why(), "connection refused") })
+	f.ip = ip
+	if err := setStatus(t.Context(), f.pod("a"), time.Now().Add(-time.Minute), f.ip); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no replicas", func() bool { return f.replicas() == 0 })
+	if got := why(); got != "" {
+		t.Errorf("the slice of a function that sleeps says that it stays awake: %s", got)
+	}
+}
+
+func (f *function) pod(name string) *corev1.Pod {
+	f.t.Helper()
+	var pod corev1.Pod
+	if err := cluster.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: name}, &pod); err != nil {
+		f.t.Fatal(err)
+	}
+	return &pod
+}
+
 // While an activator has a request for a function that is idle otherwise, the slice stays as it is.
 func TestSliceStaysWhileAwake(t *testing.T) {
 	t.Parallel()
@@ -378,9 +412,25 @@ func TestWakeFails(t *testing.T) {
 	}
 	for told := range failed { // of other tests, too
 		if told.Function.Namespace == f.namespace {
-			return
+			break
 		}
 	}
+
+	// The slices say so until a pod is ready, whatever else changes in them.
+	why := func(s *discoveryv1.EndpointSlice) string { return s.Annotations[v1beta1.WakeFailedAnnotation] }
+	if got := why(f.slice()); !strings.Contains(got, "quota") {
+		t.Errorf("the slice says %q", got)
+	}
+	f.patchService(`{"spec":{"ipFamilyPolicy":"RequireDualStack"}}`)
+	eventually(t, "the slice of IPv6 says the same", func() bool {
+		s := f.sliceOf("greeting-activator-ipv6")
+		return s != nil && why(s) == why(f.slice())
+	})
+	f.busy.Store(true)
+	f.run("first", time.Now().Add(-time.Minute))
+	eventually(t, "the slices no longer say so", func() bool {
+		return why(f.slice()) == "" && why(f.sliceOf("greeting-activator-ipv6")) == ""
+	})
 }
 
 // hold sends a request, which wakes the function, and waits for that.

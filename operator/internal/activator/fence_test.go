@@ -1,6 +1,7 @@
 package activator_test
 
 import (
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -11,8 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
@@ -28,7 +31,9 @@ func fenced(err error) bool {
 // slice is one that the activator may create.
 func slice(namespace string) *discoveryv1.EndpointSlice {
 	t := target.Target{Service: types.NamespacedName{Namespace: namespace, Name: "greeting"}, UID: "1", Function: types.NamespacedName{Namespace: namespace, Name: "hello"}}
-	return rule.Slice(t, corev1.IPv4Protocol, 12345, []netip.Addr{netip.MustParseAddr("192.0.2.1")})
+	return rule.Slice(t, corev1.IPv4Protocol, 12345, []rule.Endpoint{{
+		Address: netip.MustParseAddr("192.0.2.1"), Node: "node", Pod: types.NamespacedName{Namespace: system, Name: "goless-activator-1"}, UID: "2",
+	}})
 }
 
 func TestFenceOfSlices(t *testing.T) {
@@ -64,10 +69,10 @@ func TestFenceOfSlices(t *testing.T) {
 		"TwoPorts": func(s *discoveryv1.EndpointSlice) {
 			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new("https"), Port: new(int32(12346))})
 		},
-		"Target": func(s *discoveryv1.EndpointSlice) {
-			s.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "p"}
-		},
-		"Node": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].NodeName = new("node") },
+		"AnothersPod":   func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Namespace = namespace },
+		"NobodysPod":    func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Namespace = "" },
+		"AnotherTarget": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Kind = "Node" },
+		"Hostname":      func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Hostname = new("bank") },
 		"TooMany": func(s *discoveryv1.EndpointSlice) {
 			for range 100 {
 				s.Endpoints = append(s.Endpoints, s.Endpoints[0])
@@ -144,6 +149,44 @@ func TestFenceOfScale(t *testing.T) {
 	}
 }
 
+// Requests that wake functions, and no others of the activator, have the priority of its FlowSchema.
+func TestFlowSchema(t *testing.T) {
+	t.Parallel()
+	var schema flowcontrolv1.FlowSchema
+	if err := cluster.Get(t.Context(), client.ObjectKey{Name: "goless-activator"}, &schema); err != nil {
+		t.Fatal(err)
+	}
+	caller, err := rest.HTTPClientFor(acting)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFunction(t, 0, "1h")
+	matched := func(method, path, body string) bool {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, acting.Host+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", string(types.MergePatchType))
+		response, err := caller.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close() //nolint:errcheck // only its header is read
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("%s %s: %s", method, path, response.Status)
+		}
+		return response.Header.Get("X-Kubernetes-Pf-Flowschema-Uid") == string(schema.UID)
+	}
+	deployment := "/apis/apps/v1/namespaces/" + f.namespace + "/deployments/hello"
+	eventually(t, "a wake has the priority of the FlowSchema", func() bool {
+		return matched(http.MethodPatch, deployment+"/scale?dryRun=All", `{"spec":{"replicas":1}}`)
+	})
+	if matched(http.MethodGet, deployment, "") {
+		t.Error("other requests have that priority too")
+	}
+}
+
 // What RBAC alone would let it create is bounded to its own, too.
 func TestFenceOfOthers(t *testing.T) {
 	t.Parallel()
@@ -191,6 +234,9 @@ func TestRights(t *testing.T) {
 				t.Errorf("it may %s %s %s", verb, resource, subresource)
 			}
 		}
+	}
+	if !may("create", "discovery.k8s.io", "endpointslices", "restricted") {
+		t.Error("it may not create EndpointSlices where their addresses are restricted to those who may")
 	}
 	if may("create", "", "pods", "eviction") || may("create", "", "pods", "exec") || may("get", "", "secrets", "") {
 		t.Error("it may evict pods, execute something in them, or read secrets")

@@ -35,6 +35,7 @@ var (
 	cluster client.Client
 	watched client.WithWatch
 	account client.Client // that of the activator
+	acting  *rest.Config  // as that account
 	replica *activator.Reconciler
 
 	// failed has the wakes that have failed.
@@ -79,6 +80,7 @@ func start(ctx context.Context, config *rest.Config) error {
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = "system:serviceaccount:" + system + ":goless-activator"
 	config.QPS = -1
+	acting = config
 	var err error
 	account, err = client.New(config, client.Options{Scheme: scheme})
 	must(err)
@@ -90,7 +92,10 @@ func start(ctx context.Context, config *rest.Config) error {
 	registry := prometheus.NewRegistry()
 	waker := &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: patience, Metrics: wake.NewMetrics(registry),
-		Failed: func(t target.Target, _ error) { failed <- t },
+		Failed: func(t target.Target, err error) {
+			must(replica.ReportFailedWake(ctx, t, err))
+			failed <- t
+		},
 	}
 	server := proxy.New(proxy.Options{
 		Limits: proxy.Limits{Bytes: 256 << 20, Held: 1000, HeldPerFunction: 1000, Timeout: patience}, Dial: waker.Dial,

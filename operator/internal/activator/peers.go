@@ -15,39 +15,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/rule"
 )
 
-// cacheActivators adds a cache of the pods of the activator to the manager. The cache of the manager
-// cannot have them: it has the pods of functions, by their label.
-func (r *Reconciler) cacheActivators(mgr manager.Manager) (cache.Cache, error) {
-	activators, err := cache.New(mgr.GetConfig(), cache.Options{
-		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
-		DefaultNamespaces:    map[string]cache.Config{r.Namespace: {}},
-		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": "goless-activator"}),
-		DefaultTransform:     cache.TransformStripManagedFields(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("creating the cache of the replicas: %w", err)
-	}
-	r.activators = activators
-	return activators, mgr.Add(activators)
-}
-
 // answers are what the activators say of one function.
 type answers struct {
-	addresses []netip.Addr // of the activators that the slices may name
-	allListen bool         // whether each activator that is ready listens for the function
-	inFlight  int          // how many requests all of them have
+	endpoints []rule.Endpoint // of the activators that the slices may name
+	allListen bool            // whether each activator that is ready listens for the function
+	inFlight  int             // how many requests all of them have
 }
 
 // quiet tells that all activators listen, and have no request for the function.
@@ -65,7 +46,7 @@ func (r *Reconciler) askActivators(ctx context.Context, rt *route) (answers, err
 	for i := range rt.slices {
 		named = append(named, rule.Addresses(&rt.slices[i])...)
 	}
-	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !mayServe(&pod) })
+	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !pods.ReplicaServes(&pod) })
 	each := make([]answer, len(ready))
 	var asking sync.WaitGroup
 	for i := range ready {
@@ -74,10 +55,10 @@ func (r *Reconciler) askActivators(ctx context.Context, rt *route) (answers, err
 	asking.Wait()
 	all := answers{allListen: len(ready) > 0}
 	for i, a := range each {
-		addresses := addressesOf(&ready[i])
-		isNamed := slices.ContainsFunc(addresses, func(a netip.Addr) bool { return slices.Contains(named, a) })
+		endpoints := endpointsOf(&ready[i])
+		isNamed := slices.ContainsFunc(endpoints, func(e rule.Endpoint) bool { return slices.Contains(named, e.Address) })
 		if a.listens || a.none && isNamed {
-			all.addresses = append(all.addresses, addresses...)
+			all.endpoints = append(all.endpoints, endpoints...)
 		}
 		all.allListen = all.allListen && a.listens
 		all.inFlight += a.inFlight
@@ -101,21 +82,14 @@ func (r *Reconciler) askActivator(ctx context.Context, ip string, rt *route) ans
 	return answer{none: err != nil, listens: err == nil && status == http.StatusOK, inFlight: a.InFlight}
 }
 
-// mayServe tells that a pod of the activator is ready and not about to end.
-func mayServe(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && p.Status.PodIP != "" && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-func addressesOf(p *corev1.Pod) []netip.Addr {
-	var addresses []netip.Addr
+func endpointsOf(p *corev1.Pod) []rule.Endpoint {
+	var endpoints []rule.Endpoint
 	for _, ip := range p.Status.PodIPs {
 		if a, err := netip.ParseAddr(ip.IP); err == nil {
-			addresses = append(addresses, a)
+			endpoints = append(endpoints, rule.Endpoint{Address: a, Node: p.Spec.NodeName, Pod: client.ObjectKeyFromObject(p), UID: p.UID})
 		}
 	}
-	return addresses
+	return endpoints
 }
 
 // Leave waits until no request is sent to this replica: until no slice names it, which the leader sees to once its pod
@@ -142,13 +116,13 @@ func (r *Reconciler) naming(ctx context.Context) (n int, err error) {
 	if err := r.activators.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.PodName}, &pod); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	own := addressesOf(&pod)
+	own := endpointsOf(&pod)
 	var list discoveryv1.EndpointSliceList
 	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return 0, err
 	}
 	for i := range list.Items {
-		if slices.ContainsFunc(rule.Addresses(&list.Items[i]), func(a netip.Addr) bool { return slices.Contains(own, a) }) {
+		if slices.ContainsFunc(own, func(e rule.Endpoint) bool { return slices.Contains(rule.Addresses(&list.Items[i]), e.Address) }) {
 			n++
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -67,13 +68,15 @@ const maxBackoff = 30 * time.Second
 
 // Register makes the manager run r for each Service that changes, that has a slice that does,
 // or whose function has pods that do; and for all Services when the pods of the activator
-// change, and when this replica begins to lead.
+// change, and when this replica begins to lead; and for the Service of a function whose pods have said how
+// busy they are.
 func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
-	r.client, r.live, r.ports = mgr.GetClient(), mgr.GetAPIReader(), rule.NewPorts()
-	activators, err := r.cacheActivators(mgr)
+	r.client, r.live, r.ports, r.polls = mgr.GetClient(), mgr.GetAPIReader(), rule.NewPorts(), pods.NewPoller()
+	activators, err := pods.CacheReplicas(mgr, r.Namespace)
 	if err != nil {
 		return err
 	}
+	r.activators = activators
 	r.election, err = newElection(mgr.GetConfig(), r.Namespace, r.Name, r.begin)
 	if err := errors.Join(err, pods.Index(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
@@ -87,6 +90,10 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 			func(ctx context.Context, _ *corev1.Pod) []reconcile.Request { return r.services(ctx) }))).
 		WatchesRawSource(source.Channel(r.election.begun, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.services(ctx) }))).
+		WatchesRawSource(source.Channel(r.polls.Answered, handler.TypedEnqueueRequestsFromMapFunc(
+			func(_ context.Context, service types.NamespacedName) []reconcile.Request {
+				return []reconcile.Request{{NamespacedName: service}}
+			}))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 8,
 			ReconciliationTimeout:   15 * time.Second,

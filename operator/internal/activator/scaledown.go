@@ -26,14 +26,22 @@ func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observatio
 		r.scaleDowns.Delete(rt.Service)
 		return retry, nil
 	}
-	// The pods are asked after the activators: a request that has left an activator is at a pod.
-	idle, err := pods.Idle(ctx, found)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("the function stays awake", "reason", err.Error())
+	if len(o.Ready) < len(found) {
 		r.scaleDowns.Delete(rt.Service)
-		return recheck, nil
+		return recheck, nil // some are starting, or ending
 	}
-	step, after := rule.Next(o, rt.SleepAfter, idle)
+	// The pods are asked after the activators: a request that has left an activator is at a pod.
+	answer, ok, wait := r.polls.Take(rt.Service, found)
+	if !ok {
+		return wait, nil
+	}
+	if answer.Err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("the function stays awake", "reason", answer.Err.Error())
+		r.scaleDowns.Delete(rt.Service)
+		return retry, nil
+	}
+	o.Now = answer.At // what has happened since then is not known
+	step, after := rule.Next(o, rt.SleepAfter, answer.Idle)
 	switch step {
 	case rule.Route:
 		return r.routeToActivators(ctx, rt)
@@ -55,7 +63,7 @@ func (r *Reconciler) routeToActivators(ctx context.Context, rt *route) (time.Dur
 	if err != nil || !a.quiet() {
 		return recheck, err
 	}
-	if err := r.writeSlices(ctx, rt, a.addresses); err != nil {
+	if err := r.writeSlices(ctx, rt, a.endpoints); err != nil {
 		return 0, err
 	}
 	r.scaleDowns.Store(rt.Service, rule.ScaleDown{Routed: time.Now()})

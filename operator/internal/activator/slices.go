@@ -3,7 +3,6 @@ package activator
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -20,6 +19,7 @@ type route struct {
 	target.Target
 	port   int32                       // 0 if none was chosen yet
 	slices []discoveryv1.EndpointSlice // one for each address family, as they were read or written last
+	notes  map[string]string           // the annotations of the slices that the operator reads
 }
 
 // slicesOf returns our slices of a Service.
@@ -39,22 +39,27 @@ func portOf(t target.Target, all []discoveryv1.EndpointSlice) int32 {
 	return 0
 }
 
-// writeSlices makes the slices of a route send requests to activators at these addresses. It creates
+// writeSlices makes the slices of a route send requests to activators at these endpoints. It creates
 // or updates a slice for each address family of the Service, and deletes that of a family that the
 // Service has no longer. It fails if somebody else was faster.
-func (r *Reconciler) writeSlices(ctx context.Context, rt *route, addresses []netip.Addr) error {
+func (r *Reconciler) writeSlices(ctx context.Context, rt *route, endpoints []rule.Endpoint) error {
 	var written []discoveryv1.EndpointSlice
 	for _, family := range rt.Families {
-		desired := rule.Slice(rt.Target, family, rt.port, addresses)
+		desired := rule.Slice(rt.Target, family, rt.port, endpoints)
 		i := slices.IndexFunc(rt.slices, func(s discoveryv1.EndpointSlice) bool { return s.Name == desired.Name })
+		current := &discoveryv1.EndpointSlice{}
+		if i >= 0 {
+			current = &rt.slices[i]
+		}
+		rule.Note(desired, current, rt.notes)
 		var err error
 		switch {
 		case i < 0:
 			err = r.client.Create(ctx, desired)
-		case rule.Same(&rt.slices[i], desired):
-			desired = &rt.slices[i]
+		case rule.Same(current, desired):
+			desired = current
 		default:
-			desired.ResourceVersion = rt.slices[i].ResourceVersion
+			desired.ResourceVersion = current.ResourceVersion
 			err = r.client.Update(ctx, desired)
 		}
 		if err != nil {

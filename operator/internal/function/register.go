@@ -101,10 +101,14 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watching FunctionClasses: %w", err)
 	}
+	activators, err := observe.WatchActivators(mgr, r.Namespace, b)
+	if err != nil {
+		return fmt.Errorf("watching the activator: %w", err)
+	}
 	r.sources = &observe.Sources{Live: r.Live}
 	r.observer = &observe.Observer{
 		Client: r.Client, Sources: r.sources, Settings: r.Settings, Classes: classes,
-		Accounts: account.Accounts{Client: r.Client, Namespace: r.Namespace}, References: r.references, Orders: r.orders,
+		Accounts: account.Accounts{Client: r.Client, Namespace: r.Namespace}, References: r.references, Orders: r.orders, Activators: activators,
 	}
 	r.applier = &apply.Applier{Client: r.Client, Live: r.Live, Sources: r.sources, Orders: r.orders, Metrics: r.Metrics}
 	return b.Complete(reconcile.Func(r.reconcileNamed))

@@ -172,6 +172,7 @@ func TestSleepingFunction(t *testing.T) {
 	if ownsReplicas(t, d) || *d.Spec.Replicas != 1 {
 		t.Errorf("there are %d replicas, and the operator applies them: %t", *d.Spec.Replicas, ownsReplicas(t, d))
 	}
+	routeToActivator(t, fn)
 	scale(t, fn, 0)
 	follow(t, fn)
 	awaitReady(t, fn, v1beta1.ReasonAsleep)

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/rule"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/settings"
 )
@@ -36,7 +38,7 @@ func Index(indexer client.FieldIndexer) error {
 	var errs []error
 	for _, kind := range []client.Object{
 		&corev1.ConfigMap{}, &appsv1.Deployment{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{},
-		&autoscalingv2.HorizontalPodAutoscaler{}, &appsv1.ReplicaSet{}, &corev1.Pod{},
+		&autoscalingv2.HorizontalPodAutoscaler{}, &appsv1.ReplicaSet{}, &corev1.Pod{}, &discoveryv1.EndpointSlice{},
 	} {
 		errs = append(errs, indexer.IndexField(context.Background(), kind, byFunction, function))
 	}
@@ -62,14 +64,19 @@ func Namespaces(s settings.Settings) map[string]cache.Config {
 	return all
 }
 
-// byObject says what the cache holds: the objects with our label, and all NetworkPolicies
-// where the settings give functions NetworkPolicies. What is large and is not read is left out.
+// byObject says what the cache holds: the objects with our label, of EndpointSlices those of the
+// activator, and all NetworkPolicies where the settings give functions NetworkPolicies. What is large and
+// is not read is left out.
 func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
 	if err != nil {
 		return nil, err
 	}
 	ours := labels.NewSelector().Add(*label)
+	routes, err := labels.NewRequirement(discoveryv1.LabelManagedBy, selection.Equals, []string{rule.Manager})
+	if err != nil {
+		return nil, err
+	}
 	policies := ours
 	if s.NetworkPolicy {
 		policies = labels.Everything()
@@ -84,6 +91,7 @@ func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 		&autoscalingv2.HorizontalPodAutoscaler{}: {Label: ours},
 		&appsv1.ReplicaSet{}:                     {Label: ours, Transform: reduced(withoutTemplate)},
 		&corev1.Pod{}:                            {Label: ours, Transform: reduced(withoutSpec)},
+		&discoveryv1.EndpointSlice{}:             {Label: ours.Add(*routes), Transform: cache.TransformStripManagedFields()},
 	}, nil
 }
 

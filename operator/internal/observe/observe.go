@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,6 +49,9 @@ type Observer struct {
 
 	// Orders have what the build service says of the sources of Functions.
 	Orders *build.Orders
+
+	// Activators knows whether a replica of the activator is ready.
+	Activators *Activators
 }
 
 // Look takes a Snapshot of a Function. It loads the source into the Function where that has
@@ -102,16 +106,21 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 	var pods corev1.PodList
 	var services corev1.ServiceList
 	var sources corev1.ConfigMapList
+	var slices discoveryv1.EndpointSliceList
 	err := errors.Join(
 		o.get(ctx, fn, desired.ConfigMapName(fn, desired.LatestRevision(fn)), s.Source), o.get(ctx, fn, fn.Name, s.Deployment),
 		o.get(ctx, fn, fn.ServiceName(), s.Service), o.get(ctx, fn, fn.Name, s.Budget), o.get(ctx, fn, fn.Name, s.NetworkPolicy),
 		o.get(ctx, fn, fn.Name, s.Autoscaler),
 		o.list(ctx, fn, &replicaSets), o.list(ctx, fn, &pods), o.list(ctx, fn, &services), o.list(ctx, fn, &sources),
-		o.foreignPolicies(ctx, fn, s))
+		o.list(ctx, fn, &slices), o.foreignPolicies(ctx, fn, s))
+	if err == nil {
+		s.Activator.Ready, err = o.Activators.Ready(ctx)
+	}
 	if err != nil {
 		return err
 	}
 	s.Services, s.Sources = owned(services.Items, fn.UID), owned(sources.Items, fn.UID)
+	s.Activator.read(slices.Items, s.Services)
 	s.running(replicaSets.Items, pods.Items)
 	if !metav1.IsControlledBy(s.Deployment, fn) {
 		return nil

@@ -74,6 +74,9 @@ type Snapshot struct {
 	Values    references.Values
 	ValuesErr error
 
+	// Activator is what the activator does for the Function.
+	Activator Activator
+
 	// Answers are what the build service says of the sources that were ordered, by
 	// their SHA-256.
 	Answers map[string]build.Answer

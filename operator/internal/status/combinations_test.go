@@ -10,6 +10,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
@@ -60,7 +61,7 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 	if s := d.Status; len(s.Conditions) == 0 && (s.Replicas != want || s.AvailableReplicas != want) {
 		t.Error("Ready before the rollout is complete")
 	}
-	if !fn.Stopped() && d.Status.AvailableReplicas == 0 && !sleeps(fn, d) {
+	if !fn.Stopped() && d.Status.AvailableReplicas == 0 && !sleeps(fn, d, seen) {
 		t.Error("Ready, and nothing serves")
 	}
 	if seen.Problem() != nil || seen.Err != nil || len(seen.Diagnostics) > 0 || seen.Outcome.Service == nil {
@@ -73,9 +74,9 @@ func neverTooEarly(t *testing.T, fn *v1beta1.Function, seen status.Seen, got v1b
 
 // sleeps tells whether a function has no replicas, or none that is ready yet, because nobody
 // calls it.
-func sleeps(fn *v1beta1.Function, d *appsv1.Deployment) bool {
+func sleeps(fn *v1beta1.Function, d *appsv1.Deployment, seen status.Seen) bool {
 	before := meta.FindStatusCondition(fn.Status.Conditions, "Available")
-	return fn.MaySleep() && before != nil && before.Status == "True" && (*d.Spec.Replicas == 0 || before.Reason == "Asleep")
+	return seen.Activator.Ready && seen.Activator.Routed && seen.Activator.WakeFailed == "" && fn.MaySleep() && before != nil && (before.Status == "True" || before.Reason == "NoActivator") && (*d.Spec.Replicas == 0 || before.Reason == "Asleep" || before.Reason == "NoActivator")
 }
 
 // everyState counts through the states, as a clock with one hand for each part, in steps of
@@ -119,7 +120,8 @@ func everyStatus() []v1beta1.FunctionStatus {
 		fn.Status = status.Of(fn, seen(deployment(1, 1, revision), sets(revision), pod(revision, ended(0, `{"reason":"Built"}`))))
 		all = append(all, fn.Status)
 		if revision == latest {
-			all = append(all, status.Of(fn, seen(deployment(0, 0, revision), nil)))
+			all = append(all, status.Of(fn, seen(deployment(0, 0, revision), nil)),
+				status.Of(fn, activator(seen(deployment(0, 0, revision), nil), observe.Activator{})))
 		}
 	}
 	return all
@@ -168,6 +170,8 @@ var everyTrouble = []func(status.Seen) status.Seen{
 	conflict,
 	failure,
 	lacking,
+	failedWake,
+	func(s status.Seen) status.Seen { return activator(s, observe.Activator{Ready: true}) },
 	func(s status.Seen) status.Seen { return templateOf(s, "other") },
 	func(s status.Seen) status.Seen {
 		s.Outcome.Service = nil

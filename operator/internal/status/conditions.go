@@ -71,6 +71,10 @@ func (v *view) available() metav1.Condition {
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing, message)
 	case v.fn.Stopped():
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonStopped, "spec.replicas is 0")
+	case v.asleep():
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoActivator, v.noActivator())
+	case v.wakeFailed() != "":
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonWakeFailed, v.wakeFailed())
 	}
 	return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica, "no replica answers requests")
 }
@@ -92,6 +96,8 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0: nothing runs, as asked for"), false
 	case v.complete() && v.sleepingOrWaking():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonAsleep, asleep), false
+	case v.complete() && v.asleep():
+		return no(v1beta1.ReasonNoActivator, v.noActivator()), false
 	case v.complete():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonServing, serving(v.revision)), false
 	case v.newest.failed():
@@ -105,6 +111,9 @@ func (v *view) ready() (metav1.Condition, bool) {
 	if v.newest.reason == v1beta1.ReasonBuilding && (v.seen.Outcome.Deployment == nil || v.seen.Outcome.Deployment.DeletionTimestamp == nil) {
 		reason, message = v1beta1.ReasonBuilding, v.newest.message
 	}
+	if why := v.wakeFailed(); why != "" && v.build.reason == v1beta1.ReasonBuilt {
+		reason, message = v1beta1.ReasonWakeFailed, why
+	}
 	if v.overdue() {
 		return no(v1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf("no replica has become ready for %d seconds: %s", deadline(v.seen.Outcome.Deployment), message)), true
 	}
@@ -115,7 +124,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 func (v *view) degraded() metav1.Condition {
 	var reason string
 	var messages []string
-	for _, problem := range v.seen.Degraded {
+	for _, problem := range v.lacks() {
 		reason = cmp.Or(reason, problem.Reason)
 		messages = append(messages, problem.Message)
 	}
@@ -123,7 +132,7 @@ func (v *view) degraded() metav1.Condition {
 }
 
 // complete tells whether the latest spec is what serves: only pods of the latest template are
-// left, at least one of them is available or the function sleeps, and the Service is the one
+// left, at least one of them is available or the function sleeps, be it without an activator, and the Service is the one
 // that the spec names. Once the rollout is over, the number of pods does not matter, unless
 // none is wanted.
 func (v *view) complete() bool {
@@ -137,7 +146,7 @@ func (v *view) complete() bool {
 	if v.hasWantedReplicas() && (v.want() > 0 || v.fn.Stopped()) {
 		return true
 	}
-	return (d.Status.AvailableReplicas > 0 || v.sleepingOrWakingLatest()) && v.rolledOut()
+	return (d.Status.AvailableReplicas > 0 || v.asleepLatest()) && v.rolledOut()
 }
 
 // latestDeployment returns the Deployment if it has the latest source and the pod template that is
@@ -197,7 +206,7 @@ func (v *view) rolledOut() bool {
 func (v *view) readyRevision() string {
 	d := v.seen.Outcome.Deployment
 	switch {
-	case d == nil || d.Status.ReadyReplicas == 0 && !v.sleepingOrWaking():
+	case d == nil || d.Status.ReadyReplicas == 0 && !v.asleep():
 		return ""
 	case v.complete():
 		return v.revision
@@ -223,7 +232,7 @@ func (v *view) readyRevision() string {
 
 // stillServing is the end of a message about an error: which older revision still serves.
 func (v *view) stillServing() string {
-	if r := v.readyRevision(); r != "" && r != v.revision {
+	if r := v.readyRevision(); r != "" && r != v.revision && (!v.asleep() || v.sleepingOrWaking()) {
 		return fmt.Sprintf("; revision %s goes on serving", r)
 	}
 	return ""

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
@@ -99,6 +100,21 @@ func TestSleep(t *testing.T) {
 		"NoService":        {fellAsleep(t), conflict(seen(rolledOut(deployment(0, 0, latest)), nil)), "ServiceConflict", "NoReadyReplica", "SourceValid Built Stalled", "not ours", ""},
 		"Stopped":          {stopped(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Stopped", "Stopped", "SourceValid Built Ready", "spec.replicas is 0", ""},
 		"NoLongerSleeps":   {never(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Built Reconciling", "waiting for a pod", ""},
+		"NoReplica":        {fellAsleep(t), activator(seen(rolledOut(deployment(0, 0, latest)), nil), observe.Activator{Routed: true}), "NoActivator", "NoActivator", "SourceValid Built Reconciling", "no replica of the activator is ready", latest},
+		"NoAddress":        {fellAsleep(t), activator(seen(rolledOut(deployment(0, 0, latest)), nil), observe.Activator{Ready: true}), "NoActivator", "NoActivator", "SourceValid Built Reconciling", "no EndpointSlice sends its requests", latest},
+		"NoReplicaWakes":   {fellAsleep(t), activator(waking(), observe.Activator{Routed: true}), "NoActivator", "NoActivator", "SourceValid Built Reconciling", "no replica of the activator is ready", latest},
+		"NoReplicaAwake":   {served(t), activator(seen(rolledOut(deployment(1, 1, latest)), sets(latest)), observe.Activator{}), "Serving", "Serving", whole, "", latest},
+		"ChangedNoReplica": {changed(fellAsleep(t)), activator(seen(rolledOut(deployment(0, 0, latest)), nil), observe.Activator{}), "Building", "NoActivator", "SourceValid Reconciling", "", latest},
+		"ReplicaReturns":   {abandoned(t), seen(rolledOut(deployment(0, 0, latest)), nil), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"ReplicaReturned":  {abandoned(t), waking(), "Asleep", "Asleep", whole, "a request wakes it", latest},
+		"NoQuota":          {fellAsleep(t), outOfQuota(waking()), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "exceeded quota", ""},
+		"WakeFailed":       {fellAsleep(t), failedWake(waking(pod(latest, ended(0, `{"reason":"Built"}`)))), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "could not wake the function: no pod within 1m0s", ""},
+		"WakeFailedFiles":  {files(fellAsleep(t)), failedWake(waking(unready(fileless))), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", `no pod within 1m0s; a replica waits for its files, of ConfigMap "config"`, ""},
+		"WakeFailedCrash":  {fellAsleep(t), failedWake(waking(crashing(pod(latest, ended(0, `{"reason":"Built"}`))))), "CrashLooping", "WakeFailed", "SourceValid Built Stalled", "no database", ""},
+		"WakeFailedAtZero": {fellAsleep(t), failedWake(seen(rolledOut(deployment(0, 0, latest)), nil)), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "no pod within 1m0s", ""},
+		"WakeFailedNoPod":  {fellAsleep(t), failedWake(seen(rolledOut(deployment(1, 0, latest)), nil)), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "no pod within 1m0s", ""},
+		"WakeFailedNewer":  {changed(fellAsleep(t)), failedWake(waking()), "Building", "WakeFailed", "SourceValid Reconciling", "", ""},
+		"WakeFailedServes": {served(t), failedWake(seen(rolledOut(deployment(1, 1, latest)), sets(latest))), "Serving", "Serving", whole, "", latest},
 		"WokenByALauncher": {fellAsleep(t), ordered(waking(), plan.BuildService{Running: true}), "Asleep", "Asleep", whole, "a request wakes it", latest},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,6 +134,78 @@ func TestSleep(t *testing.T) {
 			}
 			invariants(t, test.fn, got)
 		})
+	}
+}
+
+// activator is with another state of the activator.
+func activator(s status.Seen, a observe.Activator) status.Seen {
+	s.Activator = a
+	return s
+}
+
+// failedWake is after a request could not wake the function.
+func failedWake(s status.Seen) status.Seen {
+	s.Activator.WakeFailed = "no pod\nwithin 1m0s"
+	return s
+}
+
+// abandoned is a Function that sleeps, and lost the activator.
+func abandoned(t *testing.T) *v1beta1.Function {
+	t.Helper()
+	fn := fellAsleep(t)
+	fn.Status = status.Of(fn, activator(seen(rolledOut(deployment(0, 0, latest)), nil), observe.Activator{}))
+	return fn
+}
+
+// outOfQuota is where the ReplicaSet of the latest template cannot create a pod.
+func outOfQuota(s status.Seen) status.Seen {
+	rs := set(latest, 0)
+	rs.Status.Conditions = []appsv1.ReplicaSetCondition{{Type: appsv1.ReplicaSetReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"}}
+	s.ReplicaSets = []appsv1.ReplicaSet{rs}
+	s.BuildService = &plan.BuildService{Running: true}
+	return s
+}
+
+// The function recovers when a pod becomes ready after a wake has failed, and sleeps again after that.
+func TestRecoversFromFailedWake(t *testing.T) {
+	fn := fellAsleep(t)
+	fn.Status = status.Of(fn, failedWake(seen(rolledOut(deployment(1, 0, latest)), nil, pod(latest, ended(0, `{"reason":"Built"}`)))))
+	if meta.IsStatusConditionTrue(fn.Status.Conditions, "Ready") {
+		t.Fatal("Ready after a failed wake")
+	}
+	for _, step := range []struct {
+		seen   status.Seen
+		reason string
+	}{
+		{seen(rolledOut(deployment(1, 1, latest)), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))), "Serving"},
+		{seen(rolledOut(deployment(0, 0, latest)), nil), "Asleep"},
+	} {
+		fn.Status = status.Of(fn, step.seen)
+		if ready := meta.FindStatusCondition(fn.Status.Conditions, "Ready"); ready.Status != "True" || ready.Reason != step.reason {
+			t.Errorf("Ready is %s for %s: %s, want True for %s", ready.Status, ready.Reason, ready.Message, step.reason)
+		}
+	}
+}
+
+// A function that cannot fall asleep serves as it should, and its status says why it stays awake.
+func TestCannotSleep(t *testing.T) {
+	s := activator(seen(rolledOut(deployment(1, 1, latest)), sets(latest)), observe.Activator{Ready: true, Routed: true, StaysAwake: "no answer in time"})
+	for fn, want := range map[*v1beta1.Function]string{
+		served(t):                 "SourceValid Built Available Ready Degraded",
+		scaled(served(t), 1, 3):   "SourceValid Built Available Ready",
+		scaled(function(1), 1, 1): "SourceValid Built Available Ready",
+	} {
+		got := status.Of(fn, s)
+		if truth := truth(got); truth != want {
+			t.Errorf("true are %q, want %q", truth, want)
+		}
+		if c := meta.FindStatusCondition(got.Conditions, "Degraded"); c != nil && (c.Reason != "CannotSleep" || !strings.Contains(c.Message, "no answer in time")) {
+			t.Errorf("Degraded says %s: %s", c.Reason, c.Message)
+		}
+	}
+	s.Degraded = lacking(status.Seen{}).Degraded
+	if c := meta.FindStatusCondition(status.Of(served(t), s).Conditions, "Degraded"); c.Reason != "DisruptionBudgetFailed" || !strings.HasSuffix(c.Message, "no answer in time") {
+		t.Errorf("Degraded says %s: %s", c.Reason, c.Message)
 	}
 }
 

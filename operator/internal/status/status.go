@@ -76,7 +76,7 @@ func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	}
 	v.setAbnormal(&status, v1beta1.ConditionReconciling, reconciling, !stalled && (ready.Status != metav1.ConditionTrue || v.lacksReplicas()))
 	v.setAbnormal(&status, v1beta1.ConditionStalled, ready, stalled)
-	v.setAbnormal(&status, v1beta1.ConditionDegraded, v.degraded(), len(seen.Degraded) > 0)
+	v.setAbnormal(&status, v1beta1.ConditionDegraded, v.degraded(), len(v.lacks()) > 0)
 	return status
 }
 

@@ -378,7 +378,7 @@ func seen(d *appsv1.Deployment, sets []appsv1.ReplicaSet, pods ...corev1.Pod) st
 	service := &corev1.Service{}
 	service.Name = "f"
 	return status.Seen{
-		Snapshot: observe.Snapshot{ReplicaSets: sets, Pods: pods},
+		Snapshot: observe.Snapshot{ReplicaSets: sets, Pods: pods, Activator: observe.Activator{Ready: true, Routed: true}},
 		Outcome:  apply.Outcome{Deployment: d, Service: service},
 	}
 }

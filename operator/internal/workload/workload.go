@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
@@ -44,10 +45,13 @@ func AllAvailable(d *appsv1.Deployment) bool {
 	return s.ObservedGeneration >= d.Generation && s.Replicas == want && s.UpdatedReplicas == want && s.AvailableReplicas == want
 }
 
-// Served tells whether the status of a Function says that the revision of its Deployment was the last
-// one to serve, although the function may sleep now. While it sleeps there are no pods that tell.
+// Served reports whether the status of a Function says that the revision of its Deployment was the last
+// one to serve, although the function may sleep now. While it sleeps there are no pods that tell. Without
+// an activator it is not available, and sleeps on.
 func Served(fn *v1beta1.Function, d *appsv1.Deployment) bool {
-	return meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionAvailable) && fn.Status.ReadyRevision == desired.RevisionOf(&d.Spec.Template)
+	available := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionAvailable)
+	return available != nil && (available.Status == metav1.ConditionTrue || available.Reason == v1beta1.ReasonNoActivator) &&
+		fn.Status.ReadyRevision == desired.RevisionOf(&d.Spec.Template)
 }
 
 // Replaced tells whether a pod is being deleted or has been evicted, so that another one starts in

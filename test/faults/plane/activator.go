@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 )
@@ -38,7 +39,7 @@ func (p *Plane) StartActivator(ctx context.Context, env ...string) (activator *P
 		return nil, "", err
 	}
 	port := 0
-	if err := errors.Join(freePorts(&port), p.standFor(ctx, ip)); err != nil {
+	if err := errors.Join(freePorts(&port), p.StandForActivator(ctx, ip)); err != nil {
 		return nil, "", err
 	}
 	admin = net.JoinHostPort(ip, strconv.Itoa(port))
@@ -51,8 +52,8 @@ func (p *Plane) StartActivator(ctx context.Context, env ...string) (activator *P
 	return activator, admin, activator.Start()
 }
 
-// standFor makes a pod of the activator with an address, which is ready.
-func (p *Plane) standFor(ctx context.Context, ip string) error {
+// StandForActivator creates the pod of the activator, if there is none, with an address, and makes it ready.
+func (p *Plane) StandForActivator(ctx context.Context, ip string) error {
 	set, err := kubernetes.NewForConfig(p.Config)
 	if err != nil {
 		return err
@@ -69,6 +70,9 @@ func (p *Plane) standFor(ctx context.Context, ip string) error {
 			}}},
 		},
 	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		pod, err = pods.Get(ctx, "activator", metav1.GetOptions{})
+	}
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,17 @@ package pods
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"goless.io/operator/api/v1beta1"
 )
 
 // Activity is what the admin ports of functions and of activators answer.
@@ -78,10 +83,10 @@ func (p Pod) idle(ctx context.Context) (time.Duration, error) {
 	}
 	a, status, err := Ask(ctx, "http://"+p.Admin+"/activity")
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("http://%s/activity answers %d", p.Admin, status)
+		err = fmt.Errorf("/activity answers with status %d", status)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("asking a pod how busy it is: %w", err)
+		return 0, unreachable(err)
 	}
 	if a.InFlight > 0 {
 		return 0, nil
@@ -107,4 +112,18 @@ func (p Pod) Serves(ctx context.Context) (serves bool, why string) {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxReason)) // what has come is enough
 	line, _, _ := strings.Cut(string(text), "\n")
 	return false, fmt.Sprintf("/readyz answers %d %q", response.StatusCode, line)
+}
+
+// unreachable returns the error about a pod that does not say how busy it is. Its text is the same each
+// time: it has no addresses.
+func unreachable(err error) error {
+	cause := "a service mesh or another program may answer there"
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		err, cause = errors.New("no answer in time"), "a NetworkPolicy may keep the activator out"
+	} else if failed, ok := errors.AsType[*net.OpError](err); ok {
+		err = failed.Err
+	} else if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err
+	}
+	return fmt.Errorf("asking a pod at port %d how busy it is: %w; %s", v1beta1.AdminPort, err, cause)
 }

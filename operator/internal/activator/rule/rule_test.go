@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/target"
 )
 
@@ -96,7 +97,7 @@ func TestSlice(t *testing.T) {
 		Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1",
 		Function: types.NamespacedName{Namespace: "default", Name: "hello"}, AppProtocol: new("kubernetes.io/h2c"),
 	}
-	addresses := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("fd00::1"), netip.MustParseAddr("10.0.0.1")}
+	addresses := endpoints("10.0.0.2", "fd00::1", "10.0.0.1")
 	for family, want := range map[corev1.IPFamily]struct {
 		name      string
 		kind      discoveryv1.AddressType
@@ -119,6 +120,34 @@ func TestSlice(t *testing.T) {
 		if !Same(s, Slice(hello, family, 12345, addresses)) {
 			t.Errorf("%s: it is not what it is", family)
 		}
+		for _, e := range s.Endpoints {
+			want := corev1.ObjectReference{Kind: "Pod", Namespace: "goless-system", Name: "pod-" + e.Addresses[0], UID: "3"}
+			if *e.NodeName != "node-"+e.Addresses[0] || *e.TargetRef != want {
+				t.Errorf("%s: the endpoint %s is on node %s and of %v", family, e.Addresses[0], *e.NodeName, e.TargetRef)
+			}
+		}
+	}
+}
+
+// endpoints are pods of the activator at these addresses.
+func endpoints(addresses ...string) (all []Endpoint) {
+	for _, a := range addresses {
+		all = append(all, Endpoint{
+			Address: netip.MustParseAddr(a), Node: "node-" + a, Pod: types.NamespacedName{Namespace: "goless-system", Name: "pod-" + a}, UID: "3",
+		})
+	}
+	return all
+}
+
+// What the operator reads of a slice is replaced, and what others have written is left.
+func TestNote(t *testing.T) {
+	current := &discoveryv1.EndpointSlice{}
+	current.Annotations = map[string]string{"example.com/other": "x", v1beta1.WakeFailedAnnotation: "old"}
+	desired := &discoveryv1.EndpointSlice{}
+	Note(desired, current, map[string]string{v1beta1.StaysAwakeAnnotation: "new", v1beta1.WakeFailedAnnotation: ""})
+	want := map[string]string{"example.com/other": "x", v1beta1.StaysAwakeAnnotation: "new"}
+	if diff := cmp.Diff(want, desired.Annotations); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -152,7 +181,10 @@ func TestSame(t *testing.T) {
 	hello := target.Target{Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1"}
 	other := hello
 	other.UID = "2"
-	addresses := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1")}
+	addresses := endpoints("10.0.0.2", "10.0.0.1")
+	noted, elsewhere := Slice(hello, corev1.IPv4Protocol, 12345, addresses), endpoints("10.0.0.2", "10.0.0.1")
+	Note(noted, noted, map[string]string{v1beta1.WakeFailedAnnotation: "why"})
+	elsewhere[0].Node = "another"
 	is := Slice(hello, corev1.IPv4Protocol, 12345, addresses)
 	relabeled := is.DeepCopy()
 	relabeled.Labels[discoveryv1.LabelServiceName] = "another"
@@ -160,13 +192,15 @@ func TestSame(t *testing.T) {
 		shall *discoveryv1.EndpointSlice
 		same  bool
 	}{
-		"Same":    {Slice(hello, corev1.IPv4Protocol, 12345, []netip.Addr{addresses[1], addresses[0]}), true},
+		"Same":    {Slice(hello, corev1.IPv4Protocol, 12345, []Endpoint{addresses[1], addresses[0]}), true},
 		"Port":    {Slice(hello, corev1.IPv4Protocol, 12346, addresses), false},
 		"Address": {Slice(hello, corev1.IPv4Protocol, 12345, addresses[:1]), false},
 		"Nobody":  {Slice(hello, corev1.IPv4Protocol, 12345, nil), false},
 		"Owner":   {Slice(other, corev1.IPv4Protocol, 12345, addresses), false},
 		"Family":  {Slice(hello, corev1.IPv6Protocol, 12345, addresses), false},
 		"Label":   {relabeled, false},
+		"Node":    {Slice(hello, corev1.IPv4Protocol, 12345, elsewhere), false},
+		"Note":    {noted, false},
 	} {
 		if got := Same(is, test.shall); got != test.same {
 			t.Errorf("%s: the same: %t", name, got)

@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator/target"
@@ -16,10 +18,20 @@ import (
 // Manager is the value of the label endpointslice.kubernetes.io/managed-by of the slices of activators.
 const Manager = "goless-activator"
 
+// An Endpoint is an address of a replica of the activator.
+type Endpoint struct {
+	Address netip.Addr
+	// Node and Pod are where the replica runs, and what it is. Load balancers that send requests to
+	// pods, and not to nodes, ignore endpoints without them.
+	Node string
+	Pod  types.NamespacedName
+	UID  types.UID // of the pod
+}
+
 // Slice returns the EndpointSlice of a function for one address family of its Service. It has those of
-// the addresses that are of the family. One without addresses sends no requests to activators, and
+// the endpoints that are of the family. One without endpoints sends no requests to activators, and
 // keeps the port for the function.
-func Slice(t target.Target, family corev1.IPFamily, port int32, addresses []netip.Addr) *discoveryv1.EndpointSlice {
+func Slice(t target.Target, family corev1.IPFamily, port int32, endpoints []Endpoint) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: t.Service.Namespace, Name: t.Service.Name + "-activator",
@@ -37,20 +49,44 @@ func Slice(t target.Target, family corev1.IPFamily, port int32, addresses []neti
 	if family == corev1.IPv6Protocol {
 		s.Name, s.AddressType = s.Name+"-ipv6", discoveryv1.AddressTypeIPv6
 	}
-	for _, a := range slices.SortedFunc(slices.Values(addresses), netip.Addr.Compare) {
-		if a.Is6() == (family == corev1.IPv6Protocol) {
+	byAddress := func(a, b Endpoint) int { return a.Address.Compare(b.Address) }
+	for _, e := range slices.SortedFunc(slices.Values(endpoints), byAddress) {
+		if e.Address.Is6() == (family == corev1.IPv6Protocol) {
 			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
-				Addresses: []string{a.String()},
+				Addresses: []string{e.Address.String()},
 				// Some gateways pass over endpoints whose readiness is left out.
 				Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
+				NodeName:   new(e.Node),
+				TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.UID},
 			})
 		}
 	}
 	return s
 }
 
-// Same tells whether a slice says what the desired one says. It may have more labels.
+// notes are the annotations that the operator reads.
+var notes = []string{v1beta1.WakeFailedAnnotation, v1beta1.StaysAwakeAnnotation}
+
+// Note gives a slice the annotations of the current one. Those that the operator reads have the given
+// values, and are left out where those are empty.
+func Note(desired, current *discoveryv1.EndpointSlice, values map[string]string) {
+	desired.Annotations = maps.Clone(current.Annotations)
+	for _, name := range notes {
+		delete(desired.Annotations, name)
+		if values[name] != "" {
+			metav1.SetMetaDataAnnotation(&desired.ObjectMeta, name, values[name])
+		}
+	}
+}
+
+// Same reports whether a slice says what the desired one says. It may have more labels, and other
+// annotations than those that the operator reads.
 func Same(current, desired *discoveryv1.EndpointSlice) bool {
+	for _, name := range notes {
+		if current.Annotations[name] != desired.Annotations[name] {
+			return false
+		}
+	}
 	for name, value := range desired.Labels {
 		if current.Labels[name] != value {
 			return false

@@ -1,0 +1,33 @@
+package pods
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+// CacheReplicas adds a cache of the activator's own pods to the manager. The cache of the manager
+// cannot have them: it has the pods of functions, by their label.
+func CacheReplicas(mgr manager.Manager, namespace string) (cache.Cache, error) {
+	replicas, err := cache.New(mgr.GetConfig(), cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		DefaultNamespaces:    map[string]cache.Config{namespace: {}},
+		DefaultLabelSelector: labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": "goless-activator"}),
+		DefaultTransform:     cache.TransformStripManagedFields(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("creating the cache of the activator's pods: %w", err)
+	}
+	return replicas, mgr.Add(replicas)
+}
+
+// ReplicaServes reports whether a pod of the activator is ready and not about to end.
+func ReplicaServes(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && p.Status.PodIP != "" && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,183 @@
+package function_test
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// While the Deployment cannot be changed, a function goes on being woken that should no longer sleep: the
+// activator takes its requests until the annotation leaves the Service.
+func TestSleepAfterLeavesLast(t *testing.T) {
+	var fails atomic.Bool
+	exchangeOperator(t, configured, &writeLog{answer: func(r *http.Request) (*http.Response, error) {
+		if fails.Load() && r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/deployments/insomnia") {
+			return nil, errors.New("no route to host")
+		}
+		return nil, nil
+	}})
+	fn := create(t, "insomnia", scaling(0, 1))
+	serve(t, fn)
+	routeToActivator(t, fn)
+	scale(t, fn, 0)
+	follow(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonAsleep)
+
+	fails.Store(true)
+	change(t, fn, func(fn *v1beta1.Function) {
+		fn.Spec.Scaling, fn.Spec.Replicas, fn.Spec.ServerPort = nil, new(int32(2)), 9001
+	})
+	awaitReady(t, fn, v1beta1.ReasonApplyFailed)
+	service := await(t, fn, "svc", &corev1.Service{}, func(s *corev1.Service) bool { return s.Spec.Ports[0].Port == 9001 })
+	if service.Annotations[v1beta1.SleepAfterAnnotation] == "" {
+		t.Error("nothing takes the requests: the Service has lost its annotation, and the Deployment has 0 replicas")
+	}
+
+	fails.Store(false)
+	await(t, fn, "svc", service, func(s *corev1.Service) bool { return s.Annotations[v1beta1.SleepAfterAnnotation] == "" })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 2 })
+}
+
+// A ConfigMap that changes while a function sleeps changes its template, and does not wake it.
+func TestReferenceOfSleepingFunction(t *testing.T) {
+	fn := create(t, "undisturbed", func(fn *v1beta1.Function) {
+		scaling(0, 1)(fn)
+		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{ConfigMapRef: &v1beta1.ObjectRef{Name: "all"}}}
+	})
+	all := configMap(t, fn, "all", map[string]string{"A": "1"})
+	want := func(value string) func(*appsv1.Deployment) bool {
+		hash := desired.Digest([]string{desired.Digest(map[string]string{"A": value})})
+		return func(d *appsv1.Deployment) bool { return d.Spec.Template.Annotations[desired.ValuesAnnotation] == hash }
+	}
+	await(t, fn, fn.Name, &appsv1.Deployment{}, want("1"))
+	serve(t, fn)
+	routeToActivator(t, fn)
+	scale(t, fn, 0)
+	follow(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonAsleep)
+	stop := sizes(t, fn)
+	all.Data["A"] = "2"
+	overwrite(t, all)
+	await(t, fn, fn.Name, &appsv1.Deployment{}, want("2"))
+	follow(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonAsleep)
+	if got := stop(); !slices.Equal(got, []int32{0}) {
+		t.Errorf("the numbers of replicas were %v, want 0 alone", got)
+	}
+}
+
+// While nothing can wake a function, it is not ready, and stays asleep. After a wake has failed it is not
+// ready either, until a pod is.
+func TestSleepingFunctionThatCannotWake(t *testing.T) {
+	fn := create(t, "fast-asleep", scaling(0, 1))
+	serve(t, fn)
+	slice := routeToActivator(t, fn)
+	scale(t, fn, 0)
+	follow(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonAsleep)
+	stop := sizes(t, fn)
+
+	setReady := func(ready corev1.ConditionStatus) {
+		t.Helper()
+		pod := activatorPod(t)
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		if err := cluster.Status().Update(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setReady(corev1.ConditionFalse)
+	awaitReady(t, fn, v1beta1.ReasonNoActivator)
+	if has(t, fn, v1beta1.ConditionAvailable) || has(t, fn, v1beta1.ConditionStalled) {
+		t.Errorf("without an activator: %+v", get(t, fn).Status.Conditions)
+	}
+	setReady(corev1.ConditionTrue)
+	awaitReady(t, fn, v1beta1.ReasonAsleep)
+
+	endpoints := slice.Endpoints
+	slice.Endpoints = nil
+	overwrite(t, slice)
+	awaitReady(t, fn, v1beta1.ReasonNoActivator)
+	slice.Endpoints = endpoints
+	overwrite(t, slice)
+	awaitReady(t, fn, v1beta1.ReasonAsleep)
+
+	scale(t, fn, 1)
+	metav1.SetMetaDataAnnotation(&slice.ObjectMeta, v1beta1.WakeFailedAnnotation, "no pod within a minute")
+	overwrite(t, slice)
+	if ready := awaitReady(t, fn, v1beta1.ReasonWakeFailed); !strings.Contains(ready.Message, "no pod within a minute") || has(t, fn, v1beta1.ConditionAvailable) {
+		t.Errorf("after a wake has failed: %+v", get(t, fn).Status.Conditions)
+	}
+	follow(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonServing)
+	slice.Annotations = nil
+	overwrite(t, slice)
+	scale(t, fn, 0)
+	follow(t, fn)
+	awaitReady(t, fn, v1beta1.ReasonAsleep)
+	if got, want := stop(), []int32{0, 1, 0}; !slices.Equal(got, want) {
+		t.Errorf("the numbers of replicas were %v, want %v", got, want)
+	}
+}
+
+// activatorPod is the pod of the activator, which is ready unless a test says otherwise.
+func activatorPod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "goless-system", Name: "goless-activator-test", Labels: map[string]string{"app.kubernetes.io/name": "goless-activator"}},
+		Spec: corev1.PodSpec{
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{Name: "activator", Image: "i", SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: new(false), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+			}}},
+		},
+	}
+	err := cluster.Create(t.Context(), pod)
+	if apierrors.IsAlreadyExists(err) {
+		err = cluster.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
+	} else if err == nil {
+		pod.Status = corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "192.0.2.1", PodIPs: []corev1.PodIP{{IP: "192.0.2.1"}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		}
+		err = cluster.Status().Update(t.Context(), pod)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+// routeToActivator plays the activator, which takes the requests for a Function.
+func routeToActivator(t *testing.T, fn *v1beta1.Function) *discoveryv1.EndpointSlice {
+	t.Helper()
+	pod := activatorPod(t)
+	service := await(t, fn, fn.ServiceName(), &corev1.Service{}, ownedByApply)
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: fn.Namespace, Name: service.Name + "-activator",
+			Labels: map[string]string{
+				discoveryv1.LabelServiceName: service.Name, discoveryv1.LabelManagedBy: "goless-activator", v1beta1.FunctionLabel: fn.Name,
+			},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.Name, UID: service.UID}},
+		},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{pod.Status.PodIP}}},
+	}
+	if err := cluster.Create(t.Context(), slice); err != nil {
+		t.Fatal(err)
+	}
+	return slice
+}

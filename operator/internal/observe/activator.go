@@ -1,0 +1,124 @@
+package observe
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/pods"
+)
+
+// Activator is what the activator does for a Function that may sleep.
+type Activator struct {
+	// Ready reports whether some replica of the activator is ready.
+	Ready bool
+
+	// Routed reports whether an EndpointSlice of the Function's Service names a replica.
+	Routed bool
+
+	// WakeFailed is why the last wake failed; empty when it has not, or a pod was ready after that.
+	WakeFailed string
+
+	// StaysAwake is why the activator cannot learn for how long the function has been idle.
+	StaysAwake string
+}
+
+// read takes what the EndpointSlices of the activator say that belong to services. Anybody can give
+// a slice our label.
+func (a *Activator) read(all []discoveryv1.EndpointSlice, services []corev1.Service) {
+	for i := range all {
+		owned := slices.ContainsFunc(services, func(s corev1.Service) bool {
+			return len(all[i].OwnerReferences) == 1 && all[i].OwnerReferences[0].UID == s.UID
+		})
+		if !owned {
+			continue
+		}
+		a.Routed = a.Routed || len(all[i].Endpoints) > 0
+		if why, ok := all[i].Annotations[v1beta1.WakeFailedAnnotation]; ok {
+			a.WakeFailed = why
+		}
+		if why, ok := all[i].Annotations[v1beta1.StaysAwakeAnnotation]; ok {
+			a.StaysAwake = why
+		}
+	}
+}
+
+// Activators knows whether a replica of the activator is ready.
+type Activators struct {
+	replicas  client.Reader
+	functions client.Reader
+	ready     atomic.Bool // when changed was called last
+}
+
+// WatchActivators makes a controller reconcile Functions when what the activator does for them has
+// changed: its EndpointSlices, and all that may sleep when the first replica becomes ready or the last
+// one no longer is. namespace is that of the replicas.
+func WatchActivators(mgr manager.Manager, namespace string, b *builder.Builder) (*Activators, error) {
+	replicas, err := pods.CacheReplicas(mgr, namespace)
+	if err != nil {
+		return nil, err
+	}
+	a := &Activators{replicas: replicas, functions: mgr.GetClient()}
+	b.WatchesRawSource(source.Kind(replicas, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(a.changed)))
+	b.Watches(&discoveryv1.EndpointSlice{}, handler.EnqueueRequestsFromMapFunc(functionOfSlice), builder.WithPredicates(sliceChanged))
+	return a, nil
+}
+
+// Ready reports whether some replica of the activator is ready.
+func (a *Activators) Ready(ctx context.Context) (bool, error) {
+	var list corev1.PodList
+	if err := a.replicas.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return pods.ReplicaServes(&pod) }), nil
+}
+
+// changed maps a replica to all Functions that may sleep, if there is now a replica that is ready and
+// there was none, or the other way round.
+func (a *Activators) changed(ctx context.Context, _ *corev1.Pod) []reconcile.Request {
+	ready, err := a.Ready(ctx)
+	if err != nil || a.ready.Swap(ready) == ready {
+		return nil
+	}
+	var functions v1beta1.FunctionList
+	if err := a.functions.List(ctx, &functions, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache has ended
+	}
+	var requests []reconcile.Request
+	for i := range functions.Items {
+		if fn := &functions.Items[i]; fn.MaySleep() {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(fn)})
+		}
+	}
+	return requests
+}
+
+func functionOfSlice(_ context.Context, s client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: s.GetNamespace(), Name: s.GetLabels()[v1beta1.FunctionLabel]}}}
+}
+
+// sliceChanged is about what [Activator] has of a slice. Which replicas it names changes with each
+// rollout of the activator.
+var sliceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*discoveryv1.EndpointSlice)
+	now, ok2 := e.ObjectNew.(*discoveryv1.EndpointSlice)
+	if !ok || !ok2 {
+		return false
+	}
+	return (len(before.Endpoints) > 0) != (len(now.Endpoints) > 0) ||
+		before.Annotations[v1beta1.WakeFailedAnnotation] != now.Annotations[v1beta1.WakeFailedAnnotation] ||
+		before.Annotations[v1beta1.StaysAwakeAnnotation] != now.Annotations[v1beta1.StaysAwakeAnnotation]
+}}
