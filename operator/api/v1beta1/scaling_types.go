@@ -52,7 +52,8 @@ type Scaling struct {
 	// until there is one. A NetworkPolicy that says who may call the function does not
 	// hold for requests that come while it sleeps, because those come from pods of
 	// goless-activator: keep min at 1 there. As long as the policy does not let these
-	// pods in, at port 9090, the function stays awake, and is Degraded for CannotSleep.
+	// pods in, at port 9090, the function stays awake, and the condition Degraded
+	// has the reason CannotSleep.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Min *int32 `json:"min,omitempty"`
