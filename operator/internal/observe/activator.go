@@ -94,7 +94,7 @@ func (a *Activators) changed(ctx context.Context, _ *corev1.Pod) []reconcile.Req
 		return nil
 	}
 	var functions v1beta1.FunctionList
-	if err := a.functions.List(ctx, &functions, client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.functions.List(ctx, &functions, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil // the cache has ended
 	}
 	var requests []reconcile.Request

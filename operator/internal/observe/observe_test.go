@@ -10,9 +10,11 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -116,4 +118,33 @@ func (o *oneFunction) Get(_ context.Context, key client.ObjectKey, into client.O
 		return nil
 	}
 	return apierrors.NewNotFound(v1beta1.GroupVersion.WithResource("configmaps").GroupResource(), key.Name)
+}
+
+// What the activator does is read from slices of the Function's own Services alone.
+func TestActivatorOf(t *testing.T) {
+	slice := func(owner types.UID, endpoints int, annotations map[string]string) discoveryv1.EndpointSlice {
+		return discoveryv1.EndpointSlice{
+			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{UID: owner}}, Annotations: annotations},
+			Endpoints:  make([]discoveryv1.Endpoint, endpoints),
+		}
+	}
+	failed := map[string]string{v1beta1.WakeFailedAnnotation: "quota"}
+	for name, test := range map[string]struct {
+		slices []discoveryv1.EndpointSlice
+		want   Activator
+	}{
+		"None":      {nil, Activator{}},
+		"Empty":     {[]discoveryv1.EndpointSlice{slice("own", 0, nil)}, Activator{}},
+		"OneFamily": {[]discoveryv1.EndpointSlice{slice("own", 0, nil), slice("own", 1, nil)}, Activator{Routed: true}},
+		"Failed":    {[]discoveryv1.EndpointSlice{slice("own", 2, failed), slice("own", 2, nil)}, Activator{Routed: true, WakeFailed: "quota"}},
+		"Awake":     {[]discoveryv1.EndpointSlice{slice("own", 0, map[string]string{v1beta1.StaysAwakeAnnotation: "mesh"})}, Activator{StaysAwake: "mesh"}},
+		"Another's": {[]discoveryv1.EndpointSlice{slice("another", 1, failed)}, Activator{}},
+		"Nobody's":  {[]discoveryv1.EndpointSlice{{Endpoints: make([]discoveryv1.Endpoint, 1)}}, Activator{}},
+	} {
+		var got Activator
+		got.read(test.slices, []corev1.Service{{ObjectMeta: metav1.ObjectMeta{UID: "former"}}, {ObjectMeta: metav1.ObjectMeta{UID: "own"}}})
+		if got != test.want {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
 }

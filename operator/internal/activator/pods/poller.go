@@ -17,7 +17,7 @@ const (
 	// pollTimeout is how long all pods of a function may take to answer.
 	pollTimeout = 30 * time.Second
 
-	// maxAge is how old an answer may be. It is taken at once, unless the function has changed.
+	// maxAge is how long an answer can be taken. It is taken at once, unless the function has changed.
 	maxAge = 5 * time.Second
 
 	// minBackoff and maxBackoff bound the pause after an error, which doubles with each that follows.
@@ -41,7 +41,7 @@ type Poller struct {
 
 // An Answer is for how long the pods of a function have served no request.
 type Answer struct {
-	At   time.Time
+	At   time.Time     // when the first pod was asked
 	Idle time.Duration // at that time
 	Err  error         // why a pod could not be asked
 }
@@ -51,6 +51,7 @@ type poll struct {
 	admins   []string // where the pods were asked
 	asking   bool
 	answer   *Answer   // nil when there is none, or it was taken
+	answered time.Time // since when there is the answer
 	failures int       // in a row
 	next     time.Time // not before that the pods are asked again
 	trouble  string    // what is reported of the failures
@@ -78,7 +79,7 @@ func (p *Poller) Take(service types.NamespacedName, pods []Pod) (a Answer, ok bo
 	}
 	if answer := known.answer; answer != nil {
 		known.answer = nil
-		if time.Since(answer.At) <= maxAge {
+		if time.Since(known.answered) <= maxAge {
 			return *answer, true, 0
 		}
 	}
@@ -104,7 +105,7 @@ func (p *Poller) ask(service types.NamespacedName, known *poll, pods []Pod) {
 	<-p.slots
 
 	p.mu.Lock()
-	known.asking, known.answer = false, &a
+	known.asking, known.answer, known.answered = false, &a, time.Now()
 	if a.Err == nil {
 		known.failures, known.next, known.trouble = 0, time.Time{}, ""
 	} else {

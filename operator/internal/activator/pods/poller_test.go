@@ -73,7 +73,7 @@ func TestPollerForgets(t *testing.T) {
 		t.Error("the answer of a pod is taken for another one")
 	}
 	<-p.Answered
-	p.polls[hello].answer.At = time.Now().Add(-maxAge - time.Second)
+	p.polls[hello].answered = time.Now().Add(-maxAge - time.Second)
 	if _, ok, _ := p.Take(hello, other); ok {
 		t.Error("an old answer is taken")
 	}
