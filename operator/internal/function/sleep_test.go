@@ -1,11 +1,8 @@
 package function_test
 
 import (
-	"errors"
-	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,38 +15,6 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 )
-
-// While the Deployment cannot be changed, a function goes on being woken that should no longer sleep: the
-// activator takes its requests until the annotation leaves the Service.
-func TestSleepAfterLeavesLast(t *testing.T) {
-	var fails atomic.Bool
-	exchangeOperator(t, configured, &writeLog{answer: func(r *http.Request) (*http.Response, error) {
-		if fails.Load() && r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/deployments/insomnia") {
-			return nil, errors.New("no route to host")
-		}
-		return nil, nil
-	}})
-	fn := create(t, "insomnia", scaling(0, 1))
-	serve(t, fn)
-	routeToActivator(t, fn)
-	scale(t, fn, 0)
-	follow(t, fn)
-	awaitReady(t, fn, v1beta1.ReasonAsleep)
-
-	fails.Store(true)
-	change(t, fn, func(fn *v1beta1.Function) {
-		fn.Spec.Scaling, fn.Spec.Replicas, fn.Spec.ServerPort = nil, new(int32(2)), 9001
-	})
-	awaitReady(t, fn, v1beta1.ReasonApplyFailed)
-	service := await(t, fn, "svc", &corev1.Service{}, func(s *corev1.Service) bool { return s.Spec.Ports[0].Port == 9001 })
-	if service.Annotations[v1beta1.SleepAfterAnnotation] == "" {
-		t.Error("nothing takes the requests: the Service has lost its annotation, and the Deployment has 0 replicas")
-	}
-
-	fails.Store(false)
-	await(t, fn, "svc", service, func(s *corev1.Service) bool { return s.Annotations[v1beta1.SleepAfterAnnotation] == "" })
-	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 2 })
-}
 
 // A ConfigMap that changes while a function sleeps changes its template, and does not wake it.
 func TestReferenceOfSleepingFunction(t *testing.T) {
