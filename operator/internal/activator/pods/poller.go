@@ -28,8 +28,8 @@ const (
 	quietFailures = 2
 )
 
-// A Poller asks the pods of functions for how long they have been idle. Nothing waits for it: it tells by
-// an event that there is an answer.
+// A Poller asks the pods of functions for how long they have been idle. Its callers do not wait for a pod:
+// it sends an event when there is an answer.
 type Poller struct {
 	// Answered has an event for each function, by its Service, whose pods were asked.
 	Answered chan event.TypedGenericEvent[types.NamespacedName]
@@ -53,7 +53,7 @@ type poll struct {
 	answer   *Answer   // nil when there is none, or it was taken
 	answered time.Time // since when there is the answer
 	failures int       // in a row
-	next     time.Time // not before that the pods are asked again
+	next     time.Time // before which the pods are not asked again
 	trouble  string    // what is reported of the failures
 }
 
