@@ -10,7 +10,7 @@ import (
 )
 
 // watchedResources are what the operator watches.
-var watchedResources = []string{"functions", "deployments", "services", "configmaps", "poddisruptionbudgets", "networkpolicies", "horizontalpodautoscalers", "replicasets", "pods"}
+var watchedResources = []string{"functions", "deployments", "services", "configmaps", "poddisruptionbudgets", "networkpolicies", "horizontalpodautoscalers", "replicasets", "pods", "endpointslices"}
 
 // edits are scenarios in which the operator may see the end and not the way.
 var edits = []*scenario{
