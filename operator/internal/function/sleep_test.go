@@ -13,16 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/apiservertest"
 	"goless.io/operator/internal/desired"
 )
 
 // A ConfigMap that changes while a function sleeps changes its template, and does not wake it.
 func TestReferenceOfSleepingFunction(t *testing.T) {
+	var all *corev1.ConfigMap
 	fn := create(t, "undisturbed", func(fn *v1beta1.Function) {
+		fn.Namespace = apiservertest.NewNamespace(t, cluster)
+		all = configMap(t, fn, "all", map[string]string{"A": "1"})
 		scaling(0, 1)(fn)
 		fn.Spec.EnvFrom = []v1beta1.EnvFromSource{{ConfigMapRef: &v1beta1.ObjectRef{Name: "all"}}}
 	})
-	all := configMap(t, fn, "all", map[string]string{"A": "1"})
 	want := func(value string) func(*appsv1.Deployment) bool {
 		hash := desired.Digest([]string{desired.Digest(map[string]string{"A": value})})
 		return func(d *appsv1.Deployment) bool { return d.Spec.Template.Annotations[desired.ValuesAnnotation] == hash }
