@@ -23,7 +23,8 @@ type BuildService struct {
 // binary returns the binary that the pods of a Function get; nil while there is none. has is the one
 // that they have of the same source; nil for none. While all of them are available they keep it, and
 // it is ordered only to learn how it was built. While some are not, it is ordered because the build
-// service may have lost it, or compile the source to another one by now.
+// service may have lost it, or compile the source to another one by now. The report of such an order
+// that fails counts only if pods cannot fetch the binary that they have.
 func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
 	available := workload.AllAvailable(p.seen.Deployment)
 	if has != nil && available && buildInStatus(fn) {
@@ -34,8 +35,11 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 	case has == nil:
 		return answer.Binary, &BuildService{Answer: answer}
 	case !available:
+		if answer.Binary == nil && !p.starved() { // that a newer build has failed says nothing of this one
+			answer.Report = nil
+		}
 		return p.fetchable(has, answer), &BuildService{Answer: answer, Running: true}
-	case answer.Binary == nil: // that a newer build has failed says nothing of this one
+	case answer.Binary == nil: // likewise
 		return has, &BuildService{Running: true}
 	}
 	return has, &BuildService{Answer: build.Answer{Report: answer.Report}, Running: true}
@@ -81,18 +85,18 @@ func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
 // some of them serve, that is only known once others fail to: replicas of the build service may be of
 // two versions, whose binaries differ.
 func (p *planner) fetchable(has *desired.Binary, answer build.Answer) *desired.Binary {
-	live := p.seen.Deployment
 	switch {
 	case answer.Binary == nil:
 		return has
-	case live.Status.ReadyReplicas == 0 || answer.Binary.PublicKey != has.PublicKey:
-		return answer.Binary
-	}
-	starved := slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool {
-		return desired.TemplateOf(&pod) == desired.TemplateOf(&live.Spec.Template) && workload.CannotFetchBinary(&pod)
-	})
-	if starved {
+	case p.seen.Deployment.Status.ReadyReplicas == 0, answer.Binary.PublicKey != has.PublicKey, p.starved():
 		return answer.Binary
 	}
 	return has
+}
+
+// starved reports whether a pod of the Deployment's template cannot fetch its binary.
+func (p *planner) starved() bool {
+	return slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool {
+		return desired.TemplateOf(&pod) == desired.TemplateOf(&p.seen.Deployment.Spec.Template) && workload.CannotFetchBinary(&pod)
+	})
 }

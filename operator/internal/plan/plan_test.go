@@ -198,9 +198,6 @@ func TestDeployment(t *testing.T) {
 	steady := func() *scene { // two of three replicas are ready, and the service compiles to something else by now
 		return begin(t, shared, first).with(scale(3)).serving(binary, 2).answer(rebuilt)
 	}
-	starved := corev1.ContainerStatus{LastTerminationState: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{ExitCode: 125, Message: "not known here"},
-	}}
 	for name, test := range map[string]struct {
 		scene    *scene
 		revision string // empty for no Deployment
@@ -268,6 +265,39 @@ func TestRunning(t *testing.T) {
 		}
 	}
 }
+
+// A failed build of a source whose binary pods already run is reported only if they cannot fetch that
+// binary: after an upgrade of the build service it says nothing of what serves.
+func TestReportOfARebuild(t *testing.T) {
+	for _, reason := range []string{"CompileFailed", "BuildFailed"} {
+		report := []byte(`{"reason":"` + reason + `"}`)
+		scaled := func(ready int32) *scene { // between two sizes
+			three := func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(3)) }
+			return begin(t, shared, first).with(three).serving(binary, ready).answer(build.Answer{Report: report})
+		}
+		for name, test := range map[string]struct {
+			scene    *scene
+			reported bool
+		}{
+			"ScalesUp":       {scaled(2), false},
+			"Starts":         {scaled(2).pod(corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}), false},
+			"StartsFromNone": {scaled(0), false},
+			"Starved":        {scaled(2).pod(starved), true},
+			"AllStarved":     {scaled(0).pod(starved), true},
+			"Complete":       {scaled(3).with(unreported).answer(build.Answer{Report: report}), false},
+			"OtherSource":    {scaled(2).change(second).answer(build.Answer{Report: report}), true},
+		} {
+			if got := test.scene.plan().BuildService.Report; (len(got) > 0) != test.reported {
+				t.Errorf("%s, %s: the report is %q", reason, name, got)
+			}
+		}
+	}
+}
+
+// starved is a container whose launcher could not fetch its binary.
+var starved = corev1.ContainerStatus{LastTerminationState: corev1.ContainerState{
+	Terminated: &corev1.ContainerStateTerminated{ExitCode: 125, Message: "not known here"},
+}}
 
 // inService moves the build of a Function to the build service.
 func inService(fn *v1beta1.Function) {
