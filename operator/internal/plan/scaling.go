@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -97,17 +96,11 @@ func (p *planner) starting() time.Duration {
 		evicted := pod.Status.Phase == corev1.PodFailed
 		switch {
 		case pod.DeletionTimestamp != nil, evicted && age >= startTimeout:
-		case evicted, age >= startTimeout, ready(&pod), workload.CannotStart(&pod):
+		case evicted, age >= startTimeout, workload.Ready(&pod), workload.CannotStart(&pod):
 			return 0
 		default:
 			left = min(left, startTimeout-age)
 		}
 	}
 	return left
-}
-
-func ready(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

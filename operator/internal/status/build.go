@@ -70,7 +70,7 @@ func (v *view) attempts() (all []outcome) {
 		return nil
 	}
 	for _, pod := range v.latestPods() {
-		all = append(all, podOutcome(&pod, v.waitsForFiles(&pod)))
+		all = append(all, podOutcome(&pod, v.waitsBeforeBuild(&pod)))
 	}
 	return all
 }
@@ -151,8 +151,9 @@ func (v *view) latestPods() []corev1.Pod {
 	return pods
 }
 
-// podOutcome is the outcome of compiling in a pod. The pod has not begun while it lacks files.
-func podOutcome(pod *corev1.Pod, lacking string) outcome {
+// podOutcome is the outcome of compiling in a pod. waits says what the pod waits for before it compiles;
+// empty if nothing is known.
+func podOutcome(pod *corev1.Pod, waits string) outcome {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if c.Name != desired.BuildContainer {
 			continue
@@ -166,7 +167,7 @@ func podOutcome(pod *corev1.Pod, lacking string) outcome {
 			return outcome{reason: v1beta1.ReasonBuilding, message: waiting(c.State.Waiting)}
 		}
 	}
-	return outcome{reason: v1beta1.ReasonBuilding, message: cmp.Or(unscheduled(pod), lacking, "starting the builder")}
+	return outcome{reason: v1beta1.ReasonBuilding, message: cmp.Or(unscheduled(pod), waits, "starting the builder")}
 }
 
 // unscheduled says why a pod is on no node yet; empty where it is on one, or the scheduler has

@@ -145,6 +145,7 @@ func everyPods() [][]corev1.Pod {
 		{built},
 		{pod(latest, ended(10, `{"reason":"CompileFailed","message":"no"}`))},
 		{crashing(built)},
+		{beside(built, failing("agent"))},
 		{without(sharedPod(latest))},
 		{pod(old, ended(0, `{"reason":"Built"}`)), built},
 	}

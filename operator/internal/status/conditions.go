@@ -66,7 +66,13 @@ func (v *view) available() metav1.Condition {
 	case ready:
 		message := serving(v.readyRevision())
 		if n := d.Status.ReadyReplicas; n < v.want() {
-			message += fmt.Sprintf(", by %d of %d replicas", n, v.want())
+			message += fmt.Sprintf("; %d of %d replicas are ready", n, v.want()) // of all revisions
+		}
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing, message)
+	case v.revisionByActivator() != "":
+		message := serving(v.revisionByActivator()) + " through the activator, although no pod is ready"
+		if problem, _ := v.podProblem(); problem != nil {
+			message += ": " + problem.Message
 		}
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing, message)
 	case v.fn.Stopped():
@@ -206,8 +212,10 @@ func (v *view) rolledOut() bool {
 func (v *view) readyRevision() string {
 	d := v.seen.Outcome.Deployment
 	switch {
-	case d == nil || d.Status.ReadyReplicas == 0 && !v.asleep():
+	case d == nil:
 		return ""
+	case d.Status.ReadyReplicas == 0 && !v.asleep():
+		return v.revisionByActivator()
 	case v.complete():
 		return v.revision
 	case d.Status.ReadyReplicas == 0:

@@ -137,7 +137,7 @@ func unavailable(why string) plan.BuildService {
 
 func sharedPod(revision string) corev1.Pod {
 	var p corev1.Pod
-	p.Labels = map[string]string{desired.RevisionLabel: revision, desired.StrategyLabel: string(v1beta1.BuildShared)}
+	p.Labels = map[string]string{desired.RevisionLabel: revision, desired.TemplateLabel: revision, desired.StrategyLabel: string(v1beta1.BuildShared)}
 	return p
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/workload"
 )
 
@@ -48,6 +49,25 @@ func (v *view) noActivator() string {
 		return "the function sleeps, and no replica of the activator is ready to wake it: see Deployment goless-activator"
 	case !v.seen.Activator.Routed:
 		return "the function sleeps, and no EndpointSlice sends its requests to the activator: see the log of Deployment goless-activator"
+	}
+	return ""
+}
+
+// revisionByActivator returns the revision that answers requests although no pod is ready; empty if none
+// does. While no pod of a function that may sleep is ready, the activator takes its requests, and it
+// passes them to a pod whose function accepts connections, whatever the other containers of the pod do.
+func (v *view) revisionByActivator() string {
+	d := v.seen.Outcome.Deployment
+	if !v.fn.MaySleep() || d == nil || workload.Replicas(d) == 0 || d.Status.ReadyReplicas > 0 || v.seen.Outcome.Service == nil {
+		return ""
+	}
+	for _, pod := range v.seen.Pods {
+		serves := slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+			return c.Name == desired.FunctionContainer && c.Ready
+		})
+		if serves && !workload.Ready(&pod) && !workload.Replaced(&pod) { // of one that is ready, the Deployment tells next
+			return desired.RevisionOf(&pod)
+		}
 	}
 	return ""
 }

@@ -90,6 +90,11 @@ func TestSleep(t *testing.T) {
 		"NoRoom":           {fellAsleep(t), waking(unready(unscheduled)), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"CannotPull":       {fellAsleep(t), waking(configless(pod(latest, ended(0, `{"reason":"Built"}`)))), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"Crashes":          {fellAsleep(t), waking(crashing(pod(latest, ended(0, `{"reason":"Built"}`)))), "CrashLooping", "NoReadyReplica", "SourceValid Built Stalled", "no database", ""},
+		"OtherFails":       {fellAsleep(t), waking(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent"))), "RollingOut", "Serving", "SourceValid Built Available Reconciling", `container "agent"`, latest},
+		"OtherFailsFirst":  {seenOnly, waking(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent"))), "RollingOut", "Serving", "SourceValid Built Available Reconciling", `container "agent"`, latest},
+		"OtherFailsNoWay":  {fellAsleep(t), conflict(waking(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent")))), "ServiceConflict", "NoReadyReplica", "SourceValid Built Stalled", "not ours", ""},
+		"OtherFailsAwake":  {never(served(t)), waking(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent"))), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", `container "agent"`, ""},
+		"OtherIsReady":     {seenOnly, waking(isReady(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent")))), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"UnreadyAwake":     {served(t), waking(unready(func(*corev1.Pod) {})), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"NeverServed":      {seenOnly, seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Reconciling", "waiting for a pod", ""},
 		"UnseenRevision":   {of(fellAsleep(t), old), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Built Reconciling", "waiting for a pod", ""},
@@ -207,6 +212,12 @@ func TestCannotSleep(t *testing.T) {
 	if c := meta.FindStatusCondition(status.Of(served(t), s).Conditions, "Degraded"); c.Reason != "DisruptionBudgetFailed" || !strings.HasSuffix(c.Message, "no answer in time") {
 		t.Errorf("Degraded says %s: %s", c.Reason, c.Message)
 	}
+}
+
+// isReady is a pod that the Deployment does not count as ready yet.
+func isReady(p corev1.Pod) corev1.Pod {
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return p
 }
 
 // of is a Function of which another revision was the last one to serve.

@@ -65,6 +65,14 @@ func TestOf(t *testing.T) {
 			replicas: 1, seen: seen(deployment(2, 1, latest), sets(old), pod(latest, running())),
 			ready: "Building", truth: "SourceValid Available Reconciling", message: "revision " + old + " goes on serving", revision: old,
 		},
+		"UpdateStarting": { // the available replica is of the previous version
+			replicas: 1, seen: seen(surging(deployment(1, 1, latest)), sets(old), pod(latest, ended(0, `{"reason":"Built"}`))),
+			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "0 of 1 replicas are of the latest version and ready", revision: old,
+		},
+		"UpdateOverlapping": {
+			replicas: 2, seen: seen(surging(deployment(2, 2, latest)), sets(old, latest), pod(latest, ended(0, `{"reason":"Built"}`))),
+			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "1 of 2 replicas are of the latest version and ready", revision: latest,
+		},
 		"StaleDeployment": {
 			replicas: 1, seen: seen(stale(deployment(1, 1, latest)), sets(old)),
 			ready: "Building", truth: "SourceValid Available Reconciling", revision: old,
@@ -433,10 +441,18 @@ func deployment(total, ready int32, revision string) *appsv1.Deployment {
 	d := &appsv1.Deployment{}
 	d.Generation = 2
 	d.Spec.Replicas = &total
-	d.Spec.Template.Labels = map[string]string{desired.RevisionLabel: revision}
+	d.Spec.Template.Labels = map[string]string{desired.RevisionLabel: revision, desired.TemplateLabel: revision}
 	d.Status = appsv1.DeploymentStatus{
 		ObservedGeneration: 2, Replicas: total, UpdatedReplicas: total, ReadyReplicas: ready, AvailableReplicas: ready,
 	}
+	return d
+}
+
+// surging has a new pod beside those that it should have, which is not ready.
+func surging(d *appsv1.Deployment) *appsv1.Deployment {
+	d.Status.Replicas++
+	d.Status.UpdatedReplicas = 1
+	d.Status.UnavailableReplicas = 1
 	return d
 }
 
@@ -455,7 +471,6 @@ func rolledOut(d *appsv1.Deployment) *appsv1.Deployment {
 
 // numbered is a Deployment of which the controller has looked at a rollout.
 func numbered(d *appsv1.Deployment, number string) *appsv1.Deployment {
-	d.Spec.Template.Labels[desired.TemplateLabel] = desired.RevisionOf(&d.Spec.Template)
 	d.Annotations = map[string]string{desired.RolloutAnnotation: number}
 	return d
 }
@@ -463,8 +478,8 @@ func numbered(d *appsv1.Deployment, number string) *appsv1.Deployment {
 // rollout is the ReplicaSet of a rollout with pods that are ready and available.
 func rollout(revision, number string, ready int32) appsv1.ReplicaSet {
 	rs := set(revision, ready)
-	rs.Labels[desired.TemplateLabel], rs.Annotations = revision, map[string]string{desired.RolloutAnnotation: number}
-	rs.Status.Replicas, rs.Status.AvailableReplicas = ready, ready
+	rs.Annotations = map[string]string{desired.RolloutAnnotation: number}
+	rs.Status.Replicas = ready
 	return rs
 }
 
@@ -472,7 +487,7 @@ func sets(ready ...string) []appsv1.ReplicaSet {
 	all := []appsv1.ReplicaSet{set(old, 0), set(latest, 0)}
 	for i := range all {
 		if slices.Contains(ready, desired.RevisionOf(&all[i])) {
-			all[i].Status.ReadyReplicas = 1
+			all[i].Status.ReadyReplicas, all[i].Status.AvailableReplicas = 1, 1
 		}
 	}
 	return all
@@ -480,14 +495,14 @@ func sets(ready ...string) []appsv1.ReplicaSet {
 
 func set(revision string, ready int32) appsv1.ReplicaSet {
 	var rs appsv1.ReplicaSet
-	rs.Labels = map[string]string{desired.RevisionLabel: revision}
-	rs.Status.ReadyReplicas = ready
+	rs.Labels = map[string]string{desired.RevisionLabel: revision, desired.TemplateLabel: revision}
+	rs.Status.ReadyReplicas, rs.Status.AvailableReplicas = ready, ready
 	return rs
 }
 
 func pod(revision string, build corev1.ContainerState) corev1.Pod {
 	var p corev1.Pod
-	p.Labels = map[string]string{desired.RevisionLabel: revision}
+	p.Labels = map[string]string{desired.RevisionLabel: revision, desired.TemplateLabel: revision}
 	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: desired.BuildContainer, State: build}}
 	return p
 }

@@ -22,6 +22,7 @@ const (
 	EventPodsRefused      = "PodsRefused"
 	EventNotScheduled     = "NotScheduled"
 	EventContainerWaiting = "ContainerWaiting"
+	EventContainerFailed  = "ContainerFailed"
 	EventNotServing       = "NotServing"
 )
 
@@ -53,8 +54,14 @@ func (v *view) podProblem() (problem *check.Problem, waits string) {
 			switch {
 			case w != nil && w.Message != "" && c.LastTerminationState.Terminated == nil:
 				// A Secret or an image that is not there, for example.
-				return &check.Problem{Reason: EventContainerWaiting, Message: waiting(w)}, ""
-			case c.Name != desired.FunctionContainer || c.Ready:
+				return &check.Problem{Reason: EventContainerWaiting, Message: nameOfOthers(&c) + waiting(w)}, ""
+			case c.Ready || c.Name == desired.BuildContainer:
+			case c.Name != desired.FunctionContainer:
+				problem, unready := v.otherContainer(&pod, &c)
+				if problem != nil {
+					return problem, ""
+				}
+				waits = cmp.Or(waits, unready)
 			case v.slow(&c):
 				return &check.Problem{Reason: EventNotServing, Message: v.unready(&pod, &c)}, ""
 			case workload.EndedWithoutBinary(&pod, ended):
@@ -65,6 +72,55 @@ func (v *view) podProblem() (problem *check.Problem, waits string) {
 		}
 	}
 	return nil, waits
+}
+
+// otherContainer describes a container that is not ready and that the operator has not added: a problem
+// once it has ended or is slow, and what the pod waits for until then. A pod is ready only when all of
+// its containers are.
+func (v *view) otherContainer(pod *corev1.Pod, c *corev1.ContainerStatus) (problem *check.Problem, waits string) {
+	name, logs := nameOfOthers(c), fmt.Sprintf("kubectl logs %s --container %s", pod.Name, c.Name)
+	switch ended := workload.LastEnd(c); {
+	case ended != nil:
+		why := oneLine(cmp.Or(ended.Reason, "no reason given"))
+		return &check.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sended with exit code %d (%s), and its pod is not ready without it: %s --previous", name, ended.ExitCode, why, logs)}, ""
+	case v.slow(c):
+		since := c.State.Running.StartedAt.UTC().Format(time.RFC3339)
+		return &check.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sruns since %s and is not ready, and its pod is not ready without it: %s", name, since, logs)}, ""
+	case c.State.Running != nil:
+		return nil, name + "runs and is not ready yet"
+	}
+	return nil, ""
+}
+
+// nameOfOthers is the beginning of a message about a container that the operator has not added; empty for
+// one of the operator's.
+func nameOfOthers(c *corev1.ContainerStatus) string {
+	if c.Name == desired.FunctionContainer || c.Name == desired.BuildContainer {
+		return ""
+	}
+	return fmt.Sprintf("container %q, which is not of the Function, ", c.Name)
+}
+
+// waitsBeforeBuild says what keeps a pod from compiling: files that it lacks, or an init container that
+// the operator has not added. It is empty where nothing is known to.
+func (v *view) waitsBeforeBuild(pod *corev1.Pod) string {
+	if why := v.waitsForFiles(pod); why != "" {
+		return why
+	}
+	for _, c := range pod.Status.InitContainerStatuses {
+		if c.Name == desired.BuildContainer || c.Ready {
+			continue
+		}
+		if w := c.State.Waiting; w != nil && w.Message != "" && c.LastTerminationState.Terminated == nil {
+			return nameOfOthers(&c) + waiting(w)
+		}
+		if problem, waits := v.otherContainer(pod, &c); problem != nil {
+			return problem.Message
+		} else if waits != "" {
+			return waits
+		}
+	}
+	return ""
 }
 
 // waitsForFiles says which files a pod waits for; empty where it has them, and where it waits for
@@ -99,8 +155,8 @@ func (v *view) slow(c *corev1.ContainerStatus) bool {
 func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	for _, pod := range v.latestPods() {
-		for _, c := range pod.Status.ContainerStatuses {
-			if c.Name != desired.FunctionContainer || c.Ready || c.State.Running == nil {
+		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if c.Name == desired.BuildContainer || c.Ready || c.State.Running == nil {
 				continue
 			}
 			left := SlowStart - seen.Time.Sub(c.State.Running.StartedAt.Time)
@@ -139,7 +195,7 @@ func (v *view) rollout() string {
 	if why := v.podsNotCreated(); why != "" {
 		return why // there are no pods to count
 	}
-	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", min(d.Status.UpdatedReplicas, d.Status.AvailableReplicas), workload.Replicas(d))
+	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", v.latestAvailable(), workload.Replicas(d))
 	if o := v.seen.BuildService; o != nil && o.Trouble != "" {
 		text += "; " + oneLine(o.Trouble)
 	}
@@ -151,6 +207,17 @@ func (v *view) rollout() string {
 		text += "; " + waits
 	}
 	return text
+}
+
+// latestAvailable returns the number of available replicas of the latest template. They are those of its
+// ReplicaSet: the Deployment counts available replicas of all templates together.
+func (v *view) latestAvailable() (n int32) {
+	for _, rs := range v.seen.ReplicaSets {
+		if isCurrent(v.seen.Outcome.Deployment, &rs) {
+			n += rs.Status.AvailableReplicas
+		}
+	}
+	return n
 }
 
 // overdue tells whether the rollout of the latest template has made no progress for as long as

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
 )
 
@@ -69,6 +70,35 @@ func TestPodProblem(t *testing.T) {
 			seen:  seen(deployment(1, 0, latest), nil, configless(pod(latest, ended(0, `{"reason":"Built"}`)))),
 			event: "ContainerWaiting", ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `secret "database" not found`,
 		},
+		"OtherContainerEnds": { // one that a policy of the cluster has added
+			seen:  seen(deployment(1, 0, latest), nil, beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent"))),
+			event: "ContainerFailed", ready: "RollingOut", truth: "SourceValid Built Reconciling",
+			says: `0 of 1 replicas are of the latest version and ready; container "agent", which is not of the Function, ended with exit code 3 (Error), and its pod is not ready without it: kubectl logs f-1 --container agent --previous`,
+		},
+		"OtherContainerHangs": {
+			seen:  seen(deployment(1, 0, latest), nil, beside(pod(latest, ended(0, `{"reason":"Built"}`)), runsSince("agent", noon.Add(-status.SlowStart)))),
+			event: "ContainerFailed", ready: "RollingOut", truth: "SourceValid Built Reconciling",
+			says: `container "agent", which is not of the Function, runs since 2026-11-23T11:59:00Z and is not ready, and its pod is not ready without it: kubectl logs f-1 --container agent`,
+		},
+		"OtherContainerStarts": {
+			seen:  seen(deployment(1, 0, latest), nil, beside(pod(latest, ended(0, `{"reason":"Built"}`)), runsSince("agent", noon.Add(-time.Second)))),
+			ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `container "agent", which is not of the Function, runs and is not ready yet`, silent: "kubectl",
+		},
+		"NoImageOfOthers": {
+			seen: seen(deployment(1, 0, latest), nil, beside(pod(latest, ended(0, `{"reason":"Built"}`)), corev1.ContainerStatus{
+				Name: "agent", State: waiting("ErrImagePull", "no such image"),
+			})),
+			event: "ContainerWaiting", ready: "RollingOut", truth: "SourceValid Built Reconciling",
+			says: `container "agent", which is not of the Function, ErrImagePull: no such image`,
+		},
+		"InitContainerOfOthers": { // the builder cannot begin
+			seen:  seen(deployment(1, 0, latest), nil, beforeBuild(failing("network-init"))),
+			event: "ContainerFailed", ready: "Building", truth: "SourceValid Reconciling", says: `container "network-init", which is not of the Function, ended with exit code 3 (Error)`,
+		},
+		"InitContainerOfOthersShared": {
+			seen:  ordered(seen(deployment(1, 0, latest), nil, beforeBuild(failing("network-init"))), plan.BuildService{Running: true}),
+			event: "ContainerFailed", ready: "RollingOut", truth: "SourceValid Built Reconciling", says: `container "network-init", which is not of the Function, ended with exit code 3 (Error)`,
+		},
 		"Starts": {
 			seen:  seen(deployment(1, 0, latest), nil, since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-time.Second))),
 			ready: "RollingOut", truth: "SourceValid Built Reconciling", says: "a replica runs and does not serve yet", silent: "log",
@@ -122,6 +152,52 @@ func TestPodProblem(t *testing.T) {
 			invariants(t, fn, got)
 		})
 	}
+}
+
+// UntilSlow counts from the start of each container that is not ready, whoever has added it.
+func TestUntilSlow(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod  corev1.Pod
+		want time.Duration
+	}{
+		"Function": {since(pod(latest, ended(0, "")), noon.Add(-50*time.Second)), 10 * time.Second},
+		"Other":    {beside(pod(latest, ended(0, "")), runsSince("agent", noon.Add(-20*time.Second))), 40 * time.Second},
+		"Init":     {beforeBuild(runsSince("network-init", noon.Add(-20*time.Second))), 40 * time.Second},
+		"Build":    {pod(latest, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon)}}), 0},
+	} {
+		s := seen(deployment(1, 0, latest), nil, test.pod)
+		s.Time = noon
+		if got := status.UntilSlow(function(1), s); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// beside is a pod whose function is ready, and that has another container.
+func beside(p corev1.Pod, other corev1.ContainerStatus) corev1.Pod {
+	p.Name = "f-1"
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{other, {Name: desired.FunctionContainer, Ready: true, State: running()}}
+	return p
+}
+
+// beforeBuild is a pod with an init container before that which compiles.
+func beforeBuild(other corev1.ContainerStatus) corev1.Pod {
+	p := pod(latest, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}})
+	p.Name = "f-1"
+	p.Status.InitContainerStatuses = append([]corev1.ContainerStatus{other}, p.Status.InitContainerStatuses...)
+	return p
+}
+
+// failing is a container that ends repeatedly.
+func failing(name string) corev1.ContainerStatus {
+	last := ended(3, "")
+	last.Terminated.Reason = "Error"
+	return corev1.ContainerStatus{Name: name, State: waiting("CrashLoopBackOff", "back-off 10s"), LastTerminationState: last, RestartCount: 4}
+}
+
+// runsSince is a container that runs and is not ready.
+func runsSince(name string, began time.Time) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(began)}}}
 }
 
 // budgeted is a Deployment whose pods compile.

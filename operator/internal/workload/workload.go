@@ -60,6 +60,13 @@ func Replaced(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed
 }
 
+// Ready reports whether a pod is ready.
+func Ready(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
 // Unscheduled returns the condition that says why a pod is on no node yet; nil where it is on one,
 // or the scheduler has not looked at it.
 func Unscheduled(pod *corev1.Pod) *corev1.PodCondition {
