@@ -96,6 +96,10 @@ const (
 	// or not as it should be.
 	ReasonAutoscalerFailed = "AutoscalerFailed"
 
+	// ReasonAutoscalerConflict is Degraded's reason when a HorizontalPodAutoscaler of another owner
+	// scales the Deployment of the function. The number of replicas is left to it.
+	ReasonAutoscalerConflict = "AutoscalerConflict"
+
 	// ReasonSourceNotStored is Degraded's reason when the ConfigMap of the source is missing,
 	// and the pods run a binary of the build service, for which they do not need it.
 	ReasonSourceNotStored = "SourceNotStored"
@@ -137,8 +141,8 @@ type FunctionStatus struct {
 	// ProgressDeadlineExceeded, NotOwned and ServiceConflict, where Stalled is true and
 	// the message says what to change. Degraded is about what the function can do
 	// without, with the reasons DisruptionBudgetFailed, NetworkPolicyFailed,
-	// AutoscalerFailed, SourceNotStored, ReferenceUnreadable, CannotSleep and
-	// CleanupFailed.
+	// AutoscalerFailed, AutoscalerConflict, SourceNotStored, ReferenceUnreadable,
+	// CannotSleep and CleanupFailed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -48,6 +48,9 @@ type Applier struct {
 func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {
 	outcome := Outcome{Deployment: own(fn, seen.Deployment), Service: seen.Service}
 	outcome.addOptional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr)
+	if p.AutoscalerConflict != nil {
+		outcome.Degraded = append(outcome.Degraded, *p.AutoscalerConflict)
+	}
 	outcome.add(p.DeploymentErr)
 	outcome.add(a.orders(ctx, fn, seen, p))
 	if stored := a.source(ctx, fn, seen, p.Source); desired.BinaryIn(p.Deployment) != nil {

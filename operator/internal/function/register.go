@@ -69,6 +69,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Owns(&networkingv1.NetworkPolicy{}).
 		Owns(&autoscalingv2.HorizontalPodAutoscaler{}, builder.WithPredicates(autoscalerChanged)).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, handler.EnqueueRequestsFromMapFunc(functionOfScaleTarget), builder.WithPredicates(autoscalerChanged)).
 		Watches(&appsv1.ReplicaSet{}, handler.EnqueueRequestsFromMapFunc(functionOfLabel)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(functionOfLabel)).
 		WithOptions(controller.Options{
@@ -149,6 +150,16 @@ func functionOfLabel(_ context.Context, obj client.Object) []reconcile.Request {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
+}
+
+// functionOfScaleTarget maps a HorizontalPodAutoscaler of another owner to the Function whose Deployment it
+// may scale.
+func functionOfScaleTarget(_ context.Context, autoscaler client.Object) []reconcile.Request {
+	name := observe.ScaledDeployment(autoscaler)
+	if name == "" || observe.OfAFunction(autoscaler) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: autoscaler.GetNamespace(), Name: name}}}
 }
 
 // ManagerOptions returns the options that the Reconciler needs in its manager. A read waits

@@ -1,7 +1,9 @@
 package function_test
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -157,6 +159,48 @@ func TestAutoscalerIsRepaired(t *testing.T) {
 	await(t, fn, fn.Name, autoscaler, func(a *autoscalingv2.HorizontalPodAutoscaler) bool { return a.Spec.MaxReplicas == 7 })
 	if got := reconciles(t) - before; got > 10 { // for the change, for its repair, and for what was before
 		t.Errorf("the operator looked %v times", got)
+	}
+}
+
+// A HorizontalPodAutoscaler of another owner that scales the Deployment gets the number of replicas, is
+// reported, and is followed by the operator's own again.
+func TestAutoscalerOfTheDeployment(t *testing.T) {
+	fn := create(t, "rivalled", func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(2)) })
+	serve(t, fn)
+	theirs := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: "theirs"}}
+	theirs.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: fn.Name}
+	theirs.Spec.MaxReplicas = 60 // more than the operator's ceiling
+	stop := sizes(t, fn)
+	if err := cluster.Create(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return !ownsReplicas(t, d) })
+	reported := func() bool {
+		c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionDegraded)
+		return c != nil && c.Reason == v1beta1.ReasonAutoscalerConflict && strings.Contains(c.Message, `HorizontalPodAutoscaler "theirs"`)
+	}
+	eventually(t, "the conflict is reported", reported)
+	for _, n := range []int32{7, 55} {
+		scale(t, fn, n)
+		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = n }) // the operator applies the Deployment
+		await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
+			return variable(d, "REQUEST_CONCURRENCY") == fmt.Sprint(n)
+		})
+	}
+	change(t, fn, scaling(1, 10))
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Concurrency = 9 })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return variable(d, "REQUEST_CONCURRENCY") == "9" })
+	if exists(t, fn, fn.Name, &autoscalingv2.HorizontalPodAutoscaler{}) {
+		t.Error("there is a second HorizontalPodAutoscaler of the same pods")
+	}
+	remove(t, theirs)
+	await(t, fn, fn.Name, &autoscalingv2.HorizontalPodAutoscaler{}, ownedByApply)
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 10 })
+	eventually(t, "the conflict is over", func() bool { return !has(t, fn, v1beta1.ConditionDegraded) })
+	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Scaling = nil })
+	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool { return ownsReplicas(t, d) && *d.Spec.Replicas == 2 })
+	if got, want := stop(), []int32{2, 7, 55, 10, 2}; !slices.Equal(got, want) {
+		t.Errorf("the numbers of replicas were %v, want %v", got, want)
 	}
 }
 

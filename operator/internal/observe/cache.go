@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -27,7 +28,10 @@ import (
 // before the operator is ready, in replicas that do not lead too.
 const byFunction = "metadata.labels.function"
 
-// Index adds the index that an Observer needs to the cache.
+// byScaleTarget is the index of HorizontalPodAutoscalers by the Deployment that they scale.
+const byScaleTarget = "spec.scaleTargetRef.name"
+
+// Index adds the indexes that an Observer needs to the cache.
 func Index(indexer client.FieldIndexer) error {
 	function := func(obj client.Object) []string {
 		if name := obj.GetLabels()[desired.FunctionLabel]; name != "" {
@@ -42,7 +46,23 @@ func Index(indexer client.FieldIndexer) error {
 	} {
 		errs = append(errs, indexer.IndexField(context.Background(), kind, byFunction, function))
 	}
+	errs = append(errs, indexer.IndexField(context.Background(), &autoscalingv2.HorizontalPodAutoscaler{}, byScaleTarget, func(obj client.Object) []string {
+		if name := ScaledDeployment(obj); name != "" {
+			return []string{name}
+		}
+		return nil
+	}))
 	return errors.Join(errs...)
+}
+
+// ScaledDeployment returns the name of the Deployment that a HorizontalPodAutoscaler scales; empty if it
+// scales another kind of object.
+func ScaledDeployment(autoscaler client.Object) string {
+	target := autoscaler.(*autoscalingv2.HorizontalPodAutoscaler).Spec.ScaleTargetRef
+	if group, err := schema.ParseGroupVersion(target.APIVersion); err != nil || group.Group != appsv1.GroupName || target.Kind != "Deployment" {
+		return ""
+	}
+	return target.Name
 }
 
 // CacheOptions say what the cache holds: objects that belong to Functions, with the managed
@@ -65,8 +85,8 @@ func Namespaces(s settings.Settings) map[string]cache.Config {
 }
 
 // byObject says what the cache holds: the objects with our label, of EndpointSlices those of the
-// activator, and all NetworkPolicies where the settings give functions NetworkPolicies. What is large and
-// is not read is left out.
+// activator, all HorizontalPodAutoscalers, and all NetworkPolicies where the settings give functions
+// NetworkPolicies. What is large and is not read is left out.
 func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
 	if err != nil {
@@ -88,7 +108,7 @@ func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 		&corev1.Service{}:                        {Label: ours},
 		&policyv1.PodDisruptionBudget{}:          {Label: ours},
 		&networkingv1.NetworkPolicy{}:            {Label: policies},
-		&autoscalingv2.HorizontalPodAutoscaler{}: {Label: ours},
+		&autoscalingv2.HorizontalPodAutoscaler{}: {Transform: reduced(targetOnly)},
 		&appsv1.ReplicaSet{}:                     {Label: ours, Transform: reduced(withoutTemplate)},
 		&corev1.Pod{}:                            {Label: ours, Transform: reduced(withoutSpec)},
 		&discoveryv1.EndpointSlice{}:             {Label: ours.Add(*routes), Transform: cache.TransformStripManagedFields()},
@@ -115,6 +135,15 @@ func withoutSource(s settings.Settings) func(fn *v1beta1.Function) {
 			fn.Spec.Summary = new(desired.Summary(fn))
 			fn.Spec.Function = ""
 		}
+	}
+}
+
+// targetOnly drops the parts of a HorizontalPodAutoscaler without our label that do not say what it scales.
+func targetOnly(a *autoscalingv2.HorizontalPodAutoscaler) {
+	a.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
+	if a.Labels[desired.FunctionLabel] == "" {
+		a.Annotations, a.ManagedFields = nil, nil
+		a.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: a.Spec.ScaleTargetRef}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -112,7 +113,7 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 		o.get(ctx, fn, fn.ServiceName(), s.Service), o.get(ctx, fn, fn.Name, s.Budget), o.get(ctx, fn, fn.Name, s.NetworkPolicy),
 		o.get(ctx, fn, fn.Name, s.Autoscaler),
 		o.list(ctx, fn, &replicaSets), o.list(ctx, fn, &pods), o.list(ctx, fn, &services), o.list(ctx, fn, &sources),
-		o.list(ctx, fn, &slices), o.foreignPolicies(ctx, fn, s))
+		o.list(ctx, fn, &slices), o.foreignPolicies(ctx, fn, s), o.foreignAutoscalers(ctx, fn, s))
 	if err == nil {
 		s.Activator.Ready, err = o.Activators.Ready(ctx)
 	}
@@ -150,6 +151,18 @@ func (o *Observer) foreignPolicies(ctx context.Context, fn *v1beta1.Function, s 
 			s.ForeignPolicies = append(s.ForeignPolicies, policy)
 		}
 	}
+	return nil
+}
+
+// foreignAutoscalers lists the HorizontalPodAutoscalers that scale the Deployment of a Function and belong
+// to no Function.
+func (o *Observer) foreignAutoscalers(ctx context.Context, fn *v1beta1.Function, s *Snapshot) error {
+	var all autoscalingv2.HorizontalPodAutoscalerList
+	err := o.Client.List(ctx, &all, client.InNamespace(fn.Namespace), client.MatchingFields{byScaleTarget: fn.Name}, client.DisableReadYourWritesConsistency)
+	if err != nil {
+		return fmt.Errorf("listing HorizontalPodAutoscalers: %w", err)
+	}
+	s.ForeignAutoscalers = slices.DeleteFunc(all.Items, func(a autoscalingv2.HorizontalPodAutoscaler) bool { return OfAFunction(&a) })
 	return nil
 }
 

@@ -69,6 +69,10 @@ type Snapshot struct {
 	// ForeignPolicies are the NetworkPolicies of the namespace that belong to no Function.
 	ForeignPolicies []networkingv1.NetworkPolicy
 
+	// ForeignAutoscalers are the HorizontalPodAutoscalers that scale the Deployment and belong to no
+	// Function.
+	ForeignAutoscalers []autoscalingv2.HorizontalPodAutoscaler
+
 	// Values are what the environment and the files of the function have from ConfigMaps and
 	// Secrets. ValuesErr is why that is not known.
 	Values    references.Values

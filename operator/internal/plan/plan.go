@@ -30,6 +30,10 @@ type Plan struct {
 	// does. They are applied as far as the ceilings allow.
 	OverCeilings *check.Problem
 
+	// AutoscalerConflict names the HorizontalPodAutoscalers of other owners that scale the Deployment;
+	// nil when there is none. The operator leaves the number of replicas to them.
+	AutoscalerConflict *check.Problem
+
 	// Diagnostics are the mistakes for which the source is refused. Omitted counts those
 	// that were left out.
 	Diagnostics []v1beta1.Diagnostic
@@ -87,6 +91,7 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	fn = withinCeilings(fn, seen.Settings)
 	p := planner{Plan: &Plan{}, settings: seen.Settings, seen: seen}
 	p.Problem = check.InvalidSpec(seen.Verdict.Spec)
+	p.AutoscalerConflict = autoscalerConflict(fn, seen.ForeignAutoscalers)
 	p.Diagnostics, p.Omitted = seen.Verdict.Diagnostics()
 	if p.Problem != nil {
 		p.orderForReplicaSets(fn)

@@ -1,12 +1,18 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/settings"
 	"goless.io/operator/internal/workload"
@@ -33,10 +39,41 @@ func withinCeilings(fn *v1beta1.Function, s settings.Settings) *v1beta1.Function
 	return fn
 }
 
+// ReplicasLeftToOthers reports whether HorizontalPodAutoscalers of other owners set the number of replicas of
+// a Function. They do not scale a Deployment of 0 replicas, so that a Function can be stopped.
+func (p *Plan) ReplicasLeftToOthers(fn *v1beta1.Function) bool {
+	return p.AutoscalerConflict != nil && !fn.Stopped()
+}
+
+// autoscalerConflict returns the problem that HorizontalPodAutoscalers of other owners scale the Deployment of
+// a Function; nil if there are none.
+func autoscalerConflict(fn *v1beta1.Function, autoscalers []autoscalingv2.HorizontalPodAutoscaler) *check.Problem {
+	var names []string
+	for _, a := range autoscalers {
+		name := fmt.Sprintf("HorizontalPodAutoscaler %q", a.Name)
+		if owner := metav1.GetControllerOfNoCopy(&a); owner != nil {
+			name += fmt.Sprintf(" of %s %q", owner.Kind, owner.Name)
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return &check.Problem{Reason: v1beta1.ReasonAutoscalerConflict, Message: fmt.Sprintf("Deployment %q is scaled by %s, to which the number of replicas is left: "+
+		"spec.scaling and spec.replicas other than 0 are not applied; scale the Function instead (scaleTargetRef with apiVersion %s, kind Function, name %s)",
+		fn.Name, strings.Join(names, " and "), v1beta1.GroupVersion, fn.Name)}
+}
+
 // scaling plans the HorizontalPodAutoscaler of the function, and the number of replicas where
-// that is not a field of what is applied.
+// that is not a field of what is applied. Kubernetes scales by none of two HorizontalPodAutoscalers of
+// the same pods, so that the function has none beside that of another owner.
 func (p *planner) scaling(fn *v1beta1.Function) {
-	if !desired.NeedsAutoscaler(fn) {
+	others := p.ReplicasLeftToOthers(fn)
+	if others && p.Deployment != nil {
+		p.Deployment.Spec.Replicas = nil
+	}
+	if others || !desired.NeedsAutoscaler(fn) {
 		p.deleteOwn(fn, p.seen.Autoscaler)
 	} else if p.Deployment != nil {
 		p.Autoscaler = desired.Autoscaler(fn, p.settings)
@@ -48,7 +85,7 @@ func (p *planner) scaling(fn *v1beta1.Function) {
 
 // replicas plans the number of replicas of a Deployment, which the HorizontalPodAutoscaler and
 // the activator change otherwise. The operator hands it over to them when they become
-// responsible, keeps it within bounds where nobody else would, and wakes a function that
+// responsible, keeps it within bounds unless a HorizontalPodAutoscaler of another owner does, and wakes a function that
 // sleeps: for a new pod template, and if nobody has seen it serve before it fell asleep.
 //
 // A sleeping function gets a new template only when its pods are ready again, or cannot
@@ -68,7 +105,14 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 		}
 		return
 	}
-	if within := min(max(now, least, 1), most); owned || within != now {
+	within := min(max(now, least, 1), most)
+	if p.ReplicasLeftToOthers(fn) {
+		within = now
+		if stopped := now == 0 && owned; stopped || asleep {
+			within = 1
+		}
+	}
+	if owned || within != now {
 		p.Scale = &within
 	}
 	if least == 0 && changes {

@@ -2,13 +2,16 @@ package plan_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"goless.io/operator/api/v1beta1"
 )
@@ -87,6 +90,7 @@ func TestScaling(t *testing.T) {
 	full.seen.Deployment.Status.Conditions = append(full.seen.Deployment.Status.Conditions,
 		appsv1.DeploymentCondition{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue})
 	stopped := rolledOut(t, 0, 0, 0).with(replicas(0)).deployed(nil, 0)
+	stoppedToo := rivalled(rolledOut(t, 1, 1, 0).with(replicas(0)).deployed(nil, 0))
 	idle := func(*corev1.Pod) {}
 	ready := func(pod *corev1.Pod) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -122,6 +126,16 @@ func TestScaling(t *testing.T) {
 		"Stopped":          {rolledOut(t, 0, 8, 6).with(replicas(0)), 0, none, 0, 0},
 		"StoppedAsleep":    {rolledOut(t, 0, 8, 0).with(replicas(0)), 0, none, 0, 0},
 		"Started":          {stopped.with(replicas(1)), none, 1, 0, 0},
+		"Rival":            {rivalled(begin(t, inPod, first).with(replicas(3)).serving(nil, 3)), none, 3, 0, 0},
+		"RivalScales":      {rivalled(rolledOut(t, 1, 8, 6).with(scaling(2, 2))), none, none, 0, 0},
+		"RivalOverMax":     {rivalled(rolledOut(t, 1, 8, 12)), none, none, 0, 0},
+		"RivalScalesToo":   {rivalled(begin(t, inPod, first).with(replicas(3)).serving(nil, 3).with(scaling(1, 8))), none, 3, 0, 0},
+		"RivalAndStopped":  {rivalled(rolledOut(t, 1, 8, 6).with(replicas(0))), 0, none, 0, 0},
+		"RivalAndStarted":  {stoppedToo.with(replicas(1)), none, 1, 0, 0},
+		"RivalScalesTo0":   {rivalled(rolledOut(t, 1, 8, 0)), none, none, 0, 0},
+		"RivalAndAsleep":   {rivalled(rolledOut(t, 0, 0, 0)), none, none, 0, 0},
+		"RivalAsleepNew":   {rivalled(rolledOut(t, 0, 0, 0).change(second)), none, 1, 0, 2 * time.Minute},
+		"RivalAndRefused":  {rivalled(rolledOut(t, 1, 8, 6).change(refused)), none, none, 0, 0},
 		"Refused":          {rolledOut(t, 0, 8, 6).change(refused), none, none, 8, 0},
 		"Asleep":           {rolledOut(t, 0, 0, 0), none, none, 0, 0},
 		"AsleepOfMany":     {rolledOut(t, 0, 8, 0), none, none, 8, 0},
@@ -163,6 +177,36 @@ func TestScaling(t *testing.T) {
 				t.Errorf("the Deployment waits for %v, want %v", p.DeploymentDelay, test.hold)
 			}
 		})
+	}
+}
+
+// rivalled has HorizontalPodAutoscalers of other owners that scale the Deployment.
+func rivalled(s *scene) *scene {
+	for _, name := range []string{"theirs", "keda-hpa-f"} {
+		s.seen.ForeignAutoscalers = append(s.seen.ForeignAutoscalers, autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	s.seen.ForeignAutoscalers[1].OwnerReferences = []metav1.OwnerReference{{APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "queue", Controller: new(true)}}
+	return s
+}
+
+// A HorizontalPodAutoscaler of another owner is named, also while the spec is refused or the function is stopped.
+func TestAutoscalerConflict(t *testing.T) {
+	refusedSpec := rivalled(rolledOut(t, 1, 8, 6))
+	refusedSpec.seen.Verdict.Spec = field.ErrorList{field.Required(field.NewPath("spec"), "")}
+	for name, s := range map[string]*scene{
+		"Serving": rivalled(rolledOut(t, 1, 8, 6)), "Stopped": rivalled(rolledOut(t, 1, 8, 0).with(replicas(0))), "Refused": refusedSpec,
+	} {
+		p := s.plan()
+		if p.AutoscalerConflict == nil || p.AutoscalerConflict.Reason != v1beta1.ReasonAutoscalerConflict ||
+			!strings.Contains(p.AutoscalerConflict.Message, `is scaled by HorizontalPodAutoscaler "keda-hpa-f" of ScaledObject "queue" and HorizontalPodAutoscaler "theirs"`) {
+			t.Errorf("%s: the conflict is %+v", name, p.AutoscalerConflict)
+		}
+		if p.ReplicasLeftToOthers(s.fn) != (name != "Stopped") {
+			t.Errorf("%s: the replicas are left to others: %t", name, p.ReplicasLeftToOthers(s.fn))
+		}
+	}
+	if p := rolledOut(t, 1, 8, 6).plan(); p.AutoscalerConflict != nil {
+		t.Errorf("without one the conflict is %+v", p.AutoscalerConflict)
 	}
 }
 

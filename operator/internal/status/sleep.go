@@ -117,7 +117,7 @@ func (v *view) lacksReplicas() bool {
 // want is how many replicas there should be now.
 func (v *view) want() int32 {
 	n, fixed := v.fn.FixedReplicas()
-	if !fixed && v.seen.Outcome.Deployment != nil {
+	if (!fixed || v.seen.ReplicasLeftToOthers(v.fn)) && v.seen.Outcome.Deployment != nil {
 		return workload.Replicas(v.seen.Outcome.Deployment)
 	}
 	return n

@@ -369,6 +369,28 @@ func TestBuiltIsOfTheLatestRevision(t *testing.T) {
 	}
 }
 
+// Where a HorizontalPodAutoscaler of another owner sets the number of replicas, the status says nothing of
+// what the spec asks for.
+func TestReplicasOfAnotherAutoscaler(t *testing.T) {
+	conflict := check.Problem{Reason: "AutoscalerConflict", Message: "scaled by another"}
+	rivalled := func(s status.Seen) status.Seen {
+		s.AutoscalerConflict, s.Outcome.Degraded = &conflict, []check.Problem{conflict}
+		return s
+	}
+	fn := function(1)
+	got := status.Of(fn, rivalled(seen(rolledOut(deployment(3, 3, latest)), sets(latest))))
+	expect(t, got, "Serving", "", "SourceValid Built Available Ready Degraded", latest)
+	if degraded := meta.FindStatusCondition(got.Conditions, "Degraded"); got.ReplicaSummary != "3/3" || degraded.Message != conflict.Message {
+		t.Errorf("the replicas are %s, Degraded is %+v", got.ReplicaSummary, degraded)
+	}
+	fn.Status = got
+	got = status.Of(fn, rivalled(seen(rolledOut(deployment(0, 0, latest)), nil)))
+	expect(t, got, "Building", "the Deployment is scaled to 0 replicas by another controller: scaled by another", "SourceValid Built Reconciling Degraded", "")
+	fn.Spec.Replicas = new(int32(0))
+	got = status.Of(fn, rivalled(seen(rolledOut(deployment(0, 0, latest)), nil)))
+	expect(t, got, "Stopped", "", "SourceValid Built Ready Degraded", "")
+}
+
 // scaled is a Function whose number of replicas depends on the load.
 func scaled(fn *v1beta1.Function, least, most int32) *v1beta1.Function {
 	fn.Spec.Scaling = &v1beta1.Scaling{Min: &least, Max: &most}

@@ -240,7 +240,8 @@ func deadline(d *appsv1.Deployment) int32 {
 	return *d.Spec.ProgressDeadlineSeconds
 }
 
-// podsNotCreated says why the Deployment makes no pods of its template: a quota, for example. Of
+// podsNotCreated says why the Deployment makes no pods of its template: a quota, or another controller that
+// has scaled it to 0, for example. Of
 // several ReplicaSets only that of the template counts: the condition ReplicaFailure of the
 // Deployment may be about an older one, which makes no pods any more.
 func (v *view) podsNotCreated() string {
@@ -250,6 +251,9 @@ func (v *view) podsNotCreated() string {
 	}
 	if d.Spec.Paused {
 		return fmt.Sprintf("somebody has paused the Deployment: kubectl rollout resume deployment/%s", d.Name)
+	}
+	if v.seen.ReplicasLeftToOthers(v.fn) && workload.Replicas(d) == 0 {
+		return "the Deployment is scaled to 0 replicas by another controller: " + v.seen.AutoscalerConflict.Message
 	}
 	for _, rs := range v.seen.ReplicaSets {
 		failed := slices.IndexFunc(rs.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
