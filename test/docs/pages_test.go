@@ -35,6 +35,7 @@ var notRun = map[string]string{
 	"README.md":                   "test/demo.sh, test/install and make run these commands, and the builder's tests those of the builder",
 	"deploy/monitoring/README.md": "the cluster of the tests has no Prometheus Operator",
 	"docs/figures.md":             "measuring takes too long for a test",
+	"docs/how-to/backup.md":       "the cluster of the tests has no Velero",
 	"docs/how-to/expose.md":       "the controller of the tests has another name",
 	"docs/how-to/cli.md":          "test/cli runs the commands, which wait, serve and follow",
 	"docs/how-to/install.md":      "other tests need the Goless that is installed; test/install installs by Helm and by deploy/",

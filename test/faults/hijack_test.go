@@ -32,7 +32,6 @@ var takeovers = []struct {
 		ref.Controller, ref.BlockOwnerDeletion = nil, nil
 		tr.own(object, ref)
 	}},
-	{"no owner", func(tr *trial, object *unstructured.Unstructured) { tr.own(object) }},
 	{"replaced", func(tr *trial, object *unstructured.Unstructured) {
 		tr.must(world(tr.t).operator.Signal(syscall.SIGSTOP)) // so that it cannot be faster
 		defer world(tr.t).operator.Signal(syscall.SIGCONT)    //nolint:errcheck // it would fail the rest of the test
@@ -100,8 +99,29 @@ func TestOccupied(t *testing.T) {
 	}
 }
 
+// TestLostOwners removes the owner of what the Function needs. The Function becomes its owner again.
+func TestLostOwners(t *testing.T) {
+	enter(t)
+	tr := newTrial(t)
+	ready(tr)
+	tr.settle()
+	want, objects := tr.whole(), tr.objects()
+	tr.begin()
+	defer func() { table.note(t, "lost owners", true, tr) }()
+	for _, object := range objects {
+		before := object.DeepCopy()
+		object.SetOwnerReferences(nil)
+		tr.must(world(t).client.Patch(t.Context(), object, client.MergeFrom(before), client.FieldOwner("somebody")))
+	}
+	tr.await(func() error { return tr.whole().like(want) })
+	tr.done = time.Now()
+	tr.same(objects)
+	tr.untouched()
+	quiet(t, []*trial{tr})
+}
+
 // TestOrphans deletes the Function and leaves its objects, and creates it again.
-// They are not the new one's.
+// It becomes their owner, and they are not replaced.
 func TestOrphans(t *testing.T) {
 	enter(t)
 	tr := newTrial(t)
@@ -117,17 +137,24 @@ func TestOrphans(t *testing.T) {
 		}
 		return tr.children().like(state{})
 	})
-	tr.create()
-	tr.await(tr.reason(v1beta1.ReasonNotOwned))
 	tr.begin()
 	defer func() { table.note(t, "orphans", true, tr) }()
-	for _, object := range objects {
-		tr.must(world(t).client.Delete(t.Context(), object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	}
+	tr.create()
 	tr.await(func() error { return tr.whole().like(want) })
 	tr.done = time.Now()
+	tr.same(objects)
 	tr.untouched()
 	quiet(t, []*trial{tr})
+}
+
+// same fails the test unless each object is the one that it was.
+func (tr *trial) same(objects []*unstructured.Unstructured) {
+	tr.t.Helper()
+	for _, object := range objects {
+		if now := world(tr.t).witness.live(object.GetKind(), tr.ns, object.GetName()); now == nil || now.GetUID() != object.GetUID() {
+			tr.t.Errorf("%s %s was replaced", object.GetKind(), object.GetName())
+		}
+	}
 }
 
 // child is the only child of a kind.

@@ -117,7 +117,8 @@ const (
 	ReasonCleanupFailed = "CleanupFailed"
 
 	// ReasonNotOwned is Ready's reason when an object whose name the function
-	// needs belongs to somebody else.
+	// needs belongs to somebody else, and that of Available, which is unknown then,
+	// while such an object answers requests.
 	ReasonNotOwned = "NotOwned"
 
 	// ReasonServiceConflict is ReasonNotOwned for the Service.

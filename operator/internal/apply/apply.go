@@ -46,7 +46,7 @@ type Applier struct {
 // no object needs another one to exist. The order for the build service comes first, because
 // a build takes long, and then the source, before the pods that compile it.
 func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {
-	outcome := Outcome{Deployment: own(fn, seen.Deployment), Service: seen.Service}
+	outcome := Outcome{Deployment: own(fn, seen.Deployment), Service: seen.Service, ForeignDeployment: foreign(fn, seen.Deployment)}
 	outcome.addOptional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr)
 	if p.AutoscalerConflict != nil {
 		outcome.Degraded = append(outcome.Degraded, *p.AutoscalerConflict)
@@ -69,7 +69,7 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 			a.Metrics.RolledOut()
 		}
 		if outcome.Deployment == nil {
-			outcome.Deployment = own(fn, applied)
+			outcome.Deployment, outcome.ForeignDeployment = own(fn, applied), foreign(fn, applied)
 		}
 		outcome.add(err)
 	}
@@ -98,6 +98,7 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 		leftovers = append(leftovers, a.remove(ctx, obj))
 	}
 	outcome.addOptional(v1beta1.ReasonCleanupFailed, errors.Join(leftovers...))
+	outcome.ForeignService = foreign(fn, outcome.Service)
 	outcome.Service = service(fn, outcome.Service, seen.Services)
 	return outcome
 }

@@ -92,7 +92,7 @@ func isApplied[A applyConfiguration, T client.Object](fn *v1beta1.Function, want
 	case live.GetUID() == "", live.GetDeletionTimestamp() != nil, ownedByDeletedNamesake(live, fn):
 		return false, nil
 	case !metav1.IsControlledBy(live, fn):
-		return false, &notOwnedError{kind: *want.GetKind(), name: live.GetName(), controller: metav1.GetControllerOf(live)}
+		return false, &notOwnedError{kind: *want.GetKind(), namespace: live.GetNamespace(), name: live.GetName(), owner: ownerOf(live)}
 	}
 	owned, err := extract(live, desired.FieldOwner)
 	if err != nil {
@@ -118,6 +118,28 @@ func own[T any, P interface {
 		return nil
 	}
 	return obj
+}
+
+// foreign returns an object if it exists and does not belong to the Function, and nil otherwise.
+func foreign[T any, P interface {
+	*T
+	client.Object
+}](fn *v1beta1.Function, obj P) P {
+	if obj == nil || obj.GetUID() == "" || metav1.IsControlledBy(obj, fn) {
+		return nil
+	}
+	return obj
+}
+
+// ownerOf returns the controller of an object, or else an owner; nil if it has none.
+func ownerOf(obj client.Object) *metav1.OwnerReference {
+	if controller := metav1.GetControllerOf(obj); controller != nil {
+		return controller
+	}
+	for _, owner := range obj.GetOwnerReferences() {
+		return &owner
+	}
+	return nil
 }
 
 // ownedByDeletedNamesake tells whether an object belongs to a deleted Function of the same name. The

@@ -3,6 +3,7 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,11 @@ type Outcome struct {
 
 	// Service is the Function's own after the apply; nil when there is none.
 	Service *corev1.Service
+
+	// ForeignDeployment and ForeignService have the names that the Function needs, and do not belong to it;
+	// nil when there are none.
+	ForeignDeployment *appsv1.Deployment
+	ForeignService    *corev1.Service
 }
 
 // add takes in an error about an object that the function needs; nil for success.
@@ -73,8 +79,8 @@ func ignoreNotOwned(err error) error {
 // notOwnedError says that an object has the name that a Function needs and is
 // not the Function's.
 type notOwnedError struct {
-	kind, name string
-	controller *metav1.OwnerReference
+	kind, namespace, name string
+	owner                 *metav1.OwnerReference
 }
 
 func (e *notOwnedError) reason() string {
@@ -85,13 +91,14 @@ func (e *notOwnedError) reason() string {
 }
 
 func (e *notOwnedError) Error() string {
-	whose := "does not belong to this Function"
-	if e.controller != nil {
-		whose = fmt.Sprintf("belongs to %s %q", e.controller.Kind, e.controller.Name)
+	whose := "was not created for this Function by its operator"
+	if e.owner != nil {
+		whose = fmt.Sprintf("belongs to %s %q", e.owner.Kind, e.owner.Name)
 	}
-	remedy := "rename the function, or remove the " + e.kind
+	remedy := "rename the Function"
 	if e.kind == "Service" {
-		remedy = "choose another spec.service, or remove the Service"
+		remedy = "choose another spec.service"
 	}
-	return fmt.Sprintf("%s %q %s and is left alone: %s", e.kind, e.name, whose, remedy)
+	return fmt.Sprintf("%s %q %s and is not changed; delete it if it is not needed (kubectl -n %s delete %s %s), or %s",
+		e.kind, e.name, whose, e.namespace, strings.ToLower(e.kind), e.name, remedy)
 }

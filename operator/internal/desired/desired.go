@@ -17,6 +17,10 @@ const FieldOwner = "goless-operator"
 const FunctionLabel = v1beta1.FunctionLabel
 
 const (
+	// ManagedByLabel has the value ManagedBy on everything that the operator applies.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	ManagedBy      = "goless"
+
 	// RevisionLabel holds the revision on what belongs to one revision only:
 	// its ConfigMap, and, by the pod template, its ReplicaSets and pods.
 	RevisionLabel = "goless.io/revision"
@@ -61,9 +65,9 @@ func Selector(name string) map[string]string {
 
 func labels(fn *v1beta1.Function) map[string]string {
 	return map[string]string{
-		FunctionLabel:                  fn.Name,
-		"app.kubernetes.io/name":       fn.Name,
-		"app.kubernetes.io/managed-by": "goless",
+		FunctionLabel:            fn.Name,
+		"app.kubernetes.io/name": fn.Name,
+		ManagedByLabel:           ManagedBy,
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -70,6 +72,44 @@ func TestFenceOfOthersObjects(t *testing.T) {
 		change(&changed.Spec)
 		if err := thief.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !refusedByFence(err) {
 			t.Errorf("a Service with another %s: %v", name, err)
+		}
+	}
+}
+
+// What the operator has applied for a Function, and that has lost its owner, may get one of the same name.
+func TestFenceOfOrphans(t *testing.T) {
+	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
+	fn := mayBeForged(namespace)
+	deployment, service, source := desired.Deployment(fn, installed, "", nil), desired.Service(fn), desired.ConfigMap(fn)
+	for name, test := range map[string]struct {
+		manager string
+		label   string
+		owner   string
+		allowed bool
+	}{
+		"orphan":           {desired.FieldOwner, fn.Name, fn.Name, true},
+		"another manager":  {"kubectl", fn.Name, fn.Name, false},
+		"another function": {desired.FieldOwner, "other", fn.Name, false},
+		"another owner":    {desired.FieldOwner, fn.Name, "other", false},
+	} {
+		for _, want := range []runtime.ApplyConfiguration{
+			deployment.WithLabels(map[string]string{desired.FunctionLabel: test.label}), service.WithLabels(map[string]string{desired.FunctionLabel: test.label}),
+			source.WithLabels(map[string]string{desired.FunctionLabel: test.label}),
+		} {
+			object := convert(t, want, &unstructured.Unstructured{})
+			object.SetOwnerReferences(nil)
+			if err := cluster.Patch(t.Context(), object, client.Apply, client.FieldOwner(test.manager), client.ForceOwnership); err != nil { //nolint:staticcheck // of an object that is not typed
+				t.Fatal(err)
+			}
+			adopt := client.MergeFrom(object.DeepCopy())
+			object.SetLabels(map[string]string{desired.FunctionLabel: test.owner})
+			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "goless.io/v1beta1", Kind: "Function", Name: test.owner, UID: "1", Controller: new(true)}})
+			if err := thief.Patch(t.Context(), object, adopt, client.DryRunAll); (err == nil) != test.allowed || err != nil && !refusedByFence(err) {
+				t.Errorf("%s: adopting %s: %v", name, object.GetKind(), err)
+			}
+			if err := cluster.Delete(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

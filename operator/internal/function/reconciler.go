@@ -97,8 +97,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	if err != nil {
 		return r.retry(fn, err)
 	}
+	var adoptErr error
+	if len(snapshot.Orphans) > 0 {
+		if adoptErr = r.applier.Adopt(applying, fn, snapshot.Orphans); adoptErr == nil {
+			return reconcile.Result{RequeueAfter: minConflictPause}, nil // what to do is decided by what they are then
+		} else if apierrors.IsConflict(adoptErr) {
+			return r.retry(fn, adoptErr)
+		}
+	}
 	planned := plan.Of(fn, snapshot)
 	outcome := r.applier.Apply(applying, fn, snapshot, planned)
+	outcome.Err = errors.Join(adoptErr, outcome.Err)
 	if apierrors.IsConflict(outcome.Err) && r.conflicts.NumRequeues(client.ObjectKeyFromObject(fn)) < quietConflicts {
 		return r.retry(fn, outcome.Err)
 	}

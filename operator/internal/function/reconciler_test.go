@@ -94,8 +94,7 @@ func causesNoWrites(t *testing.T, fn *v1beta1.Function) {
 	}
 }
 
-// What an earlier Function of the name has left, after kubectl delete --cascade=orphan, is named
-// all at once.
+// What conflicts with the names that a Function needs is named all at once.
 func TestAllThatIsInTheWayIsNamed(t *testing.T) {
 	namespace := apiservertest.NewNamespace(t, cluster)
 	fn := template("orphaned")
@@ -113,7 +112,7 @@ func TestAllThatIsInTheWayIsNamed(t *testing.T) {
 	fn = create(t, fn.Name, func(fn *v1beta1.Function) { fn.Namespace = namespace })
 	ready := awaitReady(t, fn, v1beta1.ReasonNotOwned)
 	for _, name := range []string{fmt.Sprintf("ConfigMap %q", source.Name), `Deployment "orphaned"`, `Service "svc"`} {
-		if !strings.Contains(ready.Message, name+" does not belong to this Function and is left alone: ") {
+		if !strings.Contains(ready.Message, name+" was not created for this Function by its operator and is not changed; delete it if it is not needed (kubectl -n "+namespace+" delete ") {
 			t.Errorf("message is %q, without %s", ready.Message, name)
 		}
 	}

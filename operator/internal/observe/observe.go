@@ -120,6 +120,7 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 	if err != nil {
 		return err
 	}
+	s.Orphans = orphans(fn, slices.Concat([]client.Object{s.Deployment, s.Budget, s.NetworkPolicy, s.Autoscaler}, pointers(services.Items), pointers(sources.Items))...)
 	s.Services, s.Sources = owned(services.Items, fn.UID), owned(sources.Items, fn.UID)
 	s.Activator.read(slices.Items, s.Services)
 	s.running(replicaSets.Items, pods.Items)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/build"
@@ -57,6 +58,9 @@ type Snapshot struct {
 	// as well.
 	Services []corev1.Service
 	Sources  []corev1.ConfigMap
+
+	// Orphans are objects of a former Function of the name that have lost their owner.
+	Orphans []client.Object
 
 	// ReplicaSets belong to the Function's Deployment, and Pods to them.
 	ReplicaSets []appsv1.ReplicaSet

@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
@@ -59,6 +60,8 @@ func (v *view) available() metav1.Condition {
 	d := v.seen.Outcome.Deployment
 	ready := d != nil && d.Status.ReadyReplicas > 0
 	switch {
+	case v.othersAnswer() != "":
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionUnknown, v1beta1.ReasonNotOwned, v.othersAnswer())
 	case ready && v.seen.Outcome.Service == nil:
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoService, "no Service leads to the replicas")
 	case v.sleepingOrWaking():
@@ -83,6 +86,26 @@ func (v *view) available() metav1.Condition {
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonWakeFailed, v.wakeFailed())
 	}
 	return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica, "no replica answers requests")
+}
+
+// othersAnswer says that requests are answered by way of objects that have the names which the Function
+// needs, and that do not belong to it; empty if they are not. Which source answers is not known then.
+func (v *view) othersAnswer() string {
+	d, service := v.seen.Outcome.Deployment, v.seen.Outcome.Service
+	var others []string
+	if d == nil && v.seen.ForeignDeployment != nil {
+		d = v.seen.ForeignDeployment
+		others = append(others, fmt.Sprintf("Deployment %q", d.Name))
+	}
+	if service == nil && v.seen.ForeignService != nil {
+		service = v.seen.ForeignService
+		others = append(others, fmt.Sprintf("Service %q", service.Name))
+	}
+	if len(others) == 0 || d == nil || service == nil || d.Status.ReadyReplicas == 0 ||
+		len(service.Spec.Selector) == 0 || !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)) {
+		return ""
+	}
+	return fmt.Sprintf("a replica answers requests by way of %s, which the Function does not own, so that its revision is not known", strings.Join(others, " and "))
 }
 
 // ready returns the Ready condition, which follows from everything else. The second result tells

@@ -1,0 +1,43 @@
+package observe
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/desired"
+)
+
+// orphans returns those of several objects that the operator has written for a Function of this name and
+// that have lost their owner: in a restore from a backup, or because the Function was deleted with
+// kubectl delete --cascade=orphan.
+func orphans(fn *v1beta1.Function, objects ...client.Object) []client.Object {
+	return slices.DeleteFunc(objects, func(object client.Object) bool { return !isOrphan(fn, object) })
+}
+
+// isOrphan reports whether an object is an orphan of a Function. Its labels alone do not say so, because
+// everyone can set them: the operator must have applied it, and it must have no owner at all. deploy/40-fence.yaml
+// checks the same.
+func isOrphan(fn *v1beta1.Function, object client.Object) bool {
+	if object.GetUID() == "" || object.GetDeletionTimestamp() != nil || len(object.GetOwnerReferences()) > 0 {
+		return false
+	}
+	labels := object.GetLabels()
+	ours := labels[desired.FunctionLabel] == fn.Name && labels[desired.ManagedByLabel] == desired.ManagedBy
+	return ours && slices.ContainsFunc(object.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Manager == desired.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+	})
+}
+
+// pointers returns the objects of a list.
+func pointers[T any, P interface {
+	*T
+	client.Object
+}](items []T) (objects []client.Object) {
+	for i := range items {
+		objects = append(objects, P(&items[i]))
+	}
+	return objects
+}
