@@ -18,8 +18,8 @@ func orphans(fn *v1beta1.Function, objects ...client.Object) []client.Object {
 }
 
 // isOrphan reports whether an object is an orphan of a Function. Its labels alone do not say so, because
-// everyone can set them: the operator must have applied it, and it must have no owner at all. deploy/40-fence.yaml
-// checks the same.
+// everyone can set them: the operator must have applied it, and it must have no owner at all. The access policy
+// of deploy/40-fence.yaml lets the operator adopt nothing else.
 func isOrphan(fn *v1beta1.Function, object client.Object) bool {
 	if object.GetUID() == "" || object.GetDeletionTimestamp() != nil || len(object.GetOwnerReferences()) > 0 {
 		return false
