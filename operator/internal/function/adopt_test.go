@@ -57,13 +57,13 @@ func export(t *testing.T, fn *v1beta1.Function) []unstructured.Unstructured {
 	return all
 }
 
-// restored imports an object into another namespace as Velero does: it creates the object without its owners, its status
-// and what belongs to the former cluster, and then restores who manages which field.
-func restored(t *testing.T, object unstructured.Unstructured, namespace string) {
+// restored imports an object as Velero does: it creates the object without its owners, its status and what
+// belongs to the former cluster, and then restores who manages which field.
+func restored(t *testing.T, object unstructured.Unstructured) {
 	t.Helper()
 	content := object.DeepCopy()
 	managers := content.GetManagedFields()
-	content.Object["metadata"] = map[string]any{"name": object.GetName(), "namespace": namespace}
+	content.Object["metadata"] = map[string]any{"name": object.GetName(), "namespace": object.GetNamespace()}
 	content.SetLabels(object.GetLabels())
 	content.SetAnnotations(object.GetAnnotations())
 	delete(content.Object, "status")
@@ -89,11 +89,12 @@ func TestExportAndImport(t *testing.T) {
 	fn := create(t, "saved", scaling(2, 5))
 	saved := export(t, fn)
 	source := get(t, fn)
-	namespace := apiservertest.NewNamespace(t, cluster)
+	remove(t, source)
 	for _, object := range saved {
-		restored(t, object, namespace)
+		remove(t, &object)
+		restored(t, object)
 	}
-	again := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fn.Name}, Spec: source.Spec}
+	again := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: fn.Namespace, Name: fn.Name}, Spec: source.Spec}
 	before := children(t, again)
 	if err := cluster.Create(t.Context(), again); err != nil {
 		t.Fatal(err)
