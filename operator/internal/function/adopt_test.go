@@ -179,14 +179,7 @@ func TestForeignObjectsAreNotAdopted(t *testing.T) {
 				t.Fatal(err)
 			}
 			theirs := foreignDeployment(namespace, name)
-			manager := forge(theirs)
-			if err := cluster.Patch(t.Context(), theirs, client.Apply, manager, client.ForceOwnership); err != nil { //nolint:staticcheck // of a typed object
-				t.Fatal(err)
-			}
-			theirs.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
-			if err := cluster.Status().Update(t.Context(), theirs); err != nil {
-				t.Fatal(err)
-			}
+			applyServing(t, theirs, forge(theirs))
 			fn := create(t, name, func(fn *v1beta1.Function) { fn.Namespace = namespace })
 			message := awaitReady(t, fn, v1beta1.ReasonNotOwned).Message
 			if want := fmt.Sprintf("(kubectl -n %s delete deployment %s)", namespace, name); !strings.Contains(message, want) {
@@ -200,6 +193,18 @@ func TestForeignObjectsAreNotAdopted(t *testing.T) {
 				t.Errorf("it was written: %v", now.ManagedFields)
 			}
 		})
+	}
+}
+
+// applyServing applies a Deployment and plays its controller.
+func applyServing(t *testing.T, d *appsv1.Deployment, manager client.FieldOwner) {
+	t.Helper()
+	if err := cluster.Patch(t.Context(), d, client.Apply, manager, client.ForceOwnership); err != nil { //nolint:staticcheck // of a typed object
+		t.Fatal(err)
+	}
+	d.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+	if err := cluster.Status().Update(t.Context(), d); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -369,28 +369,6 @@ func TestBuiltIsOfTheLatestRevision(t *testing.T) {
 	}
 }
 
-// Where a HorizontalPodAutoscaler of another owner sets the number of replicas, the status says nothing of
-// what the spec asks for.
-func TestReplicasOfAnotherAutoscaler(t *testing.T) {
-	conflict := check.Problem{Reason: "AutoscalerConflict", Message: "scaled by another"}
-	rivalled := func(s status.Seen) status.Seen {
-		s.AutoscalerConflict, s.Outcome.Degraded = &conflict, []check.Problem{conflict}
-		return s
-	}
-	fn := function(1)
-	got := status.Of(fn, rivalled(seen(rolledOut(deployment(3, 3, latest)), sets(latest))))
-	expect(t, got, "Serving", "", "SourceValid Built Available Ready Degraded", latest)
-	if degraded := meta.FindStatusCondition(got.Conditions, "Degraded"); got.ReplicaSummary != "3/3" || degraded.Message != conflict.Message {
-		t.Errorf("the replicas are %s, Degraded is %+v", got.ReplicaSummary, degraded)
-	}
-	fn.Status = got
-	got = status.Of(fn, rivalled(seen(rolledOut(deployment(0, 0, latest)), nil)))
-	expect(t, got, "Building", "the Deployment is scaled to 0 replicas by another controller: scaled by another", "SourceValid Built Reconciling Degraded", "")
-	fn.Spec.Replicas = new(int32(0))
-	got = status.Of(fn, rivalled(seen(rolledOut(deployment(0, 0, latest)), nil)))
-	expect(t, got, "Stopped", "", "SourceValid Built Ready Degraded", "")
-}
-
 // scaled is a Function whose number of replicas depends on the load.
 func scaled(fn *v1beta1.Function, least, most int32) *v1beta1.Function {
 	fn.Spec.Scaling = &v1beta1.Scaling{Min: &least, Max: &most}
@@ -423,48 +401,6 @@ func templateOf(s status.Seen, template string) status.Seen {
 	s.Plan.Deployment = appsv1ac.Deployment("f", "default").WithSpec(
 		appsv1ac.DeploymentSpec().WithTemplate(corev1ac.PodTemplateSpec().WithLabels(labels)))
 	return s
-}
-
-// foreign has a Service of another owner that leads to the replicas.
-func foreign(s status.Seen) status.Seen {
-	s.ForeignService = &corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{desired.FunctionLabel: "f"}}}
-	s.ForeignService.Name = "f"
-	return s
-}
-
-// Objects of another owner that answer in the place of the Function's own make it unknown whether the
-// function is available, and only those that answer do.
-func TestAnsweredByOthers(t *testing.T) {
-	theirs := func(ready int32) *appsv1.Deployment {
-		d := deployment(1, ready, old)
-		d.Name, d.Spec.Template.Labels[desired.FunctionLabel] = "f", "f"
-		return d
-	}
-	ours := func(selector map[string]string) *corev1.Service {
-		return &corev1.Service{Spec: corev1.ServiceSpec{Selector: selector}}
-	}
-	both := map[string]string{desired.FunctionLabel: "f"}
-	for name, test := range map[string]struct {
-		seen   func(*status.Seen)
-		status metav1.ConditionStatus
-		says   string
-	}{
-		"Deployment": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(both) }, "Unknown", `by way of Deployment "f", which`},
-		"Both":       {func(s *status.Seen) { s.ForeignDeployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `by way of Deployment "f" and Service "f", which`},
-		"Service":    {func(s *status.Seen) { s.Outcome.Deployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `by way of Service "f", which`},
-		"Unready":    {func(s *status.Seen) { s.ForeignDeployment = theirs(0); s.Outcome.Service = ours(both) }, "False", "no replica answers requests"},
-		"Elsewhere":  {func(s *status.Seen) { s.ForeignDeployment = deployment(1, 1, old); s.Outcome.Service = ours(both) }, "False", "no replica answers requests"},
-		"NoSelector": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(nil) }, "False", "no replica answers requests"},
-		"NoService":  {func(s *status.Seen) { s.ForeignDeployment = theirs(1); *s = conflict(*s) }, "False", "no replica answers requests"},
-	} {
-		s := seen(nil, nil)
-		test.seen(&s)
-		s.Outcome.Problem = &check.Problem{Reason: "NotOwned", Message: "not ours"}
-		got := meta.FindStatusCondition(status.Of(function(1), s).Conditions, "Available")
-		if got.Status != test.status || !strings.Contains(got.Message, test.says) {
-			t.Errorf("%s: Available is %s: %q, want %s: %q", name, got.Status, got.Message, test.status, test.says)
-		}
-	}
 }
 
 func conflict(s status.Seen) status.Seen {
