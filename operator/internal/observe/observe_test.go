@@ -148,3 +148,35 @@ func TestActivatorOf(t *testing.T) {
 		}
 	}
 }
+
+// An orphan has the labels of the Function, no owner at all, and fields that the operator has applied.
+func TestOrphans(t *testing.T) {
+	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "f", UID: "1"}}
+	entry := func(manager string, operation metav1.ManagedFieldsOperationType, subresource string) []metav1.ManagedFieldsEntry {
+		return []metav1.ManagedFieldsEntry{{Manager: "somebody", Operation: metav1.ManagedFieldsOperationApply}, {Manager: manager, Operation: operation, Subresource: subresource}}
+	}
+	for name, change := range map[string]func(*corev1.Service){
+		"":          func(*corev1.Service) {},
+		"not there": func(s *corev1.Service) { s.UID = "" },
+		"ending":    func(s *corev1.Service) { s.DeletionTimestamp = new(metav1.Now()) },
+		"owned": func(s *corev1.Service) {
+			s.OwnerReferences = []metav1.OwnerReference{{Kind: "ConfigMap", Name: "c", UID: "2"}}
+		},
+		"another function": func(s *corev1.Service) { s.Labels["goless.io/function"] = "g" },
+		"another tool":     func(s *corev1.Service) { s.Labels["app.kubernetes.io/managed-by"] = "helm" },
+		"another manager":  func(s *corev1.Service) { s.ManagedFields = entry("kubectl", metav1.ManagedFieldsOperationApply, "") },
+		"updated": func(s *corev1.Service) {
+			s.ManagedFields = entry("goless-operator", metav1.ManagedFieldsOperationUpdate, "")
+		},
+		"status": func(s *corev1.Service) {
+			s.ManagedFields = entry("goless-operator", metav1.ManagedFieldsOperationApply, "status")
+		},
+	} {
+		service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "3", Labels: map[string]string{"goless.io/function": "f", "app.kubernetes.io/managed-by": "goless"}}}
+		service.ManagedFields = entry("goless-operator", metav1.ManagedFieldsOperationApply, "")
+		change(service)
+		if got := len(orphans(fn, service)) == 1; got != (name == "") {
+			t.Errorf("%q: it is an orphan: %t", name, got)
+		}
+	}
+}
