@@ -36,7 +36,7 @@ import (
 //
 // An empty variable counts as unset. The variables of the Go runtime keep their
 // meaning. Without GOMEMLIMIT [Main] takes nine tenths of the memory of the
-// container.
+// container, less the size of /tmp if that is in memory.
 type Config struct {
 	// ServerPort is where the function is served, HTTP/1.1 and HTTP/2 without
 	// TLS (h2c) alike. AdminPort is where the program itself is observed.

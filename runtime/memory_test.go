@@ -9,7 +9,14 @@ import (
 )
 
 func TestLimitMemory(t *testing.T) {
-	const v2, v1 = "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"
+	const (
+		v2, v1 = "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"
+		mounts = "proc/self/mounts"
+
+		// scratch is what a container has with 128 MiB of /tmp in memory, between other file systems in memory.
+		scratch = "overlay / overlay ro,relatime 0 0\ntmpfs /dev tmpfs rw,nosuid,size=65536k,mode=755 0 0\n" +
+			"tmpfs /tmp tmpfs rw,relatime,size=131072k,noswap 0 0\nshm /dev/shm tmpfs rw,size=65536k 0 0\n"
+	)
 	tests := map[string]struct {
 		files      map[string]string
 		program    string // what is executed, in place of /function/server; 1000 bytes
@@ -24,6 +31,12 @@ func TestLimitMemory(t *testing.T) {
 		"NoCgroup":      {},
 		"NotANumber":    {files: map[string]string{v2: "much\n"}},
 		"InMemory":      {files: map[string]string{v2: "268435456\n"}, program: "/memfd:function (deleted)", want: (268435456 - 1000) / 100 * 90},
+		"Scratch":       {files: map[string]string{v2: "268435456\n", mounts: scratch}, want: (268435456 - 128<<20) / 100 * 90},
+		"ScratchOnDisk": {files: map[string]string{v2: "268435456\n", mounts: "/dev/sda1 /tmp ext4 rw,size=131072k 0 0\n"}, want: 268435456 / 100 * 90},
+		"ScratchOfAny":  {files: map[string]string{v2: "268435456\n", mounts: "tmpfs /tmp tmpfs rw 0 0\n"}, want: 268435456 / 100 * 90},
+		"ScratchBelow":  {files: map[string]string{v2: "268435456\n", mounts: "tmpfs /tmp/a tmpfs rw,size=131072k 0 0\nrubbish\n"}, want: 268435456 / 100 * 90},
+		"ScratchMost":   {files: map[string]string{v2: "134217728\n", mounts: scratch}, want: 16 << 20 / 100 * 90},
+		"TinyContainer": {files: map[string]string{v2: "8388608\n", mounts: scratch}, want: 8388608 / 100 * 90},
 		"TooLarge":      {files: map[string]string{v2: "1000\n"}, program: "/memfd:function (deleted)"},
 		"GivenByTheEnv": {files: map[string]string{v2: "268435456\n"}, gomemlimit: "100MiB"},
 	}
