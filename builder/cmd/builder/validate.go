@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/handler"
+	"goless.io/builder/internal/format"
 )
 
 const validateExample = `  # one file: Go, txtar or YAML
@@ -31,7 +32,8 @@ func newValidate(s streams) *cobra.Command {
 This is the check that the operator makes before it builds a Function: syntax,
 packages, imports, go.mod, and the signature of Handler. In YAML, it also finds
 what the schema of Functions refuses: unknown fields, values of a wrong type or
-size, and values that do not go together. It takes milliseconds.`,
+size, and values that do not go together. It takes milliseconds. It does not know
+the settings of a cluster, and warns about what the defaults of Goless refuse.`,
 		Example:           validateExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,
@@ -46,6 +48,7 @@ func validate(d *diagnostics, paths []string) error {
 		for _, function := range d.read(path) {
 			fields := function.CheckFields()
 			d.fail(nil, fields)
+			d.add(nil, format.Warning, function.Warnings())
 			_, err := handler.Parse(handler.Filename, function.Source)
 			d.fail(function, err)
 			if err == nil && fields == nil {

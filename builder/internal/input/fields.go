@@ -19,8 +19,9 @@ import (
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // CheckFields returns a *handler.Error, with places in the input, if the YAML of the
-// Function has fields that the API server would refuse. It returns nil if the input is no
-// YAML. The keys of labels and annotations are not checked.
+// Function has fields that the API server or the operator would refuse, whatever the
+// settings of the cluster are. It returns nil if the input is no YAML. The keys of labels
+// and annotations are not checked.
 func (f *Function) CheckFields() error {
 	if f.object == nil {
 		return nil
@@ -45,6 +46,7 @@ func (f *Function) CheckFields() error {
 		c.report(name, "metadata.name begins with a digit, which the name of a Service may not: set spec.service")
 	}
 	c.check(root, "", f.object)
+	c.checkTogether(field(f.object, "spec"))
 	if len(c.found) == 0 {
 		return nil
 	}

@@ -10,7 +10,6 @@ import (
 // The rules of the schema are those of the API server: a value that one of them refuses is told at
 // its place.
 func TestRules(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f.yaml")
 	for spec, want := range map[string]string{
 		`serverPort: 9090`:                            `4:33: spec.serverPort: serverPort 9090 is taken by the metrics and health checks of the function: choose another`,
 		`timeout: 61m`:                                `4:30: spec.timeout: timeout must be 0s, for none, or from 1ms to 1h`,
@@ -31,21 +30,85 @@ func TestRules(t *testing.T) {
 		`files: [{name: a, secret: {name: s, keys: [k, k]}}]`:                            `4:67: spec.files[0].secret.keys[1] is there twice: k`,
 		`files: [{name: a, secret: {name: s}, configMap: null}]`:                         `<nil>`,
 	} {
-		text := "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata: {name: a}\nspec: {function: p, " + spec + "}\n"
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		functions, _, err := Read(path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, path := functionOf(t, spec)
 		if want != "<nil>" {
 			want = path + ":" + want
 		}
-		if got := fmt.Sprint(functions[0].CheckFields()); got != want {
+		if got := fmt.Sprint(f.CheckFields()); got != want {
 			t.Errorf("%s: %s\nwant %s", spec, got, want)
 		}
 	}
+}
+
+// What the operator rejects whatever the settings of the cluster are is reported at its place.
+func TestFieldsTogether(t *testing.T) {
+	for spec, want := range map[string]string{
+		`drainSeconds: 0, env: [{name: DRAIN_TIMEOUT}]`:                                             `4:35: spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which says the same: remove one of them`,
+		`drainSeconds: null, env: [{name: DRAIN_TIMEOUT}]`:                                          `<nil>`,
+		`scaling: {cpu: 500m}, resources: {limits: {cpu: "0.5"}}`:                                   `4:36: spec.scaling.cpu must be less than spec.resources.limits.cpu, which is 0.5: no replica could use more, and there would never be another one`,
+		`scaling: {cpu: 499999u}, resources: {limits: {cpu: "0.5"}}`:                                `<nil>`,
+		`resources: {requests: {memory: 2Mi}, limits: {memory: 2M}}`:                                `4:52: spec.resources.requests.memory is more than the limit of 2M`,
+		`resources: {requests: {memory: 1048576}, limits: {memory: 1024Ki}}`:                        `<nil>`,
+		`build: {resources: {requests: {cpu: 3}, limits: {cpu: 2500m}}}`:                            `4:57: spec.build.resources.requests.cpu is more than the limit of 2500m`,
+		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: 512Mi}}`:                `4:37: spec.scratch.size must be less than spec.resources.limits.memory, which is 512Mi: files in /tmp count towards it`,
+		`scratch: {size: 512Mi, medium: Memory}, resources: {limits: {memory: 0.5Gi}}`:              `4:37: spec.scratch.size must be less than spec.resources.limits.memory, which is 0.5Gi: files in /tmp count towards it`,
+		`scratch: {size: 511Mi, medium: Memory}, resources: {limits: {memory: 512Mi}}`:              `<nil>`,
+		`scratch: {size: 2Gi}, resources: {limits: {memory: 512Mi, ephemeral-storage: "1.5Gi"}}`:    `4:37: spec.scratch.size must be less than spec.resources.limits.ephemeral-storage, which is 1.5Gi: files in /tmp count towards it`,
+		`scratch: {size: 1Gi, medium: Disk}, resources: {limits: {memory: 1Mi}}`:                    `<nil>`,
+		`scratch: {size: 1Gi, medium: Memory}`:                                                      `<nil>`,
+		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: null}, requests: null}`: `<nil>`,
+	} {
+		f, path := functionOf(t, spec)
+		if want != "<nil>" {
+			want = path + ":" + want
+		}
+		if got := fmt.Sprint(f.CheckFields()); got != want {
+			t.Errorf("%s: %s\nwant %s", spec, got, want)
+		}
+	}
+}
+
+// The limits of a cluster are not known here, but those of Goless are.
+func TestWarnings(t *testing.T) {
+	const inMemory = "4:37: spec.scratch.size must be less than spec.resources.limits.memory, which is 256Mi: files in /tmp count towards it. Some clusters have another default: set spec.resources.limits.memory"
+	for spec, want := range map[string]string{
+		`replicas: 1`:                            "",
+		`scratch: {size: 255Mi, medium: Memory}`: "",
+		`scratch: {size: 256Mi, medium: Memory}`: inMemory,
+		`scratch: {size: 256Mi}`:                 "",
+		`scratch: {size: 1Gi, medium: Disk}`:     "4:37: spec.scratch.size must be less than spec.resources.limits.ephemeral-storage, which is 1Gi: files in /tmp count towards it. Some clusters have another default: set spec.resources.limits.ephemeral-storage",
+		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: 1Mi}}`:      "", // an error
+		`scratch: {size: 1Gi, medium: Memory}, resources: {limits: {memory: null}}`:     inMemory,
+		`scratch: {size: 1Gi, medium: Memory}, resources: {requests: {memory: 1025Mi}}`: "",
+		`scratch: {size: 1Gi, medium: Memory}, resources: {requests: {memory: 1Gi}}`:    inMemory,
+	} {
+		f, path := functionOf(t, spec)
+		var got string
+		for _, w := range f.Warnings() {
+			got += w.String()
+		}
+		if want != "" {
+			want = path + ":" + want
+		}
+		if got != want {
+			t.Errorf("%s: %s\nwant %s", spec, got, want)
+		}
+	}
+}
+
+// functionOf reads a Function with fields of its spec, which are in line 4.
+func functionOf(t *testing.T, spec string) (f *Function, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "f.yaml")
+	text := "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata: {name: a}\nspec: {function: p, " + spec + "}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	functions, _, err := Read(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return functions[0], path
 }
 
 // All rules can be compiled here: none needs a function that only the API server has.

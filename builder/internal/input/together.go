@@ -1,0 +1,143 @@
+package input
+
+import (
+	"fmt"
+	"math/big"
+	"regexp"
+
+	"go.yaml.in/yaml/v3"
+
+	"goless.io/builder/handler"
+)
+
+// Resources of a container, by the names that they have in a spec.
+const (
+	cpu              = "cpu"
+	memory           = "memory"
+	ephemeralStorage = "ephemeral-storage"
+)
+
+// defaultLimits are the limits of the container that serves where neither the Function nor the
+// settings and classes of the cluster have others.
+var defaultLimits = map[string]string{memory: "256Mi", ephemeralStorage: "1Gi"}
+
+// checkTogether checks what the operator checks besides the schema: fields that do not go together.
+// A value that is no amount is ignored, because the schema rejects it.
+func (c *fieldChecker) checkTogether(spec *yaml.Node) {
+	if drain := field(spec, "drainSeconds"); drain.Kind != 0 && kindOf(drain) != "null" && hasVariable(spec, "DRAIN_TIMEOUT") {
+		c.report(drain, "spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which says the same: remove one of them")
+	}
+	target, limit := field(field(spec, "scaling"), cpu), at(spec, "resources", "limits", cpu)
+	if compares(target, limit) && !less(target, limit) {
+		c.report(target, fmt.Sprintf("spec.scaling.cpu must be less than spec.resources.limits.cpu, which is %s: no replica could use more, and there would never be another one", limit.Value))
+	}
+	c.checkRequests("spec.resources", field(spec, "resources"))
+	c.checkRequests("spec.build.resources", at(spec, "build", "resources"))
+	if size, name, limit := scratchOf(spec); compares(size, limit) && !less(size, limit) {
+		c.report(size, scratchTooLarge(name, limit.Value))
+	}
+}
+
+// checkRequests reports requests that are more than their limits.
+func (c *fieldChecker) checkRequests(path string, resources *yaml.Node) {
+	for _, name := range []string{cpu, memory, ephemeralStorage} {
+		request, limit := at(resources, "requests", name), at(resources, "limits", name)
+		if compares(request, limit) && less(limit, request) {
+			c.report(request, fmt.Sprintf("%s.requests.%s is more than the limit of %s", path, name, limit.Value))
+		}
+	}
+}
+
+// Warnings returns what is wrong with the YAML of the Function unless the cluster has other defaults
+// than Goless: a /tmp that is not smaller than the limit that its files count towards.
+func (f *Function) Warnings() []handler.Diagnostic {
+	if f.object == nil {
+		return nil
+	}
+	spec := field(f.object, "spec")
+	size, name, limit := scratchOf(spec)
+	request := at(spec, "resources", "requests", name)
+	byDefault := &yaml.Node{Kind: yaml.ScalarNode, Value: defaultLimits[name]}
+	// A request raises the default limit.
+	if compares(limit) || !compares(size) || less(size, byDefault) || compares(request) && less(size, request) {
+		return nil
+	}
+	message := scratchTooLarge(name, defaultLimits[name]) + ". Some clusters have another default: set spec.resources.limits." + name
+	return []handler.Diagnostic{handler.NewDiagnostic(f.file, size.Line, size.Column, message)}
+}
+
+// scratchOf returns the size of /tmp, and the name and the limit of the resource that its files
+// count towards. The limit is empty if the spec has none.
+func scratchOf(spec *yaml.Node) (size *yaml.Node, name string, limit *yaml.Node) {
+	scratch := field(spec, "scratch")
+	name = ephemeralStorage
+	if field(scratch, "medium").Value == "Memory" {
+		name = memory
+	}
+	return field(scratch, "size"), name, at(spec, "resources", "limits", name)
+}
+
+func scratchTooLarge(name, limit string) string {
+	return fmt.Sprintf("spec.scratch.size must be less than spec.resources.limits.%s, which is %s: files in /tmp count towards it", name, limit)
+}
+
+func hasVariable(spec *yaml.Node, name string) bool {
+	for _, v := range field(spec, "env").Content {
+		if field(v, "name").Value == name {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns the field at a path; an empty node if there is none.
+func at(object *yaml.Node, path ...string) *yaml.Node {
+	for _, name := range path {
+		object = field(object, name)
+	}
+	return object
+}
+
+// quantity matches the amounts that the schema allows.
+var quantity = regexp.MustCompile(`^([0-9]{1,19}(?:[.][0-9]{1,9})?)([numkMGTPE]|[KMGTPE]i)?$`)
+
+// compares reports whether all of the values are amounts.
+func compares(values ...*yaml.Node) bool {
+	for _, v := range values {
+		if v.Kind != yaml.ScalarNode || !quantity.MatchString(v.Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// less compares two amounts.
+func less(a, b *yaml.Node) bool { return amount(a.Value).Cmp(amount(b.Value)) < 0 }
+
+// amount returns the value of an amount that quantity matches.
+func amount(text string) *big.Rat {
+	parts := quantity.FindStringSubmatch(text)
+	value, _ := new(big.Rat).SetString(parts[1]) // digits
+	unit := units[parts[2]]
+	return value.Mul(value, new(big.Rat).SetFrac(unit[0], unit[1]))
+}
+
+// units are fractions: how much each unit is.
+var units = func() map[string][2]*big.Int {
+	one := big.NewInt(1)
+	all := map[string][2]*big.Int{"": {one, one}}
+	for i, name := range []string{"k", "M", "G", "T", "P", "E"} {
+		all[name] = [2]*big.Int{power(1000, i+1), one}
+	}
+	for i, name := range []string{"Ki", "Mi", "Gi", "Ti", "Pi", "Ei"} {
+		all[name] = [2]*big.Int{power(1024, i+1), one}
+	}
+	for i, name := range []string{"m", "u", "n"} {
+		all[name] = [2]*big.Int{one, power(1000, i+1)}
+	}
+	return all
+}()
+
+func power(base int64, exponent int) *big.Int {
+	return new(big.Int).Exp(big.NewInt(base), big.NewInt(int64(exponent)), nil)
+}
