@@ -40,7 +40,7 @@ func (h *history) of(fn *v1beta1.Function, seen status.Seen) *recorded {
 		return known.(*recorded)
 	}
 	r := &recorded{uid: fn.UID}
-	if end := status.LatestEnd(seen.Pods); end != nil {
+	if end := status.LatestEnd(fn, seen.Pods); end != nil {
 		r.ended = end.At
 	}
 	if ready := conditionOf(fn, v1beta1.ConditionReady); ready.Status == metav1.ConditionTrue {
@@ -99,7 +99,7 @@ func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 // the status says that they do so all the time. The event relates to the pod as it is now: of
 // those that relate to the same, the recorder keeps the message of the first alone.
 func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionStatus, seen status.Seen, last *recorded) {
-	end := status.LatestEnd(seen.Pods)
+	end := status.LatestEnd(fn, seen.Pods)
 	if end == nil || !end.At.After(last.ended) {
 		return
 	}

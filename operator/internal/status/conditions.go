@@ -133,7 +133,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
 	if ended := v.crash(); ended != nil {
-		message := fmt.Sprintf("the function ended with exit code %d: %s", ended.ExitCode, whyItEnded(ended))
+		message := fmt.Sprintf("the function ended with exit code %d: %s", ended.ExitCode, whyItEnded(v.fn, ended))
 		return no(v1beta1.ReasonCrashLooping, message), true
 	}
 	reason, message := v1beta1.ReasonRollingOut, v.rollout()
@@ -285,7 +285,7 @@ func (v *view) scaling() metav1.Condition {
 	if v.newest.failed() {
 		message = v.newest.message
 	} else if ended := v.crash(); ended != nil {
-		message = fmt.Sprintf("a replica ended with exit code %d: %s", ended.ExitCode, whyItEnded(ended))
+		message = fmt.Sprintf("a replica ended with exit code %d: %s", ended.ExitCode, whyItEnded(v.fn, ended))
 	}
 	return condition(v1beta1.ConditionReconciling, metav1.ConditionTrue, v1beta1.ReasonScaling, message)
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/workload"
 )
@@ -37,10 +38,10 @@ type End struct {
 	Message string
 }
 
-// LatestEnd returns the End of the pod whose function ended last; nil when none has ended. It leaves
+// LatestEnd returns the End of the pod of a Function that ended last; nil when none has ended. It leaves
 // out pods that are deleted or evicted, which are not started again, and functions that could not
 // fetch their binary, which have not begun.
-func LatestEnd(pods []corev1.Pod) (latest *End) {
+func LatestEnd(fn *v1beta1.Function, pods []corev1.Pod) (latest *End) {
 	for _, pod := range pods {
 		if workload.Replaced(&pod) {
 			continue
@@ -51,7 +52,7 @@ func LatestEnd(pods []corev1.Pod) (latest *End) {
 				continue
 			}
 			if latest == nil || ended.FinishedAt.After(latest.At) {
-				message := fmt.Sprintf("replica %s ended with exit code %d and is started again: %s", pod.Name, ended.ExitCode, whyItEnded(ended))
+				message := fmt.Sprintf("replica %s ended with exit code %d and is started again: %s", pod.Name, ended.ExitCode, whyItEnded(fn, ended))
 				latest = &End{ended.FinishedAt.Time, &pod, message}
 			}
 		}
@@ -61,10 +62,10 @@ func LatestEnd(pods []corev1.Pod) (latest *End) {
 
 // whyItEnded says why a container ended: the panic or fatal error of the Go runtime and its place
 // in the source, a signal, or else what the program logged last.
-func whyItEnded(ended *corev1.ContainerStateTerminated) string {
+func whyItEnded(fn *v1beta1.Function, ended *corev1.ContainerStateTerminated) string {
 	text := strings.TrimSpace(ended.Message)
 	if ended.Reason == "OOMKilled" {
-		return "it needs more memory than spec.resources.limits.memory"
+		return outOfMemory(fn)
 	}
 	for _, cause := range []string{"panic: ", "fatal error: "} {
 		if i := strings.Index(text, cause); i >= 0 {
@@ -89,6 +90,16 @@ func whyItEnded(ended *corev1.ContainerStateTerminated) string {
 		return "it ended by itself, as by os.Exit(0)"
 	}
 	return after(fmt.Sprintf("it ended by itself, as by os.Exit(%d) or log.Fatal", ended.ExitCode), logged)
+}
+
+// outOfMemory says what has used the memory of a container up. Files in memory stay when the container
+// is started again, so that it may be killed again without a request.
+func outOfMemory(fn *v1beta1.Function) string {
+	const cause = "it needs more memory than spec.resources.limits.memory"
+	if fn.Spec.Scratch == nil || fn.Spec.Scratch.Medium != v1beta1.ScratchInMemory {
+		return cause
+	}
+	return fmt.Sprintf("%s, towards which the files in /tmp count, up to %s: raise that limit, lower spec.scratch.size, or set spec.scratch.medium to Disk", cause, fn.Spec.Scratch.Size.String())
 }
 
 // Exit codes of a program that got a signal. The Go runtime exits with 2 when it gets SIGTERM

@@ -2,12 +2,15 @@ package status_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/status"
 )
 
@@ -44,6 +47,25 @@ const launched = `{"level":"info","msg":"waiting for the binary","reason":"compi
 
 // unhealthy is said of a program that never answered its health check.
 const unhealthy = "it was told to end because it did not answer its health check: an init or a package variable does not return; "
+
+// Files in memory count towards the limit of memory, so that an explanation names them.
+func TestOutOfMemory(t *testing.T) {
+	const inMemory = ", towards which the files in /tmp count, up to 64Mi: raise that limit, lower spec.scratch.size, or set spec.scratch.medium to Disk"
+	for medium, more := range map[v1beta1.ScratchMedium]string{v1beta1.ScratchOnDisk: "", v1beta1.ScratchInMemory: inMemory} {
+		p := crashing(pod(latest, ended(0, `{"reason":"Built"}`)))
+		*p.Status.ContainerStatuses[0].LastTerminationState.Terminated = corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}
+		fn := function(1)
+		fn.Spec.Scratch = &v1beta1.Scratch{Size: resource.MustParse("64Mi"), Medium: medium}
+		seen := seen(deployment(1, 0, latest), nil, p)
+		want := "ended with exit code 137: it needs more memory than spec.resources.limits.memory" + more
+		if ready := meta.FindStatusCondition(status.Of(fn, seen).Conditions, "Ready"); ready.Message != "the function "+want {
+			t.Errorf("%s: Ready says %q", medium, ready.Message)
+		}
+		if end := status.LatestEnd(fn, seen.Pods); !strings.Contains(end.Message, "it needs more memory than spec.resources.limits.memory"+more) {
+			t.Errorf("%s: the event says %q", medium, end.Message)
+		}
+	}
+}
 
 // A function that ends says why: in the words of its author, or what the exit code means.
 func TestWhyItEnded(t *testing.T) {

@@ -65,7 +65,7 @@ func (v *view) podProblem() (problem *check.Problem, waits string) {
 			case v.slow(&c):
 				return &check.Problem{Reason: EventNotServing, Message: v.unready(&pod, &c)}, ""
 			case workload.EndedWithoutBinary(&pod, ended):
-				waits = cmp.Or(waits, "a replica cannot start: "+whyItEnded(ended))
+				waits = cmp.Or(waits, "a replica cannot start: "+whyItEnded(v.fn, ended))
 			case c.State.Running != nil:
 				waits = cmp.Or(waits, v.unready(&pod, &c))
 			}
@@ -176,7 +176,7 @@ func (v *view) unready(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 			"Start, an init or a package variable does not return, or Ready fails; its log says more: kubectl logs " + pod.Name
 	}
 	if ended := c.LastTerminationState.Terminated; ended != nil {
-		text += fmt.Sprintf(" (before that it ended with exit code %d: %s)", ended.ExitCode, whyItEnded(ended))
+		text += fmt.Sprintf(" (before that it ended with exit code %d: %s)", ended.ExitCode, whyItEnded(v.fn, ended))
 	}
 	return text
 }
