@@ -49,7 +49,11 @@ func Deployment(fn *v1beta1.Function, s settings.Settings, values string, binary
 }
 
 func template(fn *v1beta1.Function, s settings.Settings, metadata podMetadata, binary *Binary) *corev1ac.PodTemplateSpecApplyConfiguration {
+	pod := podSpec(fn, s, binary)
 	t := corev1ac.PodTemplateSpec()
+	if volumes := localVolumes(pod); volumes != "" {
+		t.WithAnnotations(map[string]string{evictableVolumes: volumes})
+	}
 	if s.Class != nil {
 		t.WithLabels(s.Class.Labels).WithAnnotations(s.Class.Annotations)
 	}
@@ -66,7 +70,7 @@ func template(fn *v1beta1.Function, s settings.Settings, metadata podMetadata, b
 			"prometheus.io/port":   portString(v1beta1.AdminPort),
 			"prometheus.io/path":   "/metrics",
 		}).
-		WithSpec(podSpec(fn, s, binary))
+		WithSpec(pod)
 	return t.WithLabels(map[string]string{TemplateLabel: templateHash(t)})
 }
 

@@ -48,6 +48,10 @@ const (
 	// defaultContainer names, on pods, the container that kubectl means.
 	defaultContainer = "kubectl.kubernetes.io/default-container"
 
+	// evictableVolumes names, on pods, the volumes that the cluster autoscaler ignores when it decides
+	// whether a pod may be evicted. Otherwise it keeps each node with a pod that has a volume on disk.
+	evictableVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+
 	// RolloutAnnotation is what the Deployment controller numbers rollouts by, on a
 	// Deployment and on the ReplicaSet of its template.
 	RolloutAnnotation = "deployment.kubernetes.io/revision"

@@ -1,6 +1,9 @@
 package desired
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -46,6 +49,7 @@ func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 		WithVolumes(volumes...)
 	runAs(pod, fn)
 	applyClass(pod, fn, s.Class)
+	tolerateLostNode(pod, s)
 	if binary != nil {
 		return pod.WithContainers(function.WithEnv(binary.env()...))
 	}
@@ -121,6 +125,32 @@ func spread(fn *v1beta1.Function) []*corev1ac.TopologySpreadConstraintApplyConfi
 			WithLabelSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(fn.Name))))
 	}
 	return all
+}
+
+// defaultLostNodeTimeout is how long pods stay on a node that is lost where the settings do not say.
+const defaultLostNodeTimeout = 30 * time.Second
+
+// tolerateLostNode sets how long a pod stays on a node that is not ready or not reachable. Kubernetes
+// waits for 5 minutes by default, which takes a function of one replica away for as long. A
+// toleration of the class that covers such a taint is kept.
+func tolerateLostNode(pod *corev1ac.PodSpecApplyConfiguration, s settings.Settings) {
+	seconds := int64(math.Ceil(cmp.Or(s.LostNodeTimeout.Duration, defaultLostNodeTimeout).Seconds()))
+	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		if !slices.ContainsFunc(pod.Tolerations, func(t corev1ac.TolerationApplyConfiguration) bool { return covers(t, taint) }) {
+			pod.WithTolerations(corev1ac.Toleration().
+				WithKey(taint).
+				WithOperator(corev1.TolerationOpExists).
+				WithEffect(corev1.TaintEffectNoExecute).
+				WithTolerationSeconds(seconds))
+		}
+	}
+}
+
+// covers reports whether a toleration is for a taint that ends pods, as the API server decides it
+// before it adds its own 5 minutes.
+func covers(t corev1ac.TolerationApplyConfiguration, taint string) bool {
+	anyKey, anyEffect := t.Key == nil || *t.Key == "", t.Effect == nil || *t.Effect == ""
+	return (anyKey || *t.Key == taint) && (anyEffect || *t.Effect == corev1.TaintEffectNoExecute)
 }
 
 // runAs gives a pod its account, in both of the fields that the API server keeps it in: the

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/api/v1beta1"
@@ -151,6 +152,28 @@ func TestSpecHashOfEveryField(t *testing.T) {
 		if (got == before) != same {
 			t.Errorf("with %s the hash is %s, and without it %s", field, got, before)
 		}
+	}
+}
+
+// A template with tolerations of a class is kept although its hash is by an earlier release, with the
+// fields of each toleration in it.
+func TestTemplateHashOfTolerations(t *testing.T) {
+	template := corev1ac.PodTemplateSpec().WithLabels(map[string]string{FunctionLabel: "a"}).
+		WithSpec(corev1ac.PodSpec().WithTolerations(corev1ac.Toleration().WithKey("spot"), corev1ac.Toleration().WithKey("gpu")))
+	text, names := templateContent(template)
+	former := digits(text) + "-" + Digest(names)
+	for _, hash := range []string{former, templateHash(template)} {
+		template.Labels[TemplateLabel] = hash
+		if !isIntact(template) {
+			t.Errorf("%s is not the hash of the template", hash)
+		}
+	}
+	if former == templateHash(template) {
+		t.Error("both releases have the same hash")
+	}
+	template.Spec.Tolerations = nil
+	if isIntact(template) {
+		t.Error("tolerations of another owner are not noticed")
 	}
 }
 

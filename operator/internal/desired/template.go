@@ -98,12 +98,32 @@ func hasTemplate(d *appsv1ac.DeploymentApplyConfiguration) bool {
 // registry of an image: there the values differ and the fields are the same.
 func isIntact(template *corev1ac.PodTemplateSpecApplyConfiguration) bool {
 	_, written, found := strings.Cut(template.Labels[TemplateLabel], "-")
-	_, owned, _ := strings.Cut(templateHash(template), "-")
-	return found && written == owned
+	_, owned := templateContent(template)
+	if !found || written == Digest(owned) { // by a release that had each toleration in the hash
+		return found
+	}
+	return written == Digest(tolerationsAsValue(owned))
 }
 
 // templateHash is the value of the TemplateLabel of a template.
 func templateHash(template *corev1ac.PodTemplateSpecApplyConfiguration) string {
+	text, names := templateContent(template)
+	return digits(text) + "-" + Digest(tolerationsAsValue(names))
+}
+
+// tolerationsAsValue drops from the fields of a template those of its tolerations: the whole list has one
+// owner, so that a policy that adds a toleration changes no more than a value.
+func tolerationsAsValue(names any) any {
+	template, _ := names.(map[string]any)
+	pod, _ := template["spec"].(map[string]any)
+	if _, found := pod["tolerations"]; found {
+		pod["tolerations"] = nil
+	}
+	return names
+}
+
+// templateContent returns the JSON of a template without its TemplateLabel, and its fields.
+func templateContent(template *corev1ac.PodTemplateSpecApplyConfiguration) (text []byte, names any) {
 	bare, meta := *template, *template.ObjectMetaApplyConfiguration
 	meta.Labels = maps.Clone(template.Labels)
 	delete(meta.Labels, TemplateLabel)
@@ -116,7 +136,7 @@ func templateHash(template *corev1ac.PodTemplateSpecApplyConfiguration) string {
 	if err != nil {
 		panic(err) // the types of templates have no values that are not JSON
 	}
-	return digits(text) + "-" + Digest(fields(content))
+	return text, fields(content)
 }
 
 // fields returns decoded JSON with the names of its fields and without their values.

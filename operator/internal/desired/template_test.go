@@ -2,8 +2,10 @@ package desired_test
 
 import (
 	"testing"
+	"time"
 
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/desired"
@@ -15,7 +17,7 @@ import (
 func TestKept(t *testing.T) {
 	next := configured
 	next.Images.Builder, next.Images.Function = "builder-2", "launch-2"
-	next.Build.Modules.GoProxy = "off"
+	next.Build.Modules.GoProxy, next.LostNodeTimeout.Duration = "off", time.Hour
 
 	same := func(*v1beta1.Function) {}
 	intact := func(*appsv1ac.DeploymentApplyConfiguration) {}
@@ -34,6 +36,12 @@ func TestKept(t *testing.T) {
 		"PodLabel":    {tamper: intact, change: func(fn *v1beta1.Function) { fn.Labels = map[string]string{"pod.goless.io/team": "red"} }},
 		"Rewritten": {change: same, kept: true, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
 			d.Spec.Template.Spec.Containers[0].WithImage("mirror.example/launch-1").WithImagePullPolicy("Always")
+		}},
+		"Tolerated": {change: same, kept: true, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
+			d.Spec.Template.Spec.WithTolerations(corev1ac.Toleration().WithKey("gpu")) // by a policy
+		}},
+		"ForeignTolerations": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
+			d.Spec.Template.Spec.Tolerations = nil // which somebody else owns
 		}},
 		"ForeignImage": {change: same, tamper: func(d *appsv1ac.DeploymentApplyConfiguration) {
 			d.Spec.Template.Spec.Containers[0].Image = nil // which somebody else owns

@@ -3,6 +3,7 @@ package desired
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -42,6 +43,18 @@ func separate(all []mountedVolume) (volumes []*corev1ac.VolumeApplyConfiguration
 func emptyDir(name, limit string) *corev1ac.VolumeApplyConfiguration {
 	return corev1ac.Volume().WithName(name).
 		WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse(limit)))
+}
+
+// localVolumes returns the names of the volumes of a pod that are on the disk of its node, separated by
+// commas. What is in them can be lost: what the compiler leaves, and /tmp.
+func localVolumes(pod *corev1ac.PodSpecApplyConfiguration) string {
+	var names []string
+	for _, v := range pod.Volumes {
+		if v.EmptyDir != nil && (v.EmptyDir.Medium == nil || *v.EmptyDir.Medium != corev1.StorageMediumMemory) {
+			names = append(names, *v.Name)
+		}
+	}
+	return strings.Join(names, ",")
 }
 
 // volumeFiles begins the names of the volumes of spec.files. deploy/40-fence.yaml lets Secrets

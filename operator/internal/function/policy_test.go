@@ -80,8 +80,14 @@ func TestUpgradeUnderPolicies(t *testing.T) {
 		ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{Expression: `Object{spec: Object.spec{template: Object.spec.template{
 			spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: "function", imagePullPolicy: "Always"}]}}}}`},
 	})
+	apiservertest.Mutate(t, cluster, fn.Namespace, admissionregistrationv1.Mutation{
+		PatchType: admissionregistrationv1.PatchTypeJSONPatch,
+		JSONPatch: &admissionregistrationv1.JSONPatch{Expression: `object.spec.template.spec.tolerations.exists(t, t.key == "gpu") ? [] : [
+			JSONPatch{op: "add", path: "/spec/template/spec/tolerations/-", value: Object.spec.template.spec.tolerations{key: "gpu", operator: "Exists"}}]`},
+	})
 	rewritten := func(d *appsv1.Deployment) bool {
-		return d.Spec.Template.Spec.Containers[0].ImagePullPolicy == corev1.PullAlways
+		pod := d.Spec.Template.Spec
+		return pod.Containers[0].ImagePullPolicy == corev1.PullAlways && len(pod.Tolerations) == 3
 	}
 	eventually(t, "the policy is in force", func() bool {
 		tried := deployment.DeepCopy()

@@ -62,6 +62,7 @@ func (s *Settings) validate() error {
 		notNegative(field.NewPath("referencePause"), s.ReferencePause.Duration),
 		notNegative(field.NewPath("endpointPropagation"), s.EndpointPropagation.Duration),
 		atMost(field.NewPath("endpointPropagation"), s.EndpointPropagation.Duration, maxEndpointPropagation),
+		notNegative(field.NewPath("lostNodeTimeout"), s.LostNodeTimeout.Duration),
 		notNegative(function.Child("maxReplicas"), s.Function.MaxReplicas),
 		resources(function.Child("resources"), s.Function.Resources),
 		limits(function.Child("maxResources"), s.Function.MaxResources),

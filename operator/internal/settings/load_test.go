@@ -90,6 +90,7 @@ func TestWrongFiles(t *testing.T) {
 		"OurPrefix":      {head + "podMetadataPrefixes: [goless.io/]\n", "belongs to goless.io"},
 		"NoTime":         {head + "endpointPropagation: -1s\n", "endpointPropagation: Invalid value: \"-1s\": must not be negative"},
 		"LongTime":       {head + "endpointPropagation: 1h\n", "endpointPropagation: Invalid value: \"1h0m0s\": must be at most 5m0s"},
+		"LostNode":       {head + "lostNodeTimeout: -1s\n", `lostNodeTimeout: Invalid value: "-1s": must not be negative`},
 		"Replicas":       {head + "function: {maxReplicas: -1}\n", `function.maxReplicas: Invalid value: "-1": must not be negative`},
 		"Amount":         {head + "function: {maxResources: {memory: much}}\n", "quantities must match"},
 		"Negative":       {head + "build: {resources: {limits: {cpu: -1}}}\n", `build.resources.limits.cpu: Invalid value: "-1": must be more than 0`},

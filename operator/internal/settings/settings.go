@@ -61,6 +61,10 @@ type Settings struct {
 	// know of it; 0 means 15s. Functions and the activator serve for so long after they have lost an endpoint.
 	EndpointPropagation metav1.Duration `json:"endpointPropagation,omitzero"`
 
+	// LostNodeTimeout is how long pods of functions stay on a node that is not ready or not reachable
+	// before they are replaced; 0 means 30s.
+	LostNodeTimeout metav1.Duration `json:"lostNodeTimeout,omitzero"`
+
 	// NoDisruptionBudgets turns the PodDisruptionBudgets of functions off.
 	NoDisruptionBudgets bool `json:"noDisruptionBudgets,omitempty"`
 
