@@ -30,6 +30,9 @@ const (
 	// credentials is where the pods have what the Secrets have.
 	credentials = "/etc/goless/credentials"
 
+	// lostNodeTimeout is how long a pod stays on a node that is not ready or not reachable, in seconds.
+	lostNodeTimeout = 30
+
 	// longestDrain is how long a pod that ends waits for requests that are under way.
 	longestDrain = 30
 )
@@ -108,7 +111,15 @@ func podOf(t v1alpha1.StreamTrigger, program Program, to target.Target, url, ima
 		container.WithVolumeMounts(corev1ac.VolumeMount().WithName("credentials").WithMountPath(credentials).WithReadOnly(true))
 		volumes = append(volumes, corev1ac.Volume().WithName("credentials").WithProjected(projected(program.Secrets)))
 	}
-	return pod.Restricted(container).WithVolumes(volumes...).WithTerminationGracePeriodSeconds(longestDrain + 5)
+	return pod.Restricted(container).WithVolumes(volumes...).WithTerminationGracePeriodSeconds(longestDrain+5).
+		WithTolerations(lostNode(corev1.TaintNodeNotReady), lostNode(corev1.TaintNodeUnreachable))
+}
+
+// lostNode lets a pod stay on a node with a taint for as long as pods of functions by default. With the
+// 5 minutes of Kubernetes, no event would be delivered for as long.
+func lostNode(taint string) *corev1ac.TolerationApplyConfiguration {
+	return corev1ac.Toleration().WithKey(taint).WithOperator(corev1.TolerationOpExists).WithEffect(corev1.TaintEffectNoExecute).
+		WithTolerationSeconds(lostNodeTimeout)
 }
 
 // projected has the Secrets in files. One that is missing does not keep the pod from starting,
