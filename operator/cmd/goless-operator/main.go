@@ -46,10 +46,6 @@ const (
 	leaseDuration = 12 * time.Second
 	renewDeadline = 9 * time.Second
 	retryPeriod   = 1500 * time.Millisecond
-
-	// fencePatience is for how long the operator waits for policies that were applied
-	// together with it.
-	fencePatience = 20 * time.Second
 )
 
 // The version and commit of a release. The linker sets them.
@@ -75,7 +71,7 @@ func main() {
 	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that validates Functions, over HTTPS; 0 turns it off")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
 	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "the operator's namespace, of the lease, of its Secrets and of the build service; that of the pod when empty")
-	flag.BoolVar(&cfg.requireFence, "require-fence", false, "end at the start where the policies of deploy/40-fence.yaml do not hold the operator's account, or refuse what the settings make of Functions")
+	flag.BoolVar(&cfg.requireFence, "require-fence", false, "end where the policies of deploy/40-fence.yaml do not hold the operator's account, or refuse what the settings make of Functions; while another webhook or policy keeps the operator from finding out, it works and tries again")
 	flag.StringVar(&cfg.buildService, "build-service", "", "URL of the build service; that of the operator's namespace when empty")
 	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
 	flag.StringVar(&cfg.file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml; read once, at the start")
@@ -110,10 +106,9 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return fmt.Errorf("finding a cluster: %w", err)
 	}
-	if cfg.requireFence {
-		if err := fence.Check(ctx, restConfig, s, cfg.namespace, fencePatience); err != nil {
-			return err
-		}
+	unanswered, err := checkAccessPolicy(ctx, cfg, s, restConfig)
+	if err != nil {
+		return err
 	}
 	options, err := managerOptions(cfg, s)
 	if err != nil {
@@ -126,7 +121,28 @@ func run(ctx context.Context, cfg config) error {
 	if err := register(mgr, cfg, s, restConfig); err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
+	if unanswered != nil {
+		if err := mgr.Add(unanswered); err != nil {
+			return fmt.Errorf("setting up: %w", err)
+		}
+	}
 	return mgr.Start(ctx)
+}
+
+// checkAccessPolicy returns an error if the policies of deploy/40-fence.yaml do not cover the operator's
+// account. If that cannot be found out now, it returns what the manager is to run until it can.
+func checkAccessPolicy(ctx context.Context, cfg config, s settings.Settings, restConfig *rest.Config) (*fence.Checker, error) {
+	if !cfg.requireFence {
+		return nil, nil
+	}
+	checker, err := fence.New(restConfig, s, cfg.namespace)
+	if err != nil {
+		return nil, err
+	}
+	if known, err := checker.Check(ctx); known || err != nil {
+		return nil, err
+	}
+	return checker, nil
 }
 
 // loadSettings reads the settings, and takes from the environment the images that the file

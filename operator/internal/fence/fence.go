@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -28,49 +29,100 @@ import (
 
 const policy = "ValidatingAdmissionPolicy 'goless-operator-deployments'"
 
-// Check returns an error where the API server lets the account of a configuration create
-// what the fence is there to refuse, or where it refuses what the settings make of a
-// Function. Nothing is created. It tries for as long as patience: an API server takes some
-// seconds to know a policy that was applied together with the operator. Where others refuse
-// what is tried, rights or policies, there is nothing to find out, and no error.
-func Check(ctx context.Context, config *rest.Config, s settings.Settings, namespace string, patience time.Duration) error {
+// A Checker finds out what the API server lets the operator's account create. Nothing is created.
+type Checker struct {
+	client    client.Client
+	settings  settings.Settings
+	namespace string
+
+	// Patience is how long a wrong answer is tried again: an API server takes some seconds to know a
+	// policy that was applied together with the operator.
+	Patience time.Duration
+
+	// Interval is the time between the first two checks of Start. It is doubled until it is
+	// maxInterval.
+	Interval time.Duration
+}
+
+const maxInterval = 10 * time.Minute
+
+// New returns a Checker for the account of a configuration. It tries Deployments in a namespace, or in
+// the first one of the settings.
+func New(config *rest.Config, s settings.Settings, namespace string) (*Checker, error) {
 	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
-		return fmt.Errorf("checking the fence: %w", err)
+		return nil, fmt.Errorf("checking the access policy: %w", err)
 	}
 	if len(s.Namespaces) > 0 {
 		namespace = s.Namespaces[0]
 	}
-	var last error
-	_ = wait.PollUntilContextTimeout(ctx, time.Second, patience, true, func(context.Context) (bool, error) {
-		last = check(ctx, c, s, namespace) // with a deadline of its own the last one would be no more than that
-		return last == nil, nil
-	})
-	return last
+	return &Checker{client: c, settings: s, namespace: namespace, Patience: 20 * time.Second, Interval: time.Minute}, nil
 }
 
-func check(ctx context.Context, c client.Client, s settings.Settings, namespace string) error {
-	own, err := Sample(s, namespace)
+// Check returns an error if the API server lets the account create what the policy should reject, or if
+// the policy rejects what the settings make of a Function. It returns false if there is no answer,
+// because the API server does not respond, or because a webhook or a policy of the cluster, or RBAC,
+// rejects what is tried. It logs why.
+func (c *Checker) Check(ctx context.Context) (known bool, wrong error) {
+	var unknown error
+	_ = wait.PollUntilContextTimeout(ctx, time.Second, c.Patience, true, func(context.Context) (bool, error) {
+		wrong, unknown = c.check(ctx) // with a deadline of its own the last one would be no more than that
+		return wrong == nil, nil
+	})
+	if unknown != nil {
+		ctrl.Log.Error(unknown, "cannot find out whether deploy/40-fence.yaml covers the operator's account, which is checked again later", "namespace", c.namespace)
+	}
+	return unknown == nil, wrong
+}
+
+// Start is called by the manager. It checks until there is an answer. An error ends the manager.
+func (c *Checker) Start(ctx context.Context) error {
+	pause := wait.Backoff{Duration: c.Interval, Factor: 2, Steps: math.MaxInt32, Cap: maxInterval}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause.Step()):
+		}
+		known, err := c.Check(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return err
+		case known:
+			ctrl.Log.Info("deploy/40-fence.yaml covers the operator's account")
+			return nil
+		}
+	}
+}
+
+// NeedLeaderElection tells the manager that every replica checks: each may lead later.
+func (c *Checker) NeedLeaderElection() bool { return false }
+
+// check returns what is wrong, or else why that is not known.
+func (c *Checker) check(ctx context.Context) (wrong, unknown error) {
+	own, err := Sample(c.settings, c.namespace)
 	if err != nil {
-		return fmt.Errorf("checking the fence: %w", err)
+		return fmt.Errorf("checking the access policy: %w", err), nil
 	}
 	foreign := own.DeepCopy()
 	foreign.OwnerReferences = nil
-	switch err := c.Create(ctx, foreign, client.DryRunAll); {
+	switch err := c.client.Create(ctx, foreign, client.DryRunAll); {
 	case err == nil:
 		return fmt.Errorf("deploy/40-fence.yaml does not hold the operator's account, %s: a Deployment that belongs to no Function is let through in %s."+
-			" Apply that file, whose policies are for accounts that are named goless-operator, or run the operator without --require-fence", account(ctx, c), namespace)
-	case strings.Contains(err.Error(), policy):
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-		ctrl.Log.Info("cannot find out whether deploy/40-fence.yaml holds this account", "namespace", namespace, "error", err.Error())
-		return nil
-	default:
-		return fmt.Errorf("checking whether deploy/40-fence.yaml holds the operator's account: %w", err)
+			" Apply that file, whose policies are for accounts that are named goless-operator, or run the operator without --require-fence", account(ctx, c.client), c.namespace), nil
+	case !strings.Contains(err.Error(), policy):
+		return nil, err
 	}
-	if err := c.Create(ctx, own, client.DryRunAll); err != nil && strings.Contains(err.Error(), policy) {
-		return fmt.Errorf("the settings make of Functions what deploy/40-fence.yaml refuses, so change the one or the other: %w", err)
+	err = c.client.Create(ctx, own, client.DryRunAll)
+	if err != nil && strings.Contains(err.Error(), policy) {
+		return fmt.Errorf("the settings make of Functions what deploy/40-fence.yaml refuses, so change the one or the other: %w", err), nil
 	}
-	return nil
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return nil, nil // another policy or a quota rejects the sample, and not ours
+	}
+	return nil, err
 }
 
 // account is whom the API server takes the operator for.

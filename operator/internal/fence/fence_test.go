@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -180,8 +181,8 @@ func works(t *testing.T, namespace string) {
 	assigned := installed
 	assigned.PodUser = settings.PodUserCluster
 	for _, s := range []settings.Settings{installed, assigned} {
-		if err := fence.Check(t.Context(), account, s, namespace, time.Minute); err != nil {
-			t.Error(err)
+		if known, err := checker(t, account, s, namespace, time.Minute).Check(t.Context()); !known || err != nil {
+			t.Errorf("known: %t, %v", known, err)
 		}
 	}
 	c, err := client.New(account, client.Options{Scheme: clientgoscheme.Scheme})
@@ -207,6 +208,67 @@ func works(t *testing.T, namespace string) {
 		if err := c.Create(t.Context(), secret, client.DryRunAll); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func checker(t *testing.T, config *rest.Config, s settings.Settings, namespace string, patience time.Duration) *fence.Checker {
+	t.Helper()
+	c, err := fence.New(config, s, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Patience, c.Interval = patience, 100*time.Millisecond
+	return c
+}
+
+// A webhook of another project that does not answer keeps the operator from finding out, and not from
+// starting. Once the webhook is gone there is an answer.
+func TestUnanswered(t *testing.T) {
+	stolen(t)
+	const namespace = "meshed"
+	fails := admissionregistrationv1.Fail
+	none := admissionregistrationv1.SideEffectClassNone
+	webhook := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "inject.example.com", FailurePolicy: &fails, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig:      admissionregistrationv1.WebhookClientConfig{URL: new("https://127.0.0.1:1/")},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+			}},
+		}},
+	}
+	for _, object := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, webhook} {
+		if err := cluster.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The account of the second one is not covered, which is found out once the webhook is gone.
+	covered := checker(t, as("goless-system:goless-operator"), installed, namespace, time.Minute)
+	foreign := checker(t, plane.Config, installed, namespace, time.Millisecond)
+	for _, c := range []*fence.Checker{covered, foreign} {
+		eventually(t, "the webhook is called", func() bool {
+			known, err := c.Check(t.Context())
+			return !known && err == nil
+		})
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- covered.Start(t.Context()) }()
+	select {
+	case err := <-ended:
+		t.Errorf("it ended without an answer: %v", err)
+	default:
+	}
+	if err := cluster.Delete(t.Context(), webhook); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := foreign.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "does not hold the operator's account") {
+		t.Errorf("an account that is not covered: %v", err)
 	}
 }
 
@@ -250,7 +312,7 @@ func wrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := fence.Check(t.Context(), as("by-sed:"+test.account), test.settings, "by-sed", 2*time.Second)
+			_, err := checker(t, as("by-sed:"+test.account), test.settings, "by-sed", 2*time.Second).Check(t.Context())
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
 				t.Errorf("got %v, want %q and the file", err, test.want)
 			}
