@@ -9,6 +9,13 @@ import (
 // none.
 const DefaultClassAnnotation = "functionclass.goless.io/is-default-class"
 
+// ConditionDefaultConflict is the type of the condition of a FunctionClass that is True while some
+// namespaces have another default class too. Otherwise there is none.
+const ConditionDefaultConflict = "DefaultConflict"
+
+// ReasonSeveralDefaults is the reason of ConditionDefaultConflict.
+const ReasonSeveralDefaults = "SeveralDefaults"
+
 // Reasons of the condition Ready of a FunctionClass.
 const (
 	// ReasonRolledOut is the reason of True: all functions of the class run as it says.
@@ -26,7 +33,8 @@ const (
 // where they run, as whom, from which registries, and with how much. A Function names its class
 // in spec.className; otherwise it has the one with the annotation
 // functionclass.goless.io/is-default-class: "true", where there is one for its namespace, and
-// the newest of several.
+// the newest of several. Where there are several, kubectl apply warns, and the condition
+// DefaultConflict of each names the others and the namespaces.
 //
 // A change of a class rolls out the functions that have it: a tenth of them at the same time, at
 // least one and at most 20. One that cannot be changed keeps the others back for ten minutes, one
@@ -189,7 +197,8 @@ type FunctionClassStatus struct {
 	// +optional
 	UpdatedFunctions int32 `json:"updatedFunctions"`
 
-	// conditions hold Ready, which is true when all functions of the class run as it says.
+	// conditions hold Ready, which is true when all functions of the class run as it says, and
+	// DefaultConflict, which is true while some namespaces have another default class too.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

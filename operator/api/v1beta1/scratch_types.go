@@ -14,7 +14,9 @@ type Scratch struct {
 	Size resource.Quantity `json:"size"`
 
 	// medium is where the files are: Disk, which is the default, is the disk of the node, and
-	// Memory is its memory, which is faster. In either they are gone with the pod.
+	// Memory is its memory, which is faster. In either they are gone with the pod. With Memory
+	// the garbage collector of the function works as if the container had less memory by the
+	// size, unless spec.env sets GOMEMLIMIT.
 	// +optional
 	// +kubebuilder:default=Disk
 	// +kubebuilder:validation:Enum=Disk;Memory

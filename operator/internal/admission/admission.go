@@ -68,11 +68,11 @@ func Register(mgr manager.Manager, s settings.Settings, o Options) error {
 		return fmt.Errorf("making a client for the webhook: %w", err)
 	}
 	keeper := newKeeper(c, mgr.GetLogger().WithName("admission"), o)
-	webhook := &admission.Webhook{Handler: counted(o.Metrics, &validator{
-		settings: s, classes: classes, decoder: admission.NewDecoder(mgr.GetScheme()),
+	webhook := &admission.Webhook{Handler: &validator{
+		metrics: o.Metrics, settings: s, classes: classes, decoder: admission.NewDecoder(mgr.GetScheme()),
 		accounts: account.Accounts{Client: c, Namespace: o.Namespace},
 		client:   c, namespace: o.Namespace,
-	})}
+	}}
 	handler, err := admission.StandaloneWebhook(webhook, admission.StandaloneOptions{MetricsPath: metricsPath})
 	if err != nil {
 		return fmt.Errorf("setting up the webhook: %w", err)

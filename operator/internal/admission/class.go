@@ -19,16 +19,23 @@ import (
 
 // validateClass returns what is wrong with the FunctionClass of a request. It asks the API server to
 // create a sample Deployment with the class, in a dry run, so that the mistakes are told in the words
-// that everybody knows from Deployments.
-func (v *validator) validateClass(ctx context.Context, request admission.Request) ([]string, error) {
+// that everybody knows from Deployments. It warns if some namespaces have another default class. That
+// is not a mistake, because a default class is replaced by one that is created before it is removed.
+func (v *validator) validateClass(ctx context.Context, request admission.Request) (found findings, err error) {
 	class := &v1beta1.FunctionClass{}
 	if err := v.decoder.DecodeRaw(request.Object, class); err != nil {
-		return nil, err
+		return findings{}, err
 	}
-	var found []string
 	selector := metav1validation.ValidateLabelSelector(class.Spec.NamespaceSelector, metav1validation.LabelSelectorValidationOptions{}, field.NewPath("spec", "namespaceSelector"))
 	for _, err := range selector {
-		found = append(found, err.Error())
+		found.mistakes = append(found.mistakes, err.Error())
+	}
+	conflict, err := v.classes.DefaultConflict(ctx, class)
+	if err != nil {
+		return findings{}, err
+	}
+	if conflict != "" {
+		found.warnings = append(found.warnings, conflict)
 	}
 	deployment, err := fence.Sample(v.settings.Of(class), v.namespace)
 	if err == nil {
@@ -36,7 +43,8 @@ func (v *validator) validateClass(ctx context.Context, request admission.Request
 	}
 	if refused, ok := errors.AsType[*apierrors.StatusError](err); ok && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)) {
 		// Without a path it is a quota or a policy that refuses the sample, and not the class that is wrong.
-		return append(found, classMistakes(refused.ErrStatus.Details)...), nil
+		found.mistakes = append(found.mistakes, classMistakes(refused.ErrStatus.Details)...)
+		return found, nil
 	}
 	return found, err
 }

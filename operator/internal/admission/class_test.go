@@ -1,17 +1,71 @@
 package admission_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
 )
+
+// Who makes a second class the default one of a namespace is warned, also where no field of the spec
+// changes, and it is counted as allowed.
+func TestSecondDefaultClass(t *testing.T) {
+	webhook := start(t, settings.Settings{Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"}})
+	webhook.ask(t)
+	unjudged := webhook.answers(t, metrics.Unjudged)
+	var warnings []string
+	config := rest.CopyConfig(server)
+	config.WarningHandler = warner(func(text string) { warnings = append(warnings, text) })
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := func(name string) *v1beta1.FunctionClass {
+		object := &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{v1beta1.DefaultClassAnnotation: "true"}}}
+		object.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: "goless-system"}}
+		return object
+	}
+	standard := class("standard")
+	if err := c.Create(t.Context(), standard); err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	t.Cleanup(func() { cluster.Delete(context.Background(), standard) }) //nolint:errcheck // of the cluster of the tests
+	const want = "more than one FunctionClass is the default of namespace goless-system: "
+	eventually(t, "the second default class is warned of", func() bool { // once the first one is known
+		warnings = nil
+		if err := c.Create(t.Context(), class("second"), client.DryRunAll); err != nil {
+			t.Fatal(err)
+		}
+		return len(warnings) == 1 && strings.HasPrefix(warnings[0], want+"second, standard. ")
+	})
+	later := class("later")
+	later.Annotations = nil
+	warnings = nil
+	if err := c.Create(t.Context(), later); err != nil || len(warnings) > 0 {
+		t.Fatal(err, warnings)
+	}
+	t.Cleanup(func() { cluster.Delete(context.Background(), later) }) //nolint:errcheck // of the cluster of the tests
+	later.Annotations = class("later").Annotations
+	if err := c.Update(t.Context(), later, client.DryRunAll); err != nil || len(warnings) != 1 || !strings.HasPrefix(warnings[0], want) {
+		t.Errorf("a class that becomes the default one: %v %q", err, warnings)
+	}
+	if now := webhook.answers(t, metrics.Unjudged); now != unjudged {
+		t.Errorf("%v classes could not be judged", now-unjudged)
+	}
+}
+
+// warner is a rest.WarningHandler that is called with the text of each warning.
+type warner func(text string)
+
+func (w warner) HandleWarningHeader(_ int, _, text string) { w(text) }
 
 // A class is refused with the place in it of what the API server would refuse in each Deployment.
 func TestClasses(t *testing.T) {

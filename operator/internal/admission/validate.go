@@ -30,8 +30,9 @@ import (
 // below the three seconds for which the API server waits for the webhook.
 const newRights = time.Second
 
-// validator decides whether a Function or a FunctionClass may be stored.
+// validator decides whether a Function or a FunctionClass may be stored, and counts its answers.
 type validator struct {
+	metrics  *metrics.Metrics
 	settings settings.Settings
 	classes  *class.Classes
 	accounts account.Accounts
@@ -42,68 +43,79 @@ type validator struct {
 	namespace string
 }
 
-// Handle refuses an object that has mistakes. If it cannot be validated, because of a defect of the
-// operator, the object is allowed with a warning: nobody may be kept from applying a Function.
-func (v *validator) Handle(ctx context.Context, request admission.Request) (response admission.Response) {
+// Handle answers a request of the API server.
+func (v *validator) Handle(ctx context.Context, request admission.Request) admission.Response {
+	response, answer := v.judge(ctx, request)
+	v.metrics.Judged(answer)
+	return response
+}
+
+// judge refuses an object that has mistakes. If it cannot be validated, because of a defect of the
+// operator, the object is allowed with a warning: nobody may be kept from applying a Function. The
+// second result is what is counted.
+func (v *validator) judge(ctx context.Context, request admission.Request) (response admission.Response, answer string) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", p), "a "+request.Kind.Kind+" could not be validated", "stack", string(debug.Stack()))
-			response = unjudged(request)
+			response, answer = unjudged(request), metrics.Unjudged
 		}
 	}()
 	if len(v.settings.Namespaces) > 0 && !slices.Contains(v.settings.Namespaces, request.Namespace) {
-		return admission.Allowed("")
+		return admission.Allowed(""), metrics.Allowed
 	}
 	validate := v.validateFunction
 	if request.Kind.Kind == "FunctionClass" {
 		validate = v.validateClass
 	}
-	mistakes, err := validate(ctx, request)
+	found, err := validate(ctx, request)
 	switch {
 	case err != nil:
 		log.FromContext(ctx).Error(err, "a "+request.Kind.Kind+" could not be validated")
-		return unjudged(request)
-	case len(mistakes) > 0:
-		return refusal(mistakes)
+		return unjudged(request), metrics.Unjudged
+	case len(found.mistakes) > 0:
+		return refusal(found.mistakes), metrics.Refused
 	}
-	return admission.Allowed("")
+	return admission.Allowed("").WithWarnings(found.warnings...), metrics.Allowed
 }
+
+// findings are what is wrong with an object. With mistakes it is refused.
+type findings struct{ mistakes, warnings []string }
 
 // validateFunction returns what is wrong with the Function of a request, unless it was in the
 // Function before: people must be able to change the labels of such a Function, or to correct it
 // step by step, and the garbage collector to delete it.
-func (v *validator) validateFunction(ctx context.Context, request admission.Request) (mistakes []string, err error) {
+func (v *validator) validateFunction(ctx context.Context, request admission.Request) (found findings, err error) {
 	fn, old, err := v.decode(request)
 	if err != nil || !fn.DeletionTimestamp.IsZero() {
-		return nil, err
+		return findings{}, err
 	}
 	wrong, err := v.checkSpec(ctx, fn)
 	if err != nil {
-		return nil, err
+		return findings{}, err
 	}
 	if old != nil {
 		before, err := v.checkSpec(ctx, old)
 		if err != nil {
-			return nil, err
+			return findings{}, err
 		}
 		wrong = added(wrong, before)
 	}
 	if old == nil || fn.Spec.ServiceAccountName != old.Spec.ServiceAccountName {
 		errs, err := v.checkAccount(ctx, fn)
 		if err != nil {
-			return nil, err
+			return findings{}, err
 		}
 		wrong = append(wrong, errs...)
 	}
 	for _, mistake := range wrong {
-		mistakes = append(mistakes, mistake.Error())
+		found.mistakes = append(found.mistakes, mistake.Error())
 	}
 	if old == nil || fn.Spec.Function != old.Spec.Function {
 		if err := check.Source(fn); err != nil {
-			mistakes = append(mistakes, strings.Split(err.Error(), "\n")...)
+			found.mistakes = append(found.mistakes, strings.Split(err.Error(), "\n")...)
 		}
 	}
-	return mistakes, nil
+	return found, nil
 }
 
 // decode returns the Function of a request, and the one that it is to replace; nil if it is new.
@@ -173,20 +185,4 @@ func refusal(mistakes []string) admission.Response {
 // unjudged allows an object that could not be validated.
 func unjudged(request admission.Request) admission.Response {
 	return admission.Allowed("").WithWarnings("the " + request.Kind.Kind + " could not be checked before it was stored; its status will say what is wrong with it, if anything")
-}
-
-// counted returns a handler that counts the answers of another one.
-func counted(m *metrics.Metrics, next admission.Handler) admission.HandlerFunc {
-	return func(ctx context.Context, request admission.Request) admission.Response {
-		response := next.Handle(ctx, request)
-		switch {
-		case !response.Allowed:
-			m.Judged(metrics.Refused)
-		case len(response.Warnings) > 0:
-			m.Judged(metrics.Unjudged)
-		default:
-			m.Judged(metrics.Allowed)
-		}
-		return response
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/account"
 	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
 )
 
@@ -34,9 +35,9 @@ func TestDefectsLetPass(t *testing.T) {
 	raw := runtime.RawExtension{Raw: []byte(`{"apiVersion":"goless.io/v1beta1","kind":"Function","spec":{"replicas":"many"}}`)}
 	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw}}
 	for name, decoder := range map[string]admission.Decoder{"panic": panicking{}, "unknown": admission.NewDecoder(scheme)} {
-		got := (&validator{decoder: decoder}).Handle(t.Context(), request)
-		if !got.Allowed || len(got.Warnings) != 1 {
-			t.Errorf("%s: %+v, want leave with a warning", name, got)
+		got, answer := (&validator{decoder: decoder}).judge(t.Context(), request)
+		if !got.Allowed || len(got.Warnings) != 1 || answer != metrics.Unjudged {
+			t.Errorf("%s: %s %+v, want leave with a warning", name, answer, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@
 // of the class roll out a few at a time. What a class does to pods is in package desired.
 //
 //	class.go      which class a Function has
+//	conflict.go   which namespaces have several default classes
 //	wave.go       which functions of a class may be rolled out, decided without reading anything
 //	reconcile.go  the controller of classes, and their status
 //	register.go   what is watched
@@ -121,22 +122,28 @@ func newestFirst(a, b v1beta1.FunctionClass) int {
 	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// allows tells whether Functions of a namespace may have a class. A class with an invalid selector,
-// which can be stored while the webhook does not answer, is for no namespace. It is no error, because
-// that would stop the Functions of other classes as well.
+// allows tells whether Functions of a namespace may have a class. A class with an invalid selector
+// can be stored while the webhook does not answer. It is no error, because that would stop the
+// Functions of other classes as well.
 func (c *Classes) allows(ctx context.Context, class *v1beta1.FunctionClass, namespace string) (bool, error) {
 	if class.Spec.NamespaceSelector == nil {
 		return true, nil
-	}
-	selector, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector)
-	if err != nil {
-		return false, nil //nolint:nilerr // the status of the class says it
 	}
 	found := namespaces()
 	if err := c.get(ctx, client.ObjectKey{Name: namespace}, found); err != nil {
 		return false, fmt.Errorf("reading the labels of namespace %q: %w", namespace, err)
 	}
-	return selector.Matches(labels.Set(found.Labels)), nil
+	return selects(class, found.Labels), nil
+}
+
+// selects reports whether a class is for namespaces with some labels. One with an invalid selector,
+// which its status reports, is for none.
+func selects(class *v1beta1.FunctionClass, of labels.Set) bool {
+	if class.Spec.NamespaceSelector == nil {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector)
+	return err == nil && selector.Matches(of)
 }
 
 // get reads an object from the cache, and from the API server if the cache does not have it:

@@ -54,7 +54,11 @@ func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (rec
 	if len(w.admitted) > 0 {
 		result.RequeueAfter = patience
 	}
-	return result, c.report(ctx, class, reached(members, before))
+	conflict, err := c.DefaultConflict(ctx, class)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return result, c.report(ctx, class, reached(members, before), conflict)
 }
 
 // announce has the Functions reconciled that a wave admits and the wave before did not.
@@ -117,12 +121,20 @@ func (c *Classes) has(ctx context.Context, fn *v1beta1.Function, class *v1beta1.
 	return its != nil && its.Name == class.Name, err
 }
 
-// report writes the status of a class if it has changed.
-func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p progress) error {
+// report writes the status of a class if it has changed. conflict is a DefaultConflict.
+func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p progress, conflict string) error {
 	before := class.DeepCopy()
 	class.Status.ObservedGeneration = class.Generation
 	class.Status.Functions, class.Status.UpdatedFunctions = int32(p.functions), int32(p.updated)
 	meta.SetStatusCondition(&class.Status.Conditions, readyCondition(class, p))
+	if conflict == "" {
+		meta.RemoveStatusCondition(&class.Status.Conditions, v1beta1.ConditionDefaultConflict)
+	} else {
+		meta.SetStatusCondition(&class.Status.Conditions, metav1.Condition{
+			Type: v1beta1.ConditionDefaultConflict, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonSeveralDefaults,
+			Message: conflict, ObservedGeneration: class.Generation,
+		})
+	}
 	if equality.Semantic.DeepEqual(before.Status, class.Status) {
 		return nil
 	}

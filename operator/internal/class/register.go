@@ -36,7 +36,7 @@ func (c *Classes) Register(mgr manager.Manager, functions *builder.Builder) erro
 		Named("functionclass").
 		For(&v1beta1.FunctionClass{}, decides).
 		Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.allClasses), decides).
-		WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.allClasses), builder.WithPredicates(relabelled)).
+		WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.allClasses), builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		Watches(&v1beta1.Function{}, c.classSoon(func(_ context.Context, obj client.Object) *v1beta1.Function { return obj.(*v1beta1.Function) })).
 		Watches(&appsv1.Deployment{}, c.classSoon(c.functionOfDeployment)).
 		Complete(reconcile.Func(c.reconcile))
@@ -49,7 +49,7 @@ var relabelled = predicate.And[client.Object](predicate.LabelChangedPredicate{},
 })
 
 // allClasses maps an object to all classes: a class that is new or becomes the default one, and labels
-// of a namespace, take functions away from other classes.
+// of a namespace, take functions away from other classes. A new namespace may have several default ones.
 func (c *Classes) allClasses(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all v1beta1.FunctionClassList
 	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {

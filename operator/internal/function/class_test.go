@@ -69,7 +69,8 @@ func TestClassByName(t *testing.T) {
 	told("spec.className: Forbidden: the FunctionClass spot is not for the namespace " + fn.Namespace)
 	relabel(t, fn.Namespace, "spot")
 	await(t, fn, fn.Name, &appsv1.Deployment{}, func(d *appsv1.Deployment) bool {
-		return len(d.Spec.Template.Spec.Tolerations) == 1 && d.Labels[desired.ClassLabel] != ""
+		tolerations := d.Spec.Template.Spec.Tolerations
+		return len(tolerations) > 0 && tolerations[0].Key == "spot" && d.Labels[desired.ClassLabel] != ""
 	})
 	serve(t, fn)
 }
@@ -100,6 +101,44 @@ func TestClassLosesFunctions(t *testing.T) {
 	count(1, 0)
 	relabel(t, namespace, "right")
 	count(0, 1)
+}
+
+// Two default classes of a namespace, which may be newer than they are, both name each other and the
+// namespace, until one of them is no longer the default.
+func TestDefaultConflict(t *testing.T) {
+	var classes []*v1beta1.FunctionClass
+	for _, name := range []string{"first", "second"} {
+		classes = append(classes, newClass(t, name, func(class *v1beta1.FunctionClass) {
+			class.Annotations = map[string]string{v1beta1.DefaultClassAnnotation: "true"}
+			class.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"class": "disputed"}}
+		}))
+	}
+	reported := func(want string) {
+		t.Helper()
+		for _, class := range classes {
+			eventually(t, fmt.Sprintf("class %s reports the conflict %q", class.Name, want), func() bool {
+				var now v1beta1.FunctionClass
+				if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(class), &now); err != nil {
+					t.Fatal(err)
+				}
+				c := meta.FindStatusCondition(now.Status.Conditions, v1beta1.ConditionDefaultConflict)
+				settled := meta.FindStatusCondition(now.Status.Conditions, v1beta1.ConditionReady) != nil
+				return settled && (c == nil) == (want == "") && (c == nil || c.Status == metav1.ConditionTrue && strings.Contains(c.Message, want))
+			})
+		}
+	}
+	reported("")
+	disputed := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "disputed-", Labels: map[string]string{"class": "disputed"}}}
+	if err := cluster.Create(t.Context(), disputed); err != nil {
+		t.Fatal(err)
+	}
+	reported("the default of namespace " + disputed.Name + ": ")
+	before := client.MergeFrom(classes[1].DeepCopy())
+	classes[1].Annotations = nil
+	if err := cluster.Patch(t.Context(), classes[1], before); err != nil {
+		t.Fatal(err)
+	}
+	reported("")
 }
 
 // A default class whose selector is invalid, which only the webhook refuses, has no functions and
