@@ -69,7 +69,7 @@ func (c *Checker) Check(ctx context.Context) (known bool, wrong error) {
 		wrong, unknown = c.check(ctx) // with a deadline of its own the last one would be no more than that
 		return wrong == nil, nil
 	})
-	if unknown != nil {
+	if unknown != nil && ctx.Err() == nil {
 		ctrl.Log.Error(unknown, "cannot find out whether deploy/40-fence.yaml covers the operator's account, which is checked again later", "namespace", c.namespace)
 	}
 	return unknown == nil, wrong
@@ -85,12 +85,10 @@ func (c *Checker) Start(ctx context.Context) error {
 		case <-time.After(pause.Step()):
 		}
 		known, err := c.Check(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
+		if err != nil {
 			return err
-		case known:
+		}
+		if known {
 			ctrl.Log.Info("deploy/40-fence.yaml covers the operator's account")
 			return nil
 		}
