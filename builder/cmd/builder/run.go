@@ -7,12 +7,14 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"goless.io/builder"
 	"goless.io/builder/internal/devserver"
+	"goless.io/builder/internal/format"
 	"goless.io/builder/internal/input"
 	"goless.io/builder/internal/toolchain"
 )
@@ -39,8 +41,14 @@ func newRun(s streams, environ []string) *cobra.Command {
 		Short: "Serve a Function on this machine, and reload it on save",
 		Long: `Serve a Function on this machine, with the pipeline and the runtime of the
 cluster. When the FILE or one of the directory is saved, the new version takes
-over as soon as it compiles; until then the old one goes on serving. Requests wait
-while there is none.
+over as soon as it compiles and the requests in flight have ended, for which they
+have 10 seconds, or DRAIN_TIMEOUT; until then the old one goes on serving. New
+requests wait meanwhile.
+
+A function that ends is started again, after 1 second at first and 30 at most.
+While none runs, because it ended or does not compile, requests and probes get 503
+with the error. A change of spec.serverPort moves it to that port, unless --port
+is set.
 
 The function has the variables of spec.env, unless they are set in this
 environment, and those of this environment. Ctrl-C ends it.`,
@@ -70,7 +78,14 @@ type runner struct {
 	scratch    string // the directory of the binaries
 	count      int    // of the versions that were built
 
-	current *input.Function // what serves, or nil
+	portSet bool            // the flag --port is set
+	current *input.Function // the last version that was started, or nil
+	binary  string          // of current
+	down    error           // why current does not run, or nil
+	retry   backoff
+	again   <-chan time.Time // when current is started again, nil if it runs
+	faulty  bool             // the input is at fault: complain has said so
+	address string           // the last address that was announced
 }
 
 func (r *runner) run(cmd *cobra.Command, path string) (err error) {
@@ -94,7 +109,7 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 		return r.end()
 	}
 	r.forget() // follow says what is wrong with the source
-	if !cmd.Flags().Changed("port") {
+	if r.portSet = cmd.Flags().Changed("port"); !r.portSet {
 		r.config.Port = portOf(function)
 	}
 	if r.scratch, err = os.MkdirTemp("", "goless-run-"); err != nil {
@@ -118,29 +133,58 @@ func portOf(function *input.Function) int {
 	return cmp.Or(function.Serving.Port, defaultPort)
 }
 
-// announce says where the function is, or that it was reloaded.
+// announce reports where the function is, or that it was reloaded there.
 func (r *runner) announce(took time.Duration) {
+	r.faulty = false
 	took = took.Round(time.Millisecond)
-	if r.count > 1 {
+	address := r.reachable(r.server.Addr())
+	if address == r.address {
 		r.notef("%s: reloaded in %s", r.current.Name, took)
 		return
 	}
+	r.address = address
 	r.notef("%s: serving at http://%s after %s, metrics at http://%s/metrics",
-		r.current.Name, r.address(r.server.Addr()), took, r.address(r.server.AdminAddr()))
+		r.current.Name, address, took, r.reachable(r.server.AdminAddr()))
 }
 
-func (r *runner) address(of *net.TCPAddr) string {
+// reachable returns the address for clients.
+func (r *runner) reachable(of *net.TCPAddr) string {
 	return net.JoinHostPort(r.config.Host, strconv.Itoa(of.Port))
 }
 
-// complain prints what is wrong, and what happens now.
+// complain prints what is wrong, and what happens now. Requests get the same as an answer
+// if no version runs.
 func (r *runner) complain() {
+	r.faulty = true
+	found := r.found()
 	if err := r.print(); err != nil {
 		r.problemf("%v", err)
 	}
-	if r.current != nil {
+	switch {
+	case r.current == nil:
+		r.refuse(found)
+		r.problemf("waiting for the next save")
+	case r.down != nil:
+		r.refuse(found)
+		r.notef("%s: the version before is started again", r.current.Name)
+	default:
 		r.notef("%s: the version before goes on serving", r.current.Name)
-		return
 	}
-	r.problemf("waiting for the next save")
+}
+
+// found returns what is wrong, as text.
+func (r *runner) found() string {
+	var text strings.Builder
+	for _, message := range r.messages {
+		_, _ = fmt.Fprintln(&text, message)
+	}
+	_ = format.Write(&text, "text", r.all) // writing to text does not fail
+	return text.String()
+}
+
+// refuse has requests and probes answered with 503 and the text until a version starts.
+func (r *runner) refuse(text string) {
+	if err := r.server.Refuse(strings.TrimSpace(text)); err != nil {
+		r.problemf("%v", err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"goless.io/builder/internal/devserver"
 	"goless.io/builder/internal/format"
@@ -31,23 +32,55 @@ func (r *runner) build(ctx context.Context, function *input.Function) bool {
 		r.fail(function, err)
 		return false
 	}
-	r.count++
 	r.add(function, format.Warning, result.Warnings)
 	r.omitted += result.Omitted
 	r.fail(nil, r.print())
-	err = r.server.Start(devserver.Program{
-		Path: path,
+	if !r.portSet {
+		if err := r.server.SetPort(portOf(function)); err != nil {
+			r.fail(nil, fmt.Errorf("spec.serverPort has changed: %w", err))
+			return false
+		}
+	}
+	r.count++
+	r.current, r.binary, r.retry = function, path, backoff{}
+	if err := r.start(); err != nil {
+		r.fail(function, err)
+		r.current, r.down, r.again = nil, nil, nil
+		return false
+	}
+	return true
+}
+
+// start starts the current version.
+func (r *runner) start() error {
+	function := r.current
+	r.down = r.server.Start(devserver.Program{
+		Path: r.binary,
 		Env:  r.variables(function),
 		Out:  &linewriter.Writer{To: r.out, Edit: edit(r.out, function)},
 		Err:  &linewriter.Writer{To: r.err, Edit: edit(r.err, function)},
 	})
-	if err != nil {
-		r.fail(function, err)
-		r.stop()
-		return false
+	r.again, r.retry.began = nil, time.Now()
+	return r.down
+}
+
+// startAgain starts the current version, which has ended.
+func (r *runner) startAgain() {
+	if err := r.start(); err != nil {
+		r.ended(err)
+		return
 	}
-	r.current = function
-	return true
+	r.notef("%s: started again", r.current.Name)
+}
+
+// ended reports why the current version does not run, to requests too, and has it started
+// again after a delay.
+func (r *runner) ended(err error) {
+	r.down = err
+	delay := r.retry.next(time.Now())
+	r.again = time.After(delay)
+	r.notef("%s: %v; starting it again in %s", r.current.Name, err, delay)
+	r.refuse(fmt.Sprintf("%s: %v", r.current.Name, err))
 }
 
 // edit returns what changes the output of a function: places are those of the input, and
@@ -65,12 +98,6 @@ func forPeople(to io.Writer) func(string) string {
 		}
 	}
 	return func(lines string) string { return lines }
-}
-
-// stop ends what serves. Requests wait for the next version.
-func (r *runner) stop() {
-	r.server.Stop()
-	r.current = nil
 }
 
 // variables are the variables that the operator sets for a Function, without those that

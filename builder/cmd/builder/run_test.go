@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/format"
@@ -39,6 +40,19 @@ func TestPortOf(t *testing.T) {
 	}
 	if got := portOf(nil); got != defaultPort {
 		t.Errorf("without a Function: %d, want %d", got, defaultPort)
+	}
+}
+
+// The delay doubles from 1 to 30 seconds, and begins again after a minute without an end.
+func TestBackoff(t *testing.T) {
+	b := backoff{began: time.Now()}
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
+		if got := b.next(b.began.Add(time.Minute)); got != want*time.Second {
+			t.Errorf("got %s, want %ds", got, want)
+		}
+	}
+	if got := b.next(b.began.Add(time.Minute + 1)); got != time.Second {
+		t.Errorf("after a minute: %s, want 1s", got)
 	}
 }
 

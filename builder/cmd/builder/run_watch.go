@@ -12,6 +12,28 @@ import (
 	"goless.io/builder/internal/input"
 )
 
+// A backoff says when to start a function again that has ended.
+type backoff struct {
+	began time.Time // of the last start
+	delay time.Duration
+}
+
+const (
+	minDelay, maxDelay = time.Second, 30 * time.Second
+
+	// steady is how long a function runs before its end counts as the first.
+	steady = time.Minute
+)
+
+// next returns the delay of the next start: double the one before, within the bounds.
+func (b *backoff) next(ended time.Time) time.Duration {
+	if ended.Sub(b.began) > steady {
+		b.delay = 0
+	}
+	b.delay = min(max(2*b.delay, minDelay), maxDelay)
+	return b.delay
+}
+
 // pause is the least time between two looks at the input. Ten times as long as a look takes is
 // better, where there are many files.
 const pause = 100 * time.Millisecond
@@ -30,8 +52,10 @@ func (r *runner) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-program.Done():
-			r.notef("%s: ended: %v; waiting for the next save", r.current.Name, context.Cause(program))
-			r.stop()
+			r.ended(fmt.Errorf("ended: %w", context.Cause(program)))
+			continue
+		case <-r.again:
+			r.startAgain()
 			continue
 		case <-timer.C:
 		}
@@ -63,13 +87,29 @@ func (r *runner) reload(ctx context.Context) {
 	began := time.Now()
 	function := r.readAgain()
 	if function != nil && r.current != nil && same(function, r.current) {
-		return // the file was saved without a change
+		r.unchanged()
+		return
+	}
+	if r.current == nil || r.down != nil {
+		r.server.Stop() // requests wait for the outcome
 	}
 	if function != nil && r.build(ctx, function) {
 		r.announce(time.Since(began))
 	} else if ctx.Err() == nil {
 		r.complain()
 	}
+}
+
+// unchanged deals with a save that holds what was started last.
+func (r *runner) unchanged() {
+	switch {
+	case r.down != nil:
+		r.retry = backoff{}
+		r.startAgain()
+	case r.faulty:
+		r.notef("%s: the source is that of the version that serves", r.current.Name)
+	}
+	r.faulty = false
 }
 
 // readAgain reads the Function. If the working directory was replaced by another, this

@@ -22,6 +22,7 @@ const patience = 5 * time.Minute
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"await":  await,
 	"get":    get,
+	"free":   free,
 	"occupy": occupy,
 	"gone":   gone,
 }
@@ -45,19 +46,21 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // get FILE WORD PATH TEXT calls the URL that comes after the word in the file,
-// which run has written, until the answer holds the text. Negated, nobody must
+// which run has written last, until the status and body of the answer hold the text,
+// where \n is a line break. Negated, nobody must
 // answer.
 func get(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: get file word path text")
 	}
-	match := regexp.MustCompile(args[1] + ` at (http://[^/\s]+)`).FindStringSubmatch(ts.ReadFile(args[0]))
-	if match == nil {
+	matches := regexp.MustCompile(args[1]+` at (http://[^/\s]+)`).FindAllStringSubmatch(ts.ReadFile(args[0]), -1)
+	if matches == nil {
 		ts.Fatalf("%s holds no URL after %q", args[0], args[1])
 	}
+	match, want := matches[len(matches)-1], strings.ReplaceAll(args[3], `\n`, "\n")
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		body, err := call(match[1] + args[2])
-		if neg && err != nil || !neg && err == nil && strings.Contains(body, args[3]) {
+		if neg && err != nil || !neg && err == nil && strings.Contains(body, want) {
 			return
 		}
 		if neg || time.Now().After(deadline) || args[3] == "" {
@@ -78,7 +81,15 @@ func call(url string) (string, error) {
 	}
 	defer response.Body.Close() //nolint:errcheck // it was read
 	body, err := io.ReadAll(response.Body)
-	return string(body), err
+	return response.Status + "\n" + string(body), err
+}
+
+// free VARIABLE finds a port on which no process listens.
+func free(ts *testscript.TestScript, _ bool, args []string) {
+	l, err := net.Listen("tcp", "localhost:0")
+	ts.Check(err)
+	ts.Check(l.Close())
+	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
 // occupy VARIABLE listens on a port until the script ends, and says which.

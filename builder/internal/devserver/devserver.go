@@ -1,7 +1,7 @@
 // Package devserver runs the program of a Function on the machine of a developer, for
 // the command builder run. It listens on the two ports of the function and hands the
-// listeners to one program after another, so that clients that connect while there is
-// none wait for the next. It does not know how and when programs are built.
+// listeners to one program after another. Clients that connect while there is none wait
+// for the next, or get 503 after Refuse. It does not know how and when programs are built.
 package devserver
 
 import (
@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,11 +22,12 @@ import (
 )
 
 const (
-	// drain is how long running requests get before their program ends. The
-	// environment of the developer may have another value.
-	drain = "DRAIN_TIMEOUT=1s"
+	// drain is how long running requests get before their program ends, unless
+	// drainVariable has another value in the environment of the program.
+	drain         = 10 * time.Second
+	drainVariable = "DRAIN_TIMEOUT"
 
-	// grace is how long a program gets to end before it is killed.
+	// grace is how long a program gets to end after that before it is killed.
 	grace = 5 * time.Second
 )
 
@@ -60,7 +62,7 @@ type Server struct {
 	config          Config
 	function, admin *net.TCPListener
 	lifetime        context.Context // of the program
-	stop            func()          // ends what serves, and returns when that has ended
+	stop            func()          // ends what serves or refuses, and returns when that has ended
 }
 
 // Listen opens the ports. The error for one that is in use names the flag of builder run
@@ -97,20 +99,35 @@ func (s *Server) Addr() *net.TCPAddr { return s.function.Addr().(*net.TCPAddr) }
 // AdminAddr is the address of its metrics and probes.
 func (s *Server) AdminAddr() *net.TCPAddr { return s.admin.Addr().(*net.TCPAddr) }
 
-// Start ends the program that runs, by force if that takes more than five seconds, and
-// starts another one.
+// SetPort listens on another port for the programs that start from now on. If that fails
+// the port stays as it is. The program that runs keeps its own port until it ends.
+func (s *Server) SetPort(port int) error {
+	if port == s.Addr().Port {
+		return nil
+	}
+	function, err := listen(s.config.Host, port, "--port")
+	if err != nil {
+		return err
+	}
+	_ = s.function.Close() // on Windows it may be closed, see passListeners
+	s.function = function
+	return nil
+}
+
+// Start ends the program that runs and starts another one. Requests in flight get the
+// time to drain; a program that then takes more than five seconds to end is killed.
 func (s *Server) Start(p Program) error {
 	s.Stop()
 	interrupted, interrupt := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(interrupted, p.Path)
-	cmd.Env = slices.Concat([]string{drain}, s.config.Env, p.Env)
+	cmd.Env = slices.Concat([]string{drainVariable + "=" + drain.String()}, s.config.Env, p.Env)
 	cmd.Dir = s.config.Dir
 	cmd.Stdout, cmd.Stderr = p.Out, p.Err
 	// A process group of its own keeps the terminal's Ctrl-C from the program, which
 	// would end at once if it were interrupted twice.
 	cmd.SysProcAttr = sandbox.EndWithParent(sandbox.NewGroup())
 	cmd.Cancel = func() error { return end(cmd.Process) }
-	cmd.WaitDelay = grace
+	cmd.WaitDelay = drainOf(cmd.Env) + grace
 	release, err := s.passListeners(cmd)
 	if err == nil {
 		if err = cmd.Start(); err != nil {
@@ -134,6 +151,20 @@ func (s *Server) Start(p Program) error {
 		<-lifetime.Done()
 	}
 	return nil
+}
+
+// drainOf returns how long a program with the environment waits for requests in flight.
+func drainOf(env []string) time.Duration {
+	for _, variable := range slices.Backward(env) { // the last one counts
+		if value, ok := strings.CutPrefix(variable, drainVariable+"="); ok {
+			// The program rejects other values when it starts.
+			if d, err := time.ParseDuration(value); err == nil && d >= 0 {
+				return min(d, time.Hour)
+			}
+			break
+		}
+	}
+	return drain
 }
 
 // Lifetime returns a context that ends when the program that runs has ended by itself.

@@ -41,6 +41,10 @@ func program() {
 		if r.URL.Path == "/exit" {
 			os.Exit(4)
 		}
+		if version == "drain" {
+			_, _ = io.WriteString(w, os.Getenv("DRAIN_TIMEOUT"))
+			return
+		}
 		_, _ = io.WriteString(w, version)
 	})}
 	go serving.Serve(inherited("ADMIN_LISTENER"))  //nolint:errcheck // it ends with the process
@@ -84,7 +88,7 @@ func start(t *testing.T, s *devserver.Server, version string) {
 }
 
 func serving(t *testing.T, program, version string) devserver.Program {
-	return devserver.Program{Path: program, Env: []string{"VERSION=" + version}, Out: output{t.Output()}, Err: output{t.Output()}}
+	return devserver.Program{Path: program, Env: []string{"VERSION=" + version, "DRAIN_TIMEOUT=0s"}, Out: output{t.Output()}, Err: output{t.Output()}}
 }
 
 // awaitEnd returns how the program has ended by itself.
@@ -214,6 +218,88 @@ func TestCloseEndsTheStubborn(t *testing.T) {
 	}
 	if got := fmt.Sprint(context.Cause(program)); got != "signal: killed" {
 		t.Errorf("ended: %s", got)
+	}
+}
+
+// While a program is refused, requests to both ports get 503 and the reason. The next program
+// gets the requests that come after its start, over old connections too.
+func TestRefuse(t *testing.T) {
+	t.Parallel()
+	s := listen(t)
+	defer s.Close() //nolint:errcheck // seen elsewhere
+	for range 3 {
+		if err := s.Refuse("no such variable"); err != nil {
+			t.Fatal(err)
+		}
+		for _, address := range []fmt.Stringer{s.Addr(), s.AdminAddr()} {
+			response, err := http.Get("http://" + address.String() + "/healthz")
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if response.StatusCode != http.StatusServiceUnavailable || string(body) != "no such variable\n" || err != nil {
+				t.Errorf("%s: %s, %q, %v, want 503 and the reason", address, response.Status, body, err)
+			}
+		}
+		start(t, s, "next")
+		expect(t, s.Addr(), "next")
+		expect(t, s.AdminAddr(), "next")
+	}
+	if err := s.Refuse("ended"); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop()
+	start(t, s, "last")
+	expect(t, s.Addr(), "last")
+}
+
+// A program that starts after SetPort has the new port. If that is taken nothing changes.
+func TestSetPort(t *testing.T) {
+	t.Parallel()
+	s, other := listen(t), listen(t)
+	defer s.Close() //nolint:errcheck // seen elsewhere
+	start(t, s, "first")
+	before, taken := s.Addr(), other.Addr().Port
+	if err := s.SetPort(taken); err == nil || s.Addr().Port != before.Port {
+		t.Errorf("a port that is in use: %v, now at %s", err, s.Addr())
+	}
+	expect(t, s.Addr(), "first")
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetPort(taken); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, before, "first")
+	start(t, s, "next")
+	expect(t, s.Addr(), "next")
+	if _, err := get("http://" + before.String()); err == nil {
+		t.Error("the port before still answers")
+	}
+}
+
+// Requests in flight get 10 seconds, or what the environment of the program says.
+func TestStartLeavesTimeToDrain(t *testing.T) {
+	t.Parallel()
+	for want, env := range map[string][]string{"10s": nil, "30s": {"DRAIN_TIMEOUT=30s"}} {
+		s, err := devserver.Listen(devserver.Config{Host: "localhost", Dir: t.TempDir(), Env: append(os.Environ(), env...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := serving(t, self, "drain")
+		p.Env = p.Env[:1]
+		if err := s.Start(p); err != nil {
+			t.Fatal(err)
+		}
+		expect(t, s.Addr(), want)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

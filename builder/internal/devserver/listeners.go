@@ -1,7 +1,9 @@
 package devserver
 
 import (
+	"context"
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -34,4 +36,19 @@ func (s *Server) passListeners(cmd *exec.Cmd) (release func(), err error) {
 	cmd.ExtraFiles = []*os.File{function, admin} // descriptors 3 and 4
 	cmd.Env = append(cmd.Env, "SERVER_LISTENER=3", "ADMIN_LISTENER=4")
 	return func() { _ = errors.Join(function.Close(), admin.Close()) }, nil // of copies
+}
+
+// copyListener returns a listener of the same port that can be closed alone. On Windows
+// it opens the port again, which an earlier program may have had.
+func copyListener(l *net.TCPListener) (net.Listener, error) {
+	if runtime.GOOS == "windows" {
+		_ = l.Close()
+		return new(net.ListenConfig).Listen(context.Background(), "tcp", l.Addr().String())
+	}
+	file, err := l.File()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() //nolint:errcheck // FileListener has copied it
+	return net.FileListener(file)
 }
