@@ -48,8 +48,12 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	if path.Base(r.URL.Path) == "broken" {
+	switch path.Base(r.URL.Path) {
+	case "broken":
 		w.WriteHeader(http.StatusInternalServerError)
+	case "redirect":
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(http.StatusFound)
 	}
 	fmt.Fprintf(w, "%s %s\n%s %s %s\n%s\n", r.Method, r.URL, r.Header.Get("Content-Type"), r.Header.Get("Ce-Type"), r.Header.Get("X-Own"), body)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -160,14 +161,14 @@ func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *ht
 	if end := strings.IndexAny(target, "/?"); end >= 0 {
 		name, rest = target[:end], target[end:]
 	}
-	if m.header.Get("Authorization") != "" {
-		return nil, stop, fmt.Errorf("the API server would take Authorization for its own, send it past there: kubectl port-forward service/%s 8080, and then: builder invoke http://localhost:8080%s", name, rest)
-	}
 	kubectl := i.kubectl(i.err)
 	function, err := kubectl.Get(ctx, name)
 	switch {
 	case err != nil:
 		return nil, stop, err
+	case m.checkProxied(rest) != nil:
+		return nil, stop, fmt.Errorf("%w; send the request to a pod: kubectl port-forward --namespace %s service/%s %d, and then: builder invoke 'http://localhost:%[4]d%s'",
+			m.checkProxied(rest), function.Metadata.Namespace, function.Status.Service, function.Spec.ServerPort, rest)
 	case !function.Is(cluster.Available):
 		return nil, stop, fmt.Errorf("%s does not serve: %s", name, function.Condition(cluster.Ready))
 	case function.Condition(cluster.Available).Reason == cluster.Asleep:
@@ -182,4 +183,13 @@ func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *ht
 	}
 	response, err := m.send(ctx, transport, "http://"+name+rest)
 	return response, stop, err
+}
+
+// checkProxied returns an error if the API server would change a request to a path and a query.
+func (m message) checkProxied(rest string) error {
+	if m.header.Get("Authorization") != "" {
+		return errors.New("the API server takes the header Authorization for its own")
+	}
+	path, _, _ := strings.Cut(rest, "?")
+	return cluster.CheckPath(path)
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,6 +39,24 @@ func (k *Kubectl) Proxy(ctx context.Context, f *Function) (_ http.RoundTripper, 
 	return &proxy{below: below, transport: http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}}, stop, nil
+}
+
+// CheckPath returns an error if a path is not one that a Function receives as it is written: kubectl
+// and the API server decode %2F and redirect to paths without empty segments, . and .. in them.
+func CheckPath(path string) error {
+	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for i, segment := range segments {
+		decoded, err := url.PathUnescape(segment)
+		switch {
+		case err != nil:
+			return err
+		case strings.Contains(decoded, "/"):
+			return fmt.Errorf("the API server decodes the %s of the path %s", "%2F", path)
+		case decoded == "" && i < len(segments)-1, decoded == ".", decoded == "..":
+			return fmt.Errorf("kubectl and the API server do not pass on //, /./ and /../, which the path %s contains", path)
+		}
+	}
+	return nil
 }
 
 // serve starts kubectl proxy, and returns when it serves. end ends it, and returns when it has
