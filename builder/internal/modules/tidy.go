@@ -38,8 +38,9 @@ func Get(ctx context.Context, t *toolchain.Toolchain, dir, path, query string) e
 	return edit(dir, path, func(work string, data []byte) error { return get(ctx, t, dir, work, data, query) })
 }
 
-// edit has a function change the go.mod in dir. If there is none the function gets a new
-// one, which stays if it requires anything.
+// edit has a function change the go.mod and go.sum in dir. If there is no go.mod the function gets
+// a new one, which stays if it requires anything. Files with CRLF keep it, which the go command
+// replaces even where it changes nothing else.
 func edit(dir, path string, by func(work string, data []byte) error) error {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
@@ -54,10 +55,34 @@ func edit(dir, path string, by func(work string, data []byte) error) error {
 	} else if err != nil {
 		return fmt.Errorf("reading go.mod: %w", err)
 	}
-	if err := by(work, data); err != nil || !isNew || !requiresNothing(file) {
+	sums, err := os.ReadFile(filepath.Join(dir, goSum))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("reading go.sum: %w", err)
+	}
+	if err := by(work, data); err != nil {
 		return err
 	}
-	return os.Remove(file)
+	if isNew && requiresNothing(file) {
+		return os.Remove(file)
+	}
+	return errors.Join(change(file, lineEndsOf(data)), change(filepath.Join(dir, goSum), lineEndsOf(sums)))
+}
+
+// lineEndsOf returns what gives a file the line ends that it had before.
+func lineEndsOf(before []byte) func([]byte) ([]byte, error) {
+	lf, crlf := []byte("\n"), []byte("\r\n")
+	return func(after []byte) ([]byte, error) {
+		text := bytes.ReplaceAll(after, crlf, lf)
+		switch {
+		case !bytes.Contains(before, crlf):
+			return after, nil
+		case bytes.Equal(text, bytes.ReplaceAll(before, crlf, lf)):
+			return before, nil
+		case bytes.Count(before, crlf) == bytes.Count(before, lf):
+			return bytes.ReplaceAll(text, lf, crlf), nil
+		}
+		return text, nil
+	}
 }
 
 func requiresNothing(file string) bool {

@@ -118,6 +118,62 @@ func TestTidyKeeps(t *testing.T) {
 	}
 }
 
+// TestTidyKeepsLineEnds has files with CRLF, which the go command reads and does not write.
+func TestTidyKeepsLineEnds(t *testing.T) {
+	proxy := serveModules(t).URL
+	tools := workbench(t, "GOPROXY="+proxy, "GOSUMDB=off", "GOFLAGS=-modcacherw")
+	dir := t.TempDir()
+	read := func() string {
+		mod, err := os.ReadFile(filepath.Join(dir, goMod))
+		sums, err2 := os.ReadFile(filepath.Join(dir, goSum))
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		return string(mod) + string(sums)
+	}
+	write := func(change ...string) {
+		file := filepath.Join(dir, goMod)
+		data, err := os.ReadFile(file)
+		if err := errors.Join(err, os.WriteFile(file, []byte(strings.NewReplacer(change...).Replace(string(data))), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source := "package p\n\nimport _ \"github.com/go-chi/chi/v5\"\n"
+	if err := os.WriteFile(filepath.Join(dir, "p.go"), []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := Tidy(t.Context(), tools, dir, "example.com/mine"); err != nil {
+		t.Fatal(err)
+	}
+	tidied := strings.ReplaceAll(read(), "\n", "\r\n")
+	_, sums, _ := strings.Cut(tidied, "v5.5.0\r\n")
+	if err := os.WriteFile(filepath.Join(dir, goSum), []byte(sums), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		change []string
+		want   string
+	}{
+		{[]string{"\n", "\r\n"}, tidied},
+		{[]string{"\r\nrequire", "\r\nrequire example.com/unused v1.0.0\r\n\r\nrequire"}, tidied},
+		{[]string{"mine\r\n", "mine\n"}, strings.Replace(tidied, "mine\r\n", "mine\n", 1)},
+	} {
+		write(c.change...)
+		if err := Tidy(t.Context(), tools, dir, ""); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(c.want, read()); diff != "" {
+			t.Errorf("Tidy after %q: -want +got\n%s", c.change, diff)
+		}
+		if err := Get(t.Context(), tools, dir, "", "github.com/go-chi/chi/v5@v5.5.0"); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(c.want, read()); diff != "" {
+			t.Errorf("Get after %q: -want +got\n%s", c.change, diff)
+		}
+	}
+}
+
 // TestTidyKnowsWhatABuildNeeds has an author's version that makes the runtime need
 // another module.
 func TestTidyKnowsWhatABuildNeeds(t *testing.T) {
