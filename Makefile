@@ -5,7 +5,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 MODULES   := operator builder runtime trigger
-GENERATED := deploy/10-crd.yaml deploy/15-triggers-crd.yaml operator/api/v1beta1/zz_generated.deepcopy.go trigger/api/v1alpha1/zz_generated.deepcopy.go builder/internal/program/runtime.txtar builder/internal/input/crd.yaml docs/reference.md docs/settings.md
+GENERATED := deploy/10-crd.yaml deploy/15-triggers-crd.yaml operator/api/v1beta1/zz_generated.deepcopy.go trigger/api/v1alpha1/zz_generated.deepcopy.go builder/internal/program/runtime.txtar builder/internal/input/crd.yaml builder/internal/input/triggers-crd.yaml docs/reference.md docs/settings.md
 BIN       := .cache/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 

@@ -53,24 +53,33 @@ func (d *diagnostics) read(path string) []*input.Function {
 	return functions
 }
 
-// input reads an input until the command was asked to end: reading a pipe or a terminal
-// may take for ever.
+// contents is what input.ReadAll returns.
+type contents struct {
+	functions []*input.Function
+	others    []*input.Object
+	notes     []string
+	err       error
+}
+
+// input returns the Functions of an input, and notes about what it leaves out.
 func (s streams) input(path string) ([]*input.Function, []string, error) {
-	type result struct {
-		functions []*input.Function
-		notes     []string
-		err       error
-	}
-	read := make(chan result, 1)
-	go func() {
-		functions, notes, err := input.Read(path, s.in)
-		read <- result{functions, notes, err}
-	}()
+	c := s.contents(path, func() (c contents) {
+		c.functions, c.notes, c.err = input.Read(path, s.in)
+		return c
+	})
+	return c.functions, c.notes, c.err
+}
+
+// contents reads an input until the command was asked to end: reading a pipe or a terminal
+// may take indefinitely.
+func (s streams) contents(path string, read func() contents) contents {
+	result := make(chan contents, 1)
+	go func() { result <- read() }()
 	select {
-	case r := <-read:
-		return r.functions, r.notes, r.err
+	case c := <-result:
+		return c
 	case <-s.ended:
-		return nil, nil, fmt.Errorf("reading %s: %w", path, context.Canceled)
+		return contents{err: fmt.Errorf("reading %s: %w", path, context.Canceled)}
 	}
 }
 

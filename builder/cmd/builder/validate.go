@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/format"
+	"goless.io/builder/internal/input"
 )
 
 const validateExample = `  # one file: Go, txtar or YAML
@@ -32,8 +35,12 @@ func newValidate(s streams) *cobra.Command {
 This is the check that the operator makes before it builds a Function: syntax,
 packages, imports, go.mod, and the signature of Handler. In YAML, it also finds
 what the schema of Functions refuses: unknown fields, values of a wrong type or
-size, and values that do not go together. It takes milliseconds. It does not know
-the settings of a cluster, and warns about what the defaults of Goless refuse.`,
+size, and values that do not go together. Triggers and FunctionClasses are checked
+against their schemas as well. It takes milliseconds. It does not know the settings
+of a cluster, and warns about what the defaults of Goless refuse.
+
+A single FILE must hold something to check. Of several, those that hold nothing are
+noted.`,
 		Example:           validateExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,
@@ -45,7 +52,21 @@ the settings of a cluster, and warns about what the defaults of Goless refuse.`,
 
 func validate(d *diagnostics, paths []string) error {
 	for _, path := range paths {
-		for _, function := range d.read(path) {
+		c := d.contents(path, func() (c contents) {
+			c.functions, c.others, c.notes, c.err = input.ReadAll(path, d.in)
+			return c
+		})
+		for _, note := range c.notes {
+			d.noteOnce("%s", note)
+		}
+		_, none := errors.AsType[*input.NoFunctionError](c.err)
+		switch {
+		case !none || len(paths) == 1:
+			d.fail(nil, c.err)
+		case len(c.notes) == 0: // they say what is left out
+			d.noteOnce("%s", c.err)
+		}
+		for _, function := range c.functions {
 			fields := function.CheckFields()
 			d.fail(nil, fields)
 			d.add(nil, format.Warning, function.Warnings())
@@ -53,6 +74,13 @@ func validate(d *diagnostics, paths []string) error {
 			d.fail(function, err)
 			if err == nil && fields == nil {
 				d.resultf("%s: %s: ok", path, function.Name)
+			}
+		}
+		for _, object := range c.others {
+			err := object.CheckFields()
+			d.fail(nil, err)
+			if err == nil {
+				d.resultf("%s: %s %s: ok", path, object.Kind, object.Name)
 			}
 		}
 	}

@@ -193,7 +193,7 @@ func (f *Function) line() int {
 
 // isIn reports whether the YAML holds the Function with this source.
 func (f *Function) isIn(yaml, source []byte) bool {
-	functions, _, err := readYAML(f.file, yaml)
+	functions, _, err := readYAML(f.file, yaml, nil)
 	return err == nil && slices.ContainsFunc(functions, func(other *Function) bool {
 		return other.Name == f.Name && bytes.Equal(withNewline(other.Source), withNewline(source))
 	})

@@ -28,18 +28,9 @@ func (f *Function) CheckFields() error {
 	}
 	root, version := functionSchema()
 	c := &fieldChecker{file: f.file}
-	if written := field(f.object, "apiVersion"); written.Value != version {
-		c.report(written, fmt.Sprintf("apiVersion %s is not known, write %s", written.Value, version))
-	}
-	metadata := field(f.object, "metadata")
-	name := field(metadata, "name")
+	name, isText := c.checkHead(version, f.object)
 	switch {
-	case name.Kind == yaml.MappingNode, name.Kind == yaml.SequenceNode: // as {{ .Values.name }} is one
-		c.report(name, "metadata.name must be a string")
-	case name.Value == "":
-		c.report(placeOf(name, f.object), "metadata.name is missing")
-	case kindOf(name) != "string":
-		c.report(name, fmt.Sprintf("metadata.name must be a string, write %q", name.Value))
+	case !isText:
 	case !dnsLabel.MatchString(name.Value):
 		c.report(name, "metadata.name must be at most 63 lower case letters, digits and -, and begin and end with a letter or a digit")
 	case name.Value[0] <= '9' && field(field(f.object, "spec"), "service").Kind == 0:
@@ -47,6 +38,17 @@ func (f *Function) CheckFields() error {
 	}
 	c.check(root, "", f.object)
 	c.checkTogether(field(f.object, "spec"))
+	return c.err()
+}
+
+// A fieldChecker collects what is wrong with the fields of an object.
+type fieldChecker struct {
+	file  string
+	found []handler.Diagnostic
+}
+
+// err returns what was found as an error, or nil.
+func (c *fieldChecker) err() error {
 	if len(c.found) == 0 {
 		return nil
 	}
@@ -54,10 +56,23 @@ func (f *Function) CheckFields() error {
 	return &handler.Error{Diagnostics: c.found}
 }
 
-// A fieldChecker collects what is wrong with the fields of an object.
-type fieldChecker struct {
-	file  string
-	found []handler.Diagnostic
+// checkHead checks the apiVersion of an object, and whether it has a name that is a string.
+func (c *fieldChecker) checkHead(version string, object *yaml.Node) (name *yaml.Node, isText bool) {
+	if written := field(object, "apiVersion"); written.Value != version {
+		c.report(written, fmt.Sprintf("apiVersion %s is not known, write %s", written.Value, version))
+	}
+	name = field(field(object, "metadata"), "name")
+	switch {
+	case name.Kind == yaml.MappingNode, name.Kind == yaml.SequenceNode: // as {{ .Values.name }} is one
+		c.report(name, "metadata.name must be a string")
+	case name.Value == "":
+		c.report(placeOf(name, object), "metadata.name is missing")
+	case kindOf(name) != "string":
+		c.report(name, fmt.Sprintf("metadata.name must be a string, write %q", name.Value))
+	default:
+		return name, true
+	}
+	return name, false
 }
 
 // placeOf returns where a field is that has no value, or else the object that lacks the field.
@@ -114,6 +129,9 @@ func (c *fieldChecker) checkValue(s *schema, kind, path string, value *yaml.Node
 }
 
 func (c *fieldChecker) checkItems(s *schema, path string, array *yaml.Node) {
+	if len(array.Content) < s.MinItems {
+		c.report(array, fmt.Sprintf("%s must have at least %d items", path, s.MinItems))
+	}
 	if s.MaxItems != nil && len(array.Content) > *s.MaxItems {
 		c.report(array, fmt.Sprintf("%s must have at most %d items", path, *s.MaxItems))
 	}
@@ -132,7 +150,11 @@ func (c *fieldChecker) checkItems(s *schema, path string, array *yaml.Node) {
 // checkRules checks the rules of a value.
 func (c *fieldChecker) checkRules(s *schema, path string, value *yaml.Node) {
 	for _, r := range s.Rules {
-		if !r.holds(valueOf(s, value)) {
+		switch {
+		case r.holds(valueOf(s, value)):
+		case path == "": // those of whole objects are about their names
+			c.report(field(field(value, "metadata"), "name"), r.Message)
+		default:
 			c.report(value, fmt.Sprintf("%s: %s", path, r.Message))
 		}
 	}
@@ -144,6 +166,9 @@ func (c *fieldChecker) checkObject(s *schema, path string, object *yaml.Node) {
 		if value := field(object, name); value.Kind == 0 || kindOf(value) == "null" {
 			c.report(placeOf(value, object), fmt.Sprintf("%s is missing", join(path, name)))
 		}
+	}
+	if s.MaxEntries != nil && len(object.Content)/2 > *s.MaxEntries {
+		c.report(object, fmt.Sprintf("%s must have at most %d entries", path, *s.MaxEntries))
 	}
 	for i := 0; i+1 < len(object.Content); i += 2 {
 		key, value := object.Content[i], object.Content[i+1]

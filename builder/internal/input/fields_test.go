@@ -1,9 +1,11 @@
 package input_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,11 +112,12 @@ spec:
 // TestCheckFieldsOfExamples has what the API server accepts.
 func TestCheckFieldsOfExamples(t *testing.T) {
 	files, err := filepath.Glob("../../../examples/*.yaml")
-	if err != nil || len(files) == 0 {
+	triggers, err2 := filepath.Glob("../../../examples/triggers/*[a-z]trigger.yaml")
+	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(triggers) == 0 {
 		t.Fatalf("there are no examples: %v", err)
 	}
-	for _, file := range files {
-		functions, _, err := input.Read(file, nil)
+	for _, file := range slices.Concat(files, triggers) {
+		functions, others, _, err := input.ReadAll(file, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,5 +126,94 @@ func TestCheckFieldsOfExamples(t *testing.T) {
 				t.Error(err)
 			}
 		}
+		for _, object := range others {
+			if err := object.CheckFields(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// objects are a trigger of each kind and a FunctionClass.
+const objects = `apiVersion: goless.io/v1alpha1
+kind: CronTrigger
+metadata: {name: tick}
+spec: {schedule: "@daily", functionRef: {name: a}, headers: {X-A: "1"}}
+---
+apiVersion: goless.io/v1alpha1
+kind: HTTPTrigger
+metadata: {name: web}
+spec: {hostnames: [a.example.com], functionRef: {name: a}}
+---
+apiVersion: goless.io/v1alpha1
+kind: NATSTrigger
+metadata: {name: nats}
+spec: {servers: ["nats://nats:4222"], subject: orders, functionRef: {name: a}, scale: {max: 3}}
+---
+apiVersion: goless.io/v1alpha1
+kind: KafkaTrigger
+metadata: {name: kafka}
+spec: {brokers: ["kafka:9092"], topic: orders, functionRef: {name: a}}
+---
+apiVersion: goless.io/v1beta1
+kind: FunctionClass
+metadata: {name: gold}
+spec: {labels: {team: a}, topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}
+`
+
+func TestCheckObjects(t *testing.T) {
+	for name, c := range map[string]struct{ old, new, want string }{
+		"Complete":  {"", "", ""},
+		"Version":   {"v1alpha1\nkind: CronTrigger", "v1\nkind: CronTrigger", "f.yaml:1:13: apiVersion goless.io/v1 is not known, write goless.io/v1alpha1"},
+		"Kind":      {"KafkaTrigger", "KafkaTriger", "f.yaml:17:7: kind KafkaTriger is not known, goless.io has: CronTrigger, FunctionClass, HTTPTrigger, KafkaTrigger, NATSTrigger, Function"},
+		"NoKind":    {"kind: KafkaTrigger\n", "", "f.yaml:16:1: kind is missing"},
+		"NoName":    {"metadata: {name: tick}", "metadata: {}", "f.yaml:1:1: metadata.name is missing"},
+		"Metadata":  {"name: tick", "name: tick, finalizers: [a], ownerReferences: [{name: a}], managedFields: [{fieldsV1: {}}]", ""},
+		"Name":      {"name: tick", "name: Tick", "f.yaml:3:18: metadata.name must be a DNS label of at most 52 lower-case letters, digits and '-': it is the name of a CronJob"},
+		"Field":     {"schedule", "shedule", "f.yaml:4:7: spec.schedule is missing\nf.yaml:4:8: there is no field spec.shedule, there are: body, "},
+		"Twice":     {"topic: orders", "topic: orders, topic: b", "f.yaml:19:48: topic is there twice, the first is in line 19: remove one"},
+		"Type":      {"a.example.com]", "1]", "f.yaml:9:20: spec.hostnames[0] must be of type string, and is 1"},
+		"Rule":      {"[a.example.com], functionRef: {name: a}", "[a.example.com]", "f.yaml:9:7: spec: set either functionRef or backends"},
+		"MinItems":  {`["nats://nats:4222"]`, "[]", "f.yaml:14:17: spec.servers must have at least 1 items"},
+		"Scale":     {"{max: 3}", "{min: 3, max: 2}", "f.yaml:14:87: spec.scale: max must not be less than min"},
+		"Header":    {"X-A:", "CE-A:", "f.yaml:4:61: spec.headers: headers must not have those of CloudEvents, which begin with ce-, and those of the connection"},
+		"Label":     {"team: a", "goless.io/team: a", "f.yaml:24:16: spec.labels: labels of goless.io are set by Goless"},
+		"MaxValues": {"team: a", entries(33), "f.yaml:24:16: spec.labels must have at most 32 entries"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !strings.Contains(objects, c.old) {
+				t.Fatalf("there is no %q", c.old)
+			}
+			functions, others, notes, err := input.ReadAll(input.Stdin, strings.NewReader(strings.Replace(objects, c.old, c.new, 1)))
+			if err != nil || len(functions) != 0 || len(others) != 5 || len(notes) != 0 {
+				t.Fatalf("ReadAll: %d Functions, %d others, %q, %v", len(functions), len(others), notes, err)
+			}
+			var got []string
+			for _, object := range others {
+				if err := object.CheckFields(); err != nil {
+					got = append(got, strings.ReplaceAll(err.Error(), "<stdin>", "f.yaml"))
+				}
+			}
+			if text := strings.Join(got, "\n"); !strings.HasPrefix(text, c.want) || c.want == "" && text != "" {
+				t.Errorf("CheckFields: %s\nwant %s", text, c.want)
+			}
+		})
+	}
+}
+
+// entries returns as many entries of a mapping.
+func entries(count int) string {
+	var b strings.Builder
+	for i := range count {
+		fmt.Fprintf(&b, "a%d: b, ", i)
+	}
+	return b.String()
+}
+
+// Only ReadAll returns objects that are not Functions.
+func TestReadLeavesObjectsOut(t *testing.T) {
+	_, notes, err := input.Read(input.Stdin, strings.NewReader(objects))
+	if _, ok := errors.AsType[*input.NoFunctionError](err); !ok || len(notes) != 5 {
+		t.Errorf("Read: %q, %v", notes, err)
 	}
 }

@@ -70,8 +70,32 @@ type Function struct {
 
 // Read returns the Functions in the file or directory path, or in stdin if path is
 // Stdin, and sentences for the user about what it has left out. The error is a
-// *handler.Error if something is wrong at a place in the input.
+// *handler.Error if something is wrong at a place in the input, and a *NoFunctionError if there
+// is no Function in it.
 func Read(path string, stdin io.Reader) (functions []*Function, notes []string, err error) {
+	return read(path, stdin, nil)
+}
+
+// ReadAll does what Read does, and returns the other objects of goless.io instead of leaving them
+// out. An input that has only these is not an error.
+func ReadAll(path string, stdin io.Reader) (functions []*Function, others []*Object, notes []string, err error) {
+	functions, notes, err = read(path, stdin, &others)
+	return functions, others, notes, err
+}
+
+// NoFunctionError is the error of an input that contains no Function, and no other object of
+// goless.io where these are read too.
+type NoFunctionError struct {
+	name string // of the input
+}
+
+// Error says what a Function has.
+func (e *NoFunctionError) Error() string {
+	_, version := functionSchema()
+	return fmt.Sprintf("%s holds no Function of goless.io, which has the lines: apiVersion: %s and kind: %s", e.name, version, functionKind)
+}
+
+func read(path string, stdin io.Reader, others *[]*Object) (functions []*Function, notes []string, err error) {
 	info, err := os.Stat(path)
 	if path != Stdin && err == nil && info.IsDir() {
 		root := FindModule(path)
@@ -84,7 +108,7 @@ func Read(path string, stdin io.Reader) (functions []*Function, notes []string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	functions, notes, err = readText(path, name, data)
+	functions, notes, err = readText(path, name, data, others)
 	for _, f := range functions {
 		if info != nil && info.ModTime().After(f.Modified) {
 			f.Modified = info.ModTime()
@@ -94,14 +118,13 @@ func Read(path string, stdin io.Reader) (functions []*Function, notes []string, 
 }
 
 // readText returns the Functions in a file that is not a directory.
-func readText(path, name string, data []byte) (functions []*Function, notes []string, err error) {
+func readText(path, name string, data []byte, others *[]*Object) (functions []*Function, notes []string, err error) {
 	if isSource(path, data) {
 		return alone(readSource(path, name, data))
 	}
-	functions, notes, err = readYAML(name, data)
-	if err == nil && len(functions) == 0 {
-		_, version := functionSchema()
-		err = fmt.Errorf("%s holds no Function of goless.io, which has the lines: apiVersion: %s and kind: %s", name, version, functionKind)
+	functions, notes, err = readYAML(name, data, others)
+	if err == nil && len(functions) == 0 && (others == nil || len(*others) == 0) {
+		err = &NoFunctionError{name}
 	}
 	return functions, notes, err
 }

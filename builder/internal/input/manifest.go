@@ -67,6 +67,6 @@ func literal(source string) string {
 
 // holds reports whether the one Function in the YAML has that source.
 func holds(manifest, source []byte) bool {
-	functions, _, err := readYAML(stdinName, manifest)
+	functions, _, err := readYAML(stdinName, manifest, nil)
 	return err == nil && len(functions) == 1 && bytes.Equal(functions[0].Source, source)
 }

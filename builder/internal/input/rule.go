@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -20,26 +21,45 @@ type rule struct {
 
 // rules are compiled for values whose types the schema has checked.
 var rules = sync.OnceValue(func() *cel.Env {
-	env, err := cel.NewEnv(cel.Variable("self", cel.DynType))
+	lower := func(text ref.Val) ref.Val {
+		return types.String(strings.Map(func(r rune) rune {
+			if 'A' <= r && r <= 'Z' {
+				return r + 'a' - 'A'
+			}
+			return r
+		}, string(text.(types.String))))
+	}
+	env, err := cel.NewEnv(
+		cel.Variable("self", cel.DynType),
+		cel.Function("lowerAscii", cel.MemberOverload("string_lower_ascii", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(lower))),
+	)
 	if err != nil {
 		panic(err) // it depends on nothing
 	}
 	return env
 })
 
-// holds tells whether a value keeps the rule. So does one in which something has the wrong type:
-// that is reported already.
-func (r *rule) holds(self any) bool {
+// compiled reports whether the rule can be compiled. One cannot that uses what only the API server
+// has, such as the previous value or functions of Kubernetes.
+func (r *rule) compiled() bool {
 	r.compile.Do(func() {
 		expression, issues := rules().Compile(r.Rule)
 		if issues.Err() != nil {
-			panic(issues.Err()) // it was embedded
+			return
 		}
-		var err error
-		if r.program, err = rules().Program(expression); err != nil {
-			panic(err)
+		if program, err := rules().Program(expression); err == nil {
+			r.program = program
 		}
 	})
+	return r.program != nil
+}
+
+// holds reports whether a value keeps the rule. A value in which something has the wrong type
+// does, because that is reported already, and every value keeps a rule that cannot be compiled.
+func (r *rule) holds(self any) bool {
+	if !r.compiled() {
+		return true
+	}
 	kept, _, err := r.program.Eval(map[string]any{"self": self})
 	return err != nil || kept == types.True
 }
@@ -48,12 +68,20 @@ func (r *rule) holds(self any) bool {
 // names of fields that are names in CEL.
 func valueOf(s *schema, value *yaml.Node) any {
 	value = resolved(value)
+	if s == nil {
+		s = &schema{} // of items that are not checked, such as those of metadata.ownerReferences
+	}
 	switch kindOf(value) {
 	case "object":
 		fields := map[string]any{}
 		for name, property := range s.Properties {
 			if v := field(value, name); v.Kind != 0 && kindOf(v) != "null" {
 				fields[strings.ReplaceAll(name, "-", "__dash__")] = valueOf(property, v)
+			}
+		}
+		for i := 0; s.Values != nil && i+1 < len(value.Content); i += 2 {
+			if v := value.Content[i+1]; kindOf(resolved(v)) != "null" {
+				fields[value.Content[i].Value] = valueOf(s.Values, v)
 			}
 		}
 		return fields

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 )
 
@@ -113,16 +115,22 @@ func functionOf(t *testing.T, spec string) (f *Function, path string) {
 
 // All rules can be compiled here: none needs a function that only the API server has.
 func TestRulesCompile(t *testing.T) {
-	root, _ := functionSchema()
 	count := 0
+	var notCompiled []string
 	var walk func(s *schema)
 	walk = func(s *schema) {
 		if s == nil {
 			return
 		}
 		for _, r := range s.Rules {
-			r.holds("") // panics where it cannot be compiled
+			r.holds("") // never panics
+			if !r.compiled() {
+				notCompiled = append(notCompiled, r.Rule)
+			}
 			count++
+		}
+		if _, err := regexp.Compile(s.Pattern); err != nil {
+			t.Error(err)
 		}
 		walk(s.Values)
 		walk(s.Items)
@@ -130,8 +138,25 @@ func TestRulesCompile(t *testing.T) {
 			walk(property)
 		}
 	}
+	root, _ := functionSchema()
 	walk(root)
-	if count < 20 {
+	for _, d := range otherDefinitions() {
+		walk(d.root)
+	}
+	slices.Sort(notCompiled)
+	if !slices.Equal(skipped, notCompiled) {
+		t.Errorf("rules that are not compiled: %q\nwant %q", notCompiled, skipped)
+	}
+	if count < 60 {
 		t.Errorf("there are only %d rules", count)
+	}
+}
+
+// A rule that needs what only the API server has is skipped.
+func TestRuleSkipped(t *testing.T) {
+	for _, text := range []string{"self == oldSelf", "isURL(self)", "self.("} {
+		if r := (&rule{Rule: text}); r.compiled() || !r.holds("") {
+			t.Errorf("%s is not skipped", text)
+		}
 	}
 }

@@ -1,18 +1,27 @@
 package input
 
 import (
+	"bytes"
 	_ "embed"
+	"errors"
+	"io"
+	"iter"
 	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
 
 //go:generate cp ../../../deploy/10-crd.yaml crd.yaml
+//go:generate cp ../../../deploy/15-triggers-crd.yaml triggers-crd.yaml
 
-// crd defines Functions for the API server, in its first document.
-//
-//go:embed crd.yaml
-var crd []byte
+// What defines the kinds of goless.io for the API server. The first is Function.
+var (
+	//go:embed crd.yaml
+	crd []byte
+
+	//go:embed triggers-crd.yaml
+	triggersCRD []byte
+)
 
 // A schema is what the API server checks of a value, as far as it is checked here.
 type schema struct {
@@ -26,7 +35,9 @@ type schema struct {
 	Maximum     *float64           `yaml:"maximum"`
 	MinLength   int                `yaml:"minLength"`
 	MaxLength   *int               `yaml:"maxLength"`
+	MinItems    int                `yaml:"minItems"`
 	MaxItems    *int               `yaml:"maxItems"`
+	MaxEntries  *int               `yaml:"maxProperties"`
 	Pattern     string             `yaml:"pattern"`
 	Format      string             `yaml:"format"`
 	ListType    string             `yaml:"x-kubernetes-list-type"`
@@ -46,26 +57,65 @@ func (s *schema) keyOf(item *yaml.Node) string {
 	return ""
 }
 
+// A definition is what the API server knows of a kind.
+type definition struct {
+	kind, version string
+	root          *schema
+}
+
+// definitionsIn returns the definitions in a file of CustomResourceDefinitions.
+func definitionsIn(crds []byte) iter.Seq[definition] {
+	return func(yield func(definition) bool) {
+		for decoder := yaml.NewDecoder(bytes.NewReader(crds)); ; {
+			var crd struct {
+				Spec struct {
+					Group string `yaml:"group"`
+					Names struct {
+						Kind string `yaml:"kind"`
+					} `yaml:"names"`
+					Versions []struct {
+						Name   string `yaml:"name"`
+						Schema struct {
+							Root schema `yaml:"openAPIV3Schema"`
+						} `yaml:"schema"`
+					} `yaml:"versions"`
+				} `yaml:"spec"`
+			}
+			if err := decoder.Decode(&crd); errors.Is(err, io.EOF) {
+				return
+			} else if err != nil {
+				panic(err) // it was embedded
+			}
+			latest := &crd.Spec.Versions[0]
+			root := &latest.Schema.Root
+			root.Properties["metadata"] = metadataSchema()
+			if !yield(definition{crd.Spec.Names.Kind, crd.Spec.Group + "/" + latest.Name, root}) {
+				return
+			}
+		}
+	}
+}
+
 // functionSchema returns the schema of Functions and their apiVersion.
 var functionSchema = sync.OnceValues(func() (*schema, string) {
-	var definition struct {
-		Spec struct {
-			Group    string `yaml:"group"`
-			Versions []struct {
-				Name   string `yaml:"name"`
-				Schema struct {
-					Root schema `yaml:"openAPIV3Schema"`
-				} `yaml:"schema"`
-			} `yaml:"versions"`
-		} `yaml:"spec"`
+	for d := range definitionsIn(crd) {
+		d.root.Rules = nil // they are about metadata.name, which CheckFields checks
+		return d.root, d.version
 	}
-	if err := yaml.Unmarshal(crd, &definition); err != nil {
-		panic(err) // it was embedded
+	panic("crd.yaml defines nothing")
+})
+
+// otherDefinitions returns the definitions of the kinds of goless.io that are not Function.
+var otherDefinitions = sync.OnceValue(func() map[string]definition {
+	others := map[string]definition{}
+	for _, crds := range [][]byte{crd, triggersCRD} {
+		for d := range definitionsIn(crds) {
+			if d.kind != functionKind {
+				others[d.kind] = d
+			}
+		}
 	}
-	latest := definition.Spec.Versions[0]
-	latest.Schema.Root.Properties["metadata"] = metadataSchema()
-	latest.Schema.Root.Rules = nil // they are about metadata.name, which CheckFields checks
-	return &latest.Schema.Root, definition.Spec.Group + "/" + latest.Name
+	return others
 })
 
 // metadataSchema returns the schema of the metadata of all objects, which the CRD leaves to the

@@ -18,8 +18,9 @@ import (
 	"goless.io/builder/handler"
 )
 
-// readYAML returns the Functions among the documents of data.
-func readYAML(file string, data []byte) (functions []*Function, notes []string, err error) {
+// readYAML returns the Functions among the documents of data, and adds the other objects of
+// goless.io to others, unless that is nil.
+func readYAML(file string, data []byte, others *[]*Object) (functions []*Function, notes []string, err error) {
 	lines := strings.Split(string(data), "\n")
 	if i := bytes.IndexFunc(data, func(r rune) bool { return r == utf8.RuneError }); i >= 0 && !utf8.Valid(data) {
 		return nil, nil, authorError(file, 1+bytes.Count(data[:i], []byte("\n")), 0, "the file is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8")
@@ -32,6 +33,10 @@ func readYAML(file string, data []byte) (functions []*Function, notes []string, 
 			return nil, notes, syntaxError(file, err)
 		}
 		for _, object := range objects(document.Content[0]) {
+			if !isFunction(object) && others != nil && isOther(object) {
+				*others = append(*others, readOther(file, object))
+				continue
+			}
 			if !isFunction(object) {
 				notes = append(notes, fmt.Sprintf("%s:%d: %s is not a Function of goless.io, left out", file, object.Line, describe(object)))
 				continue
@@ -103,8 +108,8 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 	name := field(metadata, "name")
 	spec := field(object, "spec")
 	source := field(spec, "function")
-	if key, first := repeated(object); key != nil {
-		return nil, authorError(file, key.Line, key.Column, fmt.Sprintf("%s is there twice, the first is in line %d: remove one", key.Value, first))
+	if err := checkRepeated(file, object); err != nil {
+		return nil, err
 	}
 	if kind := field(object, "kind"); kind.Value != functionKind {
 		return nil, authorError(file, kind.Line, kind.Column, fmt.Sprintf("kind %s is not known, goless.io/v1beta1 has %s and FunctionClass", kind.Value, functionKind))
@@ -190,6 +195,14 @@ func resolved(node *yaml.Node) *yaml.Node {
 		return node.Alias
 	}
 	return node
+}
+
+// checkRepeated returns an error if a mapping in an object has a key twice.
+func checkRepeated(file string, object *yaml.Node) error {
+	if key, first := repeated(object); key != nil {
+		return authorError(file, key.Line, key.Column, fmt.Sprintf("%s is there twice, the first is in line %d: remove one", key.Value, first))
+	}
+	return nil
 }
 
 // repeated returns the first key that a mapping has twice, which the API server rejects,

@@ -107,13 +107,13 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 	var pods corev1.PodList
 	var services corev1.ServiceList
 	var sources corev1.ConfigMapList
-	var slices discoveryv1.EndpointSliceList
+	var routes discoveryv1.EndpointSliceList
 	err := errors.Join(
 		o.get(ctx, fn, desired.ConfigMapName(fn, desired.LatestRevision(fn)), s.Source), o.get(ctx, fn, fn.Name, s.Deployment),
 		o.get(ctx, fn, fn.ServiceName(), s.Service), o.get(ctx, fn, fn.Name, s.Budget), o.get(ctx, fn, fn.Name, s.NetworkPolicy),
 		o.get(ctx, fn, fn.Name, s.Autoscaler),
 		o.list(ctx, fn, &replicaSets), o.list(ctx, fn, &pods), o.list(ctx, fn, &services), o.list(ctx, fn, &sources),
-		o.list(ctx, fn, &slices), o.foreignPolicies(ctx, fn, s), o.foreignAutoscalers(ctx, fn, s))
+		o.list(ctx, fn, &routes), o.foreignPolicies(ctx, fn, s), o.foreignAutoscalers(ctx, fn, s))
 	if err == nil {
 		s.Activator.Ready, err = o.Activators.Ready(ctx)
 	}
@@ -122,7 +122,7 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 	}
 	s.Orphans = orphans(fn, slices.Concat([]client.Object{s.Deployment, s.Budget, s.NetworkPolicy, s.Autoscaler}, pointers(services.Items), pointers(sources.Items))...)
 	s.Services, s.Sources = owned(services.Items, fn.UID), owned(sources.Items, fn.UID)
-	s.Activator.read(slices.Items, s.Services)
+	s.Activator.read(routes.Items, s.Services)
 	s.running(replicaSets.Items, pods.Items)
 	if !metav1.IsControlledBy(s.Deployment, fn) {
 		return nil
