@@ -52,20 +52,7 @@ noted.`,
 
 func validate(d *diagnostics, paths []string) error {
 	for _, path := range paths {
-		c := d.contents(path, func() (c contents) {
-			c.functions, c.others, c.notes, c.err = input.ReadAll(path, d.in)
-			return c
-		})
-		for _, note := range c.notes {
-			d.noteOnce("%s", note)
-		}
-		_, none := errors.AsType[*input.NoFunctionError](c.err)
-		switch {
-		case !none || len(paths) == 1:
-			d.fail(nil, c.err)
-		case len(c.notes) == 0: // they say what is left out
-			d.noteOnce("%s", c.err)
-		}
+		c := readAll(d, path, len(paths) == 1)
 		for _, function := range c.functions {
 			fields := function.CheckFields()
 			d.fail(nil, fields)
@@ -85,4 +72,23 @@ func validate(d *diagnostics, paths []string) error {
 		}
 	}
 	return d.end()
+}
+
+// readAll reads an input. One that contains nothing to check is an error if it is the only one.
+func readAll(d *diagnostics, path string, isOnly bool) contents {
+	c := d.contents(path, func() (c contents) {
+		c.functions, c.others, c.notes, c.err = input.ReadAll(path, d.in)
+		return c
+	})
+	for _, note := range c.notes {
+		d.noteOnce("%s", note)
+	}
+	_, none := errors.AsType[*input.NoFunctionError](c.err)
+	switch {
+	case !none || isOnly:
+		d.fail(nil, c.err)
+	case len(c.notes) == 0: // they say what is left out
+		d.noteOnce("%s", c.err)
+	}
+	return c
 }

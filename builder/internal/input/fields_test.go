@@ -184,21 +184,26 @@ func TestCheckObjects(t *testing.T) {
 			if !strings.Contains(objects, c.old) {
 				t.Fatalf("there is no %q", c.old)
 			}
-			functions, others, notes, err := input.ReadAll(input.Stdin, strings.NewReader(strings.Replace(objects, c.old, c.new, 1)))
-			if err != nil || len(functions) != 0 || len(others) != 5 || len(notes) != 0 {
-				t.Fatalf("ReadAll: %d Functions, %d others, %q, %v", len(functions), len(others), notes, err)
-			}
-			var got []string
-			for _, object := range others {
-				if err := object.CheckFields(); err != nil {
-					got = append(got, strings.ReplaceAll(err.Error(), "<stdin>", "f.yaml"))
-				}
-			}
-			if text := strings.Join(got, "\n"); !strings.HasPrefix(text, c.want) || c.want == "" && text != "" {
+			if text := checkObjects(t, strings.Replace(objects, c.old, c.new, 1)); !strings.HasPrefix(text, c.want) || c.want == "" && text != "" {
 				t.Errorf("CheckFields: %s\nwant %s", text, c.want)
 			}
 		})
 	}
+}
+
+func checkObjects(t *testing.T, yaml string) string {
+	t.Helper()
+	functions, others, notes, err := input.ReadAll(input.Stdin, strings.NewReader(yaml))
+	if err != nil || len(functions) != 0 || len(others) != 5 || len(notes) != 0 {
+		t.Fatalf("ReadAll: %d Functions, %d others, %q, %v", len(functions), len(others), notes, err)
+	}
+	var got []string
+	for _, object := range others {
+		if err := object.CheckFields(); err != nil {
+			got = append(got, strings.ReplaceAll(err.Error(), "<stdin>", "f.yaml"))
+		}
+	}
+	return strings.Join(got, "\n")
 }
 
 // entries returns as many entries of a mapping.

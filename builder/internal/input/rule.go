@@ -73,18 +73,7 @@ func valueOf(s *schema, value *yaml.Node) any {
 	}
 	switch kindOf(value) {
 	case "object":
-		fields := map[string]any{}
-		for name, property := range s.Properties {
-			if v := field(value, name); v.Kind != 0 && kindOf(v) != "null" {
-				fields[strings.ReplaceAll(name, "-", "__dash__")] = valueOf(property, v)
-			}
-		}
-		for i := 0; s.Values != nil && i+1 < len(value.Content); i += 2 {
-			if v := value.Content[i+1]; kindOf(resolved(v)) != "null" {
-				fields[value.Content[i].Value] = valueOf(s.Values, v)
-			}
-		}
-		return fields
+		return fieldsOf(s, value)
 	case "array":
 		var items []any
 		for _, item := range value.Content {
@@ -99,4 +88,20 @@ func valueOf(s *schema, value *yaml.Node) any {
 		return value.Value == "true"
 	}
 	return value.Value
+}
+
+// fieldsOf returns the fields or the entries of an object.
+func fieldsOf(s *schema, value *yaml.Node) map[string]any {
+	fields := map[string]any{}
+	for name, property := range s.Properties {
+		if v := field(value, name); v.Kind != 0 && kindOf(v) != "null" {
+			fields[strings.ReplaceAll(name, "-", "__dash__")] = valueOf(property, v)
+		}
+	}
+	for i := 0; s.Values != nil && i+1 < len(value.Content); i += 2 {
+		if v := value.Content[i+1]; kindOf(resolved(v)) != "null" {
+			fields[value.Content[i].Value] = valueOf(s.Values, v)
+		}
+	}
+	return fields
 }

@@ -33,20 +33,21 @@ func readYAML(file string, data []byte, others *[]*Object) (functions []*Functio
 			return nil, notes, syntaxError(file, err)
 		}
 		for _, object := range objects(document.Content[0]) {
-			if !isFunction(object) && others != nil && isOther(object) {
+			switch {
+			case isFunction(object):
+			case others != nil && isOther(object):
 				*others = append(*others, readOther(file, object))
 				continue
-			}
-			if !isFunction(object) {
+			default:
 				notes = append(notes, fmt.Sprintf("%s:%d: %s is not a Function of goless.io, left out", file, object.Line, describe(object)))
 				continue
 			}
 			function, err := readFunction(file, lines, object)
+			if err == nil {
+				err = function.checkSame(functions)
+			}
 			if err != nil {
 				return nil, notes, err
-			}
-			if at, first := function.sameAs(functions); first != nil {
-				return nil, notes, authorError(file, at.Line, at.Column, fmt.Sprintf("Function %s is there twice, the first is in line %d: remove or rename one", function.Name, first.Line))
 			}
 			function.text = data
 			functions = append(functions, function)
@@ -128,6 +129,14 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 		object:    object,
 		block:     &block{scalar: source, lines: lines, source: strings.Split(source.Value, "\n")},
 	}, nil
+}
+
+// checkSame returns an error if one of others has the name and namespace of a Function.
+func (f *Function) checkSame(others []*Function) error {
+	if at, first := f.sameAs(others); first != nil {
+		return authorError(f.file, at.Line, at.Column, fmt.Sprintf("Function %s is there twice, the first is in line %d: remove or rename one", f.Name, first.Line))
+	}
+	return nil
 }
 
 // sameAs returns where a Function is named, and where one of others is that has its name and
