@@ -38,7 +38,7 @@ func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observatio
 	if answer.Err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("the function stays awake", "reason", answer.Err.Error())
 		r.scaleDowns.Delete(rt.Service)
-		return retry, nil
+		return retry, nil //nolint:nilerr // the function stays awake, and the slices say why
 	}
 	o.Now = answer.At // what has happened since then is not known
 	step, after := rule.Next(o, rt.SleepAfter, answer.Idle)

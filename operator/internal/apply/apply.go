@@ -58,21 +58,7 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	} else {
 		outcome.add(stored)
 	}
-	// Where the replicas cannot be handed over, an apply without them would reset them.
-	scaled := a.scale(ctx, seen.Deployment, p.Scale)
-	outcome.add(scaled)
-	updated := false
-	if p.Deployment != nil && p.DeploymentDelay == 0 && scaled == nil {
-		applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, seen.ExtractDeployment)
-		updated = err == nil
-		if updated && desired.TemplateIn(p.Deployment) != desired.TemplateOf(&seen.Deployment.Spec.Template) {
-			a.Metrics.RolledOut()
-		}
-		if outcome.Deployment == nil {
-			outcome.Deployment, outcome.ForeignDeployment = own(fn, applied), foreign(fn, applied)
-		}
-		outcome.add(err)
-	}
+	updated := a.deployment(ctx, fn, seen, p, &outcome)
 	if p.Service != nil {
 		if !updated {
 			keepSleepAfter(p.Service, seen.Service)
@@ -101,6 +87,25 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 	outcome.ForeignService = foreign(fn, outcome.Service)
 	outcome.Service = service(fn, outcome.Service, seen.Services)
 	return outcome
+}
+
+// deployment scales and ensures the Deployment of a plan, and reports whether it is as planned.
+func (a *Applier) deployment(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan, outcome *Outcome) bool {
+	// Where the replicas cannot be handed over, an apply without them would reset them.
+	err := a.scale(ctx, seen.Deployment, p.Scale)
+	outcome.add(err)
+	if p.Deployment == nil || p.DeploymentDelay > 0 || err != nil {
+		return false
+	}
+	applied, err := ensure(ctx, a, fn, p.Deployment, seen.Deployment, seen.ExtractDeployment)
+	if err == nil && desired.TemplateIn(p.Deployment) != desired.TemplateOf(&seen.Deployment.Spec.Template) {
+		a.Metrics.RolledOut()
+	}
+	if outcome.Deployment == nil {
+		outcome.Deployment, outcome.ForeignDeployment = own(fn, applied), foreign(fn, applied)
+	}
+	outcome.add(err)
+	return err == nil
 }
 
 // keepSleepAfter leaves a Service its annotation by which the activator takes the requests of the function:

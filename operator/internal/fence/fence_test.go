@@ -104,11 +104,16 @@ func deployed(t *testing.T) (dir string, files []string) {
 	return dir, files
 }
 
-// byKustomize renders deploy/ for a namespace as kubectl kustomize does.
+// byKustomize renders deploy/ for a namespace as kubectl kustomize does, with the patch that 00-namespace.yaml
+// shows.
 func byKustomize(t *testing.T, namespace string) []byte {
 	t.Helper()
 	dir, files := deployed(t)
-	text := "namespace: " + namespace + "\nresources: [" + strings.Join(files, ", ") + "]\n"
+	text := "namespace: " + namespace + "\nresources: [" + strings.Join(files, ", ") + `]
+patches:
+  - target: {kind: FlowSchema}
+    patch: '[{"op": "replace", "path": "/spec/rules/0/subjects/0/serviceAccount/namespace", "value": "` + namespace + `"}]'
+`
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
