@@ -96,15 +96,15 @@ func workflowCommand(f Finding) string {
 }
 
 // Text returns text that neither a terminal nor the log of a CI system takes for a command:
-// control characters are replaced by ?, and lines that GitHub or Azure Pipelines would execute,
-// and all lines after the first, begin with "| ". Names that a stranger chose, such as those of
-// Functions and files, may be anything.
+// control characters but tabs are replaced by ?, and lines that GitHub or Azure Pipelines would
+// execute begin with "| ". Names that a stranger chose, such as those of Functions and files, may be
+// anything.
 func Text(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {
 		line = strings.Map(printable, line)
-		command := strings.TrimLeft(line, " ")
-		if i > 0 || strings.HasPrefix(command, "::") || strings.HasPrefix(command, "##[") {
+		command := strings.TrimSpace(line)
+		if strings.HasPrefix(command, "::") || strings.HasPrefix(command, "##[") {
 			line = "| " + line
 		}
 		lines[i] = line
@@ -114,6 +114,8 @@ func Text(text string) string {
 
 func printable(r rune) rune {
 	switch {
+	case r == '\t':
+		return r
 	case unicode.IsSpace(r):
 		return ' '
 	case !unicode.IsPrint(r):

@@ -67,12 +67,12 @@ func TestValid(t *testing.T) {
 func TestText(t *testing.T) {
 	for text, want := range map[string]string{
 		"hello: ok":                     "hello: ok",
-		"größe\tµ":                      "größe µ",
+		"größe\tµ":                      "größe\tµ",
 		"a\x1b[31mb\a\u202ec":           "a?[31mb??c",
 		"a\r\n::error::b\n":             "a \n| ::error::b",
 		" ::stop-commands::x":           "|  ::stop-commands::x",
 		"##[section]x":                  "| ##[section]x",
-		"first\n second\n":              "first\n|  second",
+		"first\n second\n":              "first\n second",
 		"two: colons::and ##[brackets]": "two: colons::and ##[brackets]",
 		"":                              "",
 	} {
