@@ -58,10 +58,7 @@ func compileHijacked(t *testing.T) []byte {
 func TestHijacked(t *testing.T) {
 	tool := compileHijacked(t)
 	secret := filepath.Join(t.TempDir(), "b001", "importcfg.link")
-	if err := os.MkdirAll(filepath.Dir(secret), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(secret, []byte("{\"secret\":{}}"), 0o600); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(secret), 0o700), os.WriteFile(secret, []byte("{\"secret\":{}}"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, attack := range []string{"none", "output symlink", "output fifo", "output directory", "config symlink", "config fifo", "build symlink", "findings symlink", "findings fifo"} {
@@ -80,15 +77,21 @@ func TestHijacked(t *testing.T) {
 				if (err == nil) != built || err == nil && (result.Unvetted == nil) != vetted {
 					t.Fatalf("Build: %+v, %v, want a binary: %t, findings: %t", result, err, built, vetted)
 				}
-				binary, err := os.ReadFile(output)
-				if string(binary) == "binary" != built || !built && err == nil {
-					t.Errorf("the output is %q (%v), want a binary: %t", binary, err, built)
-				}
-				if info, err := os.Lstat(output); built && (err != nil || !info.Mode().IsRegular()) {
-					t.Errorf("the output is not a regular file: %v, %v", info, err)
-				}
+				checkOutput(t, output, built)
 			})
 		}
+	}
+}
+
+// checkOutput checks that a build has written a binary, or nothing.
+func checkOutput(t *testing.T, output string, built bool) {
+	t.Helper()
+	binary, err := os.ReadFile(output)
+	if string(binary) == "binary" != built || !built && err == nil {
+		t.Errorf("the output is %q (%v), want a binary: %t", binary, err, built)
+	}
+	if info, err := os.Lstat(output); built && (err != nil || !info.Mode().IsRegular()) {
+		t.Errorf("the output is not a regular file: %v, %v", info, err)
 	}
 }
 

@@ -31,7 +31,7 @@ func fillCache(ctx context.Context, to string) error {
 	}
 	mod, err := modfile.ParseLax("go.mod", data, nil)
 	if err != nil {
-		return nil // package imports reports it
+		return nil //nolint:nilerr // package imports reports it
 	}
 	dirs, err := moduleDirs(ctx, to, data)
 	if err != nil {
@@ -48,7 +48,7 @@ func fillCache(ctx context.Context, to string) error {
 	}
 	downloads := filepath.Join(env.GOMODCACHE, "cache")
 	if _, err := os.Stat(downloads); err != nil {
-		return nil // nothing was downloaded
+		return nil //nolint:nilerr // nothing was downloaded
 	}
 	return share(downloads, filepath.Join(to, "cache"))
 }
@@ -67,7 +67,7 @@ func moduleDirs(ctx context.Context, work string, mod []byte) (map[string]string
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var m struct{ Path, Dir string }
 		if decoder.Decode(&m) != nil {
-			return dirs, nil // the end
+			return dirs, nil //nolint:nilerr // the end
 		}
 		dirs[m.Path] = m.Dir
 	}

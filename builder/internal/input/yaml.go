@@ -22,8 +22,8 @@ import (
 // goless.io to others, unless that is nil.
 func readYAML(file string, data []byte, others *[]*Object) (functions []*Function, notes []string, err error) {
 	lines := strings.Split(string(data), "\n")
-	if i := bytes.IndexFunc(data, func(r rune) bool { return r == utf8.RuneError }); i >= 0 && !utf8.Valid(data) {
-		return nil, nil, authorError(file, 1+bytes.Count(data[:i], []byte("\n")), 0, "the file is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8")
+	if err := checkUTF8(file, data); err != nil {
+		return nil, nil, err
 	}
 	for decoder := yaml.NewDecoder(bytes.NewReader(withoutSurrogates(data))); ; {
 		var document yaml.Node
@@ -53,6 +53,15 @@ func readYAML(file string, data []byte, others *[]*Object) (functions []*Functio
 			functions = append(functions, function)
 		}
 	}
+}
+
+// checkUTF8 returns an error with the first line that is not UTF-8.
+func checkUTF8(file string, data []byte) error {
+	if utf8.Valid(data) {
+		return nil
+	}
+	before := data[:bytes.IndexFunc(data, func(r rune) bool { return r == utf8.RuneError })]
+	return authorError(file, 1+bytes.Count(before, []byte("\n")), 0, "the file is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8")
 }
 
 // surrogates matches a pair of surrogates that JSON has for one character, half of a pair, or any

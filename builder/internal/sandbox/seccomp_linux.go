@@ -67,9 +67,11 @@ func filter(architecture uint32) []unix.SockFilter {
 	refuse := result(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM))
 	code := []unix.SockFilter{
 		load(offsetArchitecture),
-		{Code: unix.BPF_JMP | unix.BPF_K | unix.BPF_JEQ, Jt: 1, K: architecture}, refuse,
+		{Code: unix.BPF_JMP | unix.BPF_K | unix.BPF_JEQ, Jt: 1, K: architecture},
+		refuse,
 		load(offsetNumber),
-		unless(unix.BPF_JGE, firstOfX32), refuse,
+		unless(unix.BPF_JGE, firstOfX32),
+		refuse,
 	}
 	for _, number := range refused {
 		code = append(code, unless(unix.BPF_JEQ, number), refuse)

@@ -19,7 +19,9 @@ const FunctionLabel = v1beta1.FunctionLabel
 const (
 	// ManagedByLabel has the value ManagedBy on everything that the operator applies.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
-	ManagedBy      = "goless"
+
+	// ManagedBy is the value of ManagedByLabel.
+	ManagedBy = "goless"
 
 	// RevisionLabel holds the revision on what belongs to one revision only:
 	// its ConfigMap, and, by the pod template, its ReplicaSets and pods.

@@ -79,7 +79,7 @@ func (s *Server) charged() int64 {
 }
 
 // connect opens a connection from an address of this machine, and sends something.
-func (a *activator) connect(t *testing.T, from, text string) net.Conn {
+func (a *activator) connect(t *testing.T, from, text string) {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	connection, err := dialer.Dial("tcp", "127.0.0.1:"+portOf(t, a.listeners[hello.Service].Addr()))
@@ -89,7 +89,6 @@ func (a *activator) connect(t *testing.T, from, text string) net.Conn {
 	t.Cleanup(func() { _ = connection.Close() }) // it may have been cut
 	_ = connection.SetWriteDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(connection, text) // it may be cut
-	return connection
 }
 
 func header(lines, length int) string {
@@ -184,14 +183,7 @@ func TestOneClientTakesAll(t *testing.T) {
 			client := &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.3")}}).DialContext}, Timeout: time.Minute}
 			status := make(chan int)
 			go func() {
-				response, err := client.Get("http://127.0.0.1:" + portOf(t, a.listeners[hello.Service].Addr()))
-				if err != nil {
-					t.Error(err)
-					status <- 0
-					return
-				}
-				_ = response.Body.Close() // the status is enough
-				status <- response.StatusCode
+				status <- statusOf(t, client, "http://127.0.0.1:"+portOf(t, a.listeners[hello.Service].Addr()))
 			}()
 			eventually(t, "the request of another client is held", func() bool {
 				a.requests.mu.Lock()
@@ -205,6 +197,17 @@ func TestOneClientTakesAll(t *testing.T) {
 			}
 		})
 	}
+}
+
+// statusOf returns the status of an answer, and 0 without one, which is an error.
+func statusOf(t *testing.T, client *http.Client, url string) int {
+	response, err := client.Get(url)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	_ = response.Body.Close() // the status is enough
+	return response.StatusCode
 }
 
 // The namespaces of one ingress, whose requests have one address, do not take from each other either.

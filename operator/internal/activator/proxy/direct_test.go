@@ -42,6 +42,7 @@ func TestLikeDirect(t *testing.T) {
 				if err != nil {
 					return err.Error()
 				}
+				defer response.Body.Close() //nolint:errcheck // it was read
 				body, err := io.ReadAll(response.Body)
 				return fmt.Sprintln(response.StatusCode, string(body), err)
 			}

@@ -50,7 +50,7 @@ type upload struct {
 
 func (u *upload) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !u.closed.Load() { //nolint:errorlint // io.EOF is never wrapped
+	if err != nil && err != io.EOF && !u.closed.Load() {
 		u.cut.Store(true)
 	}
 	return n, err
@@ -164,7 +164,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	status, text := http.StatusBadGateway, "the pod of the function ended the connection without an answer"
-	if context.Cause(r.Context()) == errNoAnswer {
+	if errors.Is(context.Cause(r.Context()), errNoAnswer) {
 		status, text = http.StatusGatewayTimeout, errNoAnswer.Error()
 	} else if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone; it must not take an empty answer for that of the function

@@ -120,11 +120,17 @@ func TestSlice(t *testing.T) {
 		if !Same(s, Slice(hello, family, 12345, addresses)) {
 			t.Errorf("%s: it is not what it is", family)
 		}
-		for _, e := range s.Endpoints {
-			want := corev1.ObjectReference{Kind: "Pod", Namespace: "goless-system", Name: "pod-" + e.Addresses[0], UID: "3"}
-			if *e.NodeName != "node-"+e.Addresses[0] || *e.TargetRef != want {
-				t.Errorf("%s: the endpoint %s is on node %s and of %v", family, e.Addresses[0], *e.NodeName, e.TargetRef)
-			}
+		checkEndpoints(t, s)
+	}
+}
+
+// checkEndpoints checks that each endpoint names the node and the pod that endpoints gave it.
+func checkEndpoints(t *testing.T, s *discoveryv1.EndpointSlice) {
+	t.Helper()
+	for _, e := range s.Endpoints {
+		want := corev1.ObjectReference{Kind: "Pod", Namespace: "goless-system", Name: "pod-" + e.Addresses[0], UID: "3"}
+		if *e.NodeName != "node-"+e.Addresses[0] || *e.TargetRef != want {
+			t.Errorf("%s: the endpoint %s is on node %s and of %v", s.Name, e.Addresses[0], *e.NodeName, e.TargetRef)
 		}
 	}
 }
