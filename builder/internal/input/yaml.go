@@ -35,24 +35,29 @@ func readYAML(file string, data []byte, others *[]*Object) (functions []*Functio
 		for _, object := range objects(document.Content[0]) {
 			switch {
 			case isFunction(object):
+				if functions, err = addFunction(functions, file, data, lines, object); err != nil {
+					return nil, notes, err
+				}
 			case others != nil && isOther(object):
 				*others = append(*others, readOther(file, object))
-				continue
 			default:
 				notes = append(notes, fmt.Sprintf("%s:%d: %s is not a Function of goless.io, left out", file, object.Line, describe(object)))
-				continue
 			}
-			function, err := readFunction(file, lines, object)
-			if err == nil {
-				err = function.checkSame(functions)
-			}
-			if err != nil {
-				return nil, notes, err
-			}
-			function.text = data
-			functions = append(functions, function)
 		}
 	}
+}
+
+// addFunction appends the Function of an object of a file, which must not be there already.
+func addFunction(functions []*Function, file string, data []byte, lines []string, object *yaml.Node) ([]*Function, error) {
+	function, err := readFunction(file, lines, object)
+	if err == nil {
+		err = function.checkSame(functions)
+	}
+	if err != nil {
+		return nil, err
+	}
+	function.text = data
+	return append(functions, function), nil
 }
 
 // checkUTF8 returns an error with the first line that is not UTF-8.
