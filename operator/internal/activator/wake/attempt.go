@@ -115,10 +115,13 @@ func broken(found []pods.Pod) (why string) {
 	return why
 }
 
-// serving returns the address of the first pod that says that it serves, and an empty one if none does, with what
-// one of them says instead. A pod that only accepts connections does not serve yet: its launcher does that while it
+// serving returns the address of the first pod that is ready or says that it serves, and an empty one if none does,
+// with what one of them says instead. A pod that only accepts connections does not serve yet: its launcher does that while it
 // waits for the binary. All pods are asked at the same time, because one that starts may answer late.
 func serving(ctx context.Context, found []pods.Pod) (address, why string) {
+	if address, ok := pods.Ready(found); ok {
+		return address, "" // the kubelet has asked it; a NetworkPolicy or a mesh may keep the activator out
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct{ address, why string }

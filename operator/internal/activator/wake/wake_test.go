@@ -452,6 +452,23 @@ func TestUnready(t *testing.T) {
 	}
 }
 
+// A pod whose admin port the activator does not reach takes requests when Kubernetes says that it is ready.
+func TestReadyMeanwhile(t *testing.T) {
+	t.Parallel()
+	f := newFunction(t, 0)
+	who := f.begin()
+	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
+	address := accept(t)
+	pod := f.run("hello", address, "")
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	if err := cluster.Status().Update(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-who; got != address {
+		t.Errorf("a request gets a connection to %q, want %s", got, address)
+	}
+}
+
 // A function that was stopped while it was to wake is not waited for, and that is no failure.
 func TestStopped(t *testing.T) {
 	t.Parallel()
