@@ -48,8 +48,8 @@ type StreamSpec struct {
 	Path string `json:"path,omitempty"`
 
 	// maxAttempts is how often an event is tried; 10 by default, which with the pauses
-	// between them takes some four minutes. A request that does not reach the function,
-	// because it is stopped or as busy as it may be, is not counted. An event that the
+	// between them takes two to three minutes. A request that does not reach the function,
+	// because there is no connection or it is as busy as it may be, is not counted. An event that the
 	// function refuses, with any status but 2xx, 404, 408, 409, 429 and 5xx, is tried once.
 	// +optional
 	// +kubebuilder:default=10

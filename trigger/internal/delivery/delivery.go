@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -21,8 +20,8 @@ const (
 	// Again means that the try has failed and that another one may succeed.
 	Again
 
-	// Pause means that the function has not seen the event, because nobody listens or because
-	// it is as busy as it may be. It is tried again, and is not counted as a try.
+	// Pause means that the function has not seen the event, because there is no connection to it or
+	// because it is as busy as it may be. It is tried again, and is not counted as a try.
 	Pause
 
 	// Refused means that the same event would be answered the same way again.
@@ -40,13 +39,21 @@ const RejectedHeader = "Goless-Rejected"
 // maxRetryAfter bounds what a function may ask for with Retry-After.
 const maxRetryAfter = time.Hour
 
+// A ConnectError is why there was no connection to a function: its name has no address, say, or nothing
+// answers there. The function has seen nothing.
+type ConnectError struct{ Err error }
+
+func (e *ConnectError) Error() string { return "there was no connection: " + e.Err.Error() }
+
+func (e *ConnectError) Unwrap() error { return e.Err }
+
 // Judge says what an answer means, or the error where there is none or it broke off, and the least
 // time until the next try that Retry-After asks for.
 func Judge(answer *http.Response, err error, now time.Time) (Verdict, time.Duration) {
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	if _, unconnected := errors.AsType[*ConnectError](err); unconnected {
 		return Pause, 0
-	case err != nil:
+	}
+	if err != nil {
 		return Again, 0
 	}
 	switch code := answer.StatusCode; {
@@ -63,7 +70,10 @@ func Judge(answer *http.Response, err error, now time.Time) (Verdict, time.Durat
 
 // Reason says in a few words how a try ended.
 func Reason(answer *http.Response, err error) string {
+	_, unconnected := errors.AsType[*ConnectError](err)
 	switch {
+	case unconnected:
+		return err.Error()
 	case err != nil && answer != nil:
 		return "the answer broke off: " + err.Error()
 	case err != nil:

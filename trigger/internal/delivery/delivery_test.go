@@ -34,11 +34,10 @@ func TestJudge(t *testing.T) {
 		err  error
 		want delivery.Verdict
 	}{
-		"Timeout":   {context.DeadlineExceeded, delivery.Again},
-		"Reset":     {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, delivery.Again},
-		"NoSuchDNS": {&net.DNSError{Err: "no such host", IsNotFound: true}, delivery.Again},
-		"Other":     {errors.New("other"), delivery.Again},
-		"Refused":   {fmt.Errorf("post: %w", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), delivery.Pause},
+		"Timeout":      {context.DeadlineExceeded, delivery.Again},
+		"Reset":        {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, delivery.Again},
+		"Other":        {errors.New("other"), delivery.Again},
+		"NoConnection": {fmt.Errorf("post: %w", &delivery.ConnectError{Err: context.DeadlineExceeded}), delivery.Pause},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, _ := delivery.Judge(nil, test.err, now); got != test.want {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
@@ -72,6 +73,8 @@ type UndeliveredError struct {
 	// Tries is how often it was tried, and Reason how the last one ended.
 	Tries  int
 	Reason string
+	// RetryAfter is the least time until the next try that the last answer asks for.
+	RetryAfter time.Duration
 
 	// Interrupted says that the context ended. Otherwise all tries are used up, or another
 	// one would end as the last one did.
@@ -99,7 +102,7 @@ func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*ht
 			return nil
 		}
 		if ctx.Err() == nil || last.Tries == 0 {
-			last.Reason = reason
+			last.Reason, last.RetryAfter = reason, least
 		}
 		wait, backoff := last.Tries+1, s.Backoff
 		if verdict == delivery.Pause {
@@ -123,7 +126,12 @@ func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*ht
 // handler that panics breaks it off, also after it has begun to answer 200. What another status says
 // holds all the same. The reason is that of a failure.
 func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Duration, reason string) {
-	answer, err := s.Client.Do(r)
+	var connected atomic.Bool
+	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	answer, err := s.Client.Do(r.WithContext(httptrace.WithClientTrace(r.Context(), &trace)))
+	if err != nil && !connected.Load() {
+		err = &delivery.ConnectError{Err: err}
+	}
 	if err == nil {
 		_, broken := io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
 		_ = answer.Body.Close() // it was only read

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,6 +83,44 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
+// Whatever the reason is for which there is no connection, the function has not seen the event, and it is no try.
+func TestNoConnection(t *testing.T) {
+	silent := &net.Dialer{Control: func(string, string, syscall.RawConn) error {
+		time.Sleep(10 * time.Millisecond) // longer than the timeout of the request
+		return nil
+	}}
+	for name, test := range map[string]struct {
+		url     string
+		timeout time.Duration
+		dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	}{
+		"NoSuchHost":  {url: "http://function.invalid/"},
+		"Refused":     {url: "http://127.0.0.1:1/"},
+		"NoBroadcast": {url: "http://255.255.255.255/"}, // connecting is refused by the kernel, with EACCES or ENETUNREACH
+		"Timeout":     {url: "http://127.0.0.1:1/", timeout: time.Millisecond, dial: silent.DialContext},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := &http.Client{Timeout: test.timeout, Transport: &http.Transport{DialContext: test.dial}}
+			ctx, cancel := context.WithCancel(t.Context())
+			verdicts := map[delivery.Verdict]int{}
+			s := send.Sender{
+				Client: client, Tries: 3, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Backoff: delivery.Backoff{First: time.Millisecond, Max: time.Millisecond, MaxPause: time.Millisecond},
+				Tried: func(v delivery.Verdict, reason string) {
+					if verdicts[v]++; verdicts[v] == 5 || !strings.HasPrefix(reason, "there was no connection: ") {
+						cancel()
+					}
+				},
+			}
+			err := s.Deliver(ctx, func(ctx context.Context) (*http.Request, error) {
+				return event.Event{ID: "1", Source: "/test", Type: "test"}.Request(context.WithoutCancel(ctx), http.MethodPost, test.url)
+			})
+			if diff := cmp.Diff(map[delivery.Verdict]int{delivery.Pause: 5}, verdicts); diff != "" {
+				t.Errorf("it ended with %v, and the tries are (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
 // The end of the context ends a wait, and tells how the last try ended.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -89,7 +130,7 @@ func TestInterrupted(t *testing.T) {
 		time.AfterFunc(50*time.Millisecond, cancel)
 	}))
 	defer server.Close()
-	want := &send.UndeliveredError{Tries: 1, Reason: "the answer was 429 Too Many Requests", Interrupted: true}
+	want := &send.UndeliveredError{Tries: 1, Reason: "the answer was 429 Too Many Requests", RetryAfter: time.Hour, Interrupted: true}
 	if diff := cmp.Diff(error(want), deliver(ctx, t, server.URL)); diff != "" {
 		t.Errorf("the error (-want +got):\n%s", diff)
 	}

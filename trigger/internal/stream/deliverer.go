@@ -4,6 +4,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -112,35 +113,31 @@ func (p *parcel) tried(v delivery.Verdict, reason string) {
 }
 
 func (p *parcel) deliver(ctx context.Context) outcome {
-	reason := p.send(ctx)
+	err := p.send(ctx)
 	switch {
-	case reason == "":
+	case err == nil:
 		return delivered
 	case ctx.Err() != nil:
 		return interrupted
 	case p.DeadLetter != "":
-		return p.bury(ctx, reason)
+		return p.bury(ctx, err.Error())
 	case p.Drop:
-		p.log().Error("dropped", "reason", reason)
+		p.log().Error("dropped", "reason", err.Error())
 		return dropped
 	}
-	return p.block(ctx, reason)
+	return p.block(ctx, err)
 }
 
-// send returns why the function has not taken the events; "" when it has.
-func (p *parcel) send(ctx context.Context) string {
+// send returns why the function has not taken the events; nil when it has.
+func (p *parcel) send(ctx context.Context) error {
 	requests, cancel := lingering(ctx, p.Drain)
 	defer cancel()
-	err := p.sender.Deliver(ctx, func(context.Context) (*http.Request, error) {
+	return p.sender.Deliver(ctx, func(context.Context) (*http.Request, error) {
 		if p.Batch > 0 {
 			return event.BatchRequest(requests, http.MethodPost, p.URL, p.events)
 		}
 		return p.events[0].Request(requests, http.MethodPost, p.URL)
 	})
-	if err != nil {
-		return err.Error()
-	}
-	return ""
 }
 
 // lingering returns a context that ends some time after another one.
@@ -181,18 +178,23 @@ func (p *parcel) buryAll(ctx context.Context, reason string) error {
 	return nil
 }
 
-// block tries the events once in a while until the function takes them.
-func (p *parcel) block(ctx context.Context, reason string) outcome {
+// block tries the events once in a while until the function takes them, and not before it asks for that
+// with Retry-After.
+func (p *parcel) block(ctx context.Context, err error) outcome {
 	p.sender.Tries = 1
 	seldom := p.sender.Backoff
 	seldom.First = seldom.Max
 	for ctx.Err() == nil {
 		p.Monitor.Problem(p.id(), Problem{
 			Reason:  Blocked,
-			Message: "the function does not take " + p.name() + ", and those after it wait: " + reason,
+			Message: "the function does not take " + p.name() + ", and those after it wait: " + err.Error(),
 		})
-		send.Sleep(ctx, seldom.Wait(1, 0, rand.Float64()))
-		if reason = p.send(ctx); reason == "" {
+		var least time.Duration
+		if undelivered, ok := errors.AsType[*send.UndeliveredError](err); ok {
+			least = undelivered.RetryAfter
+		}
+		send.Sleep(ctx, seldom.Wait(1, least, rand.Float64()))
+		if err = p.send(ctx); err == nil {
 			return delivered
 		}
 	}

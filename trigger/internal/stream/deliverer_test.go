@@ -45,7 +45,8 @@ func (m *message) DeadLetter(_ context.Context, reason string) error {
 
 // function answers with these codes, one after the other, and with the last one for ever.
 type function struct {
-	codes  []int // one below 0 is rejected before the handler
+	codes  []int  // one below 0 is rejected before the handler
+	after  string // the header Retry-After; "" for none
 	calls  atomic.Int32
 	bodies []string
 }
@@ -58,6 +59,9 @@ func (f *function) RoundTrip(r *http.Request) (*http.Response, error) {
 	f.bodies = append(f.bodies, string(body))
 	code := f.codes[min(int(f.calls.Add(1)), len(f.codes))-1]
 	header := http.Header{}
+	if f.after != "" {
+		header.Set("Retry-After", f.after)
+	}
 	if code < 0 {
 		code = -code
 		header.Set(delivery.RejectedHeader, "concurrency")
@@ -130,24 +134,28 @@ func toDeadLetter(d *stream.Deliverer) { d.DeadLetter = "orders.dead" }
 func TestHeldUp(t *testing.T) {
 	for name, test := range map[string]struct {
 		code  int
+		after string // the header Retry-After
 		edit  func(*stream.Deliverer)
 		calls int32 // in an hour
 		want  stream.Problem
 	}{
 		// Once a minute or a little more often, and no hot loop.
-		"Blocked": {400, func(*stream.Deliverer) {}, 130, stream.Problem{
+		"Blocked": {400, "", func(*stream.Deliverer) {}, 130, stream.Problem{
 			Reason: stream.Blocked, Message: "the function does not take event orders/7, and those after it wait: the answer was 400 Bad Request",
 		}},
+		"BlockedUntil": {500, "1200", func(d *stream.Deliverer) { d.Sender.Tries = 1 }, 4, stream.Problem{
+			Reason: stream.Blocked, Message: "the function does not take event orders/7, and those after it wait: the answer was 500 Internal Server Error",
+		}},
 		// The function never has room for the event. Pauses are of five seconds at most.
-		"Busy": {-503, func(*stream.Deliverer) {}, 1500, stream.Problem{
+		"Busy": {-503, "", func(*stream.Deliverer) {}, 1500, stream.Problem{
 			Reason: stream.Blocked, Message: "the function has not seen event orders/7 for more than a minute, and those after it wait: the answer was 503 Service Unavailable",
 		}},
-		"DeadLetter": {400, toDeadLetter, 1, stream.Problem{
+		"DeadLetter": {400, "", toDeadLetter, 1, stream.Problem{
 			Reason: stream.DeadLetterFailed, Message: "the dead letter orders.dead has not taken event orders/7, and those after it wait: no space left",
 		}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
-			f := &function{codes: []int{test.code}}
+			f := &function{codes: []int{test.code}, after: test.after}
 			d := deliverer(t, f)
 			test.edit(d)
 			d.Monitor.Solved("")
