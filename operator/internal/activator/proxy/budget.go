@@ -10,9 +10,10 @@ import (
 // may call the functions of all namespaces: neither alone would keep them apart.
 type party struct{ address, namespace string }
 
-// A budget bounds the memory of what clients have open, in bytes, and how many requests are held. When
-// it is exceeded, the party with the most bytes loses its newest held request, or if it has none, what
-// it has had for the longest time. A party with less than the others loses nothing.
+// A budget bounds the memory of what clients have open, in bytes, and how many requests are held. With
+// too many held requests, the party that has the most of them loses the newest one. With too many bytes,
+// the party with the most bytes loses its newest held request, or if it has none, what it has had for the
+// longest time. A party with less than the others loses nothing.
 type budget struct {
 	bytes, held int64 // the most
 
@@ -158,9 +159,13 @@ func (b *budget) remove(c *charge) {
 
 // surplus returns what to drop first.
 func (b *budget) surplus() *charge {
+	of := func(s *share) int64 { return s.bytes }
+	if b.usedHeld > b.held {
+		of = func(s *share) int64 { return int64(s.held.Len()) }
+	}
 	var most *share
 	for _, s := range b.shares {
-		if most == nil || s.bytes > most.bytes {
+		if most == nil || of(s) > of(most) {
 			most = s
 		}
 	}

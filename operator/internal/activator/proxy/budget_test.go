@@ -56,6 +56,21 @@ func TestBudget(t *testing.T) {
 	is("served")
 }
 
+// Many bytes are no reason to lose a served request when too many others are held: that would make no
+// room for them.
+func TestTooManyHeld(t *testing.T) {
+	var dropped []string
+	drop := func(name string) func() { return func() { dropped = append(dropped, name) } }
+	b := newBudget(1000, 2)
+	b.add(party{"192.0.2.1", "a"}, 500, drop("served"))
+	b.hold(party{"192.0.2.2", "a"}, 10, drop("oldest"))
+	b.hold(party{"192.0.2.2", "a"}, 10, drop("newest"))
+	b.hold(party{"192.0.2.3", "a"}, 20, drop("of another"))
+	if want := []string{"newest"}; !slices.Equal(dropped, want) {
+		t.Errorf("dropped: %v, want %v", dropped, want)
+	}
+}
+
 // raced is true with the race detector, which takes memory of its own.
 var raced bool
 
