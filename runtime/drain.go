@@ -13,7 +13,8 @@ import (
 )
 
 // Draining returns a channel that is closed when the function accepts no more requests
-// and waits for those that run: DRAIN_DELAY after it was told to end. A handler whose
+// and waits for those that run: DRAIN_DELAY after SIGTERM, when /readyz began to report
+// draining. A handler whose
 // response has no end of its own, such as a stream of events, should return then, so that
 // its client connects to another replica. After DRAIN_TIMEOUT it is cut off, and the
 // process fails. The context of the request does not end before that.
@@ -30,7 +31,7 @@ func Draining(ctx context.Context) <-chan struct{} {
 // a person waits for the end and not a cluster.
 var errInterrupted = errors.New("interrupted")
 
-// drain ends the server without failing a request.
+// drain stops the server and lets running requests finish within DrainTimeout.
 //
 // While the delay lasts, every answer asks its client to leave (see
 // [exchange.Server]). Idle connections are left open: to close one is to race
@@ -95,7 +96,8 @@ func (s *server) waitForRequests(ctx context.Context) (left int64) {
 // cutOffWait is how long handlers have to return after their connection was closed.
 const cutOffWait = 500 * time.Millisecond
 
-// cutOff closes all connections, idle or not. Handlers that notice return, and their
+// cutOff closes all connections of the server, idle or not. Hijacked ones stay open until
+// the process ends. Handlers that notice return, and their
 // requests are logged as ever. Those that do not are logged here, since the process will
 // end before they do.
 func (s *server) cutOff() {

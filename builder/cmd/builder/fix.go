@@ -43,7 +43,8 @@ place, in YAML and txtar too: all other text in there stays as it is. Standard
 input is written to standard output.
 
 Packages are looked for in the standard library; where there is a go.mod, also
-in its module and those that it requires. A new dependency needs: builder tidy`,
+in its module and those that it requires, if they are in the module cache: fix
+does not download. A new dependency needs: builder tidy`,
 		Example:           fixExample,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,

@@ -22,10 +22,10 @@ import (
 
 // Tidy writes the go.mod and go.sum of the author's files in dir, by their imports, as
 // go mod tidy does. If there is no go.mod and the imports need one, it creates one for a
-// module with this path. What go mod tidy leaves unchanged stays unchanged. If no module
+// module with this path. If no module
 // provides an import, Tidy adds the version that the runtime requires, where it requires one,
 // and otherwise the latest. The error is a *handler.Error if there is no module for an
-// import. After an error, dir is of no use any more.
+// import. After an error, dir must not be used.
 func Tidy(ctx context.Context, t *toolchain.Toolchain, dir, path string) error {
 	return edit(dir, path, func(work string, data []byte) error { return tidy(ctx, t, dir, work, data) })
 }

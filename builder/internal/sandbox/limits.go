@@ -20,8 +20,8 @@ import (
 //	files and directories      MaxDiskFiles      all commands of a build     TestQuota, TestQuotaEnds
 //	output                     maxOutput         stdout and stderr           TestOutputIsLimited
 //	time                       context of Run    all processes together      TestNobodyIsLeft
-//	life                       this process      the command                 TestCommandEndsWithTheBuilder
-//	life                       the command       all that it has started     TestNothingOutlivesACommand
+//	ends with                  this process      the command                 TestCommandEndsWithTheBuilder
+//	ends with                  the command       all that it has started     TestNothingOutlivesACommand
 //
 // There is no limit of the number of processes: the kernel counts these by user, and the
 // pods of a node share users, so that one is left to the container.

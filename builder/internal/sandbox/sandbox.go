@@ -4,8 +4,8 @@
 // limit is exceeded, it is killed together with every process that it has started,
 // and when it ends by itself, so is every process that it has left.
 //
-// What a command has written can be anything, because a mistake in the compiler may
-// have given it to the author of a source. Therefore its results are opened with
+// What a command has written is not trusted, because a bug in the compiler may let the
+// author of a source run code in it. Therefore its results are opened with
 // OpenResult, from directories that no other command writes to.
 //
 // A process can set such limits only for itself. Therefore Run starts the current

@@ -60,21 +60,19 @@ func filter(architecture uint32) []unix.SockFilter {
 	result := func(value uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: value}
 	}
-	// A jump skips one instruction, which refuses, unless its condition is true.
-	unless := func(condition uint16, value uint32) unix.SockFilter {
-		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | condition, Jf: 1, K: value}
-	}
 	refuse := result(unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM))
 	code := []unix.SockFilter{
 		load(offsetArchitecture),
 		{Code: unix.BPF_JMP | unix.BPF_K | unix.BPF_JEQ, Jt: 1, K: architecture},
 		refuse,
 		load(offsetNumber),
-		unless(unix.BPF_JGE, firstOfX32),
-		refuse,
 	}
+	refuseIf := func(condition uint16, value uint32) { // the jump skips the next instruction if it is false
+		code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | condition, Jf: 1, K: value}, refuse)
+	}
+	refuseIf(unix.BPF_JGE, firstOfX32)
 	for _, number := range refused {
-		code = append(code, unless(unix.BPF_JEQ, number), refuse)
+		refuseIf(unix.BPF_JEQ, number)
 	}
 	return append(code, result(unix.SECCOMP_RET_ALLOW))
 }

@@ -208,10 +208,10 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(0|([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) == duration('0s') || duration(self) >= duration('1ms') && duration(self) <= duration('1h')",message="timeout must be 0s, for none, or from 1ms to 1h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// drainSeconds is how many seconds a pod that ends leaves to the requests that
-	// have begun, from 0 to 3600; timeout by default, and at least 20. They begin
-	// when all nodes know that the pod ends, by default 15 seconds after it was told
-	// to: until then new requests may still come. 5 seconds after them it is killed.
+	// drainSeconds is how many seconds a pod that ends gives running requests to
+	// finish, from 0 to 3600. It defaults to timeout, but at least 20. The time begins
+	// 15 seconds (the setting endpointPropagation) after the pod was told to end,
+	// because until then new requests may come. 5 seconds after it the pod is killed.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600

@@ -60,7 +60,7 @@ func main() {
 		}
 		return err
 	})
-	flag.Int64Var(&cfg.limits.Held, "max-held", 4000, "how many requests may wait at a time in this replica; more are answered 503")
+	flag.Int64Var(&cfg.limits.Held, "max-held", 4000, "how many requests may wait at a time in this replica; beyond that, the client and namespace with the most lose the newest (503)")
 	flag.Int64Var(&cfg.limits.HeldPerFunction, "max-held-per-function", 1000, "how many of them for one function")
 	flag.DurationVar(&cfg.drainDelay, "drain-delay", 45*time.Second, "for how long to serve after SIGTERM at most, until no EndpointSlice names this replica; after that it serves for endpointPropagation")
 	flag.DurationVar(&cfg.drainTimeout, "drain-timeout", 30*time.Second, "for how long requests may take after that")

@@ -1,14 +1,14 @@
 // Package activator puts functions to sleep and takes their requests while they sleep.
 //
-// Every replica listens for every function that may sleep, each on a port of its own. The
-// EndpointSlices that this package writes send the requests for a Service to that port, and so the
+// Every replica listens for every function that may sleep. Each function has a port, the same on
+// every replica. The EndpointSlices that this package writes send the requests for a Service to that port, and so the
 // port is written down there and nowhere else. One replica leads: it chooses the ports, decides
 // whether the slices name the activators, and scales functions to zero that nobody calls.
 //
 //	activator.go  what is done for each Service
 //	scaledown.go  how a function falls asleep
 //	slices.go     what the EndpointSlices say
-//	notes.go      what the EndpointSlices tell the operator
+//	notes.go      annotations of the EndpointSlices, for the operator
 //	peers.go      what the replicas ask each other
 //	register.go   what is watched
 //	leader.go     who leads

@@ -15,8 +15,8 @@ import (
 )
 
 // Adopt makes a Function the owner of its orphans. The error is a conflict if one of them has changed since
-// it was seen, or the Function is being deleted: while it is, the garbage collector removes the owners of
-// what is to stay.
+// it was seen, or the Function is gone or is being deleted. With --cascade=orphan the garbage collector removes owner
+// references until the Function is gone, and would remove a new one too.
 func (a *Applier) Adopt(ctx context.Context, fn *v1beta1.Function, orphans []client.Object) error {
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("Function"))
@@ -24,7 +24,7 @@ func (a *Applier) Adopt(ctx context.Context, fn *v1beta1.Function, orphans []cli
 		return fmt.Errorf("reading the Function: %w", err)
 	}
 	if now.UID != fn.UID || now.DeletionTimestamp != nil {
-		return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("it is being deleted"))
+		return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("it was deleted, or is being deleted"))
 	}
 	var errs []error
 	for _, orphan := range orphans {

@@ -1,5 +1,5 @@
-// Package apply carries out plans. It decides nothing but whether an object belongs to the
-// Function, and so may be written.
+// Package apply carries out plans. It writes only objects that belong to the Function, after
+// Adopt has made the Function the owner of those that a restore has left without one.
 package apply
 
 import (

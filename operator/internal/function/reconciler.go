@@ -1,6 +1,6 @@
 // Package function reconciles Functions in four steps: observe takes a Snapshot of the
 // cluster, plan decides what to do, apply does it, and status says what is true after that.
-// This package connects them, registers the watches that trigger them, and writes the status.
+// If observe finds orphans, apply adopts them first, and the steps begin again. This package connects them, registers the watches that trigger them, and writes the status.
 package function
 
 import (

@@ -17,9 +17,10 @@ func orphans(fn *v1beta1.Function, objects ...client.Object) []client.Object {
 	return slices.DeleteFunc(objects, func(object client.Object) bool { return !isOrphan(fn, object) })
 }
 
-// isOrphan reports whether an object is an orphan of a Function. Its labels alone do not say so, because
-// everyone can set them: the operator must have applied it, and it must have no owner at all. The access policy
-// of deploy/40-fence.yaml lets the operator adopt nothing else.
+// isOrphan reports whether an object is an orphan of a Function: it has no owner, the labels of the Function,
+// and fields that the operator has applied. This protects objects that have the labels by accident. It does not
+// protect against a client that may write in the namespace, which can choose the name of its field manager. The
+// access policy of deploy/40-fence.yaml enforces a weaker form: it does not check the label managed-by.
 func isOrphan(fn *v1beta1.Function, object client.Object) bool {
 	if object.GetUID() == "" || object.GetDeletionTimestamp() != nil || len(object.GetOwnerReferences()) > 0 {
 		return false

@@ -55,7 +55,7 @@ func (v *view) noActivator() string {
 
 // revisionByActivator returns the revision that answers requests although no pod is ready; empty if none
 // does. While no pod of a function that may sleep is ready, the activator takes its requests, and it
-// passes them to a pod whose function accepts connections, whatever the other containers of the pod do.
+// passes them to a pod whose /readyz answers 200, whatever the other containers of the pod do.
 func (v *view) revisionByActivator() string {
 	d := v.seen.Outcome.Deployment
 	if !v.fn.MaySleep() || d == nil || workload.Replicas(d) == 0 || d.Status.ReadyReplicas > 0 || v.seen.Outcome.Service == nil {

@@ -241,9 +241,8 @@ func deadline(d *appsv1.Deployment) int32 {
 }
 
 // podsNotCreated says why the Deployment makes no pods of its template: a quota, or another controller that
-// has scaled it to 0, for example. Of
-// several ReplicaSets only that of the template counts: the condition ReplicaFailure of the
-// Deployment may be about an older one, which makes no pods any more.
+// has scaled it to 0, for example. Of several ReplicaSets only that of the template counts: the
+// condition ReplicaFailure of the Deployment may be about an older one, which creates no pods any more.
 func (v *view) podsNotCreated() string {
 	d := v.seen.Outcome.Deployment
 	if d == nil {

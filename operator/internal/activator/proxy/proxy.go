@@ -42,8 +42,8 @@ type Limits struct {
 // Options are what a Server needs.
 type Options struct {
 	Limits
-	// Dial returns a connection to a pod of a function. It waits until there is one, unless
-	// its error is a [wake.BrokenError] or [wake.ErrStopped].
+	// Dial returns a connection to a pod of a function. It retries until ctx ends, and returns
+	// at once with a [wake.BrokenError] or [wake.ErrStopped].
 	Dial func(context.Context, target.Target) (net.Conn, error)
 	// Ready tells whether a pod of the function is ready, so that its clients can reach it without
 	// this server.

@@ -22,7 +22,7 @@ var fromZero = client.RawPatch(types.JSONPatchType, []byte(
 	`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":1}]`))
 
 // scaleFromZero gives a function one replica if it has none, unless it was stopped meanwhile, which is
-// [ErrStopped]. It is no error if another replica was faster, but it is one if a policy forbids the replica.
+// [ErrStopped]. It is not an error if another activator has scaled it first. It is an error if a policy rejects the change.
 func (w *Waker) scaleFromZero(ctx context.Context, t target.Target) error {
 	var service corev1.Service
 	if err := w.Client.Get(ctx, t.Service, &service); client.IgnoreNotFound(err) != nil {

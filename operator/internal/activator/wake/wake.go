@@ -3,7 +3,7 @@
 // activator.
 //
 //	wake.go     what a request asks for: a connection to a pod
-//	attempt.go  how a pod is found that accepts one, once for all requests that wait
+//	attempt.go  how a pod is found that serves, once for all requests that wait
 //	scale.go    how a function is given a pod
 //	metrics.go  what is counted
 package wake
@@ -36,7 +36,7 @@ const (
 	scalePause = time.Second
 )
 
-// A Waker wakes functions. All requests to a function share one wake.
+// A Waker wakes functions. All requests to a function in this replica share one attempt.
 type Waker struct {
 	Client  client.Client // reads from the cache, and writes whether this replica leads or not
 	Live    client.Reader // reads from the API server
@@ -44,7 +44,8 @@ type Waker struct {
 	Metrics *Metrics
 	// Timeout is how long a wake may take until it has failed.
 	Timeout time.Duration
-	// Failed is called for every wake that has failed.
+	// Failed is called for each attempt that has failed, whether it has scaled the function or not, except
+	// with ErrStopped.
 	Failed func(t target.Target, err error)
 
 	mu       sync.Mutex
