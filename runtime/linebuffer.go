@@ -24,6 +24,9 @@ const (
 	maxWaiting = 1 << 20
 	// lineWait is how long a line that is awaited waits until it is written.
 	lineWait = 250 * time.Millisecond
+	// slowWait is the wait after which the sink is slow: then lines are not awaited for
+	// ten times as long as that one was.
+	slowWait = 50 * time.Millisecond
 )
 
 // A lineBuffer writes lines to a sink from one goroutine, which runs while there
@@ -50,6 +53,7 @@ type lineBuffer struct {
 	written chan struct{} // closed when the lines that wait are written; nil if that is not awaited
 	running bool          // the goroutine
 	since   time.Time     // the begin of the write that is under way, else zero
+	again   time.Time     // when lines are awaited again, after a wait that was slow
 	timer   *time.Timer
 }
 
@@ -180,7 +184,8 @@ func (b *lineBuffer) wait(limit time.Duration) {
 
 // awaited is for lines that may be the last ones of the process, such as those of
 // log.Fatal. Their writers wait until they are written, but no longer than lineWait,
-// and not at all once the sink has blocked for that time.
+// and not at all once the sink has blocked for that time. With a sink that is slow they
+// spend a tenth of the time on that: then such lines may be lost at the end.
 type awaited struct{ *lineBuffer }
 
 // Write is part of [zapcore.WriteSyncer].
@@ -203,7 +208,17 @@ func (a awaited) Sync() error {
 }
 
 func (a awaited) waitUnlessBlocked() {
-	if a.blockedFor() < lineWait {
-		a.wait(lineWait)
+	start := time.Now()
+	a.mu.Lock()
+	slow := start.Before(a.again)
+	a.mu.Unlock()
+	if slow || a.blockedFor() >= lineWait {
+		return
+	}
+	a.wait(lineWait)
+	if took := time.Since(start); took >= slowWait {
+		a.mu.Lock()
+		a.again = time.Now().Add(10 * took)
+		a.mu.Unlock()
 	}
 }

@@ -158,6 +158,37 @@ func TestBlockedSinkIsNotAwaited(t *testing.T) {
 	})
 }
 
+// slowly takes a while for each piece.
+type slowly struct {
+	pieces
+	while time.Duration
+}
+
+func (s *slowly) Write(piece []byte) (int, error) {
+	time.Sleep(s.while)
+	return s.pieces.Write(piece)
+}
+
+// Handlers wait for a slow sink once in a while, and not for each line.
+func TestSlowSinkIsSeldomAwaited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := newProcessLog(Config{Log: &slowly{while: lineWait - time.Millisecond}})
+		began := time.Now()
+		for range 20 {
+			log.Info("line")
+		}
+		if d := time.Since(began); d > 2*lineWait {
+			t.Errorf("20 lines took %s", d)
+		}
+		time.Sleep(20 * lineWait)
+		began = time.Now()
+		if log.Info("awaited again"); time.Since(began) == 0 {
+			t.Error("a line is not awaited long after the slow one")
+		}
+		log.end()
+	})
+}
+
 // While the sink is blocked, lines wait as long as there is room. When it takes lines again it
 // gets those that had room, in their order.
 func TestBlockedSink(t *testing.T) {

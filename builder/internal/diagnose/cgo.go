@@ -2,15 +2,18 @@ package diagnose
 
 import (
 	"fmt"
+	"go/ast"
 	"go/build"
 	"go/parser"
 	"go/token"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/mod/module"
 
@@ -28,11 +31,11 @@ var notImported = regexp.MustCompile(`^cannot import "([^"]+)": build constraint
 
 // addCgo adds to diagnostics that a package needs cgo, where that is the cause: its files that
 // use cgo are left out, and what they declare is undefined.
-func addCgo(t *toolchain.Toolchain, p *program.Program, all []handler.Diagnostic) {
+func addCgo(r *packageReader, all []handler.Diagnostic) {
 	known := map[[2]string]string{} // by file and name
 	for i, d := range all {
 		if parts := notImported.FindStringSubmatch(d.Message); parts != nil {
-			if reason := needsCgo(t, p, parts[1]); reason != "" {
+			if reason := r.needsCgo(parts[1]); reason != "" {
 				all[i].Message = fmt.Sprintf("cannot import %q: %s", parts[1], reason)
 			}
 			continue
@@ -44,7 +47,7 @@ func addCgo(t *toolchain.Toolchain, p *program.Program, all []handler.Diagnostic
 		key := [2]string{d.File, parts[1]}
 		reason, found := known[key]
 		if !found {
-			reason = needsCgo(t, p, importNamed(t, p, d.File, parts[1]))
+			reason = r.needsCgo(r.importNamed(d.File, parts[1]))
 			known[key] = reason
 		}
 		if reason != "" {
@@ -55,32 +58,40 @@ func addCgo(t *toolchain.Toolchain, p *program.Program, all []handler.Diagnostic
 
 // importNamed returns the path of the import, of a module that the author requires, that has a
 // name in a file. It is empty if there is none.
-func importNamed(t *toolchain.Toolchain, p *program.Program, file, name string) string {
-	for _, f := range p.Source.Files {
-		if f.Name != file {
-			continue
+func (r *packageReader) importNamed(file, name string) string {
+	for _, spec := range r.importsOf(file) {
+		imported, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+		if spec.Name != nil && spec.Name.Name == name {
+			return imported
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name, f.Data, parser.ImportsOnly)
-		if err != nil {
-			return ""
-		}
-		for _, spec := range parsed.Imports {
-			imported, _ := strconv.Unquote(spec.Path.Value) // it was parsed
-			if spec.Name != nil && spec.Name.Name == name {
-				return imported
-			}
-			if pkg := requiredPackage(t, p, imported, true); spec.Name == nil && pkg != nil && pkg.Name == name {
-				return imported
-			}
+		if pkg := r.required(imported, true); spec.Name == nil && pkg != nil && pkg.Name == name {
+			return imported
 		}
 	}
 	return ""
 }
 
+// importsOf returns the imports of a file of the author's.
+func (r *packageReader) importsOf(file string) []*ast.ImportSpec {
+	if all, known := r.imports[file]; known {
+		return all
+	}
+	r.imports[file] = nil
+	for _, f := range r.program.Source.Files {
+		if f.Name != file {
+			continue
+		}
+		if parsed, err := parser.ParseFile(token.NewFileSet(), f.Name, f.Data, parser.ImportsOnly); err == nil {
+			r.imports[file] = parsed.Imports
+		}
+	}
+	return r.imports[file]
+}
+
 // needsCgo returns how many files of a package need cgo. It is empty if none of them does, or if
 // others replace them where there is no cgo.
-func needsCgo(t *toolchain.Toolchain, p *program.Program, imported string) string {
-	with, without := requiredPackage(t, p, imported, true), requiredPackage(t, p, imported, false)
+func (r *packageReader) needsCgo(imported string) string {
+	with, without := r.required(imported, true), r.required(imported, false)
 	isReplacement := func(file string) bool { return !slices.Contains(with.GoFiles, file) }
 	if with == nil || len(with.CgoFiles) == 0 || without != nil && slices.ContainsFunc(without.GoFiles, isReplacement) {
 		return ""
@@ -92,25 +103,74 @@ func needsCgo(t *toolchain.Toolchain, p *program.Program, imported string) strin
 	return fmt.Sprintf("%s needs cgo (%s), which functions are built without: use a module that is written in Go alone", imported, files)
 }
 
-// requiredPackage returns a package of a module that the author requires, as it is with or
-// without cgo. It is nil for others.
-func requiredPackage(t *toolchain.Toolchain, p *program.Program, imported string, cgo bool) *build.Package {
-	dir := packageDir(t, p, imported)
+// maxCgoFiles is how many files are read at most to find out whether packages need cgo, which
+// takes half a second. Without an answer the messages of the compiler stay as they are.
+const maxCgoFiles = 2000
+
+// A packageReader reads packages of modules that the author requires.
+type packageReader struct {
+	*toolchain.Toolchain
+	program  *program.Program
+	files    int                      // that may still be read
+	selected func() map[string]string // Selected of program
+	packages map[packageKey]*build.Package
+	imports  map[string][]*ast.ImportSpec // by the file
+}
+
+func newPackageReader(t *toolchain.Toolchain, p *program.Program) *packageReader {
+	return &packageReader{
+		Toolchain: t, program: p, files: maxCgoFiles, selected: sync.OnceValue(p.Selected),
+		packages: map[packageKey]*build.Package{}, imports: map[string][]*ast.ImportSpec{},
+	}
+}
+
+// A packageKey says which package is read, and whether as it is with cgo.
+type packageKey struct {
+	path string
+	cgo  bool
+}
+
+// required returns a package of a module that the author requires, as it is with or without cgo.
+// It is nil for others, and when too many files have been read.
+func (r *packageReader) required(imported string, cgo bool) *build.Package {
+	key := packageKey{imported, cgo}
+	if pkg, known := r.packages[key]; known {
+		return pkg
+	}
+	r.packages[key] = nil
+	dir := r.dirOf(imported)
 	if dir == "" {
 		return nil
 	}
-	context := t.BuildContext()
-	context.CgoEnabled = cgo
-	pkg, err := context.ImportDir(dir, 0)
-	if err != nil {
+	if r.files -= countFiles(dir, r.files+1); r.files < 0 {
 		return nil
 	}
-	return pkg
+	context := r.BuildContext()
+	context.CgoEnabled = cgo
+	if pkg, err := context.ImportDir(dir, 0); err == nil {
+		r.packages[key] = pkg
+	}
+	return r.packages[key]
 }
 
-// packageDir returns the directory of a package of a module that the author requires. It is empty
+// countFiles returns how many files a directory has, and at most most.
+func countFiles(dir string, most int) int {
+	if most <= 0 {
+		return 0
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return 0
+	}
+	defer d.Close() //nolint:errcheck // it is only read
+	names, _ := d.Readdirnames(most)
+	return len(names)
+}
+
+// dirOf returns the directory of a package of a module that the author requires. It is empty
 // for others.
-func packageDir(t *toolchain.Toolchain, p *program.Program, imported string) string {
+func (r *packageReader) dirOf(imported string) string {
+	p := r.program
 	m, ok := p.Required(imported)
 	if !ok {
 		return ""
@@ -119,12 +179,12 @@ func packageDir(t *toolchain.Toolchain, p *program.Program, imported string) str
 		return filepath.Join(p.Dir, program.HandlerDir, "vendor", filepath.FromSlash(imported))
 	}
 	inside := strings.TrimPrefix(imported, m.Path)
-	if selected := p.Selected()[m.Path]; selected != "" {
+	if selected := r.selected()[m.Path]; selected != "" {
 		m.Version = selected
 	}
-	for _, r := range p.Source.GoMod.Replace {
-		if r.Old.Path == m.Path && (r.Old.Version == "" || r.Old.Version == m.Version) {
-			m = r.New
+	for _, by := range p.Source.GoMod.Replace {
+		if by.Old.Path == m.Path && (by.Old.Version == "" || by.Old.Version == m.Version) {
+			m = by.New
 		}
 	}
 	escaped, err := module.EscapePath(m.Path)
@@ -135,5 +195,5 @@ func packageDir(t *toolchain.Toolchain, p *program.Program, imported string) str
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(t.ModuleCache(p), filepath.FromSlash(path.Join(escaped+"@"+version, inside)))
+	return filepath.Join(r.ModuleCache(p), filepath.FromSlash(path.Join(escaped+"@"+version, inside)))
 }

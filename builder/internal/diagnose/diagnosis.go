@@ -20,6 +20,7 @@ import (
 type diagnosis struct {
 	program     *program.Program
 	overrides   []program.Override
+	packages    *packageReader
 	tools       *toolchain.Toolchain
 	diagnostics []handler.Diagnostic
 	dependency  []handler.Diagnostic // about packages that the author requires
@@ -213,7 +214,7 @@ func (d *diagnosis) placeDependency(line string) bool {
 		at := d.program.Requirement(required)
 		message := fmt.Sprintf("%s@%s does not compile here, require another version of it: %s", required, version, inside)
 		name, _, _ := strings.Cut(inside, ":")
-		if reason := needsCgo(d.tools, d.program, path.Join(required, path.Dir(name))); reason != "" {
+		if reason := d.packages.needsCgo(path.Join(required, path.Dir(name))); reason != "" {
 			message = fmt.Sprintf("%s@%s does not compile here: %s; %s", required, version, inside, reason)
 		}
 		d.dependency = append(d.dependency, handler.NewDiagnostic(at.File, at.Line, at.Column, message))

@@ -79,8 +79,11 @@ var aboutProgram = []string{"go.mod requires go ", "error loading go.mod:", "mal
 // about the package pkg, which the go command does not find and which is imported at
 // place, such as handler/a.go:3:1. Both are empty if the message is about the program
 // as a whole. ModuleFault reports false if the message is not about modules.
-func ModuleFault(p *program.Program, pkg, place, text string) (Fault, bool) {
-	if overridden, ok := overriddenPackage(p, text); ok {
+//
+// overrides is Overrides of the program, which takes tens of milliseconds with a long go.mod:
+// whoever has many messages calls it once.
+func ModuleFault(p *program.Program, overrides func() []program.Override, pkg, place, text string) (Fault, bool) {
+	if overridden, ok := overriddenPackage(overrides, text); ok {
 		return Fault{Diagnostic: overridden}, true
 	}
 	subject, at, named := subjectModule(p, pkg, text)
@@ -129,12 +132,12 @@ func ModuleFault(p *program.Program, pkg, place, text string) (Fault, bool) {
 
 // overriddenPackage returns what the author can do about a package that text says no module has.
 // It reports false unless go.mod overrides the version in which the runtime requires its module.
-func overriddenPackage(p *program.Program, text string) (handler.Diagnostic, bool) {
+func overriddenPackage(all func() []program.Override, text string) (handler.Diagnostic, bool) {
 	parts := unprovided.FindStringSubmatch(text)
 	if parts == nil {
 		return handler.Diagnostic{}, false
 	}
-	overrides := slices.DeleteFunc(p.Overrides(), func(o program.Override) bool {
+	overrides := slices.DeleteFunc(slices.Clone(all()), func(o program.Override) bool {
 		return parts[1] != o.Runtime.Path && !strings.HasPrefix(parts[1], o.Runtime.Path+"/")
 	})
 	if len(overrides) == 0 {

@@ -126,7 +126,7 @@ func TestFaults(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			f, ok := ModuleFault(p, c.pkg, c.place, c.text)
+			f, ok := ModuleFault(p, p.Overrides, c.pkg, c.place, c.text)
 			if !ok {
 				t.Fatal("it is not about modules")
 			}
@@ -143,7 +143,7 @@ func TestFaults(t *testing.T) {
 		"go: open $GOMODCACHE/example.com/a@v1.0.0/a.go: permission denied",
 		"go: open go.mod: permission denied",
 	} {
-		if f, ok := ModuleFault(p, "", "", text); ok {
+		if f, ok := ModuleFault(p, p.Overrides, "", "", text); ok {
 			t.Errorf("%q is %+v", text, f)
 		}
 	}

@@ -32,7 +32,7 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 	if IsLimit(err) || r.State == nil {
 		return err
 	}
-	author := diagnosis{program: p, tools: t, overrides: p.Overrides()}
+	author := diagnosis{program: p, tools: t, overrides: p.Overrides(), packages: newPackageReader(t, p)}
 	var rest []string
 	for _, unit := range units(&r.Stdout) {
 		rest = append(rest, author.read(unit.importPath, Lines(t, p, unit.text))...)
@@ -46,7 +46,7 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 		return errFileSize
 	case len(author.diagnostics) > 0 && !author.internal:
 		found := newError(author.diagnostics)
-		addCgo(t, p, found.Diagnostics)
+		addCgo(author.packages, found.Diagnostics)
 		return found
 	case r.Killed() || IsMachineTrouble(rest):
 		return Unexpected(rest)
@@ -55,7 +55,7 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 	case len(author.dependency) > 0:
 		return newError(author.dependency)
 	}
-	if f, ok := ModuleFault(p, "", "", strings.Join(rest, "\n")); ok && (f.Fetch || p.Source.GoMod != nil) {
+	if f, ok := ModuleFault(p, p.Overrides, "", "", strings.Join(rest, "\n")); ok && (f.Fetch || p.Source.GoMod != nil) {
 		return FaultsError([]Fault{f})
 	}
 	return Unexpected(rest)

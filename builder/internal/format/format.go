@@ -90,24 +90,30 @@ func writeLines(w io.Writer, all []Finding, render func(Finding) string) error {
 
 // workflowCommand renders f as a workflow command of GitHub.
 func workflowCommand(f Finding) string {
-	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-	return fmt.Sprintf("::%s file=%s,line=%d,col=%d::%s", f.Severity, property.Replace(f.File), f.Line, max(1, f.Column), message.Replace(f.Message))
+	message := strings.NewReplacer("%", "%25", "\n", "%0A")
+	property := strings.NewReplacer("%", "%25", "\n", "%0A", ":", "%3A", ",", "%2C")
+	return fmt.Sprintf("::%s file=%s,line=%d,col=%d::%s", f.Severity, property.Replace(printableLines(f.File)), f.Line, max(1, f.Column), message.Replace(printableLines(f.Message)))
+}
+
+// printableLines replaces what a terminal could take for a command, line by line.
+func printableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = strings.Map(printable, line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // Text returns text that neither a terminal nor the log of a CI system takes for a command:
-// control characters but tabs are replaced by ?, and lines that GitHub or Azure Pipelines would
-// execute begin with "| ". Names that a stranger chose, such as those of Functions and files, may be
+// control characters but tabs are replaced by ?, lines that GitHub would execute begin with "| ",
+// and ##[, which its runner and Azure Pipelines look for anywhere in a line, becomes ## [. Names that a stranger chose, such as those of Functions and files, may be
 // anything.
 func Text(text string) string {
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	lines := strings.Split(strings.ReplaceAll(printableLines(strings.TrimRight(text, "\n")), "##[", "## ["), "\n")
 	for i, line := range lines {
-		line = strings.Map(printable, line)
-		command := strings.TrimSpace(line)
-		if strings.HasPrefix(command, "::") || strings.HasPrefix(command, "##[") {
-			line = "| " + line
+		if strings.HasPrefix(strings.TrimSpace(line), "::") {
+			lines[i] = "| " + line
 		}
-		lines[i] = line
 	}
 	return strings.Join(lines, "\n")
 }

@@ -33,6 +33,11 @@ func TestWriteEscapes(t *testing.T) {
 			}
 		})
 	}
+	var b bytes.Buffer
+	all = []format.Finding{{handler.Diagnostic{File: "a\x1b.go", Line: 1, Message: "x\x1b[31m\ry\nz"}, format.Error}}
+	if err := format.Write(&b, "github", all); err != nil || b.String() != "::error file=a?.go,line=1,col=1::x?[31m y%0Az\n" {
+		t.Errorf("Write: %q, %v", b.String(), err)
+	}
 }
 
 // A name becomes a reference by the rules of URIs, which the schema asks for.
@@ -71,9 +76,9 @@ func TestText(t *testing.T) {
 		"a\x1b[31mb\a\u202ec":           "a?[31mb??c",
 		"a\r\n::error::b\n":             "a \n| ::error::b",
 		" ::stop-commands::x":           "|  ::stop-commands::x",
-		"##[section]x":                  "| ##[section]x",
+		"##[section]x":                  "## [section]x",
 		"first\n second\n":              "first\n second",
-		"two: colons::and ##[brackets]": "two: colons::and ##[brackets]",
+		"two: colons::and ##[add-mask]": "two: colons::and ## [add-mask]",
 		"":                              "",
 	} {
 		if got := format.Text(text); got != want {

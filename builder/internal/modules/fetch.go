@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"goless.io/builder/handler"
@@ -172,13 +173,13 @@ func load(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work stri
 	case diagnose.IsMachineTrouble(lines):
 		return nil, diagnose.Unexpected(lines)
 	case err != nil:
-		found, ok := diagnose.ModuleFault(f.Program, "", "", strings.Join(lines, "\n"))
+		found, ok := diagnose.ModuleFault(f.Program, f.Program.Overrides, "", "", strings.Join(lines, "\n"))
 		if !ok {
 			return nil, diagnose.Unexpected(lines)
 		}
 		return []diagnose.Fault{found}, nil
 	}
-	return packageFaults(t, f.Program, &list), nil
+	return packageFaults(ctx, t, f.Program, &list)
 }
 
 // tooMuchRequired returns an error about the author's go.mod as a whole.
@@ -201,13 +202,17 @@ type listed struct {
 	Error                 *struct{ Pos, Err string }
 }
 
+// maxFaults is how many faults are read, more than an error has.
+const maxFaults = 200
+
 // packageFaults reads the output of go list -e -json and returns what it says about
 // modules. A build reports the rest.
-func packageFaults(t *toolchain.Toolchain, p *program.Program, output io.Reader) (faults []diagnose.Fault) {
-	for decoder := json.NewDecoder(output); ; {
+func packageFaults(ctx context.Context, t *toolchain.Toolchain, p *program.Program, output io.Reader) (faults []diagnose.Fault, err error) {
+	overrides := sync.OnceValue(p.Overrides)
+	for decoder := json.NewDecoder(output); ctx.Err() == nil; {
 		var pkg listed
-		if decoder.Decode(&pkg) != nil {
-			return faults // the end
+		if len(faults) > maxFaults || decoder.Decode(&pkg) != nil {
+			return faults, nil // the end
 		}
 		if message := checkFetched(t, pkg); message != "" {
 			m, _ := p.Required(pkg.ImportPath)
@@ -216,9 +221,10 @@ func packageFaults(t *toolchain.Toolchain, p *program.Program, output io.Reader)
 		}
 		if pkg.Error != nil && pkg.Dir == "" { // it was not found
 			text := strings.Join(diagnose.Lines(t, p, pkg.Error.Err), "\n")
-			if found, ok := diagnose.ModuleFault(p, pkg.ImportPath, strings.Join(diagnose.Lines(t, p, pkg.Error.Pos), ""), text); ok {
+			if found, ok := diagnose.ModuleFault(p, overrides, pkg.ImportPath, strings.Join(diagnose.Lines(t, p, pkg.Error.Pos), ""), text); ok {
 				faults = append(faults, found)
 			}
 		}
 	}
+	return nil, context.Cause(ctx)
 }

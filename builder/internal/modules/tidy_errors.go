@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"goless.io/builder/handler"
 	"goless.io/builder/internal/diagnose"
@@ -23,28 +24,36 @@ var noModuleFor = regexp.MustCompile(`^\t([^\s:]+): (.+)$`)
 // placed where they are, and what is about modules where go.mod requires them.
 func tidyError(p *program.Program, lines []string) error {
 	var faults []diagnose.Fault
+	r := importReader{p, sync.OnceValue(p.Overrides), sync.OnceValue(func() []handler.Import { return importsOf(p.Source) })}
 	for _, line := range lines {
 		if parts := noModuleFor.FindStringSubmatch(line); parts != nil {
-			faults = append(faults, importFaults(p, parts[1], parts[2])...)
+			faults = append(faults, r.faults(parts[1], parts[2])...)
 		}
 	}
 	if len(faults) == 0 {
-		if f, ok := diagnose.ModuleFault(p, "", "", strings.Join(lines, "\n")); ok {
+		if f, ok := diagnose.ModuleFault(p, r.overrides, "", "", strings.Join(lines, "\n")); ok {
 			faults = append(faults, f)
 		}
 	}
 	return cmp.Or(diagnose.FaultsError(faults), diagnose.Unexpected(lines))
 }
 
-// importFaults returns why the go command has no module for a package: the one that go.mod
+// An importReader reads what go mod tidy says about imports. What takes long it does once.
+type importReader struct {
+	*program.Program
+	overrides func() []program.Override
+	imports   func() []handler.Import
+}
+
+// faults returns why the go command has no module for a package: the one that go.mod
 // requires cannot be had, or else the imports are wrong.
-func importFaults(p *program.Program, pkg, reason string) (faults []diagnose.Fault) {
-	if m, ok := p.Required(pkg); ok && strings.HasPrefix(reason, m.String()+": ") {
-		if f, ok := diagnose.ModuleFault(p, pkg, "", reason); ok {
+func (r importReader) faults(pkg, reason string) (faults []diagnose.Fault) {
+	if m, ok := r.Required(pkg); ok && strings.HasPrefix(reason, m.String()+": ") {
+		if f, ok := diagnose.ModuleFault(r.Program, r.overrides, pkg, "", reason); ok {
 			return []diagnose.Fault{f}
 		}
 	}
-	for _, at := range importsOf(p.Source) {
+	for _, at := range r.imports() {
 		if at.Path != pkg {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/mod/modfile"
 	"golang.org/x/mod/module"
@@ -65,14 +66,15 @@ func DropRuntime(data []byte) ([]byte, error) {
 	return mod.Format()
 }
 
-func runtimeMod() (*modfile.File, error) {
+// runtimeMod is the go.mod of the runtime, which must not be changed.
+var runtimeMod = sync.OnceValues(func() (*modfile.File, error) {
 	for _, f := range txtar.Parse(runtimeArchive).Files {
 		if f.Name == "go.mod" {
 			return modfile.Parse("runtime/go.mod", f.Data, nil)
 		}
 	}
 	return nil, os.ErrNotExist
-}
+})
 
 // writeOutline writes the packages of the runtime with nothing in them.
 func writeOutline(dir string) error {

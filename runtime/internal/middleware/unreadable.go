@@ -25,7 +25,7 @@ func NewUnreadable(reg prometheus.Registerer, logger *zap.Logger) *Unreadable {
 	u := &Unreadable{logger: logger, sampling: Sampler{First: 10}}
 	u.total = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "goless_requests_unreadable_total",
-		Help: "Requests that were refused because their header is too long (431) or malformed (400).",
+		Help: "HTTP/1 requests that were refused because their header is too long (431) or malformed (400).",
 	}, []string{"code"})
 	for _, status := range []int{http.StatusRequestHeaderFieldsTooLarge, http.StatusBadRequest} {
 		u.total.WithLabelValues(codeOf(status)) // 0 and not missing
