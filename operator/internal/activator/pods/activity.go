@@ -34,7 +34,7 @@ const maxReason = 512
 // many pods. It follows no redirects, because a pod could lead it to where the pod itself may not
 // connect.
 var adminClient = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true},
+	Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxAnswer},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Timeout:       2 * time.Second,
 }

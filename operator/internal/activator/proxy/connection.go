@@ -14,6 +14,9 @@ const (
 	// maxHeader is the longest header of a request. A longer one is answered 431.
 	maxHeader = 16 << 10
 
+	// maxAnswerHeader is the longest header of an answer. A function with a longer one is answered 502.
+	maxAnswerHeader = 32 << 10
+
 	// connectionCost is that of a connection: its goroutines, and its buffers in this process and in the kernel.
 	connectionCost = 24 << 10
 
@@ -29,7 +32,7 @@ const (
 	lineCost = 128
 
 	// servedCost is what a request takes when it is passed on, beyond its header: the connection to the
-	// pod with its goroutines and buffers.
+	// pod with its goroutines and buffers. One of HTTP/2 has up to http2Stream of the answer beyond that.
 	servedCost = 40 << 10
 )
 

@@ -95,6 +95,9 @@ func newTransport() transport {
 			DisableKeepAlives:     true,
 			DisableCompression:    true,
 			ExpectContinueTimeout: time.Minute, // as long as a request may take by default
+			// A client that does not read must not make this process hold much of an answer.
+			MaxResponseHeaderBytes: maxAnswerHeader,
+			HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: http2Stream, MaxReceiveBufferPerConnection: http2Stream},
 		}
 	}
 	return transport{speaking((*http.Protocols).SetHTTP1), speaking((*http.Protocols).SetUnencryptedHTTP2)}

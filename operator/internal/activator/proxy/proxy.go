@@ -139,7 +139,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer to.Close() //nolint:errcheck // nothing reads from it any more
-	charge.serve(servedCost, from.cut)
+	servedCost, drop := int64(servedCost), from.cut
+	if r.ProtoMajor == 2 { // the connection may have many others
+		servedCost, drop = servedCost+http2Stream, func() { refuse(errBusy) }
+		r = r.WithContext(ctx)
+	}
+	charge.serve(servedCost, drop)
 	// A function may answer while it still reads the request. The error is that of HTTP/2, where this is always so.
 	_ = http.NewResponseController(w).EnableFullDuplex()
 	s.pass(w, r, l, to)
