@@ -8,10 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refused are system calls that a confined command has no use for. With the first two, a
-// process would leave its group, and then nothing would kill or measure it. The others make
-// memory that belongs to no process, or that stays after its end.
-var refused = []uint32{unix.SYS_SETSID, unix.SYS_SETPGID, unix.SYS_MEMFD_CREATE, memfdSecret, unix.SYS_SHMGET}
+// refused are system calls that a confined command has no use for.
+var refused = []uint32{
+	// With these a process would leave its group, and then nothing would kill or measure it.
+	unix.SYS_SETSID, unix.SYS_SETPGID,
+
+	// These allocate memory that belongs to no process, or that stays after its end. io_uring
+	// also makes other system calls, without this filter.
+	unix.SYS_MEMFD_CREATE, memfdSecret, unix.SYS_IO_URING_SETUP,
+	unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN,
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+}
 
 // memfdSecret is the number of memfd_secret on all architectures.
 const memfdSecret = 447

@@ -100,6 +100,22 @@ func unowned() {
 	say("secret", errno != unix.EPERM) // most kernels have none
 	_, err = unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 	say("shm", err == nil)
+	try("semget", unix.SYS_SEMGET)
+	try("msgget", unix.SYS_MSGGET, 1)
+	try("mq_open", unix.SYS_MQ_OPEN)
+	try("add_key", unix.SYS_ADD_KEY)
+	try("request_key", unix.SYS_REQUEST_KEY)
+	try("keyctl", unix.SYS_KEYCTL, 1<<20)
+	try("io_uring_setup", unix.SYS_IO_URING_SETUP)
+}
+
+// try prints whether a system call is possible. With the arguments of the tests, the kernel
+// rejects a possible one with another error than EPERM, or it changes nothing.
+func try(name string, number uintptr, args ...uintptr) {
+	var a [6]uintptr
+	copy(a[:], args)
+	_, _, errno := unix.Syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5])
+	say(name, errno != unix.EPERM)
 }
 
 // confined returns a policy with which this test binary can run and write to dir.
@@ -193,8 +209,9 @@ func TestSharedMemory(t *testing.T) {
 func TestUnownedMemory(t *testing.T) {
 	self, policy := confined(t, t.TempDir())
 	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, unownedName}})
-	if want := "memfd false\nsecret false\nshm false\n"; err != nil || r.Stdout.String() != want {
-		t.Errorf("it ended with %v and has this: %q, want %q", err, &r.Stdout, want)
+	want := "memfd false\nsecret false\nshm false\nsemget false\nmsgget false\nmq_open false\nadd_key false\nrequest_key false\nkeyctl false\nio_uring_setup false\n"
+	if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
+		t.Errorf("it ended with %v and has this: -want +got\n%s", err, diff)
 	}
 }
 
