@@ -11,6 +11,7 @@ import (
 //	files and TCP ports        Policy            each process, by Landlock   TestSandbox
 //	links, FIFOs, devices      none              each process, by Landlock   TestRegularFilesOnly
 //	process groups, sessions   those of Run      each process, by seccomp    TestNothingOutlivesACommand
+//	other processes            none              each process, by seccomp    TestOtherProcesses
 //	memory of no process       none              each process, by seccomp    TestUnownedMemory
 //	memory                     Policy.Memory     each process, by rlimit     TestMemoryOfEach
 //	memory                     Policy.Memory     all processes together      TestMemoryOfAll, TestSharedMemory

@@ -26,6 +26,7 @@ const (
 	lingerName  = "linger"  // to be that process
 	shareName   = "share"   // to use memory that it shares
 	unownedName = "unowned" // to use memory that belongs to no process
+	disturbName = "disturb" // to take processors and limits from other processes
 )
 
 func init() { attack = attackLinux }
@@ -45,6 +46,8 @@ func attackLinux(args []string) bool {
 		share()
 	case unownedName:
 		unowned()
+	case disturbName:
+		disturb()
 	default:
 		return false
 	}
@@ -107,6 +110,18 @@ func unowned() {
 	try("request_key", unix.SYS_REQUEST_KEY)
 	try("keyctl", unix.SYS_KEYCTL, 1<<20)
 	try("io_uring_setup", unix.SYS_IO_URING_SETUP)
+}
+
+// disturb prints a line for each way in which it can change another process of its user.
+func disturb() {
+	try("setpriority", unix.SYS_SETPRIORITY, 99)
+	try("ioprio_set", unix.SYS_IOPRIO_SET, 99)
+	try("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY)
+	try("sched_setscheduler", unix.SYS_SCHED_SETSCHEDULER)
+	try("sched_setparam", unix.SYS_SCHED_SETPARAM)
+	try("sched_setattr", unix.SYS_SCHED_SETATTR)
+	try("prlimit", unix.SYS_PRLIMIT64, uintptr(os.Getppid()), unix.RLIMIT_NOFILE)
+	try("own prlimit", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE)
 }
 
 // try prints whether a system call is possible. With the arguments of the tests, the kernel
@@ -212,6 +227,16 @@ func TestUnownedMemory(t *testing.T) {
 	want := "memfd false\nsecret false\nshm false\nsemget false\nmsgget false\nmq_open false\nadd_key false\nrequest_key false\nkeyctl false\nio_uring_setup false\n"
 	if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
 		t.Errorf("it ended with %v and has this: -want +got\n%s", err, diff)
+	}
+}
+
+// TestOtherProcesses has a command that tries to change processes that it has not started.
+func TestOtherProcesses(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, disturbName}})
+	want := "setpriority false\nioprio_set false\nsched_setaffinity false\nsched_setscheduler false\nsched_setparam false\nsched_setattr false\nprlimit false\nown prlimit true\n"
+	if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
+		t.Errorf("it ended with %v and can do this: -want +got\n%s", err, diff)
 	}
 }
 
