@@ -38,6 +38,10 @@ type condition struct {
 var refusedIf = []condition{
 	// The limits of this process (0), and of no other process of the same user.
 	{number: unix.SYS_PRLIMIT64, argument: 0, mask: math.MaxUint32, value: 0, differs: true},
+
+	// Shared memory without a file: it stays allocated when no process has it resident.
+	// MAP_SHARED_VALIDATE contains the bit of MAP_SHARED, and no private kind does.
+	{number: unix.SYS_MMAP, argument: 3, mask: unix.MAP_SHARED | unix.MAP_ANONYMOUS, value: unix.MAP_SHARED | unix.MAP_ANONYMOUS},
 }
 
 // memfdSecret is the number of memfd_secret on all architectures.
