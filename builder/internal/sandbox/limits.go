@@ -11,9 +11,10 @@ import (
 //	files and TCP ports        Policy            each process, by Landlock   TestSandbox
 //	links, FIFOs, devices      none              each process, by Landlock   TestRegularFilesOnly
 //	process groups, sessions   those of Run      each process, by seccomp    TestNothingOutlivesACommand
-//	memory of no process       none              each process, by seccomp    TestUnownedMemory
+//	other processes            none              each process, by seccomp    TestOtherProcesses
+//	memory of no process       none              each process, by seccomp    TestUnownedMemory, TestSharedMemory
 //	memory                     Policy.Memory     each process, by rlimit     TestMemoryOfEach
-//	memory                     Policy.Memory     all processes together      TestMemoryOfAll, TestSharedMemory
+//	memory                     Policy.Memory     all processes together      TestMemoryOfAll
 //	size of a file             MaxFileSize       each process, by rlimit     TestSandbox
 //	core dumps                 none              each process, by rlimit     TestNoCoreDumps
 //	space on the disk          MaxDisk           all commands of a build     TestQuota, TestQuotaEnds

@@ -2,16 +2,47 @@ package sandbox
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// refused are system calls that a confined command has no use for. With the first two, a
-// process would leave its group, and then nothing would kill or measure it. The others make
-// memory that belongs to no process, or that stays after its end.
-var refused = []uint32{unix.SYS_SETSID, unix.SYS_SETPGID, unix.SYS_MEMFD_CREATE, memfdSecret, unix.SYS_SHMGET}
+// refused are system calls that a confined command has no use for.
+var refused = []uint32{
+	// With these a process would leave its group, and then nothing would kill or measure it.
+	unix.SYS_SETSID, unix.SYS_SETPGID,
+
+	// These allocate memory that belongs to no process, or that stays after its end. io_uring
+	// also makes other system calls, without this filter.
+	unix.SYS_MEMFD_CREATE, memfdSecret, unix.SYS_IO_URING_SETUP,
+	unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN,
+	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
+
+	// These take processors from any other process of the same user.
+	unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_SCHED_SETAFFINITY,
+	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
+}
+
+// A condition refuses a system call by one of its arguments: if the masked bits of the argument
+// equal value, or, with differs, if they do not. It looks at the low 32 bits.
+type condition struct {
+	number      uint32
+	argument    uint32 // from 0 on
+	mask, value uint32
+	differs     bool
+}
+
+// refusedIf are system calls that a confined command has a use for, except with some arguments.
+var refusedIf = []condition{
+	// The limits of this process (0), and of no other process of the same user.
+	{number: unix.SYS_PRLIMIT64, argument: 0, mask: math.MaxUint32, value: 0, differs: true},
+
+	// Shared memory without a file: it stays allocated when no process has it resident.
+	// MAP_SHARED_VALIDATE contains the bit of MAP_SHARED, and no private kind does.
+	{number: unix.SYS_MMAP, argument: 3, mask: unix.MAP_SHARED | unix.MAP_ANONYMOUS, value: unix.MAP_SHARED | unix.MAP_ANONYMOUS},
+}
 
 // memfdSecret is the number of memfd_secret on all architectures.
 const memfdSecret = 447
@@ -19,16 +50,17 @@ const memfdSecret = 447
 // architectures are those for which the builder has images, by GOARCH.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// The offsets of the fields of seccomp_data, and the first number that is a system call of
+// The offsets of the fields of seccomp_data, of which each argument has 8 bytes, and the first number that is a system call of
 // x32, where the processor has that ABI.
 const (
 	offsetNumber       = 0
 	offsetArchitecture = 4
+	offsetArguments    = 16
 	firstOfX32         = 0x40000000
 )
 
 // restrictProcesses has the kernel refuse to this process, and to all that it starts, what is
-// in refused, as far as the kernel can.
+// in refused and refusedIf, as far as the kernel can.
 func restrictProcesses() error {
 	if !ConfinesProcesses() {
 		return nil
@@ -52,7 +84,9 @@ func restrictProcesses() error {
 }
 
 // filter returns a program for seccomp that lets the system calls of an architecture fail
-// with EPERM if they are in refused, and all of other architectures, whose numbers differ.
+// with EPERM if they are in refused or meet a condition of refusedIf, and all of other
+// architectures, whose numbers differ. The architectures are little-endian: the low half of an
+// argument comes first.
 func filter(architecture uint32) []unix.SockFilter {
 	load := func(offset uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
@@ -74,7 +108,20 @@ func filter(architecture uint32) []unix.SockFilter {
 	for _, number := range refused {
 		refuseIf(unix.BPF_JEQ, number)
 	}
-	return append(code, result(unix.SECCOMP_RET_ALLOW))
+	allow := result(unix.SECCOMP_RET_ALLOW)
+	for _, c := range refusedIf {
+		equal, different := refuse, allow
+		if c.differs {
+			equal, different = allow, refuse
+		}
+		code = append(code,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | unix.BPF_JEQ, Jf: 5, K: c.number}, // over the rest
+			load(offsetArguments+8*c.argument),
+			unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_K | unix.BPF_AND, K: c.mask},
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | unix.BPF_JEQ, Jf: 1, K: c.value},
+			equal, different)
+	}
+	return append(code, allow)
 }
 
 // ConfinesProcesses reports whether the kernel can keep the processes of a command in their

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,8 +23,9 @@ const (
 	specialName = "special" // to make files that are not regular ones
 	leaveName   = "leave"   // to leave a process behind
 	lingerName  = "linger"  // to be that process
-	shareName   = "share"   // to use memory that it shares
+	shareName   = "share"   // to map memory that is shared
 	unownedName = "unowned" // to use memory that belongs to no process
+	disturbName = "disturb" // to take processors and limits from other processes
 )
 
 func init() { attack = attackLinux }
@@ -45,6 +45,8 @@ func attackLinux(args []string) bool {
 		share()
 	case unownedName:
 		unowned()
+	case disturbName:
+		disturb()
 	default:
 		return false
 	}
@@ -80,16 +82,23 @@ func leave(how string) {
 	say("started", cmd.Start() == nil)
 }
 
-// share fills memory that counts as shared, of which RLIMIT_DATA knows nothing.
+// share prints a line for each kind of memory that it can map.
 func share() {
-	memory, err := syscall.Mmap(-1, 0, 512<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_SHARED)
+	self, err := os.Executable()
 	if err != nil {
 		panic(err)
 	}
-	for i := 0; i < len(memory); i += os.Getpagesize() {
-		memory[i] = 1
+	file, err := os.Open(self)
+	if err != nil {
+		panic(err)
 	}
-	time.Sleep(time.Hour)
+	for _, memory := range []struct {
+		name     string
+		fd, kind int
+	}{{"shared", -1, unix.MAP_SHARED | unix.MAP_ANON}, {"private", -1, unix.MAP_PRIVATE | unix.MAP_ANON}, {"file", int(file.Fd()), unix.MAP_SHARED}} {
+		_, err := unix.Mmap(memory.fd, 0, 4096, unix.PROT_READ, memory.kind)
+		say(memory.name, err == nil)
+	}
 }
 
 // unowned prints a line for each kind of memory that it can have beside its own.
@@ -100,6 +109,34 @@ func unowned() {
 	say("secret", errno != unix.EPERM) // most kernels have none
 	_, err = unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 	say("shm", err == nil)
+	try("semget", unix.SYS_SEMGET)
+	try("msgget", unix.SYS_MSGGET, 1)
+	try("mq_open", unix.SYS_MQ_OPEN)
+	try("add_key", unix.SYS_ADD_KEY)
+	try("request_key", unix.SYS_REQUEST_KEY)
+	try("keyctl", unix.SYS_KEYCTL, 1<<20)
+	try("io_uring_setup", unix.SYS_IO_URING_SETUP)
+}
+
+// disturb prints a line for each way in which it can change another process of its user.
+func disturb() {
+	try("setpriority", unix.SYS_SETPRIORITY, 99)
+	try("ioprio_set", unix.SYS_IOPRIO_SET, 99)
+	try("sched_setaffinity", unix.SYS_SCHED_SETAFFINITY)
+	try("sched_setscheduler", unix.SYS_SCHED_SETSCHEDULER)
+	try("sched_setparam", unix.SYS_SCHED_SETPARAM)
+	try("sched_setattr", unix.SYS_SCHED_SETATTR)
+	try("prlimit", unix.SYS_PRLIMIT64, uintptr(os.Getppid()), unix.RLIMIT_NOFILE)
+	try("own prlimit", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE)
+}
+
+// try prints whether a system call is possible. With the arguments of the tests, the kernel
+// rejects a possible one with another error than EPERM, or it changes nothing.
+func try(name string, number uintptr, args ...uintptr) {
+	var a [6]uintptr
+	copy(a[:], args)
+	_, _, errno := unix.Syscall6(number, a[0], a[1], a[2], a[3], a[4], a[5])
+	say(name, errno != unix.EPERM)
 }
 
 // confined returns a policy with which this test binary can run and write to dir.
@@ -175,17 +212,14 @@ func TestNothingOutlivesACommand(t *testing.T) {
 	}
 }
 
-// TestSharedMemory has a process whose memory no limit of its own bounds.
+// TestSharedMemory has a command that maps memory which stays allocated after it is unmapped in
+// every process: RLIMIT_DATA does not limit it, and it is not resident. Private memory and
+// shared mappings of files remain possible.
 func TestSharedMemory(t *testing.T) {
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		t.Skip("the race detector does not start within a limit of memory")
-	}
 	self, policy := confined(t, t.TempDir())
-	policy.Memory = 256 << 20
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if _, err := Run(ctx, Command{Policy: policy, Args: []string{self, shareName}}); !errors.Is(err, ErrOutOfMemory) {
-		t.Errorf("it ended with %v, want that it was killed for its memory", err)
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, shareName}})
+	if want := "shared false\nprivate true\nfile true\n"; err != nil || r.Stdout.String() != want {
+		t.Errorf("it ended with %v and can map this: %q, want %q", err, &r.Stdout, want)
 	}
 }
 
@@ -193,8 +227,19 @@ func TestSharedMemory(t *testing.T) {
 func TestUnownedMemory(t *testing.T) {
 	self, policy := confined(t, t.TempDir())
 	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, unownedName}})
-	if want := "memfd false\nsecret false\nshm false\n"; err != nil || r.Stdout.String() != want {
-		t.Errorf("it ended with %v and has this: %q, want %q", err, &r.Stdout, want)
+	want := "memfd false\nsecret false\nshm false\nsemget false\nmsgget false\nmq_open false\nadd_key false\nrequest_key false\nkeyctl false\nio_uring_setup false\n"
+	if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
+		t.Errorf("it ended with %v and has this: -want +got\n%s", err, diff)
+	}
+}
+
+// TestOtherProcesses has a command that tries to change processes that it has not started.
+func TestOtherProcesses(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, disturbName}})
+	want := "setpriority false\nioprio_set false\nsched_setaffinity false\nsched_setscheduler false\nsched_setparam false\nsched_setattr false\nprlimit false\nown prlimit true\n"
+	if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
+		t.Errorf("it ended with %v and can do this: -want +got\n%s", err, diff)
 	}
 }
 
