@@ -77,16 +77,24 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.CronTrigger) (Seen, error
 	return seen, nil
 }
 
-// Plan decides what the CronJob is. While the spec has a mistake, it stays as it was.
+// Plan decides what the CronJob is, and which Jobs are deleted: those whose call has ended while a
+// container of another program keeps the pod running. While the spec has a mistake, the CronJob
+// stays as it was.
 func (k Kind) Plan(t *v1alpha1.CronTrigger, seen Seen) trigger.Plan {
 	if _, err := parse(t); err != nil {
 		return trigger.Plan{Problem: &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}}
 	}
 	to := target.Of(&seen.Function, t.Spec.FunctionRef.Name)
-	return trigger.Plan{
+	p := trigger.Plan{
 		Problem: to.Problem,
 		Changes: []apply.Change{apply.To(Desired(t, to, k.Image), seen.CronJob, batchv1ac.ExtractCronJob)},
 	}
+	for i := range seen.Jobs {
+		if job := &seen.Jobs[i]; lingers(job, seen.Pods) && reported(t, job) {
+			p.Changes = append(p.Changes, apply.GoneFrom(seen.CronJob, job))
+		}
+	}
+	return p
 }
 
 // parse reads the schedule as Kubernetes does.
