@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/api/v1beta1"
@@ -170,6 +171,31 @@ func TestOutcome(t *testing.T) {
 				t.Errorf("the Job is deleted: %t, after %s, want %t", deleted, again, test.deleted)
 			}
 		})
+	}
+}
+
+// A Job whose pod the API server has refused until its deadline fails for that reason. What the status
+// has of a call stays when less is known of it later.
+func TestRefused(t *testing.T) {
+	trigger := nightly()
+	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "Job was active longer than specified deadline"}
+	seen := called(nil, false, []batchv1.JobCondition{failed})
+	seen.Pods, seen.Refused = nil, map[types.UID]string{seen.Jobs[0].UID: "exceeded quota"}
+	for _, when := range []string{"with the Event", "after that has expired"} {
+		cron.Kind{}.Report(trigger, seen)
+		if c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionDelivered); !says(c, "exceeded quota") {
+			t.Errorf("%s Delivered is %v", when, c)
+		}
+		seen.Refused = nil
+	}
+
+	trigger = nightly()
+	seen = called([]corev1.ContainerStatus{{Name: "deliver", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}, false, nil)
+	cron.Kind{}.Report(trigger, seen)
+	seen.Pods, seen.Jobs[0].Status.Conditions = nil, []batchv1.JobCondition{failed}
+	cron.Kind{}.Report(trigger, seen)
+	if c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionDelivered); c.Status != metav1.ConditionTrue {
+		t.Errorf("a delivered call is %v after its pod was deleted", c)
 	}
 }
 

@@ -32,18 +32,18 @@ type outcome struct {
 // outcomeOf returns the outcome of a Job; nil while it has none. What the container deliver says
 // counts before what the Job says: the phase of a pod, and so the conditions of its Job, also
 // depend on containers that others have injected.
-func outcomeOf(job *batchv1.Job, pods []corev1.Pod) *outcome {
+func outcomeOf(job *batchv1.Job, seen Seen) *outcome {
 	var last *outcome // of a container that has ended, and when
 	final := false
-	for i := range pods {
-		ended := endOf(&pods[i])
-		if ended == nil || !metav1.IsControlledBy(&pods[i], job) {
+	for i := range seen.Pods {
+		ended := endOf(&seen.Pods[i])
+		if ended == nil || !metav1.IsControlledBy(&seen.Pods[i], job) {
 			continue
 		}
 		if ended.ExitCode == exitDelivered {
 			return &outcome{delivered: true, at: ended.FinishedAt.Time}
 		}
-		final = final || decided(&pods[i])
+		final = final || decided(&seen.Pods[i])
 		if last == nil || !ended.FinishedAt.Time.Before(last.at) {
 			last = &outcome{at: ended.FinishedAt.Time, reason: cmp.Or(ended.Message,
 				fmt.Sprintf("the container %s ended with exit code %d (%s)", container, ended.ExitCode, cmp.Or(ended.Reason, "no reason given")))}
@@ -52,11 +52,14 @@ func outcomeOf(job *batchv1.Job, pods []corev1.Pod) *outcome {
 	if final {
 		return last
 	}
+	if said := seen.Refused[job.UID]; last == nil && said != "" {
+		last = &outcome{reason: said}
+	}
 	return outcomeByJob(job, last)
 }
 
 // outcomeByJob returns the outcome that the conditions of a Job report; nil while it has not ended.
-// Why it failed is said by the last container that ended, if any.
+// One that failed has the outcome that was last seen of it, if any.
 func outcomeByJob(job *batchv1.Job, last *outcome) *outcome {
 	for _, c := range job.Status.Conditions {
 		switch {
@@ -74,10 +77,10 @@ func outcomeByJob(job *batchv1.Job, last *outcome) *outcome {
 
 // lingers reports whether a Job has not ended although its call has, because another container of
 // its pod still runs.
-func lingers(job *batchv1.Job, pods []corev1.Pod) bool {
-	return outcomeByJob(job, nil) == nil && slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+func lingers(job *batchv1.Job, seen Seen) bool {
+	return outcomeByJob(job, nil) == nil && slices.ContainsFunc(seen.Pods, func(pod corev1.Pod) bool {
 		return metav1.IsControlledBy(&pod, job) && endOf(&pod) != nil && accompanied(&pod)
-	}) && outcomeOf(job, pods) != nil
+	}) && outcomeOf(job, seen) != nil
 }
 
 // decided reports whether no other pod is going to repeat the call of one whose container deliver

@@ -1,6 +1,7 @@
 package cron
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -25,7 +26,8 @@ func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 	t.Status.LastScheduleTime = seen.CronJob.Status.LastScheduleTime
 	t.Status.LastSuccessfulTime = latest(t.Status.LastSuccessfulTime, seen.CronJob.Status.LastSuccessfulTime)
 	missed, again := late(t, seen)
-	last, how := lastEnded(t, seen, &again)
+	again = next(seen, again)
+	last, how := lastEnded(t, seen)
 	delivered := metav1.Condition{Type: v1alpha1.ConditionDelivered, Status: metav1.ConditionFalse, ObservedGeneration: t.Generation}
 	switch {
 	case !missed.IsZero():
@@ -74,30 +76,47 @@ func late(t *v1alpha1.CronTrigger, seen Seen) (missed time.Time, again time.Dura
 }
 
 // lastEnded returns the Job that was scheduled last of those that have an outcome, and that; nil
-// when none has, or when the status reports a later one, whose Job is deleted. It writes into the
-// status what is not to be lost when the Jobs are deleted, and shortens again where one is to be.
-func lastEnded(t *v1alpha1.CronTrigger, seen Seen, again *time.Duration) (last *batchv1.Job, how *outcome) {
+// when the status already reports it, or a later one. It writes into the status what is not to be
+// lost when the Jobs are deleted.
+func lastEnded(t *v1alpha1.CronTrigger, seen Seen) (last *batchv1.Job, how *outcome) {
 	for i := range seen.Jobs {
 		job := &seen.Jobs[i]
-		o := outcomeOf(job, seen.Pods)
+		o := outcomeOf(job, seen)
 		if o == nil {
 			continue
 		}
 		if last == nil || scheduled(job).After(scheduled(last)) {
 			last, how = job, o
 		}
-		if lingers(job, seen.Pods) {
-			*again = soon
-			if o.delivered {
-				t.Status.LastSuccessfulTime = latest(t.Status.LastSuccessfulTime, &metav1.Time{Time: o.at})
-			}
+		if o.delivered && lingers(job, seen) {
+			t.Status.LastSuccessfulTime = latest(t.Status.LastSuccessfulTime, &metav1.Time{Time: o.at})
 		}
 	}
-	if last == nil || t.Status.LastReportedTime != nil && t.Status.LastReportedTime.After(scheduled(last)) {
+	c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionDelivered)
+	missed := c != nil && c.Reason == v1alpha1.ReasonMissed // in the place of the outcome
+	if last == nil || reported(t, last) && (!missed || !t.Status.LastReportedTime.Time.Equal(scheduled(last))) {
 		return nil, nil
 	}
 	t.Status.LastReportedTime = &metav1.Time{Time: scheduled(last)}
 	return last, how
+}
+
+// next returns after how long a trigger is looked at again because of its Jobs, and at the latest
+// after again; 0 is never.
+func next(seen Seen, again time.Duration) time.Duration {
+	for i := range seen.Jobs {
+		job, after := &seen.Jobs[i], time.Duration(0)
+		switch {
+		case lingers(job, seen):
+			after = soon
+		case outcomeByJob(job, nil) == nil && podless(job, seen):
+			after = cmp.Or(max(0, job.CreationTimestamp.Add(podSoon).Sub(seen.Time)), relook)
+		}
+		if after > 0 && (again == 0 || after < again) {
+			again = after
+		}
+	}
+	return again
 }
 
 // latest returns the later of two times, which may be nil.

@@ -183,6 +183,34 @@ func gone(t *testing.T, object client.Object) {
 	})
 }
 
+// Why the API server refuses the pod of a Job is in the status, although neither the Job nor the
+// CronJob says so: here the tests play the Job controller.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	trigger := cronTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	cronJob := cronJobOf(trigger)
+	read(t, cronJob)
+	job := makeJob(t, cronJob, "nightly-29923380", "2026-11-23T03:00:00Z")
+	const words = `pods "nightly-29923380-abcde" is forbidden: exceeded quota: small, requested: pods=1, used: pods=0, limited: pods=0`
+	for name, event := range map[string]corev1.Event{
+		"refusal":  {Reason: "FailedCreate", Message: "Error creating: " + words},
+		"progress": {Reason: "SuccessfulCreate", Message: "Created pod: other"},
+	} {
+		event.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, Name: name}
+		event.InvolvedObject = corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID}
+		event.Type, event.LastTimestamp = corev1.EventTypeWarning, metav1.Now()
+		create(t, &event)
+	}
+	if diff := cmp.Diff(`the pod of Job "nightly-29923380" is refused: `+words, await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonApplyFailed)); diff != "" {
+		t.Errorf("the message (-want +got):\n%s", diff)
+	}
+	podOf(t, job)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+}
+
 // makeJob makes a Job of a CronJob, as the CronJob controller does.
 func makeJob(t *testing.T, cronJob *batchv1.CronJob, name, at string) *batchv1.Job {
 	t.Helper()
