@@ -30,7 +30,7 @@ spec:
 apiVersion: goless.io/v1alpha1
 kind: HTTPTrigger
 metadata: {name: taken}
-spec: {functionRef: {name: new}, hostnames: [HOST], ingressClassName: goless-e2e}
+spec: {functionRef: {name: new}, hostnames: [HOST], parentRefs: [{name: open, namespace: goless-e2e-gateway}]}
 ---
 apiVersion: goless.io/v1alpha1
 kind: HTTPTrigger

@@ -13,6 +13,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // CronJobs a scheduled time may lead to two calls, with the same id, or to none, which the
 // condition Delivered tells.
 //
+// The outcome is what the container deliver of the pod reports when it ends. Other containers
+// of the pod, such as an injected sidecar, do not matter: a Job whose container deliver has ended
+// while another one runs is deleted once the status has the outcome.
+//
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
 // +kubebuilder:subresource:status
@@ -105,6 +109,11 @@ type CronTriggerStatus struct {
 	// lastSuccessfulTime is when a call last succeeded.
 	// +optional
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
+
+	// lastReportedTime is the scheduled time of the last call whose outcome is known. The condition
+	// Delivered reports that outcome, and ignores those of earlier calls.
+	// +optional
+	LastReportedTime *metav1.Time `json:"lastReportedTime,omitempty"`
 }
 
 // CronTriggerList is a list of CronTriggers.

@@ -28,7 +28,13 @@ const (
 //
 // Which hostnames the triggers of a namespace may have is in its annotation
 // goless.io/hostnames. Of two triggers that may have the same hostname with the same path, the
-// older one has it.
+// older one has it, unless both are in the same namespace and different proxies get their
+// requests: one has parentRefs and the other has none, or both have an ingressClassName and these
+// differ.
+//
+// When parentRefs are added to a trigger, its Ingress is kept as it is until all the Gateways
+// have accepted the HTTPRoute. When they are removed, the HTTPRoute is kept until the Ingress
+// exists.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
@@ -56,6 +62,7 @@ type HTTPTrigger struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.functionRef) != has(self.backends)",message="set either functionRef or backends"
 // +kubebuilder:validation:XValidation:rule="!has(self.backends) || self.backends.size() == 1 || has(self.parentRefs)",message="several backends need parentRefs: an Ingress has no weights"
+// +kubebuilder:validation:XValidation:rule="!has(self.timeout) || has(self.parentRefs)",message="timeout is of an HTTPRoute, and needs parentRefs: controllers of Ingresses have annotations of their own for it"
 // +kubebuilder:validation:XValidation:rule="!has(self.parentRefs) || !has(self.ingressClassName) && !has(self.tls)",message="ingressClassName and tls are of an Ingress, and parentRefs make an HTTPRoute: there the listener of the Gateway has the certificate"
 type HTTPTriggerSpec struct {
 	// functionRef names the Function that gets the requests.
@@ -92,6 +99,18 @@ type HTTPTriggerSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	ParentRefs []ParentReference `json:"parentRefs,omitempty"`
+
+	// timeout is how long a request may take, in timeouts.request of the HTTPRoute. By default it
+	// is the timeout of the slowest Function and 70 seconds for it to wake, and there is none where
+	// a Function has the timeout 0s. With 0s the HTTPRoute has no timeouts, for Gateways that
+	// refuse routes with that field: then the default of the Gateway counts. From 1s to 2h
+	// otherwise, rounded up to whole seconds.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$')",message="timeout must be a time such as 30s or 1m30s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(0|([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) == duration('0s') || duration(self) >= duration('1s') && duration(self) <= duration('2h')",message="timeout must be 0s, for none, or from 1s to 2h"
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
 	// ingressClassName is the class of the Ingress; the default one of the cluster when left
 	// out.

@@ -41,8 +41,8 @@ const (
 	// ReasonNotOwned means that an object whose name the trigger needs is somebody else's.
 	ReasonNotOwned = "NotOwned"
 
-	// ReasonApplyFailed means that the API server refuses what the trigger needs, for a quota
-	// or a policy for example. It is tried again.
+	// ReasonApplyFailed means that the API server refuses what the trigger needs, or the pod of
+	// a CronTrigger's Job, for a quota or a policy for example. It is tried again.
 	ReasonApplyFailed = "ApplyFailed"
 
 	// ReasonFunctionNotFound means that there is no Function of that name in the namespace.

@@ -34,9 +34,10 @@ type configuration interface {
 
 // A Change is an object that a trigger shall have, beside the one that there is.
 type Change struct {
-	want configuration
-	live client.Object
-	same func() (bool, error)
+	want  configuration
+	live  client.Object
+	same  func() (bool, error)
+	owner client.Object // of what is removed; nil for the trigger
 }
 
 // To is the change of live, which has no UID where there is no such object, to want. extract
@@ -56,6 +57,10 @@ func (c Change) Same() bool {
 
 // Gone is the removal of live, where it belongs to the trigger; without a UID there is none.
 func Gone(live client.Object) Change { return Change{live: live} }
+
+// GoneFrom is the removal of live, where it belongs to owner, an object of the trigger. What live
+// owns is deleted with it.
+func GoneFrom(owner, live client.Object) Change { return Change{live: live, owner: owner} }
 
 // Owner is the owner reference to a trigger.
 func Owner(t v1alpha1.Trigger) *metav1ac.OwnerReferenceApplyConfiguration {
@@ -127,11 +132,16 @@ func (c Change) apply(ctx context.Context, w client.Client, field, value string)
 
 // remove deletes the object with the UID that was seen, and not another of the same name.
 func (c Change) remove(ctx context.Context, w client.Client, t v1alpha1.Trigger) error {
-	uid := c.live.GetUID()
-	if uid == "" || c.live.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(c.live, t) {
+	uid, owner := c.live.GetUID(), c.owner
+	if owner == nil {
+		owner = t
+	}
+	if uid == "" || c.live.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(c.live, owner) {
 		return nil
 	}
-	if err := w.Delete(ctx, c.live, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+	// The API server's default for Jobs is to orphan their pods.
+	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	if err := w.Delete(ctx, c.live, client.Preconditions{UID: &uid}, background); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing %T %q: %w", c.live, c.live.GetName(), err)
 	}
 	return nil

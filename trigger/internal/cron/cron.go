@@ -3,6 +3,7 @@
 package cron
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,9 @@ import (
 
 // Kind is the kind CronTrigger.
 type Kind struct {
-	// Client reads from the cache.
+	// Client reads from the cache, and Live from the API server: Events are not in the cache.
 	Client client.Client
+	Live   client.Reader
 
 	// Image is that of cmd/deliver.
 	Image string
@@ -39,6 +41,9 @@ type Seen struct {
 	CronJob  *batchv1.CronJob // of that name, whoever owns it
 	Jobs     []batchv1.Job    // of the CronJob
 	Pods     []corev1.Pod     // of the Jobs
+
+	// Refused is what the API server said when it refused the pod of a Job, by the Job's UID.
+	Refused map[types.UID]string
 }
 
 // New returns an empty CronTrigger.
@@ -74,19 +79,30 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.CronTrigger) (Seen, error
 			seen.Pods = append(seen.Pods, pod)
 		}
 	}
+	if seen.Refused, err = k.refusals(ctx, t, seen); err != nil {
+		return Seen{}, err
+	}
 	return seen, nil
 }
 
-// Plan decides what the CronJob is. While the spec has a mistake, it stays as it was.
+// Plan decides what the CronJob is, and which Jobs are deleted: those whose call has ended while a
+// container of another program keeps the pod running. While the spec has a mistake, the CronJob
+// stays as it was.
 func (k Kind) Plan(t *v1alpha1.CronTrigger, seen Seen) trigger.Plan {
 	if _, err := parse(t); err != nil {
 		return trigger.Plan{Problem: &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}}
 	}
 	to := target.Of(&seen.Function, t.Spec.FunctionRef.Name)
-	return trigger.Plan{
-		Problem: to.Problem,
+	p := trigger.Plan{
+		Problem: cmp.Or(refused(seen), to.Problem),
 		Changes: []apply.Change{apply.To(Desired(t, to, k.Image), seen.CronJob, batchv1ac.ExtractCronJob)},
 	}
+	for i := range seen.Jobs {
+		if job := &seen.Jobs[i]; lingers(job, seen) && reported(t, job) {
+			p.Changes = append(p.Changes, apply.GoneFrom(seen.CronJob, job))
+		}
+	}
+	return p
 }
 
 // parse reads the schedule as Kubernetes does.

@@ -10,8 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"goless.io/operator/api/v1beta1"
@@ -118,6 +120,104 @@ func tells(c *metav1.Condition, missed string) bool {
 		return missed == ""
 	}
 	return missed != "" && c.Reason == v1alpha1.ReasonMissed && strings.Contains(c.Message, missed)
+}
+
+// The outcome of a call is what the container deliver reports, whatever becomes of the pod. An end
+// that says nothing about the call counts once no other pod repeats it.
+func TestOutcome(t *testing.T) {
+	ended := func(code int32) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: "deliver", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: "Why", Message: map[int32]string{1: "the answer was 400 Bad Request"}[code],
+		}}}}
+	}
+	sidecar := corev1.ContainerStatus{Name: "proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	late := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "DeadlineExceeded", Message: "Job was active longer than specified deadline"}
+	complete := batchv1.JobCondition{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}
+	for name, test := range map[string]struct {
+		containers []corev1.ContainerStatus
+		evicted    bool
+		conditions []batchv1.JobCondition
+		want       string // in the message of Delivered, "" where there is no outcome
+		deleted    bool   // the Job, once that is in the status
+	}{
+		"Running":          {containers: []corev1.ContainerStatus{{Name: "deliver"}, sidecar}},
+		"Delivered":        {containers: ended(0), want: "has taken the last call"},
+		"WithSidecar":      {containers: append(ended(0), sidecar), want: "has taken the last call", deleted: true},
+		"SidecarLate":      {containers: append(ended(0), sidecar), conditions: []batchv1.JobCondition{late}, want: "has taken the last call"},
+		"Complete":         {conditions: []batchv1.JobCondition{complete}, want: "has taken the last call"},
+		"Refused":          {containers: ended(1), want: "400 Bad Request"},
+		"RefusedSidecar":   {containers: append(ended(1), sidecar), want: "400 Bad Request", deleted: true},
+		"Killed":           {containers: ended(137)},
+		"KilledForGood":    {containers: ended(137), conditions: []batchv1.JobCondition{late}, want: "exit code 137 (Why)"},
+		"KilledSidecar":    {containers: append(ended(137), sidecar), want: "exit code 137 (Why)", deleted: true},
+		"Evicted":          {containers: append(ended(137), sidecar), evicted: true},
+		"Interrupted":      {containers: append(ended(3), sidecar)},
+		"NothingReported":  {conditions: []batchv1.JobCondition{late}, want: "longer than specified deadline"},
+		"NotEndedButLate":  {containers: []corev1.ContainerStatus{{Name: "deliver"}, sidecar}, conditions: []batchv1.JobCondition{late}, want: "longer than specified deadline"},
+		"AnotherContainer": {containers: []corev1.ContainerStatus{{Name: "proxy", State: ended(0)[0].State}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trigger, seen := nightly(), called(test.containers, test.evicted, test.conditions)
+			if n := len(cron.Kind{}.Plan(trigger, seen).Changes); n != 1 {
+				t.Errorf("it makes %d changes before the outcome is in the status, want 1", n)
+			}
+			again := cron.Kind{}.Report(trigger, seen)
+			c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionDelivered)
+			if !says(c, test.want) {
+				t.Errorf("Delivered is %v, want %q", c, test.want)
+			}
+			deleted := len(cron.Kind{}.Plan(trigger, seen).Changes) > 1
+			if deleted != test.deleted || deleted && again > time.Minute {
+				t.Errorf("the Job is deleted: %t, after %s, want %t", deleted, again, test.deleted)
+			}
+		})
+	}
+}
+
+// A Job whose pod the API server has refused until its deadline fails for that reason. What the status
+// has of a call stays when less is known of it later.
+func TestRefused(t *testing.T) {
+	trigger := nightly()
+	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "Job was active longer than specified deadline"}
+	seen := called(nil, false, []batchv1.JobCondition{failed})
+	seen.Pods, seen.Refused = nil, map[types.UID]string{seen.Jobs[0].UID: "exceeded quota"}
+	for _, when := range []string{"with the Event", "after that has expired"} {
+		cron.Kind{}.Report(trigger, seen)
+		if c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionDelivered); !says(c, "exceeded quota") {
+			t.Errorf("%s Delivered is %v", when, c)
+		}
+		seen.Refused = nil
+	}
+
+	trigger = nightly()
+	seen = called([]corev1.ContainerStatus{{Name: "deliver", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}, false, nil)
+	cron.Kind{}.Report(trigger, seen)
+	seen.Pods, seen.Jobs[0].Status.Conditions = nil, []batchv1.JobCondition{failed}
+	cron.Kind{}.Report(trigger, seen)
+	if c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionDelivered); c.Status != metav1.ConditionTrue {
+		t.Errorf("a delivered call is %v after its pod was deleted", c)
+	}
+}
+
+// called is what there is of a trigger that has made one call.
+func called(containers []corev1.ContainerStatus, evicted bool, conditions []batchv1.JobCondition) cron.Seen {
+	owner := cronJob(time.Now())
+	job := batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "9", CreationTimestamp: metav1.Now()}, Status: batchv1.JobStatus{Conditions: conditions}}
+	job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(owner, batchv1.SchemeGroupVersion.WithKind("CronJob"))}
+	pod := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: containers}}
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&job, batchv1.SchemeGroupVersion.WithKind("Job"))}
+	if evicted {
+		pod.DeletionTimestamp = new(metav1.Now())
+	}
+	return cron.Seen{Time: time.Now(), CronJob: owner, Jobs: []batchv1.Job{job}, Pods: []corev1.Pod{pod}}
+}
+
+// says reports whether a condition has a message with a part; without a part there is none.
+func says(c *metav1.Condition, part string) bool {
+	if c == nil {
+		return part == ""
+	}
+	return part != "" && strings.Contains(c.Message, part)
 }
 
 // cronJob is one of the trigger, whose schedule was written at a time, after another one.

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,16 +13,22 @@ import (
 	"goless.io/trigger/internal/apply"
 )
 
-// Report tells how the last call ended, or that there was none when there should have been.
-// It is looked at again when the next call is late.
+// soon is after how long a trigger is looked at again to delete a Job: by then the cache has its
+// status.
+const soon = time.Second
+
+// Report reports how the last call ended, or that there was none when there should have been. It
+// is called again when the next call is late, and to delete a Job whose outcome is in the status.
 func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 	if !metav1.IsControlledBy(seen.CronJob, t) {
 		return 0
 	}
-	t.Status.LastScheduleTime, t.Status.LastSuccessfulTime = seen.CronJob.Status.LastScheduleTime, seen.CronJob.Status.LastSuccessfulTime
+	t.Status.LastScheduleTime = seen.CronJob.Status.LastScheduleTime
+	t.Status.LastSuccessfulTime = latest(t.Status.LastSuccessfulTime, seen.CronJob.Status.LastSuccessfulTime)
 	missed, again := late(t, seen)
+	again = next(seen, again)
+	last, how := lastEnded(t, seen)
 	delivered := metav1.Condition{Type: v1alpha1.ConditionDelivered, Status: metav1.ConditionFalse, ObservedGeneration: t.Generation}
-	last, ended := lastEnded(seen.Jobs)
 	switch {
 	case !missed.IsZero():
 		delivered.Reason = v1alpha1.ReasonMissed
@@ -31,12 +36,12 @@ func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 			minutes(lateness), missed.Format(time.RFC3339), t.Name)
 	case last == nil:
 		return again
-	case ended.Type == batchv1.JobComplete:
+	case how.delivered:
 		delivered.Status, delivered.Reason = metav1.ConditionTrue, v1alpha1.ReasonDelivered
 		delivered.Message = "the function has taken the last call"
 	default:
 		delivered.Reason = v1alpha1.ReasonFailed
-		delivered.Message = fmt.Sprintf("the call scheduled for %s has failed: %s", scheduled(last).UTC().Format(time.RFC3339), why(last, ended, seen.Pods))
+		delivered.Message = fmt.Sprintf("the call scheduled for %s has failed: %s", scheduled(last).UTC().Format(time.RFC3339), how.reason)
 	}
 	meta.SetStatusCondition(&t.Status.Conditions, delivered)
 	return again
@@ -70,18 +75,56 @@ func late(t *v1alpha1.CronTrigger, seen Seen) (missed time.Time, again time.Dura
 	return missed, next.Add(lateness).Sub(seen.Time) + time.Second
 }
 
-// lastEnded returns the Job that was scheduled last of those that have ended, and the condition
-// that says how; nil when none has.
-func lastEnded(jobs []batchv1.Job) (last *batchv1.Job, how batchv1.JobCondition) {
-	for i := range jobs {
-		for _, c := range jobs[i].Status.Conditions {
-			ended := c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed)
-			if ended && (last == nil || scheduled(&jobs[i]).After(scheduled(last))) {
-				last, how = &jobs[i], c
-			}
+// lastEnded returns the Job that was scheduled last of those that have an outcome, and that; nil
+// when the status already reports it, or a later one. It writes into the status what is not to be
+// lost when the Jobs are deleted.
+func lastEnded(t *v1alpha1.CronTrigger, seen Seen) (last *batchv1.Job, how *outcome) {
+	for i := range seen.Jobs {
+		job := &seen.Jobs[i]
+		o := outcomeOf(job, seen)
+		if o == nil {
+			continue
+		}
+		if last == nil || scheduled(job).After(scheduled(last)) {
+			last, how = job, o
+		}
+		if o.delivered && lingers(job, seen) {
+			t.Status.LastSuccessfulTime = latest(t.Status.LastSuccessfulTime, &metav1.Time{Time: o.at})
 		}
 	}
+	c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionDelivered)
+	missed := c != nil && c.Reason == v1alpha1.ReasonMissed // in the place of the outcome
+	if last == nil || reported(t, last) && (!missed || !t.Status.LastReportedTime.Time.Equal(scheduled(last))) {
+		return nil, nil
+	}
+	t.Status.LastReportedTime = &metav1.Time{Time: scheduled(last)}
 	return last, how
+}
+
+// next returns after how long a trigger is looked at again because of its Jobs, and at the latest
+// after again; 0 is never.
+func next(seen Seen, again time.Duration) time.Duration {
+	for i := range seen.Jobs {
+		job, after := &seen.Jobs[i], time.Duration(0)
+		switch {
+		case lingers(job, seen):
+			after = soon
+		case outcomeByJob(job, nil) == nil && podless(job, seen):
+			after = cmp.Or(max(0, job.CreationTimestamp.Add(podSoon).Sub(seen.Time)), relook)
+		}
+		if after > 0 && (again == 0 || after < again) {
+			again = after
+		}
+	}
+	return again
+}
+
+// latest returns the later of two times, which may be nil.
+func latest(a, b *metav1.Time) *metav1.Time {
+	if a == nil || b != nil && b.After(a.Time) {
+		return b
+	}
+	return a
 }
 
 // scheduled is the time for which a Job was made; that of its creation where somebody has made
@@ -91,19 +134,6 @@ func scheduled(job *batchv1.Job) time.Time {
 		return at
 	}
 	return job.CreationTimestamp.Time
-}
-
-// why says why a Job has failed: what its last pod has said, or else what Kubernetes says.
-func why(job *batchv1.Job, how batchv1.JobCondition, pods []corev1.Pod) string {
-	said, at := "", time.Time{}
-	for _, pod := range pods {
-		for _, c := range pod.Status.ContainerStatuses {
-			if ended := c.State.Terminated; metav1.IsControlledBy(&pod, job) && ended != nil && ended.Message != "" && !ended.FinishedAt.Time.Before(at) {
-				said, at = ended.Message, ended.FinishedAt.Time
-			}
-		}
-	}
-	return cmp.Or(said, how.Message, how.Reason)
 }
 
 // minutes writes a duration of whole minutes.

@@ -53,7 +53,9 @@ func route(t *v1alpha1.HTTPTrigger, shares []share) *gatewayv1ac.HTTPRouteApplyC
 		rule.WithBackendRefs(gatewayv1ac.HTTPBackendRef().WithGroup("").WithKind("Service").
 			WithName(gatewayv1.ObjectName(s.service)).WithPort(s.port).WithWeight(s.weight))
 	}
-	rule.WithTimeouts(gatewayv1ac.HTTPRouteTimeouts().WithRequest(timeoutOf(shares)))
+	if timeout := timeoutOf(t, shares); timeout > 0 {
+		rule.WithTimeouts(gatewayv1ac.HTTPRouteTimeouts().WithRequest(gatewayv1.Duration(fmt.Sprintf("%ds", int(math.Ceil(timeout.Seconds()))))))
+	}
 	spec := gatewayv1ac.HTTPRouteSpec().WithRules(rule)
 	for _, host := range t.Spec.Hostnames {
 		spec.WithHostnames(gatewayv1.Hostname(host))
@@ -71,17 +73,20 @@ func route(t *v1alpha1.HTTPTrigger, shares []share) *gatewayv1ac.HTTPRouteApplyC
 	return gatewayv1ac.HTTPRoute(t.Name, t.Namespace).WithLabels(apply.Labels(t)).WithOwnerReferences(apply.Owner(t)).WithSpec(spec)
 }
 
-// timeoutOf is that of the slowest Function. 0s is none, where a gateway would have one of its
-// own without it.
-func timeoutOf(shares []share) gatewayv1.Duration {
+// timeoutOf is how long a request may take: what the trigger says, or else as long as the slowest
+// Function needs. It is 0 where the route has no timeout.
+func timeoutOf(t *v1alpha1.HTTPTrigger, shares []share) time.Duration {
+	if t.Spec.Timeout != nil {
+		return t.Spec.Timeout.Duration
+	}
 	longest := time.Duration(0)
 	for _, s := range shares {
 		if s.timeout == 0 {
-			return "0s"
+			return 0
 		}
 		longest = max(longest, s.timeout)
 	}
-	return gatewayv1.Duration(fmt.Sprintf("%ds", int(math.Ceil(longest.Seconds()))))
+	return longest
 }
 
 // ingress is the Ingress of a trigger. It has no timeout: each controller has annotations of its

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	networkingv1ac "k8s.io/client-go/applyconfigurations/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
@@ -80,8 +82,9 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error
 	return seen, nil
 }
 
-// Plan decides which of the objects there shall be. While a hostname is not the trigger's, there
-// is none, so that nothing serves what was taken away.
+// Plan decides which of the objects should exist. While a hostname is not the trigger's, there is
+// none, so that nothing serves what was taken away. A trigger that changes from an Ingress to an
+// HTTPRoute, or back, keeps the one until the other can serve.
 func (k Kind) Plan(t *v1alpha1.HTTPTrigger, seen Seen) trigger.Plan {
 	gone := []apply.Change{apply.Gone(seen.Ingress)}
 	if seen.Route != nil {
@@ -94,24 +97,50 @@ func (k Kind) Plan(t *v1alpha1.HTTPTrigger, seen Seen) trigger.Plan {
 	if len(shares) == 0 {
 		return trigger.Plan{Problem: problem, Changes: gone}
 	}
-	p := trigger.Plan{Problem: problem}
-	if len(t.Spec.ParentRefs) == 0 {
-		p.Changes = []apply.Change{apply.To(ingress(t, shares[0]), seen.Ingress, networkingv1ac.ExtractIngress)}
-		if seen.Route != nil {
-			p.Changes = append(p.Changes, apply.Gone(seen.Route))
-		}
-		return p
+	if len(t.Spec.ParentRefs) > 0 {
+		return routed(t, shares, seen, problem)
 	}
-	change := apply.To(route(t, shares), seen.Route, gatewayv1ac.ExtractHTTPRoute)
-	p.Changes = []apply.Change{change, apply.Gone(seen.Ingress)}
-	switch {
-	case p.Problem != nil:
-	case change.Same():
-		p.Problem = verdict(seen.Route)
-	default:
-		p.Problem = &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: "the Gateways have not seen the route yet"}
+	change := apply.To(ingress(t, shares[0]), seen.Ingress, networkingv1ac.ExtractIngress)
+	p := trigger.Plan{Problem: problem, Changes: []apply.Change{change}}
+	if seen.Route != nil && change.Same() {
+		p.Changes = append(p.Changes, apply.Gone(seen.Route))
 	}
 	return p
+}
+
+// routed is the plan for a trigger with parentRefs. An Ingress from before stays as it is until
+// the route is accepted, unless it serves what the trigger does not ask for.
+func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *target.Problem) trigger.Plan {
+	change := apply.To(route(t, shares), seen.Route, gatewayv1ac.ExtractHTTPRoute)
+	p := trigger.Plan{Problem: problem, Changes: []apply.Change{change}}
+	pending := &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: "the Gateways have not seen the route yet"}
+	if change.Same() {
+		pending = verdict(seen.Route)
+	}
+	stays := pending != nil && metav1.IsControlledBy(seen.Ingress, t) && within(seen.Ingress, t)
+	if !stays {
+		p.Changes = append(p.Changes, apply.Gone(seen.Ingress))
+	}
+	if p.Problem == nil && pending != nil {
+		p.Problem = pending
+		if stays {
+			p.Problem.Message += "; the Ingress serves until then"
+		}
+	}
+	return p
+}
+
+// within reports whether all that an Ingress serves is what the trigger asks for.
+func within(ingress *networkingv1.Ingress, t *v1alpha1.HTTPTrigger) bool {
+	for _, rule := range ingress.Spec.Rules {
+		if rule.HTTP == nil || !slices.Contains(t.Spec.Hostnames, v1alpha1.Hostname(rule.Host)) {
+			return false
+		}
+		if slices.ContainsFunc(rule.HTTP.Paths, func(p networkingv1.HTTPIngressPath) bool { return p.Path != t.Spec.Path }) {
+			return false
+		}
+	}
+	return true
 }
 
 // Report writes the URL, where requests are routed.

@@ -35,8 +35,18 @@ func named(namespace, name string, age time.Duration, path string, hosts ...v1al
 	return t
 }
 
+func routedBy(gateway string, t v1alpha1.HTTPTrigger) v1alpha1.HTTPTrigger {
+	t.Spec.ParentRefs = []v1alpha1.ParentReference{{Name: gateway}}
+	return t
+}
+
+func classed(class string, t v1alpha1.HTTPTrigger) v1alpha1.HTTPTrigger {
+	t.Spec.IngressClassName = class
+	return t
+}
+
 // Of two that want the same, exactly one has it, whoever asks. One that may not have it keeps
-// nobody from it.
+// no other from it. Two of a namespace have it both where different proxies serve them.
 func TestTaken(t *testing.T) {
 	patterns := map[string][]string{"x": {"*.test"}, "y": {"a.test", "*.a.test", "b.test"}, "z": {"*.test"}, "thief": nil, "half": {"a.test"}}
 	for name, test := range map[string]struct {
@@ -49,6 +59,13 @@ func TestTaken(t *testing.T) {
 		"OtherHost":  {named("x", "a", time.Hour, "/", "a.test"), named("y", "b", 0, "/", "*.a.test"), ""},
 		"Namespaces": {named("z", "a", 0, "/", "a.test"), named("y", "b", 0, "/", "a.test"), "a"},
 		"NotAllowed": {named("thief", "a", time.Hour, "/", "a.test"), named("y", "b", 0, "/", "a.test"), ""},
+		"Moved":      {named("x", "a", time.Hour, "/", "a.test"), routedBy("g", named("x", "b", 0, "/", "a.test")), ""},
+		"MovedBack":  {routedBy("g", named("x", "a", time.Hour, "/", "a.test")), named("x", "b", 0, "/", "a.test"), ""},
+		"MovedAway":  {named("x", "a", time.Hour, "/", "a.test"), routedBy("g", named("y", "b", 0, "/", "a.test")), "b"},
+		"TwoRoutes":  {routedBy("g", named("x", "a", time.Hour, "/", "a.test")), routedBy("h", named("x", "b", 0, "/", "a.test")), "b"},
+		"Classes":    {classed("old", named("x", "a", time.Hour, "/", "a.test")), classed("new", named("x", "b", 0, "/", "a.test")), ""},
+		"SameClass":  {classed("old", named("x", "a", time.Hour, "/", "a.test")), classed("old", named("x", "b", 0, "/", "a.test")), "b"},
+		"Default":    {named("x", "a", time.Hour, "/", "a.test"), classed("new", named("x", "b", 0, "/", "a.test")), "b"},
 		"AllAreHeld": {named("half", "a", time.Hour, "/", "a.test", "b.test"), named("y", "b", 0, "/", "a.test"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,6 +139,8 @@ func TestVerdict(t *testing.T) {
 		"Elsewhere":  {[]gatewayv1.RouteParentStatus{a, elsewhere}, "1 of 2 Gateways have accepted the route"},
 		"Before":     {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 2)}, "1 of 2 Gateways have accepted the route"},
 		"Refused":    {[]gatewayv1.RouteParentStatus{says("b", "Accepted", "False", 3), a}, "Gateway b says Why: so it is"},
+		"Unknown":    {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 3), says("b", "ResolvedRefs", "Unknown", 3)}, "1 of 2 Gateways have accepted the route"},
+		"Programmed": {[]gatewayv1.RouteParentStatus{a, says("b", "Accepted", "True", 3), says("b", "Programmed", "False", 3)}, "Gateway b says Why: so it is"},
 		"Unresolved": {[]gatewayv1.RouteParentStatus{says("b", "ResolvedRefs", "False", 3)}, "Gateway b says Why: so it is"},
 		"Partly":     {[]gatewayv1.RouteParentStatus{says("b", "PartiallyInvalid", "True", 3)}, "Gateway b says Why: so it is"},
 		"Wholly":     {[]gatewayv1.RouteParentStatus{a, says("b", "PartiallyInvalid", "False", 3), says("b", "Accepted", "True", 3)}, ""},
@@ -143,20 +162,25 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A route takes as long as its slowest Function, and as one takes to wake.
+// A route takes as long as its slowest Function, and as one takes to wake, or as the trigger says.
+// Without a timeout it does not have the field, which some gateways refuse.
 func TestTimeout(t *testing.T) {
 	for name, test := range map[string]struct {
-		timeouts []time.Duration
-		want     string
+		timeouts []time.Duration // of the Functions
+		own      *metav1.Duration
+		want     string // "" where there is no field
 	}{
-		"One":      {[]time.Duration{time.Second}, "71s"},
-		"Longest":  {[]time.Duration{time.Second, 30 * time.Second, 2 * time.Second}, "100s"},
-		"Fraction": {[]time.Duration{1500 * time.Millisecond}, "72s"},
-		"None":     {[]time.Duration{time.Second, 0, 2 * time.Second}, "0s"},
-		"First":    {[]time.Duration{0, time.Second}, "0s"},
+		"One":      {timeouts: []time.Duration{time.Second}, want: "71s"},
+		"Longest":  {timeouts: []time.Duration{time.Second, 30 * time.Second, 2 * time.Second}, want: "100s"},
+		"Fraction": {timeouts: []time.Duration{1500 * time.Millisecond}, want: "72s"},
+		"None":     {timeouts: []time.Duration{time.Second, 0, 2 * time.Second}},
+		"First":    {timeouts: []time.Duration{0, time.Second}},
+		"Own":      {timeouts: []time.Duration{time.Second}, own: &metav1.Duration{Duration: 90 * time.Minute}, want: "5400s"},
+		"OwnNone":  {timeouts: []time.Duration{time.Second}, own: &metav1.Duration{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trigger := named("shop", "a", 0, "/", "h")
+			trigger.Spec.Timeout = test.own
 			seen := Seen{Functions: map[string]v1beta1.Function{}}
 			for i, timeout := range test.timeouts {
 				fn := v1beta1.Function{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: v1beta1.FunctionSpec{Timeout: &metav1.Duration{Duration: timeout}}}
@@ -165,8 +189,12 @@ func TestTimeout(t *testing.T) {
 				trigger.Spec.Backends = append(trigger.Spec.Backends, v1alpha1.Backend{Function: fn.Status.Service})
 			}
 			shares, _ := sharesOf(&trigger, seen)
-			if got := string(*route(&trigger, shares).Spec.Rules[0].Timeouts.Request); got != test.want {
-				t.Errorf("the timeout is %s, want %s", got, test.want)
+			got := ""
+			if timeouts := route(&trigger, shares).Spec.Rules[0].Timeouts; timeouts != nil {
+				got = string(*timeouts.Request)
+			}
+			if got != test.want {
+				t.Errorf("the timeout is %q, want %q", got, test.want)
 			}
 		})
 	}

@@ -128,11 +128,12 @@ func allowed(host string, patterns []string) bool {
 }
 
 // taken returns a hostname that an older trigger has with the same path, and that trigger. One
-// that may not have its hostnames takes none from those who may.
+// that may not have its hostnames takes none from those that may, and one beside the trigger none
+// from it.
 func taken(t *v1alpha1.HTTPTrigger, seen Seen) (v1alpha1.Hostname, *v1alpha1.HTTPTrigger) {
 	for i := range seen.Rivals {
 		rival := &seen.Rivals[i]
-		if rival.Spec.Path != t.Spec.Path || !older(rival, t) {
+		if rival.Spec.Path != t.Spec.Path || !older(rival, t) || beside(rival, t) {
 			continue
 		}
 		if _, refused := foreign(rival, seen.Patterns[rival.Namespace]); refused {
@@ -145,6 +146,19 @@ func taken(t *v1alpha1.HTTPTrigger, seen Seen) (v1alpha1.Hostname, *v1alpha1.HTT
 		}
 	}
 	return "", nil
+}
+
+// beside reports whether two triggers of a namespace can serve the same requests without a conflict,
+// because another proxy gets those of each: the way to move a hostname without an outage.
+func beside(a, b *v1alpha1.HTTPTrigger) bool {
+	if a.Namespace != b.Namespace {
+		return false
+	}
+	if len(a.Spec.ParentRefs) > 0 || len(b.Spec.ParentRefs) > 0 {
+		return len(a.Spec.ParentRefs) == 0 || len(b.Spec.ParentRefs) == 0
+	}
+	// Without a class it is the default one, which may be that of the other.
+	return a.Spec.IngressClassName != "" && b.Spec.IngressClassName != "" && a.Spec.IngressClassName != b.Spec.IngressClassName
 }
 
 // older tells whether a comes before b: by age, and then by name.

@@ -18,12 +18,13 @@ import (
 func verdict(route *gatewayv1.HTTPRoute) *target.Problem {
 	accepted := 0
 	for _, ref := range route.Spec.ParentRefs {
-		for _, c := range said(route, ref) {
+		conditions := said(route, ref)
+		for _, c := range conditions {
 			if objects(c) {
 				return &target.Problem{Reason: v1alpha1.ReasonNotAccepted, Message: fmt.Sprintf("Gateway %s says %s: %s", ref.Name, c.Reason, c.Message)}
 			}
 		}
-		if slices.ContainsFunc(said(route, ref), accepts) {
+		if slices.ContainsFunc(conditions, accepts) && !slices.ContainsFunc(conditions, hesitates) {
 			accepted++
 		}
 	}
@@ -47,16 +48,25 @@ func accepts(c metav1.Condition) bool {
 	return c.Type == string(gatewayv1.RouteConditionAccepted) && c.Status == metav1.ConditionTrue
 }
 
-// objects tells whether a condition says that a route does not work, or not all of it. Gateways
-// have conditions of their own too, of which nobody knows what they mean.
+// programmed is a condition of Gateways and listeners that some controllers also give to routes: the
+// proxies have been configured.
+const programmed = string(gatewayv1.GatewayConditionProgrammed)
+
+// objects reports whether a condition says that a route does not work, or not all of it. Conditions
+// that only one gateway has are ignored.
 func objects(c metav1.Condition) bool {
-	switch gatewayv1.RouteConditionType(c.Type) {
-	case gatewayv1.RouteConditionAccepted, gatewayv1.RouteConditionResolvedRefs:
+	switch c.Type {
+	case string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteConditionResolvedRefs), programmed:
 		return c.Status == metav1.ConditionFalse
-	case gatewayv1.RouteConditionPartiallyInvalid:
+	case string(gatewayv1.RouteConditionPartiallyInvalid):
 		return c.Status == metav1.ConditionTrue
 	}
 	return false
+}
+
+// hesitates reports whether a condition says that it is not known yet whether a route works.
+func hesitates(c metav1.Condition) bool {
+	return c.Status == metav1.ConditionUnknown && (c.Type == string(gatewayv1.RouteConditionResolvedRefs) || c.Type == programmed)
 }
 
 // sameParent tells whether two references from a namespace are to the same listeners of the same

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,6 +111,104 @@ func TestDelivered(t *testing.T) {
 		read(t, trigger)
 		return trigger.Status.LastSuccessfulTime.Equal(cronJob.Status.LastSuccessfulTime)
 	})
+}
+
+// A container that others have injected, and that does not end, neither changes what becomes of a
+// call nor keeps its Job: the tests play the kubelet, and the pod stays Running.
+func TestSidecar(t *testing.T) {
+	t.Parallel()
+	trigger := cronTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	cronJob := cronJobOf(trigger)
+	read(t, cronJob)
+	// A call from before the sidecar was injected stays in the history, and is not the last one.
+	kept := makeJob(t, cronJob, "nightly-29921940", "2026-11-22T03:00:00Z")
+	end(t, kept, batchv1.JobFailureTarget, batchv1.JobFailed)
+	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonFailed)
+
+	finished := metav1.Now().Rfc3339Copy()
+	delivered := makeJob(t, cronJob, "nightly-29923380", "2026-11-23T03:00:00Z")
+	running := makeJob(t, cronJob, "nightly-29923381", "2026-11-23T03:01:00Z")
+	podWithSidecar(t, running, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}})
+	podWithSidecar(t, delivered, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: finished}})
+	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonDelivered)
+	gone(t, delivered)
+	if read(t, trigger); !trigger.Status.LastSuccessfulTime.Equal(&finished) {
+		t.Errorf("the last success is at %v, want %v", trigger.Status.LastSuccessfulTime, finished)
+	}
+	if c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionDelivered); c.Status != metav1.ConditionTrue {
+		t.Errorf("after the Job was deleted it says %v", c)
+	}
+
+	failed := makeJob(t, cronJob, "nightly-29924820", "2026-11-24T03:00:00Z")
+	podWithSidecar(t, failed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "the answer was 400 Bad Request"}})
+	if message := await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonFailed); !strings.Contains(message, "400 Bad Request") {
+		t.Error(message)
+	}
+	gone(t, failed)
+	killed := makeJob(t, cronJob, "nightly-29926260", "2026-11-25T03:00:00Z")
+	podWithSidecar(t, killed, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}})
+	eventually(t, "the end by the kernel is reported", func() bool {
+		return strings.Contains(await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonFailed), "OOMKilled")
+	})
+	gone(t, killed)
+	read(t, kept)
+	read(t, running)
+}
+
+// podWithSidecar creates the pod of a Job as it is where a webhook injects a container, with the
+// state of the container deliver.
+func podWithSidecar(t *testing.T, job *batchv1.Job, state corev1.ContainerState) {
+	t.Helper()
+	job = job.DeepCopy()
+	spec := &job.Spec.Template.Spec
+	spec.Containers = append([]corev1.Container{{Name: "a-proxy", Image: "proxy"}}, spec.Containers...)
+	pod := podOf(t, job)
+	report(t, pod, func(pod *corev1.Pod) {
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: "a-proxy", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			{Name: "deliver", State: state},
+		}
+	})
+}
+
+// gone waits until an object is deleted.
+func gone(t *testing.T, object client.Object) {
+	t.Helper()
+	eventually(t, object.GetName()+" is deleted", func() bool {
+		return apierrors.IsNotFound(cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+	})
+}
+
+// Why the API server refuses the pod of a Job is in the status, although neither the Job nor the
+// CronJob says so: here the tests play the Job controller.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	trigger := cronTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	cronJob := cronJobOf(trigger)
+	read(t, cronJob)
+	job := makeJob(t, cronJob, "nightly-29923380", "2026-11-23T03:00:00Z")
+	const words = `pods "nightly-29923380-abcde" is forbidden: exceeded quota: small, requested: pods=1, used: pods=0, limited: pods=0`
+	for name, event := range map[string]corev1.Event{
+		"refusal":  {Reason: "FailedCreate", Message: "Error creating: " + words},
+		"progress": {Reason: "SuccessfulCreate", Message: "Created pod: other"},
+	} {
+		event.ObjectMeta = metav1.ObjectMeta{Namespace: job.Namespace, Name: name}
+		event.InvolvedObject = corev1.ObjectReference{APIVersion: "batch/v1", Kind: "Job", Namespace: job.Namespace, Name: job.Name, UID: job.UID}
+		event.Type, event.LastTimestamp = corev1.EventTypeWarning, metav1.Now()
+		create(t, &event)
+	}
+	if diff := cmp.Diff(`the pod of Job "nightly-29923380" is refused: `+words, await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonApplyFailed)); diff != "" {
+		t.Errorf("the message (-want +got):\n%s", diff)
+	}
+	podOf(t, job)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 }
 
 // makeJob makes a Job of a CronJob, as the CronJob controller does.

@@ -169,6 +169,37 @@ func TestFenceOfCronJobs(t *testing.T) {
 	}
 }
 
+// Of Jobs, only those of CronTriggers are deleted.
+func TestFenceOfJobs(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	owner := func(kind, name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: kind, Name: name, UID: "1", Controller: new(true)}}
+	}
+	labels := map[string]string{v1alpha1.TriggerLabel: "nightly", v1alpha1.KindLabel: "CronTrigger"}
+	for name, test := range map[string]struct {
+		labels map[string]string
+		owners []metav1.OwnerReference
+		may    bool
+	}{
+		"own":           {labels, owner("CronJob", "nightly"), true},
+		"no-owner":      {labels, nil, false},
+		"another-owner": {labels, owner("CronJob", "backup"), false},
+		"another-kind":  {labels, owner("ReplicaSet", "nightly"), false},
+		"no-labels":     {nil, owner("CronJob", "nightly"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: test.labels, OwnerReferences: test.owners}}
+			job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "own", Image: "own"}}}
+			create(t, job)
+			eventually(t, "the access policy is in force", func() bool {
+				err := account.Delete(t.Context(), job, client.DryRunAll)
+				return test.may && err == nil || !test.may && fenced(err)
+			})
+		})
+	}
+}
+
 func TestFenceOfOwn(t *testing.T) {
 	t.Parallel()
 	lease := func(namespace, name string) *coordinationv1.Lease {

@@ -3,6 +3,7 @@ package kinds_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,11 @@ func TestHTTPSchema(t *testing.T) {
 		"TLSOfRoute": {func(s *v1alpha1.HTTPTriggerSpec) {
 			s.TLS, s.ParentRefs = &v1alpha1.IngressTLS{SecretName: "c"}, parents
 		}, "ingressClassName and tls"},
+		"Timeout":          {func(s *v1alpha1.HTTPTriggerSpec) { s.Timeout, s.ParentRefs = &metav1.Duration{}, parents }, ""},
+		"TimeoutOfIngress": {func(s *v1alpha1.HTTPTriggerSpec) { s.Timeout = &metav1.Duration{} }, "timeout is of an HTTPRoute"},
+		"TimeoutShort": {func(s *v1alpha1.HTTPTriggerSpec) {
+			s.Timeout, s.ParentRefs = &metav1.Duration{Duration: time.Millisecond}, parents
+		}, "timeout must be 0s"},
 		"Weights": {func(s *v1alpha1.HTTPTriggerSpec) {
 			s.FunctionRef, s.Backends = nil, []v1alpha1.Backend{{Function: "a"}, {Function: "b"}}
 		}, "several backends need parentRefs"},

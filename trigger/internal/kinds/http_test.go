@@ -76,11 +76,9 @@ func TestHTTPTrigger(t *testing.T) {
 		t.Errorf("the Ingress, with port %d (-want +got):\n%s", path.Backend.Service.Port.Number, diff)
 	}
 
+	// The Ingress serves until the Gateway has accepted the route, as it was.
 	change(t, trigger, func(t *v1alpha1.HTTPTrigger) { t.Spec.TLS = nil; routed(t) })
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted)
-	if there(t, &ingress, trigger) {
-		t.Error("the Ingress is still there")
-	}
 	route := &gatewayv1.HTTPRoute{}
 	if !there(t, route, trigger) {
 		t.Fatal("there is no HTTPRoute")
@@ -97,11 +95,57 @@ func TestHTTPTrigger(t *testing.T) {
 		})
 	}
 	says(metav1.ConditionFalse)
-	eventually(t, "the Gateway's verdict is told", func() bool {
-		return strings.Contains(await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted), "so it is")
+	eventually(t, "the Gateway's verdict is reported", func() bool {
+		return strings.Contains(await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted), "so it is; the Ingress serves until then")
 	})
+	if !there(t, &ingress, trigger) || len(ingress.Spec.TLS) != 1 {
+		t.Errorf("without an accepted route the Ingress is gone, or has changed: %v", ingress.Spec)
+	}
 	says(metav1.ConditionTrue)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	gone(t, &ingress)
+
+	change(t, trigger, func(t *v1alpha1.HTTPTrigger) { t.Spec.ParentRefs = nil })
+	gone(t, route)
+	if !there(t, &ingress, trigger) {
+		t.Error("the route was removed before there was an Ingress")
+	}
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+}
+
+// What cannot be set up in the place of the other takes nothing away that serves, and what the
+// trigger does not ask for is not kept.
+func TestMoveFails(t *testing.T) {
+	t.Parallel()
+	trigger := httpTrigger(t)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	foreign := &gatewayv1.HTTPRoute{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: trigger.Name}}
+	create(t, foreign)
+	change(t, trigger, func(t *v1alpha1.HTTPTrigger) { routed(t) })
+	await(t, trigger, v1alpha1.ConditionStalled, v1alpha1.ReasonNotOwned)
+	ingress := &networkingv1.Ingress{}
+	if !there(t, ingress, trigger) {
+		t.Error("the Ingress is gone, and there is no route of the trigger")
+	}
+	change(t, trigger, func(t *v1alpha1.HTTPTrigger) { t.Spec.Path = "/elsewhere" })
+	gone(t, ingress)
+}
+
+// A second trigger moves a hostname to a Gateway at another address: both serve until the first is
+// deleted.
+func TestMoveToAnotherAddress(t *testing.T) {
+	t.Parallel()
+	trigger := httpTrigger(t)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	second := routed(trigger.DeepCopy())
+	second.ObjectMeta = metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "second"}
+	create(t, second)
+	await(t, second, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted)
+	if !there(t, &gatewayv1.HTTPRoute{}, second) || !there(t, &networkingv1.Ingress{}, trigger) {
+		t.Error("one of them does not serve")
+	}
 }
 
 // Two Functions share the requests by their weights.

@@ -109,7 +109,7 @@ func Register(mgr manager.Manager, images Images) error {
 	}
 	crons := trigger.Reconciler[*v1alpha1.CronTrigger, cron.Seen]{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
-		Kind: cron.Kind{Client: mgr.GetClient(), Image: images.Deliver},
+		Kind: cron.Kind{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Image: images.Deliver},
 	}
 	hosts := gateway.Kind{Client: mgr.GetClient(), Gateways: gateways}
 	routes := trigger.Reconciler[*v1alpha1.HTTPTrigger, gateway.Seen]{
