@@ -67,7 +67,7 @@ func ordersAgain(t *testing.T, js jetstream.JetStream, after time.Duration) {
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err == nil {
 		_, err = js.CreateConsumer(t.Context(), "ORDERS", jetstream.ConsumerConfig{
-			Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, AckWait: after, MaxAckPending: underWay,
+			Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: after, MaxAckPending: underWay,
 		})
 	}
 	if err != nil {
@@ -209,7 +209,7 @@ func TestNATSLimits(t *testing.T) {
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err == nil {
 		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
-			Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestBatch: 2, MaxRequestExpires: time.Second, MaxRequestMaxBytes: 1 << 20,
+			Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestBatch: 2, MaxRequestExpires: time.Second, MaxRequestMaxBytes: 1 << 20,
 		})
 	}
 	if err != nil {
@@ -228,7 +228,7 @@ func TestNATSRefused(t *testing.T) {
 	js := server.connect(t)
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err == nil {
-		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, MaxWaiting: 1})
+		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, MaxWaiting: 1})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestNATSRefused(t *testing.T) {
 func TestNATSTooLarge(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
-	config := jetstream.ConsumerConfig{Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestMaxBytes: 100}
+	config := jetstream.ConsumerConfig{Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestMaxBytes: 100}
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err == nil {
 		_, err = stream.CreateConsumer(t.Context(), config)
