@@ -1,9 +1,12 @@
 package streams
 
 import (
+	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -151,4 +154,25 @@ func TestNATSConsumerName(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A user who may use the consumer with the default name of earlier releases alone goes on with that.
+func TestNATSEarlierNameOnly(t *testing.T) {
+	const name, earlier = "goless_shop_orders", "goless-shop-orders"
+	server := newNATS(t, fmt.Sprintf(`authorization {users: [{user: test, password: test}, {user: shop, password: secret, permissions: {publish: [
+		"$JS.API.CONSUMER.INFO.ORDERS.%[1]s", "$JS.API.CONSUMER.MSG.NEXT.ORDERS.%[1]s", "$JS.ACK.ORDERS.%[1]s.>", "$JS.API.CONSUMER.CREATE.ORDERS.%[1]s.>"]}}]}`, earlier))
+	js := server.connect(t, nats.UserInfo("test", "test"))
+	orders(t, js)
+	config := jetstream.ConsumerConfig{
+		Durable: earlier, FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, Metadata: map[string]string{ownerKey: source},
+	}
+	if _, err := js.CreateConsumer(t.Context(), "ORDERS", config); err != nil {
+		t.Fatal(err)
+	}
+	publish(t, js, "orders.7", "0")
+	password := filepath.Join(t.TempDir(), "password")
+	write(t, password, "secret")
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock("--consumer="+name, "--user=shop", "--password-file="+password)...)
+	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
