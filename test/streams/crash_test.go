@@ -72,6 +72,52 @@ func TestNATSCrashMemory(t *testing.T) {
 	}
 }
 
+// More may be missing than a process holds, in another order than that of the stream: as after an
+// earlier release, or where two processes in a row were killed. It is taken in its order all the same,
+// and the memory is bounded.
+func TestNATSBacklog(t *testing.T) {
+	const messages, again, ackWait = 600, 200, 15 * time.Second
+	server := newNATS(t, "")
+	js := server.connect(t)
+	ordersAgain(t, js, ackWait)
+	stream, err := js.Stream(t.Context(), "ORDERS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := stream.UpdateConsumer(t.Context(), jetstream.ConsumerConfig{
+		Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: messages,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range messages {
+		if _, err := js.PublishAsync(fmt.Sprintf("orders.%d", i%10), fmt.Appendf(nil, "%0100000d", i), jetstream.WithStallWait(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+	for _, n := range []int{messages, again} { // those of the second time come after the others
+		for given := 0; given < n; {
+			batch, err := consumer.Fetch(50, jetstream.FetchMaxWait(5*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range batch.Messages() {
+				given++
+			}
+		}
+	}
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock()...)
+	eventually(t, "all are taken", func() bool { return distinct(f) == messages })
+	inOrder(t, f.events())
+	if peak := peakMemory(t, c.cmd.Process.Pid); peak > memoryLimit {
+		t.Errorf("the peak is %d MiB, want %d MiB at most", peak>>20, memoryLimit>>20)
+	} else {
+		t.Logf("the peak is %d MiB", peak>>20)
+	}
+}
+
 // requested is how many requests have come.
 func (f *function) requested() int {
 	f.mu.Lock()
