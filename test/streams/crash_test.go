@@ -118,6 +118,41 @@ func TestNATSBacklog(t *testing.T) {
 	}
 }
 
+// Without a stream messages are lost when too many wait, but memory is bounded.
+func TestNATSCoreMemory(t *testing.T) {
+	const messages = 3000
+	server := newNATS(t, "")
+	js := server.connect(t)
+	f := newFunction(t, ok)
+	f.kill()
+	c := consume(t, f, server.stock("--batch=100", "--stream=")...)
+	eventually(t, "it is connected", func() bool { return c.healthy(t) })
+	data := bytes.Repeat([]byte("7"), 100_000)
+	for i := range messages {
+		if err := js.Conn().Publish(fmt.Sprintf("orders.%d", i%100), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := js.Conn().FlushTimeout(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	var lag int64
+	eventually(t, "nothing more comes", func() bool {
+		before := lag
+		s := c.status(t)
+		if s == nil || s.Lag == nil {
+			return false
+		}
+		lag = *s.Lag
+		return lag > 0 && lag == before
+	})
+	if peak := peakMemory(t, c.cmd.Process.Pid); peak > memoryLimit {
+		t.Errorf("the peak is %d MiB with %d messages, want %d MiB at most", peak>>20, lag, memoryLimit>>20)
+	} else {
+		t.Logf("the peak is %d MiB with %d messages", peak>>20, lag)
+	}
+}
+
 // requested is how many requests have come.
 func (f *function) requested() int {
 	f.mu.Lock()

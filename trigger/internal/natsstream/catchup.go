@@ -40,55 +40,41 @@ func (s *session) catchUp(ctx context.Context) error {
 	}
 	defer s.Monitor.Solved(waitingKey)
 	reconnects, begun := s.conn.Stats().Reconnects, time.Now()
-	again := begun.Add(s.givenAgain())
-	end, next, rest, n := again.Add(overdue), begun, regainWait, 1
+	again := s.givenAgain()
+	end, next, rest, n := again+overdue, time.Duration(0), regainWait, 1
 	returned := map[uint64]bool{} // what did not fit, and was given back
 	for {
 		missing, err := s.missing(ctx)
 		if err != nil || ctx.Err() != nil || reconnects != s.conn.Stats().Reconnects {
 			return err
 		}
-		now := time.Now()
-		if missing <= len(returned) || now.After(end) {
-			s.complete, s.reconnects = missing <= 0 || now.After(end), reconnects
+		waited := time.Since(begun)
+		if missing <= len(returned) || waited > end {
+			s.complete, s.reconnects = missing <= 0 || waited > end, reconnects
 			s.beginAside()
 			return nil
 		}
-		if now.Before(next) {
-			s.report(missing, now.Sub(begun), again)
+		if waited < next {
+			s.report(missing, waited, begun.Add(again))
 			send.Sleep(ctx, regainWait)
 			continue
 		}
 		given, fresh, err := s.regain(n, returned)
-		now = time.Now()
+		waited = time.Since(begun)
 		switch {
 		case err != nil:
 			return err
-		case fresh > 0:
-			end, n = latest(end, now.Add(overdue)), max(missing-fresh, 1)
-		case now.Before(again):
+		case fresh > 0: // there may be more
+			end, n = max(end, waited+overdue), max(missing-fresh, 1)
+		case waited < again:
 			rest *= 2
-			next, n = earliest(now.Add(rest), again), 1
-		case given > 0:
+			next, n = min(waited+rest, again), 1
+		case given > 0: // those that were returned come before the others
 			n = missing
 		default:
-			next, n = now.Add(regainWait), missing
+			next, n = waited+regainWait, missing
 		}
 	}
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-func earliest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // givenAgain is after how long the servers give a message again at the latest.
@@ -122,7 +108,7 @@ func (s *session) regain(n int, returned map[uint64]bool) (given, fresh int, err
 }
 
 // holds is how many bytes the session holds.
-func (s *session) holds() int {
+func (s *session) holds() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size

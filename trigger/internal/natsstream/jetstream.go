@@ -105,7 +105,7 @@ type session struct {
 	mu   sync.Mutex
 	left *sync.Cond          // a message is not held any more
 	held map[uint64]*message // by their sequence in the stream
-	size int                 // of those, in bytes
+	size int64               // of those, in bytes
 }
 
 // abandon ends the session: the servers get no acknowledgement and no message back, because they would
@@ -286,7 +286,7 @@ func (s *session) hold(msg jetstream.Msg) (m *message, fresh bool) {
 		deadLetters: s.deadLetters, sequence: meta.Sequence.Stream, again: meta.NumDelivered > 1, given: msg,
 	}
 	s.held[m.sequence] = m
-	s.size += m.size() + messageOverhead
+	s.size += m.weight()
 	return m, true
 }
 
@@ -295,7 +295,7 @@ func (s *session) drop(m *message) jetstream.Msg {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.held, m.sequence)
-	s.size -= m.size() + messageOverhead
+	s.size -= m.weight()
 	s.left.Signal()
 	return m.given
 }

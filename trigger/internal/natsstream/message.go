@@ -49,6 +49,9 @@ func (m *message) size() int {
 	return bytes
 }
 
+// weight is what it takes of heldBytes.
+func (m *message) weight() int64 { return int64(min(m.size()+messageOverhead, heldBytes)) }
+
 // Event has the message's own headers too.
 func (m *message) Event() event.Event {
 	return event.Event{
