@@ -51,7 +51,7 @@ func TestNATSTrigger(t *testing.T) {
 		return condition(fn, v1beta1.ConditionReady).Reason == v1beta1.ReasonServing
 	})
 	ns.eventually("all messages are acknowledged", func() error {
-		consumer, err := stream.Consumer(t.Context(), "goless-"+ns.name+"-ordered")
+		consumer, err := stream.Consumer(t.Context(), "goless_"+ns.name+"_ordered")
 		if err != nil {
 			return err
 		}

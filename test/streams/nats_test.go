@@ -67,7 +67,7 @@ func ordersAgain(t *testing.T, js jetstream.JetStream, after time.Duration) {
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err == nil {
 		_, err = js.CreateConsumer(t.Context(), "ORDERS", jetstream.ConsumerConfig{
-			Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, AckWait: after, MaxAckPending: underWay,
+			Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: after, MaxAckPending: underWay,
 		})
 	}
 	if err != nil {
@@ -147,7 +147,7 @@ func TestNATSEvent(t *testing.T) {
 	eventually(t, "it is taken", func() bool { return distinct(f) == 1 })
 	e := f.events()[0]
 	got := []string{e.ID(), e.Source(), e.Type(), e.Subject(), e.DataContentType(), string(e.Data())}
-	if diff := cmp.Diff([]string{"ORDERS/1", source, "io.goless.nats.message", "orders.7", "application/json", `{"n":7}`}, got); diff != "" {
+	if diff := cmp.Diff([]string{fmt.Sprintf("ORDERS/1/%d", e.Time().UnixNano()), source, "io.goless.nats.message", "orders.7", "application/json", `{"n":7}`}, got); diff != "" {
 		t.Errorf("the event (-want +got):\n%s", diff)
 	}
 	if f.tried() != 3 || e.Time().IsZero() {
@@ -192,8 +192,9 @@ func TestNATSDeadLetter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []string{string(msg.Data), msg.Header.Get("X-Own"), msg.Header.Get("Goless-Subject"), msg.Header.Get("Goless-Id"), msg.Header.Get("Goless-Source"), msg.Header.Get("Goless-Reason")}
-	if diff := cmp.Diff([]string{"poison", "kept", "orders.7", "ORDERS/1", source, "the answer was 422 Unprocessable Entity"}, got); diff != "" {
+	id, _, _ := strings.Cut(msg.Header.Get("Goless-Id"), "/1/") // before the time at which the stream stored it
+	got := []string{string(msg.Data), msg.Header.Get("X-Own"), msg.Header.Get("Goless-Subject"), id, msg.Header.Get("Goless-Source"), msg.Header.Get("Goless-Reason")}
+	if diff := cmp.Diff([]string{"poison", "kept", "orders.7", "ORDERS", source, "the answer was 422 Unprocessable Entity"}, got); diff != "" {
 		t.Errorf("the dead letter (-want +got):\n%s", diff)
 	}
 	if n := f.tried(); n != 1 {
@@ -209,7 +210,7 @@ func TestNATSLimits(t *testing.T) {
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err == nil {
 		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{
-			Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestBatch: 2, MaxRequestExpires: time.Second, MaxRequestMaxBytes: 1 << 20,
+			Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestBatch: 2, MaxRequestExpires: time.Second, MaxRequestMaxBytes: 1 << 20,
 		})
 	}
 	if err != nil {
@@ -228,7 +229,7 @@ func TestNATSRefused(t *testing.T) {
 	js := server.connect(t)
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err == nil {
-		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, MaxWaiting: 1})
+		_, err = stream.CreateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, MaxWaiting: 1})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +257,7 @@ func TestNATSRefused(t *testing.T) {
 func TestNATSTooLarge(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
-	config := jetstream.ConsumerConfig{Durable: "shop", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestMaxBytes: 100}
+	config := jetstream.ConsumerConfig{Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, MaxRequestMaxBytes: 100}
 	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
 	if err == nil {
 		_, err = stream.CreateConsumer(t.Context(), config)

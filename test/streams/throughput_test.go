@@ -69,7 +69,7 @@ func fill(t *testing.T, js jetstream.JetStream, messages int) {
 func measure(t *testing.T, server *natsServer, js jetstream.JetStream, program, durable string, concurrency, messages int) figures {
 	t.Helper()
 	_, err := js.CreateConsumer(t.Context(), "ORDERS", jetstream.ConsumerConfig{
-		Durable: durable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: max(2*concurrency, 16),
+		Durable: durable, FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute, MaxAckPending: max(2*concurrency, 16),
 	})
 	if err != nil {
 		t.Fatal(err)

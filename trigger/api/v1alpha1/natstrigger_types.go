@@ -13,8 +13,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // A message is a CloudEvent of the type io.goless.nats.message in the binary mode of HTTP, with
 // its subject in Ce-Subject and with its own headers. The header Ce-Id of a message of a stream
-// is STREAM/SEQUENCE, and so is the same for each try. With spec.batch a request has messages of any
-// subjects, and of their headers only Content-Type.
+// is STREAM/SEQUENCE/TIME, with the time in nanoseconds at which the stream stored it: it is the same
+// for each try, and a stream that is deleted and created again has other ids. With spec.batch a request
+// has messages of any subjects, and of their headers only Content-Type.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
@@ -68,10 +69,15 @@ type NATSTriggerSpec struct {
 	Stream string `json:"stream,omitempty"`
 
 	// consumer is the name of the durable consumer of the stream, or of the queue group
-	// where there is no stream; goless-NAMESPACE-NAME of the trigger by default. A consumer
-	// that does not exist is made, and begins with the first message that the stream has; it
-	// stays when the trigger is deleted. One that somebody else has made is taken as it is,
-	// and must be a pull consumer with the ack policy explicit.
+	// where there is no stream. Default: goless_NAMESPACE_NAME of the trigger, or
+	// goless-NAMESPACE-NAME where a consumer of that name exists, belongs to no other trigger, and
+	// none has the default name. A consumer that does not exist is created, and begins with the
+	// first message that the stream has; it stays when the trigger is deleted. One of another owner
+	// is used as it is: it must be a pull consumer with the ack policy explicit, the deliver policy
+	// all and the filter spec.subject, without max_deliver and headers_only, and must not belong to
+	// another trigger. Triggers of several clusters that use the same servers and account, and that
+	// have the same namespace and name, need different names here: otherwise each gets a part of
+	// the messages.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[^\s.*>/\\]+$`
@@ -79,7 +85,9 @@ type NATSTriggerSpec struct {
 
 	// deadLetter is the subject that gets the messages which the function does not take, with
 	// the headers Goless-Reason, Goless-Source, Goless-Id and Goless-Subject. A stream must
-	// have it: it says when it has a message. Without deadLetter, onExhausted holds.
+	// have it: it says when it has a message. A message that is too large with these headers, for
+	// the servers or for that stream, is there without its data, with the header Goless-Truncated,
+	// the size of its data in bytes. Without deadLetter, onExhausted holds.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
@@ -158,10 +166,12 @@ func (t *NATSTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerSt
 // CommonSpec is the part of the spec that all kinds have which consume a stream.
 func (t *NATSTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
 
-// ConsumerName is the name of the durable consumer, or of the queue group.
+// ConsumerName is the name of the durable consumer, or of the queue group. No name of a namespace or
+// of a trigger contains the separator, so that no two triggers have the same default. The consuming pod
+// derives the default of earlier releases from it.
 func (t *NATSTrigger) ConsumerName() string {
 	if t.Spec.Consumer != "" {
 		return t.Spec.Consumer
 	}
-	return "goless-" + t.Namespace + "-" + t.Name
+	return "goless_" + t.Namespace + "_" + t.Name
 }

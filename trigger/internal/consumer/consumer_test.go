@@ -117,3 +117,16 @@ func TestDeadLetter(t *testing.T) {
 		}
 	}
 }
+
+// No two triggers have the same default name of a consumer, however their names divide.
+func TestNATSConsumerNames(t *testing.T) {
+	seen := map[string]string{}
+	for _, key := range [][2]string{{"shop", "eu-orders"}, {"shop-eu", "orders"}, {"shop", "eu"}, {"shop-eu-orders", "orders"}} {
+		trigger := &v1alpha1.NATSTrigger{ObjectMeta: metav1.ObjectMeta{Namespace: key[0], Name: key[1]}}
+		name := trigger.ConsumerName()
+		if other, taken := seen[name]; taken {
+			t.Errorf("%s/%s and %s have the consumer %s", key[0], key[1], other, name)
+		}
+		seen[name] = key[0] + "/" + key[1]
+	}
+}

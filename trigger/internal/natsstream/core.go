@@ -11,12 +11,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
+	"golang.org/x/sync/semaphore"
 
 	"goless.io/trigger/internal/stream"
 )
 
-// waitingBytes bounds the messages that wait for those before them.
-const waitingBytes = 64 << 20
+// waitingBytes bounds the messages that wait for room among those that are held.
+const waitingBytes = 32 << 20
 
 // core takes the messages of a subject until ctx ends. Those that wait then, or come while too many
 // wait, are lost: so it is with subjects that no stream has.
@@ -28,15 +29,16 @@ func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn,
 	if err != nil {
 		return fmt.Errorf("subscribing to %s: %w", c.subject, err)
 	}
-	room := make(chan struct{}, mostHeld(d))
-	var lost atomic.Int64
+	room := semaphore.NewWeighted(heldBytes)
+	var held, lost atomic.Int64
 	lanes := stream.NewLanes(d, (*message).size, func(_ string, messages []*message) {
 		if !deliver(ctx, d, messages) {
 			lost.Add(int64(len(messages)))
 		}
-		for range messages {
-			<-room
+		for _, m := range messages {
+			room.Release(m.weight())
 		}
+		held.Add(-int64(len(messages)))
 	})
 	defer func() {
 		lanes.Wait()
@@ -47,7 +49,7 @@ func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn,
 	}()
 	d.Monitor.Lag(func() (int64, bool) {
 		waiting, _, err := sub.Pending()
-		return int64(waiting + len(room)), err == nil
+		return int64(waiting) + held.Load(), err == nil
 	})
 	d.Monitor.Solved("")
 	for {
@@ -65,11 +67,10 @@ func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn,
 			id: cmp.Or(msg.Header.Get(nats.MsgIdHdr), nuid.Next()), source: d.Source, subject: msg.Subject, at: time.Now(),
 			header: msg.Header, data: msg.Data, deadLetters: deadLetters{js, d.DeadLetter},
 		}
-		select {
-		case room <- struct{}{}:
-		case <-ctx.Done():
+		if room.Acquire(ctx, m.weight()) != nil {
 			return nil
 		}
+		held.Add(1)
 		lanes.Add(lane(d, m.subject), m)
 	}
 }

@@ -1,16 +1,15 @@
 package natsstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,110 +20,118 @@ import (
 )
 
 const (
-	// ownerKey is in the metadata of consumers that triggers have made, with the trigger's path.
-	ownerKey = "goless.io/trigger"
-
 	// ackWait is after how long without a sign of life the servers give a message again.
 	ackWait = 15 * time.Second
 
-	// lagTimeout bounds how long somebody who asks for the lag waits.
+	// lagTimeout bounds how long a request for the lag takes.
 	lagTimeout = 2 * time.Second
+
+	// watchInterval is the time between two looks at the consumer.
+	watchInterval = 5 * time.Second
 
 	// fetchWait is how long one request for messages lasts, and so after how long another one is
 	// made where it was lost with its server. A process takes up to so long to end.
 	fetchWait = 2 * time.Second
 
-	// regainWait is how long one lasts for messages that the servers may not give again yet.
-	regainWait = 500 * time.Millisecond
-
 	// answerWait is how much later than its time the end of a request may come. Half a second later
-	// the client library gives it up, and does not tell.
+	// the client library gives it up without an error.
 	answerWait = 500 * time.Millisecond
-
-	// overdue is after how long beyond its time a message that is not given again is given up: the
-	// servers, and this process, may be busy.
-	overdue = 5 * time.Second
 
 	// lastTimeout bounds how long a process that ends waits until the servers have what it has
 	// sent.
 	lastTimeout = 3 * time.Second
 
-	// fetchBytes bounds what one request brings, and heldBytes is how much it may have before it
-	// asks for more.
-	fetchBytes = 64 << 20
-	heldBytes  = 32 << 20
+	// heldBytes bounds what a session holds: messages that the servers have given and that are not
+	// delivered. More is held only of a message that is larger than half of it. messageOverhead is
+	// what a message takes beside its data and headers.
+	heldBytes       = 32 << 20
+	messageOverhead = 1 << 10
 )
 
 // jetstream takes the messages of a stream.
 func (c *Consumer) jetstream(ctx context.Context, d *stream.Deliverer, js jetstream.JetStream) error {
 	s := &session{
-		Deliverer: d, conn: js.Conn(), stream: c.stream, deadLetters: deadLetters{js, d.DeadLetter},
-		limit: max(mostHeld(d), 16), held: map[uint64]jetstream.Msg{},
+		Deliverer: d, conn: js.Conn(), stream: c.stream, subject: c.subject, deadLetters: deadLetters{js, d.DeadLetter},
+		limit: max(mostHeld(d), 16), held: map[uint64]*message{},
 	}
 	s.left = sync.NewCond(&s.mu)
-	var err error
-	if s.consumer, err = s.find(ctx, c, js); err != nil {
+	if err := s.find(ctx, c.durable, js); err != nil {
 		return fmt.Errorf("consumer %q of stream %q: %w", c.durable, c.stream, err)
 	}
+	delivering, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s.stop = stop
 	d.Monitor.Lag(s.lag)
 	d.Monitor.Solved("")
-	// What it has is kept until all of it is delivered or given back.
+	// What it holds is kept until all of it is delivered or given back.
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	go s.keep(alive)
-	delivering, stop := context.WithCancel(ctx)
+	go s.watch(alive)
 	s.lanes = stream.NewLanes(d, (*message).size, func(_ string, messages []*message) { s.deliver(delivering, messages) })
-	err = s.take(delivering)
-	stop()
+	if err := s.take(delivering); err != nil {
+		s.abandon(err)
+	}
 	s.lanes.Wait()
 	s.giveBack()
-	return err
+	if s.abandoned.Load() {
+		return fmt.Errorf("consumer %q of stream %q: %w", s.consumer.CachedInfo().Name, c.stream, context.Cause(delivering))
+	}
+	return nil
 }
 
 // session is what a process has of the messages of a consumer.
 type session struct {
 	*stream.Deliverer
-	conn        *nats.Conn
-	consumer    jetstream.Consumer
-	stream      string
-	deadLetters deadLetters
-	lanes       *stream.Lanes[string, *message]
-	limit       int // of how many messages it has
+	conn            *nats.Conn
+	consumer        jetstream.Consumer
+	created         time.Time // when the consumer was
+	stream, subject string
+	deadLetters     deadLetters
+	lanes           *stream.Lanes[string, *message]
+	limit           int // of how many messages it holds
 
-	// Only take uses these. aside is what it has and may not begin yet. complete says that it had
+	// abandoned says that the consumer is another one, or is not used: nothing is acknowledged or given
+	// back. stop ends the session with the cause.
+	abandoned atomic.Bool
+	stop      context.CancelCauseFunc
+
+	// Only take uses these. aside is what it holds and may not begin yet. complete says that it held
 	// all that the servers had given, when the connection had come back as often as reconnects says.
 	aside      []*message
 	complete   bool
 	reconnects uint64
 
 	mu   sync.Mutex
-	left *sync.Cond               // a message is not held any more
-	held map[uint64]jetstream.Msg // by their sequence in the stream
-	size int                      // of those, in bytes
+	left *sync.Cond          // a message is not held any more
+	held map[uint64]*message // by their sequence in the stream
+	size int64               // of those, in bytes
 }
 
-// find returns the consumer. One that somebody else has made is taken as it is; otherwise there
-// is one that begins with the first message of the stream.
-func (s *session) find(ctx context.Context, c *Consumer, js jetstream.JetStream) (jetstream.Consumer, error) {
-	have, err := js.Consumer(ctx, c.stream, c.durable)
-	switch {
-	case errors.Is(err, jetstream.ErrConsumerNotFound):
-	case err != nil:
+// abandon ends the session: the servers get no acknowledgement and no message back, because they would
+// take them for those of another message, or use up a delivery.
+func (s *session) abandon(cause error) {
+	s.abandoned.Store(true)
+	s.stop(cause)
+}
+
+// info returns the state of the consumer. It ends the session where the consumer is gone or another one,
+// as after its stream was deleted and created again, or where it has become one that is not used.
+func (s *session) info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
+	info, err := s.consumer.Info(ctx)
+	if err != nil && !lasting(err) {
 		return nil, err
-	case have.CachedInfo().Config.Metadata[ownerKey] == s.Source:
-	case have.CachedInfo().Config.AckPolicy != jetstream.AckExplicitPolicy:
-		return nil, errors.New("its ack policy must be explicit")
-	default:
-		return have, nil
 	}
-	return js.CreateOrUpdateConsumer(ctx, c.stream, jetstream.ConsumerConfig{
-		Durable:       c.durable,
-		FilterSubject: c.subject,
-		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       ackWait,
-		MaxAckPending: s.limit,
-		Metadata:      map[string]string{ownerKey: s.Source},
-	})
+	if err == nil && !info.Created.Equal(s.created) {
+		err = errRecreated
+	}
+	if err == nil {
+		err = usable(info.Config, s.subject)
+	}
+	if err != nil {
+		s.abandon(err)
+	}
+	return info, err
 }
 
 // take takes messages until ctx ends or there is an error that asking again would meet too. It
@@ -167,17 +174,21 @@ func (s *session) problem(key string, err error) {
 	s.Monitor.Problem(key, stream.Problem{Reason: stream.NotConnected, Message: "asking for messages of stream " + s.stream + ": " + err.Error()})
 }
 
-// lasting tells whether asking again would meet an error too, because there is no such consumer
+// errRecreated is the end of a session whose stream or consumer was deleted and created again.
+var errRecreated = errors.New("it was deleted and created again")
+
+// lasting reports whether asking again would meet an error too, because there is no such consumer
 // any more.
 func lasting(err error) bool {
-	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, nats.ErrConnectionClosed)
+	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrStreamNotFound) ||
+		errors.Is(err, nats.ErrConnectionClosed)
 }
 
 // wait waits until it may hold more messages, and returns how many; 0 at the end of ctx.
 func (s *session) wait(ctx context.Context) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for (len(s.held) > s.limit/2 || s.size > heldBytes) && ctx.Err() == nil {
+	for (len(s.held) > s.limit/2 || s.size > heldBytes/2) && ctx.Err() == nil {
 		s.left.Wait()
 	}
 	if ctx.Err() != nil {
@@ -186,16 +197,24 @@ func (s *session) wait(ctx context.Context) int {
 	return s.limit - len(s.held)
 }
 
+// request returns how many bytes and messages one request asks for at most. With those the session
+// holds no more than heldBytes, or one message that is larger.
+func (s *session) request(n int) (messages, bytes int) {
+	most := s.consumer.CachedInfo().Config // of a consumer of another owner
+	bytes = max(heldBytes/2, int(s.conn.MaxPayload())+messageOverhead)
+	return within(min(n, bytes/messageOverhead), most.MaxRequestBatch), within(bytes, most.MaxRequestMaxBytes)
+}
+
 // ask asks for n messages, and calls f for those that it does not have already. It returns when
 // the servers have said that the request is over, and no sooner at the end of the process: what
 // they give to somebody who does not listen any more is missing until its time is over. So it is
 // with what they give to a request that they are too busy to end in time.
 func (s *session) ask(n int, wait time.Duration, f func(*message)) error {
-	most := s.consumer.CachedInfo().Config // of a consumer that somebody else has made
-	wait, bytes := within(wait, most.MaxRequestExpires), within(fetchBytes, most.MaxRequestMaxBytes)
+	wait = within(wait, s.consumer.CachedInfo().Config.MaxRequestExpires)
+	n, bytes := s.request(n)
 	begun, before, empty := time.Now(), s.conn.LastError(), true
 	last := begun // that something came
-	batch, err := s.consumer.Fetch(within(n, most.MaxRequestBatch), jetstream.FetchMaxWait(wait), jetstream.FetchMaxBytes(bytes))
+	batch, err := s.consumer.Fetch(n, jetstream.FetchMaxWait(wait), jetstream.FetchMaxBytes(bytes))
 	if err != nil {
 		return err
 	}
@@ -245,66 +264,6 @@ func (s *session) follow(ctx context.Context) error {
 	})
 }
 
-// behind tells whether the servers may have given what is not here: to a process that has ended,
-// or to a connection that was lost.
-func (s *session) behind() bool { return !s.complete || s.reconnects != s.conn.Stats().Reconnects }
-
-// catchUp takes what the servers have given that is not here, before what is newer: so that
-// nothing overtakes what comes before it. They give it again when its time is over; what they
-// give before that is put aside.
-func (s *session) catchUp(ctx context.Context) error {
-	reconnects, again := s.conn.Stats().Reconnects, s.consumer.CachedInfo().Config.AckWait+overdue
-	missing, err := s.missing(ctx)
-	if missing > 0 {
-		s.Sender.Log.Info("waiting for messages that were given before and are not here", "messages", missing, "for", again.String())
-	}
-	for end := time.Now().Add(again); missing > 0 && err == nil && ctx.Err() == nil && time.Now().Before(end); {
-		missing, err = s.regain(ctx, missing)
-	}
-	if err != nil || ctx.Err() != nil || reconnects != s.conn.Stats().Reconnects {
-		return err
-	}
-	slices.SortFunc(s.aside, func(a, b *message) int { return cmp.Compare(a.sequence, b.sequence) })
-	for _, m := range s.aside {
-		s.begin(m)
-	}
-	s.aside, s.complete, s.reconnects = nil, true, reconnects
-	return nil
-}
-
-// regain asks for what is missing, and returns how much still is. Where newer messages have come
-// in its place, it waits a little before it asks for more.
-func (s *session) regain(ctx context.Context, missing int) (int, error) {
-	err := s.ask(missing, regainWait, func(m *message) { s.aside = append(s.aside, m) })
-	if err != nil {
-		return missing, err
-	}
-	still, err := s.missing(ctx)
-	if still >= missing {
-		send.Sleep(ctx, regainWait)
-	}
-	return still, err
-}
-
-// missing is how many messages the servers have given that are neither here nor acknowledged.
-// It may be more than that for a moment, because they note later what is acknowledged. After a
-// crash they may have forgotten that they gave the last ones that are here, and do not count those.
-func (s *session) missing(ctx context.Context) (int, error) {
-	info, err := s.consumer.Info(ctx)
-	if err != nil {
-		return 0, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	missing := info.NumAckPending
-	for sequence := range s.held {
-		if sequence <= info.Delivered.Stream {
-			missing--
-		}
-	}
-	return missing, nil
-}
-
 // hold notes a message. It is not fresh where the session has it already, and the servers have
 // given it again.
 func (s *session) hold(msg jetstream.Msg) (m *message, fresh bool) {
@@ -312,18 +271,33 @@ func (s *session) hold(msg jetstream.Msg) (m *message, fresh bool) {
 	if err != nil {
 		return nil, false // it is not from a stream
 	}
-	m = &message{
-		id: s.stream + "/" + strconv.FormatUint(meta.Sequence.Stream, 10), source: s.Source, subject: msg.Subject(), at: meta.Timestamp,
-		header: msg.Headers(), data: msg.Data(), deadLetters: s.deadLetters, sequence: meta.Sequence.Stream,
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, has := s.held[m.sequence]
-	s.held[m.sequence] = msg
-	if !has {
-		s.size += m.size()
+	if m := s.held[meta.Sequence.Stream]; m != nil {
+		if !m.at.Equal(meta.Timestamp) {
+			s.abandon(errRecreated)
+		}
+		m.given = msg
+		return m, false
 	}
-	return m, !has
+	m = &message{
+		id:     fmt.Sprintf("%s/%d/%d", s.stream, meta.Sequence.Stream, meta.Timestamp.UnixNano()),
+		source: s.Source, subject: msg.Subject(), at: meta.Timestamp, header: msg.Headers(), data: msg.Data(),
+		deadLetters: s.deadLetters, sequence: meta.Sequence.Stream, again: meta.NumDelivered > 1, given: msg,
+	}
+	s.held[m.sequence] = m
+	s.size += m.weight()
+	return m, true
+}
+
+// drop forgets a message, and returns it as the servers have given it last.
+func (s *session) drop(m *message) jetstream.Msg {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.held, m.sequence)
+	s.size -= m.weight()
+	s.left.Signal()
+	return m.given
 }
 
 // begin makes a message be delivered after those of the same subject.
@@ -340,35 +314,48 @@ func (s *session) deliver(ctx context.Context, messages []*message) {
 
 // release acknowledges a message.
 func (s *session) release(m *message) {
-	s.mu.Lock()
-	msg := s.held[m.sequence] // as it was given last
-	delete(s.held, m.sequence)
-	s.size -= m.size()
-	s.left.Signal()
-	s.mu.Unlock()
+	msg := s.drop(m)
+	if s.abandoned.Load() {
+		return
+	}
 	if err := msg.Ack(); err != nil {
 		s.Sender.Log.Warn("not acknowledged, so it will come again", "sequence", m.sequence, "error", err.Error())
+	}
+}
+
+// handBack gives a message back, which the servers give again at once.
+func (s *session) handBack(m *message) {
+	if err := s.drop(m).Nak(); err != nil {
+		s.Sender.Log.Warn("not given back, so it will come later", "sequence", m.sequence, "error", err.Error())
 	}
 }
 
 // giveBack gives back what is not delivered, the oldest first: the servers give it to the next
 // process in that order.
 func (s *session) giveBack() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, sequence := range slices.Sorted(maps.Keys(s.held)) {
-		if err := s.held[sequence].Nak(); err != nil {
-			s.Sender.Log.Warn("not given back, so it will come later", "sequence", sequence, "error", err.Error())
-		}
+	if s.abandoned.Load() {
+		return
 	}
-	clear(s.held)
+	for _, sequence := range slices.Sorted(maps.Keys(s.held)) {
+		s.handBack(s.held[sequence])
+	}
 	// What is on its way could be lost with the connection.
 	if err := s.conn.FlushTimeout(lastTimeout); err != nil {
 		s.Sender.Log.Warn("the servers may not know what is delivered, and what is given back", "error", err.Error())
 	}
 }
 
-// keep gives signs of life for what it has.
+// watch looks at the consumer, which can change or be deleted while the session asks for nothing.
+func (s *session) watch(ctx context.Context) {
+	for ctx.Err() == nil && !s.abandoned.Load() {
+		send.Sleep(ctx, watchInterval)
+		if _, err := s.info(ctx); err != nil && ctx.Err() == nil {
+			s.Sender.Log.Warn("asking for the state of the consumer", "error", err.Error())
+		}
+	}
+}
+
+// keep gives signs of life for what it holds.
 func (s *session) keep(ctx context.Context) {
 	ticker := time.NewTicker(s.consumer.CachedInfo().Config.AckWait / 3)
 	defer ticker.Stop()
@@ -378,9 +365,12 @@ func (s *session) keep(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		if s.abandoned.Load() {
+			return
+		}
 		s.mu.Lock()
-		for sequence, msg := range s.held {
-			if err := msg.InProgress(); err != nil {
+		for sequence, m := range s.held {
+			if err := m.given.InProgress(); err != nil {
 				s.Sender.Log.Warn("no sign of life", slog.Uint64("sequence", sequence), slog.Any("error", err))
 			}
 		}
@@ -392,7 +382,7 @@ func (s *session) keep(ctx context.Context) {
 func (s *session) lag() (int64, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)
 	defer cancel()
-	info, err := s.consumer.Info(ctx)
+	info, err := s.info(ctx)
 	if err != nil {
 		return 0, false
 	}

@@ -2,8 +2,9 @@ package natsstream
 
 import (
 	"context"
-	"maps"
+	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,12 @@ type message struct {
 	header              nats.Header
 	data                []byte
 	deadLetters         deadLetters
-	sequence            uint64 // in the stream; 0 where there is none
+
+	// Of a message of a stream: its sequence there, and the message as the servers have given it last.
+	// again says that it was given before.
+	sequence uint64
+	given    jetstream.Msg
+	again    bool
 }
 
 // size is about how many bytes it has.
@@ -43,32 +49,70 @@ func (m *message) size() int {
 	return bytes
 }
 
-// Event has the message's own headers too, but those of NATS.
+// weight is what it takes of heldBytes.
+func (m *message) weight() int64 { return int64(min(m.size()+messageOverhead, heldBytes)) }
+
+// Event has the message's own headers too.
 func (m *message) Event() event.Event {
-	header := http.Header(maps.Clone(m.header))
-	maps.DeleteFunc(header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Nats-") })
 	return event.Event{
-		ID: m.id, Source: m.source, Type: eventType, Subject: m.subject, Time: m.at, Header: header, Data: m.data,
+		ID: m.id, Source: m.source, Type: eventType, Subject: m.subject, Time: m.at, Header: http.Header(m.ownHeader()), Data: m.data,
 	}
 }
 
-// DeadLetter publishes the message as it was, with headers that say where it is from and why it
-// is there, to a stream, which acknowledges it. A stream keeps one of several with the same id.
-func (m *message) DeadLetter(ctx context.Context, reason string) error {
-	dead := nats.NewMsg(m.deadLetters.subject)
-	dead.Data, dead.Header = m.data, maps.Clone(m.header)
-	if dead.Header == nil {
-		dead.Header = nats.Header{}
+// ownHeader returns a copy of the headers without those of NATS.
+func (m *message) ownHeader() nats.Header {
+	header := nats.Header{}
+	for name, values := range m.header {
+		if !strings.HasPrefix(name, "Nats-") {
+			header[name] = values
+		}
 	}
-	maps.DeleteFunc(dead.Header, func(name string, _ []string) bool { return strings.HasPrefix(name, "Nats-") })
-	dead.Header.Set("Goless-Reason", strings.Map(printable, reason))
-	dead.Header.Set("Goless-Source", m.source)
-	dead.Header.Set("Goless-Id", m.id)
-	dead.Header.Set("Goless-Subject", m.subject)
+	return header
+}
+
+// DeadLetter publishes the message as it was, with headers that say where it is from and why it
+// is there, to a stream, which acknowledges it. A stream keeps one of several with the same id. Where
+// the message is too large with those headers, it is published without its data, and where that is too
+// large too, without its own headers.
+func (m *message) DeadLetter(ctx context.Context, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	_, err := m.deadLetters.js.PublishMsg(ctx, dead, jetstream.WithMsgID(m.source+"/"+m.id))
+	dead := nats.NewMsg(m.deadLetters.subject)
+	dead.Data, dead.Header = m.data, m.ownHeader()
+	m.describe(dead.Header, reason)
+	err := m.deadLetters.publish(ctx, dead, m.source+"/"+m.id)
+	for _, header := range []nats.Header{dead.Header, {}} {
+		if !tooLarge(err) {
+			break
+		}
+		dead.Data, dead.Header = nil, header
+		m.describe(header, reason)
+		header.Set("Goless-Truncated", strconv.Itoa(len(m.data)))
+		err = m.deadLetters.publish(ctx, dead, m.source+"/"+m.id)
+	}
 	return err
+}
+
+// describe adds where the message is from, and why it is in the dead letter.
+func (m *message) describe(header nats.Header, reason string) {
+	header.Set("Goless-Reason", strings.Map(printable, reason))
+	header.Set("Goless-Source", m.source)
+	header.Set("Goless-Id", m.id)
+	header.Set("Goless-Subject", m.subject)
+}
+
+func (d deadLetters) publish(ctx context.Context, msg *nats.Msg, id string) error {
+	_, err := d.js.PublishMsg(ctx, msg, jetstream.WithMsgID(id))
+	return err
+}
+
+// messageTooLarge is the code of the error for a message that is larger than a stream allows.
+const messageTooLarge jetstream.ErrorCode = 10054
+
+// tooLarge reports whether the client library, or a stream, has rejected a message by its size.
+func tooLarge(err error) bool {
+	var rejected *jetstream.APIError
+	return errors.Is(err, nats.ErrMaxPayload) || errors.As(err, &rejected) && rejected.ErrorCode == messageTooLarge
 }
 
 // printable keeps a reason within the line of a header.

@@ -1,0 +1,234 @@
+package streams
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// memoryLimit is what a pod of a trigger may have, and 100 KB messages in batches are the load that the
+// limit must suffice for.
+const memoryLimit = 256 << 20
+
+// A process that follows one that was killed has what that one had, and no more: its memory is bounded
+// however many messages wait.
+func TestNATSCrashMemory(t *testing.T) {
+	t.Parallel() // it waits most of its time
+	const messages, kills = 3000, 3
+	server := newNATS(t, "")
+	js := server.connect(t)
+	stream, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := bytes.Repeat([]byte("7"), 100_000)
+	for i := range messages {
+		if _, err := js.PublishAsync(fmt.Sprintf("orders.%d", i%100), data, jetstream.WithStallWait(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+	var takes atomic.Bool
+	f := newFunction(t, func(cloudevents.Event, int) int {
+		if takes.Load() {
+			return http.StatusOK
+		}
+		return http.StatusInternalServerError
+	})
+	c := consume(t, f, server.stock("--batch=100")...)
+	peak := 0
+	for range kills {
+		eventually(t, "it delivers", func() bool { return f.requested() > 16 })
+		peak = max(peak, peakMemory(t, c.cmd.Process.Pid))
+		c.end(syscall.SIGKILL)
+		f.forgetRequests()
+		c.begin()
+	}
+	eventually(t, "it delivers again", func() bool { return f.requested() > 16 })
+	takes.Store(true)
+	consumer, err := stream.Consumer(t.Context(), "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all are acknowledged", func() bool {
+		info, err := consumer.Info(t.Context())
+		return err == nil && info.NumPending == 0 && info.NumAckPending == 0
+	})
+	peak = max(peak, peakMemory(t, c.cmd.Process.Pid))
+	t.Logf("the peak is %d MiB", peak>>20)
+	if peak > memoryLimit {
+		t.Errorf("the peak is %d MiB, want %d MiB at most", peak>>20, memoryLimit>>20)
+	}
+}
+
+// More may be missing than a process holds, in another order than that of the stream: as after an
+// earlier release, or where two processes in a row were killed. It is taken in its order all the same,
+// and the memory is bounded.
+func TestNATSBacklog(t *testing.T) {
+	const messages, again, ackWait = 600, 200, 15 * time.Second
+	server := newNATS(t, "")
+	js := server.connect(t)
+	ordersAgain(t, js, ackWait)
+	stream, err := js.Stream(t.Context(), "ORDERS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumer, err := stream.UpdateConsumer(t.Context(), jetstream.ConsumerConfig{
+		Durable: "shop", FilterSubject: "orders.>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: ackWait, MaxAckPending: messages,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range messages {
+		if _, err := js.PublishAsync(fmt.Sprintf("orders.%d", i%10), fmt.Appendf(nil, "%0100000d", i), jetstream.WithStallWait(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-js.PublishAsyncComplete()
+	for _, n := range []int{messages, again} { // those of the second time come after the others
+		for given := 0; given < n; {
+			batch, err := consumer.Fetch(50, jetstream.FetchMaxWait(5*time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range batch.Messages() {
+				given++
+			}
+		}
+	}
+	f := newFunction(t, ok)
+	c := consume(t, f, server.stock()...)
+	eventually(t, "all are taken", func() bool { return distinct(f) == messages })
+	inOrder(t, f.events())
+	if peak := peakMemory(t, c.cmd.Process.Pid); peak > memoryLimit {
+		t.Errorf("the peak is %d MiB, want %d MiB at most", peak>>20, memoryLimit>>20)
+	} else {
+		t.Logf("the peak is %d MiB", peak>>20)
+	}
+}
+
+// Without a stream messages are lost when too many wait, but memory is bounded.
+func TestNATSCoreMemory(t *testing.T) {
+	const messages = 3000
+	server := newNATS(t, "")
+	js := server.connect(t)
+	f := newFunction(t, ok)
+	f.kill()
+	c := consume(t, f, server.stock("--batch=100", "--stream=")...)
+	eventually(t, "it is connected", func() bool { return c.healthy(t) })
+	data := bytes.Repeat([]byte("7"), 100_000)
+	for i := range messages {
+		if err := js.Conn().Publish(fmt.Sprintf("orders.%d", i%100), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := js.Conn().FlushTimeout(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	var lag int64
+	eventually(t, "nothing more comes", func() bool {
+		before := lag
+		s := c.status(t)
+		if s == nil || s.Lag == nil {
+			return false
+		}
+		lag = *s.Lag
+		return lag > 0 && lag == before
+	})
+	if peak := peakMemory(t, c.cmd.Process.Pid); peak > memoryLimit {
+		t.Errorf("the peak is %d MiB with %d messages, want %d MiB at most", peak>>20, lag, memoryLimit>>20)
+	} else {
+		t.Logf("the peak is %d MiB with %d messages", peak>>20, lag)
+	}
+}
+
+// requested is how many requests have come.
+func (f *function) requested() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests
+}
+
+func (f *function) forgetRequests() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = 0
+}
+
+// peakMemory is the largest resident set of a process.
+func peakMemory(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	kilobytes, err := strconv.Atoi(strings.Fields(after)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
+}
+
+// After a crash newer messages wait for those that were given to the process that has ended. The
+// status says so when that takes long, and until when.
+func TestNATSCrashReported(t *testing.T) {
+	t.Parallel() // it takes more than a minute
+	server := newNATS(t, "")
+	js := server.connect(t)
+	ordersAgain(t, js, time.Hour)
+	f := newFunction(t, func(cloudevents.Event, int) int { return http.StatusInternalServerError })
+	c := consume(t, f, server.stock()...)
+	publish(t, js, "orders.7", "0")
+	eventually(t, "the first is with the function", func() bool { return f.tried() > 0 })
+	c.restart(syscall.SIGKILL)
+	publish(t, js, "orders.8", "1")
+	expected := time.Now().Add(time.Hour).UTC().Format("2006-01-02T15")
+	eventually(t, "it says what it waits for", func() bool { return c.says(t, "Blocked", "1 message") && c.says(t, "Blocked", expected) })
+}
+
+// What was with the function when a process was told to end may come twice, and nothing else does,
+// also where requests take long.
+func TestNATSEndSlow(t *testing.T) {
+	const messages, concurrency = 60, 4
+	server := newNATS(t, "")
+	js := server.connect(t)
+	orders(t, js)
+	publishAll(t, js, messages, 20)
+	f := newFunction(t, ok)
+	slow := newSlowFunction(t, f, 300*time.Millisecond)
+	c := consume(t, f, server.stock("--url=http://"+slow+"/in", "--drain=100ms", fmt.Sprintf("--concurrency=%d", concurrency))...)
+	ends := 0
+	for ; distinct(f) < messages/2; ends++ {
+		enough := distinct(f) + 4
+		eventually(t, "it delivers", func() bool { return distinct(f) > enough })
+		c.restart(syscall.SIGTERM)
+	}
+	eventually(t, "all are taken", func() bool { return distinct(f) == messages })
+	if twice := len(f.events()) - messages; twice > ends*concurrency {
+		t.Errorf("%d messages were taken twice after %d ends, want no more than were under way", twice, ends)
+	}
+	inOrder(t, f.events())
+}
+
+// newSlowFunction returns the address of a function that takes an event at once, and answers after a while.
+func newSlowFunction(t *testing.T, f *function, after time.Duration) string {
+	t.Helper()
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.ServeHTTP(w, r)
+		time.Sleep(after) // the answer is sent after that
+	}))
+	t.Cleanup(slow.Close)
+	return strings.TrimPrefix(slow.URL, "http://")
+}
