@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NATSTrigger calls a Function with the messages of a subject of NATS. It becomes a Deployment
-// of the same name, whose pod takes the messages.
+// NATSTrigger calls a Function with the messages of a subject of NATS. It becomes the Deployment
+// NAME-trigger, whose pod takes the messages.
 //
 // With spec.stream they are those that a stream of JetStream has, and each is delivered at least
 // once: it is acknowledged when the function has answered with 2xx, or when the dead letter has
@@ -25,7 +25,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Function",type=string,JSONPath=`.spec.functionRef.name`
 // +kubebuilder:printcolumn:name="Subject",type=string,JSONPath=`.spec.subject`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="metadata.name must be a DNS label of at most 52 lower-case letters, digits and '-', and begin with a letter: it is the name of a Deployment"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="metadata.name must be a DNS label of at most 52 lower-case letters, digits and '-', and begin with a letter: the Deployment NAME-trigger is named after it"
 type NATSTrigger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`

@@ -2,8 +2,8 @@ package v1alpha1
 
 // Reasons of the condition Ready of a trigger that consumes a stream.
 const (
-	// ReasonConsumerNotReady means that the pod which consumes has not started, or ends again
-	// and again.
+	// ReasonConsumerNotReady means that the pod which consumes cannot be created, has not started, or
+	// restarts repeatedly.
 	ReasonConsumerNotReady = "ConsumerNotReady"
 
 	// ReasonNotConnected means that the pod which consumes gets no events: it does not reach

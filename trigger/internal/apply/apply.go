@@ -37,6 +37,9 @@ type Change struct {
 	want configuration
 	live client.Object
 	same func() (bool, error)
+
+	// how removes live; empty for the default of its kind.
+	how metav1.DeletionPropagation
 }
 
 // To is the change of live, which has no UID where there is no such object, to want. extract
@@ -57,6 +60,11 @@ func (c Change) Same() bool {
 // Gone is the removal of live, where it belongs to the trigger; without a UID there is none.
 func Gone(live client.Object) Change { return Change{live: live} }
 
+// GoneAfterPods is the removal of live, which exists until its pods have ended.
+func GoneAfterPods(live client.Object) Change {
+	return Change{live: live, how: metav1.DeletePropagationForeground}
+}
+
 // Owner is the owner reference to a trigger.
 func Owner(t v1alpha1.Trigger) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().
@@ -70,10 +78,19 @@ func Labels(t v1alpha1.Trigger) map[string]string {
 }
 
 // A NotOwnedError says that an object exists which is not the trigger's.
-type NotOwnedError struct{ Kind, Name string }
+type NotOwnedError struct {
+	Kind, Name string
 
+	// Owner controls the object; nil if it has no controller.
+	Owner *metav1.OwnerReference
+}
+
+// Error advises to delete only what no controller would create again.
 func (e *NotOwnedError) Error() string {
-	return fmt.Sprintf("%s %q exists and does not belong to this trigger: delete it, or give the trigger another name", e.Kind, e.Name)
+	if e.Owner != nil {
+		return fmt.Sprintf("%s %q belongs to %s %q and is not changed; rename the trigger", e.Kind, e.Name, e.Owner.Kind, e.Owner.Name)
+	}
+	return fmt.Sprintf("%s %q was not created for this trigger and is not changed; rename the trigger, or delete the %s if nothing needs it", e.Kind, e.Name, e.Kind)
 }
 
 // Make makes a change for a trigger. It writes nothing where the fields that were applied
@@ -100,7 +117,7 @@ func (c Change) Make(ctx context.Context, w client.Client, live client.Reader, t
 	case c.live.GetDeletionTimestamp() != nil, ofPredecessor(c.live, t):
 		return nil // its deletion is an event, after which it is created
 	case !metav1.IsControlledBy(c.live, t):
-		return &NotOwnedError{Kind: kind, Name: name}
+		return &NotOwnedError{Kind: kind, Name: name, Owner: metav1.GetControllerOf(c.live)}
 	}
 	if same, err := c.same(); same || err != nil {
 		return wrap(err, "reading the fields of", kind, name)
@@ -131,7 +148,11 @@ func (c Change) remove(ctx context.Context, w client.Client, t v1alpha1.Trigger)
 	if uid == "" || c.live.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(c.live, t) {
 		return nil
 	}
-	if err := w.Delete(ctx, c.live, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {
+	options := []client.DeleteOption{client.Preconditions{UID: &uid}}
+	if c.how != "" {
+		options = append(options, client.PropagationPolicy(c.how))
+	}
+	if err := w.Delete(ctx, c.live, options...); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing %T %q: %w", c.live, c.live.GetName(), err)
 	}
 	return nil

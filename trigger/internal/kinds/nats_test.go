@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -36,7 +37,7 @@ func natsTrigger(namespace string) *v1alpha1.NATSTrigger {
 }
 
 func deploymentOf(trigger client.Object) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.GetNamespace(), Name: trigger.GetName()}}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.GetNamespace(), Name: trigger.GetName() + "-trigger"}}
 }
 
 // running plays the Deployment controller and the kubelet: the Deployment has a pod, which is
@@ -47,7 +48,9 @@ func running(t *testing.T, trigger v1alpha1.Trigger, ready bool) {
 	read(t, deployment)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name + "-1"}}
 	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
-		pod.Labels, pod.Spec = deployment.Spec.Template.Labels, deployment.Spec.Template.Spec
+		pod.Labels, pod.Spec = maps.Clone(deployment.Spec.Template.Labels), deployment.Spec.Template.Spec
+		pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "1"
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: deployment.Name + "-1", UID: "1", Controller: new(true)}}
 		create(t, pod)
 	}
 	report(t, pod, func(pod *corev1.Pod) {
@@ -141,6 +144,49 @@ func TestNATSTrigger(t *testing.T) {
 	if read(t, deployment); *deployment.Spec.Replicas != 1 {
 		t.Error("nothing takes events, so KEDA does not see them")
 	}
+}
+
+// Where no pod can be created, or no node takes it, the status has the cause.
+func TestPodNotCreated(t *testing.T) {
+	t.Parallel()
+	trigger := natsTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonConsumerNotReady)
+	deployment := deploymentOf(trigger)
+	eventually(t, "it has one replica", func() bool { read(t, deployment); return *deployment.Spec.Replicas == 1 })
+	report(t, deployment, func(d *appsv1.Deployment) {
+		d.Status.ObservedGeneration = d.Generation
+		d.Status.Conditions = []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
+			Message: `pods "orders-trigger-7d4b-x2zs" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5`,
+		}}
+	})
+	says := func(want string) {
+		t.Helper()
+		eventually(t, "Ready says: "+want, func() bool {
+			read(t, trigger)
+			c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionReady)
+			return c.Reason == v1alpha1.ReasonConsumerNotReady && c.Message == want
+		})
+	}
+	says("the pod that consumes cannot be created: exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5")
+
+	report(t, deployment, func(d *appsv1.Deployment) {
+		d.Status.Conditions = []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ReplicaSetCreateError", Message: "exceeded quota: sets",
+		}}
+	})
+	says("the ReplicaSet cannot be created: exceeded quota: sets")
+
+	report(t, deployment, func(d *appsv1.Deployment) { d.Status.Conditions = nil })
+	running(t, trigger, false)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: deployment.Name + "-1"}}
+	report(t, pod, func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = nil
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
+	})
+	says("no node takes the pod that consumes: 0/3 nodes are available")
 }
 
 // What waits scales the Function, by KEDA.
