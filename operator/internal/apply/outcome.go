@@ -95,9 +95,13 @@ func (e *notOwnedError) Error() string {
 	if e.kind == "Service" {
 		remedy = "choose another spec.service"
 	}
-	if e.owner != nil { // which would create it again
-		return fmt.Sprintf("%s %q belongs to %s %q and is not changed; %s", e.kind, e.name, e.owner.Kind, e.owner.Name, remedy)
+	whose := "was not created for this Function by its operator"
+	if e.owner != nil {
+		whose = fmt.Sprintf("belongs to %s %q", e.owner.Kind, e.owner.Name)
+		if e.owner.Controller != nil && *e.owner.Controller { // it would create the object again
+			return fmt.Sprintf("%s %q %s and is not changed; %s", e.kind, e.name, whose, remedy)
+		}
 	}
-	return fmt.Sprintf("%s %q was not created for this Function by its operator and is not changed; delete it if it is not needed (kubectl -n %s delete %s %s), or %s",
-		e.kind, e.name, e.namespace, strings.ToLower(e.kind), e.name, remedy)
+	return fmt.Sprintf("%s %q %s and is not changed; delete it if it is not needed (kubectl -n %s delete %s %s), or %s",
+		e.kind, e.name, whose, e.namespace, strings.ToLower(e.kind), e.name, remedy)
 }
