@@ -42,6 +42,7 @@ type KafkaTrigger struct {
 // KafkaTriggerSpec is which records go to which Function.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || self.deadLetter != self.topic",message="deadLetter must be another topic than topic: what goes there would come back"
+// +kubebuilder:validation:XValidation:rule="!has(self.authentication) || self.authentication.mechanism != 'PLAIN' || has(self.tls) || has(self.authentication.insecure) && self.authentication.insecure",message="authentication.mechanism PLAIN sends the password unencrypted without tls: set tls, use SCRAM-SHA-512, or set authentication.insecure"
 type KafkaTriggerSpec struct {
 	StreamSpec `json:",inline"`
 
@@ -99,9 +100,14 @@ type KafkaBroker string
 // KafkaAuthentication is who a trigger is to the brokers, by SASL.
 type KafkaAuthentication struct {
 	// mechanism is how the password is proven: SCRAM-SHA-256, SCRAM-SHA-512, or PLAIN, which
-	// sends the password itself, and so is for connections with tls.
+	// sends the password itself, and so needs spec.tls or insecure.
 	// +required
 	Mechanism KafkaMechanism `json:"mechanism"`
+
+	// insecure allows PLAIN without spec.tls: the password can be read on the network. Default:
+	// false.
+	// +optional
+	Insecure bool `json:"insecure,omitempty"`
 
 	// user is the name of the user.
 	// +required

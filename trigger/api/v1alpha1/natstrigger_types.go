@@ -43,6 +43,7 @@ type NATSTrigger struct {
 // NATSTriggerSpec is which messages go to which Function.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || !self.deadLetter.contains('*') && !self.deadLetter.contains('>')",message="deadLetter must be a subject without wildcards"
+// +kubebuilder:validation:XValidation:rule="!has(self.authentication) || !has(self.authentication.password) && !has(self.authentication.token) || has(self.tls) || self.servers.all(s, s.startsWith('tls://')) || has(self.authentication.insecure) && self.authentication.insecure",message="authentication.password and authentication.token are sent unencrypted without tls: set tls, use servers that begin with tls://, or set authentication.insecure"
 type NATSTriggerSpec struct {
 	StreamSpec `json:",inline"`
 
@@ -113,13 +114,19 @@ type NATSAuthentication struct {
 	// +kubebuilder:validation:MaxLength=255
 	User string `json:"user,omitempty"`
 
-	// password of the user.
+	// password of the user. It is sent to the servers, and so needs spec.tls, servers that begin
+	// with tls://, or insecure.
 	// +optional
 	Password *SecretKey `json:"password,omitempty"`
 
-	// token is in the place of user and password.
+	// token replaces user and password. It is sent to the servers like a password.
 	// +optional
 	Token *SecretKey `json:"token,omitempty"`
+
+	// insecure allows a password or token without TLS: it can be read on the network. Default:
+	// false.
+	// +optional
+	Insecure bool `json:"insecure,omitempty"`
 
 	// nkey is the seed of an nkey.
 	// +optional

@@ -3,6 +3,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,7 +103,7 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 // side by side. The former one keeps consuming while the new one cannot be created.
 func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	program, err := k.Program(t)
-	if err != nil {
+	if err := cmp.Or(err, checkResources(t.CommonSpec().Resources)); err != nil {
 		return trigger.Plan{Problem: mistake(err.Error())}
 	}
 	to := target.Of(&seen.Function, t.CommonSpec().FunctionRef.Name)

@@ -107,9 +107,7 @@ func podOf(t v1alpha1.StreamTrigger, program Program, to target.Target, url, ima
 		WithStartupProbe(probe("/healthz").WithPeriodSeconds(1).WithFailureThreshold(60)).
 		WithLivenessProbe(probe("/healthz").WithPeriodSeconds(10).WithTimeoutSeconds(5).WithFailureThreshold(3)).
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(5).WithTimeoutSeconds(5).WithFailureThreshold(1)).
-		WithResources(corev1ac.ResourceRequirements().
-			WithRequests(pod.Amounts("10m", "32Mi", "1Mi")).
-			WithLimits(pod.Amounts("", "256Mi", "16Mi")))
+		WithResources(resources(t.CommonSpec().Resources))
 	var volumes []*corev1ac.VolumeApplyConfiguration
 	if len(program.Secrets) > 0 {
 		container.WithVolumeMounts(corev1ac.VolumeMount().WithName("credentials").WithMountPath(credentials).WithReadOnly(true))

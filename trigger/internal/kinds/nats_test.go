@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -277,6 +278,7 @@ func fenceDeployment(t *testing.T, trigger v1alpha1.Trigger, otherKind string) {
 	eventually(t, "the fence lets through what a trigger becomes", func() bool {
 		same := live.DeepCopy()
 		same.Spec.RevisionHistoryLimit = new(int32(2))
+		same.Spec.Template.Spec.DNSConfig = &corev1.PodDNSConfig{Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: new("2")}}} // as policies of clusters add it
 		err := account.Patch(t.Context(), same, client.MergeFrom(live), client.DryRunAll)
 		if err != nil {
 			t.Log(err)
@@ -314,6 +316,23 @@ func forgeries(otherKind string) map[string]func(*appsv1.Deployment, *corev1.Pod
 			p.AutomountServiceAccountToken = nil
 		},
 		"HostNetwork": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.HostNetwork = true },
+		"HostAliases": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.HostAliases = []corev1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"report.shop.svc"}}}
+		},
+		"DNSPolicy": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.DNSPolicy, p.DNSConfig = corev1.DNSNone, &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.7"}}
+		},
+		"NodeDNS": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.DNSPolicy = corev1.DNSDefault },
+		"Nameservers": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.DNSConfig = &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.7"}}
+		},
+		"Searches": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.DNSConfig = &corev1.PodDNSConfig{Searches: []string{"evil.example"}}
+		},
+		"FQDN":             func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.SetHostnameAsFQDN = new(true) },
+		"HostnameOverride": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.HostnameOverride = new("bank") },
+		"Hostname":         func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.Hostname = "bank" },
+		"Subdomain":        func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.Subdomain = "bank" },
 		"HostPath": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
 			p.Volumes = append(p.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
 		},
@@ -344,6 +363,9 @@ func forgeries(otherKind string) map[string]func(*appsv1.Deployment, *corev1.Pod
 		},
 		"Root": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
 			p.SecurityContext.RunAsNonRoot = nil
+		},
+		"LargeLimit": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("5Gi")
 		},
 		"NoLimit": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Resources.Limits = nil },
 	}
@@ -411,8 +433,22 @@ func TestNATSSchema(t *testing.T) {
 		edit func(*v1alpha1.NATSTriggerSpec)
 		want string // "" where it is accepted
 	}{
-		"Most":       {func(*v1alpha1.NATSTriggerSpec) {}, ""},
-		"Core":       {func(s *v1alpha1.NATSTriggerSpec) { s.Stream, s.Authentication, s.TLS = "", nil, nil }, ""},
+		"Most":              {func(*v1alpha1.NATSTriggerSpec) {}, ""},
+		"Core":              {func(s *v1alpha1.NATSTriggerSpec) { s.Stream, s.Authentication, s.TLS = "", nil, nil }, ""},
+		"CleartextPassword": {func(s *v1alpha1.NATSTriggerSpec) { s.TLS = nil }, "sent unencrypted without tls"},
+		"CleartextToken": {func(s *v1alpha1.NATSTriggerSpec) {
+			s.TLS, s.Authentication = nil, &v1alpha1.NATSAuthentication{Token: secret}
+		}, "sent unencrypted without tls"},
+		"OneCleartextServer": {func(s *v1alpha1.NATSTriggerSpec) {
+			s.TLS, s.Servers = nil, []v1alpha1.NATSServer{"tls://a.example.com:4222", "nats://b.example.com:4222"}
+		}, "sent unencrypted without tls"},
+		"TLSServers": {func(s *v1alpha1.NATSTriggerSpec) {
+			s.TLS, s.Servers = nil, []v1alpha1.NATSServer{"tls://a.example.com:4222"}
+		}, ""},
+		"Insecure": {func(s *v1alpha1.NATSTriggerSpec) { s.TLS, s.Authentication.Insecure = nil, true }, ""},
+		"NKeyWithoutTLS": {func(s *v1alpha1.NATSTriggerSpec) {
+			s.TLS, s.Authentication = nil, &v1alpha1.NATSAuthentication{NKey: secret}
+		}, ""},
 		"NKey":       {func(s *v1alpha1.NATSTriggerSpec) { s.Authentication = &v1alpha1.NATSAuthentication{NKey: secret} }, ""},
 		"NoServers":  {func(s *v1alpha1.NATSTriggerSpec) { s.Servers = nil }, "spec.servers"},
 		"Password":   {func(s *v1alpha1.NATSTriggerSpec) { s.Servers[0] = "nats://shop:secret@nats.example.com:4222" }, "spec.servers"},
