@@ -39,7 +39,7 @@ func TestKafkaTrigger(t *testing.T) {
 		return err
 	})
 	ns.kubectl("delete", "kafkatrigger/records")
-	ns.kubectl("wait", "deployment/records", "--for=delete", "--timeout="+patience.String())
+	ns.kubectl("wait", "deployment/records-trigger", "--for=delete", "--timeout="+patience.String())
 }
 
 // recording writes down the lines that it is sent, and tells them, or how many they are.

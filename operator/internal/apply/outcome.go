@@ -91,13 +91,16 @@ func (e *notOwnedError) reason() string {
 }
 
 func (e *notOwnedError) Error() string {
-	whose := "was not created for this Function by its operator"
-	if e.owner != nil {
-		whose = fmt.Sprintf("belongs to %s %q", e.owner.Kind, e.owner.Name)
-	}
 	remedy := "rename the Function"
 	if e.kind == "Service" {
 		remedy = "choose another spec.service"
+	}
+	whose := "was not created for this Function by its operator"
+	if e.owner != nil {
+		whose = fmt.Sprintf("belongs to %s %q", e.owner.Kind, e.owner.Name)
+		if e.owner.Controller != nil && *e.owner.Controller { // it would create the object again
+			return fmt.Sprintf("%s %q %s and is not changed; %s", e.kind, e.name, whose, remedy)
+		}
 	}
 	return fmt.Sprintf("%s %q %s and is not changed; delete it if it is not needed (kubectl -n %s delete %s %s), or %s",
 		e.kind, e.name, whose, e.namespace, strings.ToLower(e.kind), e.name, remedy)

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// KafkaTrigger calls a Function with the records of a topic of Kafka. It becomes a Deployment of
-// the same name, whose pod is a member of a consumer group.
+// KafkaTrigger calls a Function with the records of a topic of Kafka. It becomes the Deployment
+// NAME-trigger, whose pod is a member of a consumer group.
 //
 // Each record is delivered at least once: its offset is committed when the function has answered
 // with 2xx, or when the dead letter has it. Records of the same partition are delivered one after
@@ -24,7 +24,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Function",type=string,JSONPath=`.spec.functionRef.name`
 // +kubebuilder:printcolumn:name="Topic",type=string,JSONPath=`.spec.topic`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="metadata.name must be a DNS label of at most 52 lower-case letters, digits and '-', and begin with a letter: it is the name of a Deployment"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="metadata.name must be a DNS label of at most 52 lower-case letters, digits and '-', and begin with a letter: the Deployment NAME-trigger is named after it"
 type KafkaTrigger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -42,6 +42,7 @@ type KafkaTrigger struct {
 // KafkaTriggerSpec is which records go to which Function.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || self.deadLetter != self.topic",message="deadLetter must be another topic than topic: what goes there would come back"
+// +kubebuilder:validation:XValidation:rule="!has(self.authentication) || self.authentication.mechanism != 'PLAIN' || has(self.tls) || has(self.authentication.insecure) && self.authentication.insecure",message="authentication.mechanism PLAIN sends the password unencrypted without tls: set tls, use SCRAM-SHA-512, or set authentication.insecure"
 type KafkaTriggerSpec struct {
 	StreamSpec `json:",inline"`
 
@@ -99,9 +100,14 @@ type KafkaBroker string
 // KafkaAuthentication is who a trigger is to the brokers, by SASL.
 type KafkaAuthentication struct {
 	// mechanism is how the password is proven: SCRAM-SHA-256, SCRAM-SHA-512, or PLAIN, which
-	// sends the password itself, and so is for connections with tls.
+	// sends the password itself, and so needs spec.tls or insecure.
 	// +required
 	Mechanism KafkaMechanism `json:"mechanism"`
+
+	// insecure allows PLAIN without spec.tls: the password can be read on the network. Default:
+	// false.
+	// +optional
+	Insecure bool `json:"insecure,omitempty"`
 
 	// user is the name of the user.
 	// +required

@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NATSTrigger calls a Function with the messages of a subject of NATS. It becomes a Deployment
-// of the same name, whose pod takes the messages.
+// NATSTrigger calls a Function with the messages of a subject of NATS. It becomes the Deployment
+// NAME-trigger, whose pod takes the messages.
 //
 // With spec.stream they are those that a stream of JetStream has, and each is delivered at least
 // once: it is acknowledged when the function has answered with 2xx, or when the dead letter has
@@ -26,7 +26,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Function",type=string,JSONPath=`.spec.functionRef.name`
 // +kubebuilder:printcolumn:name="Subject",type=string,JSONPath=`.spec.subject`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="metadata.name must be a DNS label of at most 52 lower-case letters, digits and '-', and begin with a letter: it is the name of a Deployment"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && self.metadata.name.size() <= 52",message="metadata.name must be a DNS label of at most 52 lower-case letters, digits and '-', and begin with a letter: the Deployment NAME-trigger is named after it"
 type NATSTrigger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -44,6 +44,7 @@ type NATSTrigger struct {
 // NATSTriggerSpec is which messages go to which Function.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || !self.deadLetter.contains('*') && !self.deadLetter.contains('>')",message="deadLetter must be a subject without wildcards"
+// +kubebuilder:validation:XValidation:rule="!has(self.authentication) || !has(self.authentication.password) && !has(self.authentication.token) || has(self.tls) || self.servers.all(s, s.startsWith('tls://')) || has(self.authentication.insecure) && self.authentication.insecure",message="authentication.password and authentication.token are sent unencrypted without tls: set tls, use servers that begin with tls://, or set authentication.insecure"
 type NATSTriggerSpec struct {
 	StreamSpec `json:",inline"`
 
@@ -121,13 +122,19 @@ type NATSAuthentication struct {
 	// +kubebuilder:validation:MaxLength=255
 	User string `json:"user,omitempty"`
 
-	// password of the user.
+	// password of the user. It is sent to the servers, and so needs spec.tls, servers that begin
+	// with tls://, or insecure.
 	// +optional
 	Password *SecretKey `json:"password,omitempty"`
 
-	// token is in the place of user and password.
+	// token replaces user and password. It is sent to the servers like a password.
 	// +optional
 	Token *SecretKey `json:"token,omitempty"`
+
+	// insecure allows a password or token without TLS: it can be read on the network. Default:
+	// false.
+	// +optional
+	Insecure bool `json:"insecure,omitempty"`
 
 	// nkey is the seed of an nkey.
 	// +optional

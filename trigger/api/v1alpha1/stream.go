@@ -1,9 +1,11 @@
 package v1alpha1
 
+import "goless.io/operator/api/v1beta1"
+
 // Reasons of the condition Ready of a trigger that consumes a stream.
 const (
-	// ReasonConsumerNotReady means that the pod which consumes has not started, or ends again
-	// and again.
+	// ReasonConsumerNotReady means that the pod which consumes cannot be created, has not started, or
+	// restarts repeatedly.
 	ReasonConsumerNotReady = "ConsumerNotReady"
 
 	// ReasonNotConnected means that the pod which consumes gets no events: it does not reach
@@ -78,6 +80,12 @@ type StreamSpec struct {
 	// taken together, tried again together, and go to deadLetter together.
 	// +optional
 	Batch *StreamBatch `json:"batch,omitempty"`
+
+	// resources of the container that consumes. By default it requests 10m of cpu, 32Mi of
+	// memory and 1Mi of ephemeral-storage, and is limited to 256Mi of memory and 16Mi of
+	// ephemeral-storage, and not in cpu. A change restarts it.
+	// +optional
+	Resources *v1beta1.Resources `json:"resources,omitempty"`
 
 	// scale makes a ScaledObject of KEDA, which sets the replicas of the Function by how many
 	// events wait. It needs KEDA, and a Function without spec.scaling.

@@ -38,7 +38,7 @@ const (
 	// ReasonInvalidSpec means that the message names a field with a mistake.
 	ReasonInvalidSpec = "InvalidSpec"
 
-	// ReasonNotOwned means that an object whose name the trigger needs is somebody else's.
+	// ReasonNotOwned means that an object whose name the trigger needs belongs to another owner.
 	ReasonNotOwned = "NotOwned"
 
 	// ReasonApplyFailed means that the API server refuses what the trigger needs, or the pod of

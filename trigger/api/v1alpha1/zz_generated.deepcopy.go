@@ -5,6 +5,7 @@
 package v1alpha1
 
 import (
+	"goless.io/operator/api/v1beta1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -627,6 +628,11 @@ func (in *StreamSpec) DeepCopyInto(out *StreamSpec) {
 		in, out := &in.Batch, &out.Batch
 		*out = new(StreamBatch)
 		**out = **in
+	}
+	if in.Resources != nil {
+		in, out := &in.Resources, &out.Resources
+		*out = new(v1beta1.Resources)
+		(*in).DeepCopyInto(*out)
 	}
 	if in.Scale != nil {
 		in, out := &in.Scale, &out.Scale

@@ -34,10 +34,15 @@ type configuration interface {
 
 // A Change is an object that a trigger shall have, beside the one that there is.
 type Change struct {
-	want  configuration
-	live  client.Object
-	same  func() (bool, error)
-	owner client.Object // of what is removed; nil for the trigger
+	want configuration
+	live client.Object
+	same func() (bool, error)
+
+	// owner must own live for it to be removed; nil for the trigger.
+	owner client.Object
+
+	// how live is removed; empty for the default of its kind.
+	how metav1.DeletionPropagation
 }
 
 // To is the change of live, which has no UID where there is no such object, to want. extract
@@ -60,7 +65,15 @@ func Gone(live client.Object) Change { return Change{live: live} }
 
 // GoneFrom is the removal of live, where it belongs to owner, an object of the trigger. What live
 // owns is deleted with it.
-func GoneFrom(owner, live client.Object) Change { return Change{live: live, owner: owner} }
+func GoneFrom(owner, live client.Object) Change {
+	// The API server's default for Jobs is to orphan their pods.
+	return Change{live: live, owner: owner, how: metav1.DeletePropagationBackground}
+}
+
+// GoneAfterPods is the removal of live, which exists until its pods have ended.
+func GoneAfterPods(live client.Object) Change {
+	return Change{live: live, how: metav1.DeletePropagationForeground}
+}
 
 // Owner is the owner reference to a trigger.
 func Owner(t v1alpha1.Trigger) *metav1ac.OwnerReferenceApplyConfiguration {
@@ -75,10 +88,19 @@ func Labels(t v1alpha1.Trigger) map[string]string {
 }
 
 // A NotOwnedError says that an object exists which is not the trigger's.
-type NotOwnedError struct{ Kind, Name string }
+type NotOwnedError struct {
+	Kind, Name string
 
+	// Owner controls the object; nil if it has no controller.
+	Owner *metav1.OwnerReference
+}
+
+// Error advises to delete only what no controller would create again.
 func (e *NotOwnedError) Error() string {
-	return fmt.Sprintf("%s %q exists and does not belong to this trigger: delete it, or give the trigger another name", e.Kind, e.Name)
+	if e.Owner != nil {
+		return fmt.Sprintf("%s %q belongs to %s %q and is not changed; rename the trigger", e.Kind, e.Name, e.Owner.Kind, e.Owner.Name)
+	}
+	return fmt.Sprintf("%s %q was not created for this trigger and is not changed; rename the trigger, or delete the %s if nothing needs it", e.Kind, e.Name, e.Kind)
 }
 
 // Make makes a change for a trigger. It writes nothing where the fields that were applied
@@ -105,7 +127,7 @@ func (c Change) Make(ctx context.Context, w client.Client, live client.Reader, t
 	case c.live.GetDeletionTimestamp() != nil, ofPredecessor(c.live, t):
 		return nil // its deletion is an event, after which it is created
 	case !metav1.IsControlledBy(c.live, t):
-		return &NotOwnedError{Kind: kind, Name: name}
+		return &NotOwnedError{Kind: kind, Name: name, Owner: metav1.GetControllerOf(c.live)}
 	}
 	if same, err := c.same(); same || err != nil {
 		return wrap(err, "reading the fields of", kind, name)
@@ -139,9 +161,11 @@ func (c Change) remove(ctx context.Context, w client.Client, t v1alpha1.Trigger)
 	if uid == "" || c.live.GetDeletionTimestamp() != nil || !metav1.IsControlledBy(c.live, owner) {
 		return nil
 	}
-	// The API server's default for Jobs is to orphan their pods.
-	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
-	if err := w.Delete(ctx, c.live, client.Preconditions{UID: &uid}, background); client.IgnoreNotFound(err) != nil {
+	options := []client.DeleteOption{client.Preconditions{UID: &uid}}
+	if c.how != "" {
+		options = append(options, client.PropagationPolicy(c.how))
+	}
+	if err := w.Delete(ctx, c.live, options...); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("removing %T %q: %w", c.live, c.live.GetName(), err)
 	}
 	return nil

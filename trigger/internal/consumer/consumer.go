@@ -3,6 +3,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,8 @@ type Kind[T v1alpha1.StreamTrigger] struct {
 // Seen is what there is of a trigger.
 type Seen struct {
 	Function     v1beta1.Function
-	Deployment   *appsv1.Deployment
+	Deployment   *appsv1.Deployment // of that name, whoever owns it
+	Former       *appsv1.Deployment // with the name of the trigger, as earlier versions created it; whoever owns it
 	Service      *corev1.Service
 	ScaledObject *unstructured.Unstructured // nil without KEDA
 
@@ -67,14 +69,15 @@ func (k Kind[T]) New() T { return k.Empty() }
 
 // Observe reads the Function and what belongs to the trigger, and asks its pods.
 func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
-	seen := Seen{Deployment: &appsv1.Deployment{}, Service: &corev1.Service{}}
+	seen := Seen{Deployment: &appsv1.Deployment{}, Former: &appsv1.Deployment{}, Service: &corev1.Service{}}
 	var pods corev1.PodList
 	read := func(name string, object client.Object) error {
 		return client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKey{Namespace: t.GetNamespace(), Name: name}, object))
 	}
 	errs := []error{
 		read(t.CommonSpec().FunctionRef.Name, &seen.Function),
-		read(t.GetName(), seen.Deployment),
+		read(deploymentName(t), seen.Deployment),
+		read(t.GetName(), seen.Former),
 		read(serviceName(t), seen.Service),
 		k.Client.List(ctx, &pods, client.InNamespace(t.GetNamespace()), client.MatchingLabels(apply.Labels(t))),
 	}
@@ -86,7 +89,7 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 		return Seen{}, fmt.Errorf("reading what belongs to %s %q: %w", t.TriggerKind(), t.GetName(), err)
 	}
 	if metav1.IsControlledBy(seen.Deployment, t) {
-		seen.Problems = k.problems(ctx, pods.Items)
+		seen.Problems = k.problems(ctx, podsOf(seen.Deployment, pods.Items))
 	}
 	return seen, nil
 }
@@ -94,9 +97,13 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 // Plan decides what the Deployment is, which stays as it was while the spec has a mistake, and
 // whether there are a ScaledObject and the Service by which KEDA asks the pods. While there is no
 // Function, there is no pod that could take events.
+//
+// A Deployment of an earlier version is replaced as a rollout replaces pods: the new Deployment
+// has no replica until the former one and its pods are gone, so that two consumers never deliver
+// side by side. The former one keeps consuming while the new one cannot be created.
 func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	program, err := k.Program(t)
-	if err != nil {
+	if err := cmp.Or(err, checkResources(t.CommonSpec().Resources)); err != nil {
 		return trigger.Plan{Problem: mistake(err.Error())}
 	}
 	to := target.Of(&seen.Function, t.CommonSpec().FunctionRef.Name)
@@ -104,9 +111,15 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	if t.CommonSpec().Scale != nil && to.Problem != nil && to.Problem.Reason == v1alpha1.ReasonFunctionStopped {
 		p.Problem = nil // KEDA has stopped it, and starts it when events wait
 	}
-	want := Deployment(t, program, to, seen.Function.Status.URL, k.Image)
-	change := apply.To(want, seen.Deployment, appsv1ac.ExtractDeployment)
+	url, replacing := seen.Function.Status.URL, metav1.IsControlledBy(seen.Former, t)
+	if replacing {
+		url = "" // no pods yet
+	}
+	change := apply.To(Deployment(t, program, to, url, k.Image), seen.Deployment, appsv1ac.ExtractDeployment)
 	p.Changes = append(p.Changes, change)
+	if replacing && metav1.IsControlledBy(seen.Deployment, t) {
+		p.Changes = append(p.Changes, apply.GoneAfterPods(seen.Former))
+	}
 	if p.Problem == nil {
 		p.Problem = notReady(seen, change.Same())
 	}
@@ -146,8 +159,8 @@ func mistake(message string) *target.Problem {
 	return &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
 }
 
-// notReady is why no events come; nil when they do. same tells whether the Deployment is as it
-// shall be.
+// notReady is why no events come; nil when they do. same reports whether the Deployment is in its
+// desired state.
 func notReady(seen Seen, same bool) *target.Problem {
 	for _, p := range seen.Problems {
 		if p.Reason == v1alpha1.ReasonNotConnected || p.Reason == v1alpha1.ReasonConsumerNotReady {
@@ -158,16 +171,20 @@ func notReady(seen Seen, same bool) *target.Problem {
 	if same && d.Status.ObservedGeneration >= d.Generation && d.Status.UpdatedReplicas > 0 && (d.Status.ReadyReplicas > 0 || len(seen.Problems) > 0) {
 		return nil
 	}
-	return &target.Problem{Reason: v1alpha1.ReasonConsumerNotReady, Message: "the pod that consumes has not started yet"}
+	message := "the pod that consumes has not started yet"
+	if why := podsNotCreated(d); same && why != "" {
+		message = why
+	}
+	return &target.Problem{Reason: v1alpha1.ReasonConsumerNotReady, Message: message}
 }
 
-// Report tells whether an event is held up.
+// Report says whether an event is held up.
 func (k Kind[T]) Report(t T, seen Seen) time.Duration {
 	c := metav1.Condition{
 		Type: v1alpha1.ConditionDelivered, Status: metav1.ConditionTrue, ObservedGeneration: t.GetGeneration(),
 		Reason: v1alpha1.ReasonDelivered, Message: "no event is held up",
 	}
-	known := seen.Deployment.Status.ReadyReplicas > 0
+	known := metav1.IsControlledBy(seen.Deployment, t) && seen.Deployment.Status.ReadyReplicas > 0
 	for _, p := range seen.Problems {
 		if p.Reason == v1alpha1.ReasonBlocked || p.Reason == v1alpha1.ReasonDeadLetterFailed {
 			c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.Reason, p.Message

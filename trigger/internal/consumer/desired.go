@@ -71,6 +71,10 @@ func (p *Program) tls(t *v1alpha1.StreamTLS) {
 	}
 }
 
+// deploymentName is the name of the Deployment of a trigger. A Function of the same name has a
+// Deployment with that name.
+func deploymentName(t v1alpha1.StreamTrigger) string { return t.GetName() + "-trigger" }
+
 // Deployment returns the Deployment of a trigger. url is that of the function, and empty while
 // there is none, or it has no Service: then there are no pods. A function that is stopped has
 // its events tried, because KEDA may start it when some wait.
@@ -83,7 +87,7 @@ func Deployment(t v1alpha1.StreamTrigger, program Program, to target.Target, url
 	if url == "" {
 		replicas = 0
 	}
-	return appsv1ac.Deployment(t.GetName(), t.GetNamespace()).
+	return appsv1ac.Deployment(deploymentName(t), t.GetNamespace()).
 		WithLabels(labels).
 		WithOwnerReferences(apply.Owner(t)).
 		WithSpec(appsv1ac.DeploymentSpec().
@@ -103,9 +107,7 @@ func podOf(t v1alpha1.StreamTrigger, program Program, to target.Target, url, ima
 		WithStartupProbe(probe("/healthz").WithPeriodSeconds(1).WithFailureThreshold(60)).
 		WithLivenessProbe(probe("/healthz").WithPeriodSeconds(10).WithTimeoutSeconds(5).WithFailureThreshold(3)).
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(5).WithTimeoutSeconds(5).WithFailureThreshold(1)).
-		WithResources(corev1ac.ResourceRequirements().
-			WithRequests(pod.Amounts("10m", "32Mi", "1Mi")).
-			WithLimits(pod.Amounts("", "256Mi", "16Mi")))
+		WithResources(resources(t.CommonSpec().Resources))
 	var volumes []*corev1ac.VolumeApplyConfiguration
 	if len(program.Secrets) > 0 {
 		container.WithVolumeMounts(corev1ac.VolumeMount().WithName("credentials").WithMountPath(credentials).WithReadOnly(true))

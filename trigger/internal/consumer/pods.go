@@ -7,11 +7,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/stream"
@@ -20,6 +23,42 @@ import (
 // maxStatus bounds what is read of the status of a pod: whoever may create pods in a namespace
 // can give one the labels of a trigger.
 const maxStatus = 16 << 10
+
+// podsOf returns the pods of a Deployment. A label alone does not make a pod one of them: anyone
+// who may create pods can set it.
+func podsOf(d *appsv1.Deployment, pods []corev1.Pod) []corev1.Pod {
+	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+		owner := metav1.GetControllerOf(&pod)
+		return owner == nil || owner.Kind != "ReplicaSet" || owner.Name != d.Name+"-"+pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	})
+}
+
+// forbidden is how the API server begins when it rejects a pod. The name is another one each time.
+var forbidden = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)
+
+// podsNotCreated says why a Deployment has no pod, such as a quota or an admission policy; "" when nothing
+// is known.
+func podsNotCreated(d *appsv1.Deployment) string {
+	for _, c := range d.Status.Conditions {
+		switch {
+		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue:
+			return "the pod that consumes cannot be created: " + forbidden.ReplaceAllString(c.Message, "")
+		case c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse && c.Reason == "ReplicaSetCreateError":
+			return "the ReplicaSet cannot be created: " + c.Message
+		}
+	}
+	return ""
+}
+
+// unscheduled says why a pod is on no node; "" when it is on one, or the scheduler has not seen it.
+func unscheduled(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	return ""
+}
 
 // problems asks the pods that are not ready for what is wrong, and returns one problem of each
 // reason.
@@ -37,7 +76,13 @@ func (k Kind[T]) problems(ctx context.Context, pods []corev1.Pod) []stream.Probl
 
 // problemsOf are those of one pod. Where it does not answer, the kubelet may know why.
 func (k Kind[T]) problemsOf(ctx context.Context, pod *corev1.Pod) []stream.Problem {
-	if pod.DeletionTimestamp != nil || len(pod.Status.ContainerStatuses) == 0 {
+	if pod.DeletionTimestamp != nil {
+		return nil
+	}
+	if why := unscheduled(pod); why != "" {
+		return []stream.Problem{{Reason: v1alpha1.ReasonConsumerNotReady, Message: "no node takes the pod that consumes: " + why}}
+	}
+	if len(pod.Status.ContainerStatuses) == 0 {
 		return nil
 	}
 	container := pod.Status.ContainerStatuses[0]

@@ -54,6 +54,21 @@ var theft = map[string]func(*batchv1.CronJob, *corev1.PodSpec, *corev1.Container
 	"Node":         func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) { p.NodeName = "node" },
 	"Hostname":     func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) { p.Hostname = "bank" },
 	"Subdomain":    func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) { p.Subdomain = "bank" },
+	"HostAliases": func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) {
+		p.HostAliases = []corev1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"report.shop.svc"}}}
+	},
+	"DNSPolicy": func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) {
+		p.DNSPolicy, p.DNSConfig = corev1.DNSNone, &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.7"}}
+	},
+	"NodeDNS": func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) { p.DNSPolicy = corev1.DNSDefault },
+	"Nameservers": func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) {
+		p.DNSConfig = &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.7"}}
+	},
+	"Searches": func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) {
+		p.DNSConfig = &corev1.PodDNSConfig{Searches: []string{"evil.example"}}
+	},
+	"FQDN":             func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) { p.SetHostnameAsFQDN = new(true) },
+	"HostnameOverride": func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) { p.HostnameOverride = new("bank") },
 	"Priority": func(_ *batchv1.CronJob, p *corev1.PodSpec, _ *corev1.Container) {
 		p.PriorityClassName = "system-node-critical"
 	},

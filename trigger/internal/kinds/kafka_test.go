@@ -6,9 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/keda"
 )
@@ -31,6 +33,7 @@ func TestKafkaTrigger(t *testing.T) {
 	t.Parallel()
 	trigger := kafkaTrigger(newNamespace(t))
 	trigger.Spec.Scale, trigger.Spec.Batch = &v1alpha1.StreamScale{Max: 5}, &v1alpha1.StreamBatch{Size: 100}
+	trigger.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("1Gi"))}}
 	create(t, trigger)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
 	deployment := deploymentOf(trigger)
@@ -93,24 +96,41 @@ func TestKafkaSchema(t *testing.T) {
 		"Least": {func(s *v1alpha1.KafkaTriggerSpec) {
 			s.DeadLetter, s.Authentication, s.TLS = "", nil, nil
 		}, ""},
-		"PublicTLS":    {func(s *v1alpha1.KafkaTriggerSpec) { s.TLS = &v1alpha1.StreamTLS{} }, ""},
-		"IPv6":         {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers[0] = "[2001:db8::7]:9092" }, ""},
-		"Group":        {func(s *v1alpha1.KafkaTriggerSpec) { s.ConsumerGroup = "shop/orders:eu" }, ""},
-		"NoBrokers":    {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers = nil }, "spec.brokers"},
-		"NoPort":       {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers[0] = "kafka.example.com" }, "spec.brokers"},
-		"URL":          {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers[0] = "kafka://kafka.example.com:9092" }, "spec.brokers"},
-		"Comma":        {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers[0] = "a:9092,b:9092" }, "spec.brokers"},
-		"NoTopic":      {func(s *v1alpha1.KafkaTriggerSpec) { s.Topic = "" }, "spec.topic"},
-		"TopicName":    {func(s *v1alpha1.KafkaTriggerSpec) { s.Topic = "orders/eu" }, "spec.topic"},
-		"GroupName":    {func(s *v1alpha1.KafkaTriggerSpec) { s.ConsumerGroup = "a b" }, "spec.consumerGroup"},
-		"Loop":         {func(s *v1alpha1.KafkaTriggerSpec) { s.DeadLetter = s.Topic }, "what goes there would come back"},
-		"Mechanism":    {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.Mechanism = "GSSAPI" }, "spec.authentication.mechanism"},
-		"NoUser":       {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.User = "" }, "spec.authentication.user"},
-		"NoPassword":   {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.Password.Name = "" }, "spec.authentication.password"},
-		"OnExhausted":  {func(s *v1alpha1.KafkaTriggerSpec) { s.OnExhausted = "Forget" }, "spec.onExhausted"},
-		"Batch":        {func(s *v1alpha1.KafkaTriggerSpec) { s.Batch = &v1alpha1.StreamBatch{Size: 1000} }, ""},
-		"NoBatch":      {func(s *v1alpha1.KafkaTriggerSpec) { s.Batch = &v1alpha1.StreamBatch{} }, "spec.batch.size"},
-		"LargeBatch":   {func(s *v1alpha1.KafkaTriggerSpec) { s.Batch = &v1alpha1.StreamBatch{Size: 1001} }, "spec.batch.size"},
+		"PublicTLS": {func(s *v1alpha1.KafkaTriggerSpec) { s.TLS = &v1alpha1.StreamTLS{} }, ""},
+		"IPv6":      {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers[0] = "[2001:db8::7]:9092" }, ""},
+		"Group":     {func(s *v1alpha1.KafkaTriggerSpec) { s.ConsumerGroup = "shop/orders:eu" }, ""},
+		"NoBrokers": {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers = nil }, "spec.brokers"},
+		"NoPort":    {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers[0] = "kafka.example.com" }, "spec.brokers"},
+		"URL":       {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers[0] = "kafka://kafka.example.com:9092" }, "spec.brokers"},
+		"Comma":     {func(s *v1alpha1.KafkaTriggerSpec) { s.Brokers[0] = "a:9092,b:9092" }, "spec.brokers"},
+		"NoTopic":   {func(s *v1alpha1.KafkaTriggerSpec) { s.Topic = "" }, "spec.topic"},
+		"TopicName": {func(s *v1alpha1.KafkaTriggerSpec) { s.Topic = "orders/eu" }, "spec.topic"},
+		"GroupName": {func(s *v1alpha1.KafkaTriggerSpec) { s.ConsumerGroup = "a b" }, "spec.consumerGroup"},
+		"Loop":      {func(s *v1alpha1.KafkaTriggerSpec) { s.DeadLetter = s.Topic }, "what goes there would come back"},
+		"Mechanism": {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.Mechanism = "GSSAPI" }, "spec.authentication.mechanism"},
+		"Plain":     {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.Mechanism = v1alpha1.KafkaPlain }, ""},
+		"CleartextPlain": {func(s *v1alpha1.KafkaTriggerSpec) {
+			s.Authentication.Mechanism, s.TLS = v1alpha1.KafkaPlain, nil
+		}, "PLAIN sends the password unencrypted without tls"},
+		"Insecure": {func(s *v1alpha1.KafkaTriggerSpec) {
+			s.Authentication.Mechanism, s.Authentication.Insecure, s.TLS = v1alpha1.KafkaPlain, true, nil
+		}, ""},
+		"ScramWithoutTLS": {func(s *v1alpha1.KafkaTriggerSpec) { s.TLS = nil }, ""},
+		"NoUser":          {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.User = "" }, "spec.authentication.user"},
+		"NoPassword":      {func(s *v1alpha1.KafkaTriggerSpec) { s.Authentication.Password.Name = "" }, "spec.authentication.password"},
+		"OnExhausted":     {func(s *v1alpha1.KafkaTriggerSpec) { s.OnExhausted = "Forget" }, "spec.onExhausted"},
+		"Batch":           {func(s *v1alpha1.KafkaTriggerSpec) { s.Batch = &v1alpha1.StreamBatch{Size: 1000} }, ""},
+		"NoBatch":         {func(s *v1alpha1.KafkaTriggerSpec) { s.Batch = &v1alpha1.StreamBatch{} }, "spec.batch.size"},
+		"LargeBatch":      {func(s *v1alpha1.KafkaTriggerSpec) { s.Batch = &v1alpha1.StreamBatch{Size: 1001} }, "spec.batch.size"},
+		"Resources": {func(s *v1alpha1.KafkaTriggerSpec) {
+			s.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("1Gi"))}}
+		}, ""},
+		"NoMemory": {func(s *v1alpha1.KafkaTriggerSpec) {
+			s.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("0"))}}
+		}, "a limit must be more than 0"},
+		"NegativeMemory": {func(s *v1alpha1.KafkaTriggerSpec) {
+			s.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{Memory: new(resource.MustParse("-1"))}}
+		}, "must be a number with an optional unit"},
 		"Concurrency":  {func(s *v1alpha1.KafkaTriggerSpec) { s.Concurrency = 257 }, "spec.concurrency"},
 		"ScaleToFewer": {func(s *v1alpha1.KafkaTriggerSpec) { s.Scale = &v1alpha1.StreamScale{Min: new(int32(5)), Max: 2} }, "less than min"},
 	} {

@@ -193,6 +193,6 @@ func statusOnly(obj any) (any, error) {
 			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			Labels: pod.Labels, OwnerReferences: pod.OwnerReferences, DeletionTimestamp: pod.DeletionTimestamp,
 		},
-		Status: corev1.PodStatus{PodIP: pod.Status.PodIP, ContainerStatuses: pod.Status.ContainerStatuses},
+		Status: corev1.PodStatus{PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions, ContainerStatuses: pod.Status.ContainerStatuses},
 	}, nil
 }

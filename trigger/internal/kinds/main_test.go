@@ -219,6 +219,11 @@ func newFunction(t *testing.T, namespace string) *v1beta1.Function {
 func await(t *testing.T, trigger v1alpha1.Trigger, condition, reason string) string {
 	t.Helper()
 	message := ""
+	defer func() {
+		if t.Failed() {
+			t.Logf("the conditions are %+v", trigger.CommonStatus().Conditions)
+		}
+	}()
 	eventually(t, condition+" has the reason "+reason, func() bool {
 		read(t, trigger)
 		c := meta.FindStatusCondition(trigger.CommonStatus().Conditions, condition)

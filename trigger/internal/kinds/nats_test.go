@@ -2,6 +2,7 @@ package kinds_test
 
 import (
 	"encoding/json"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,7 +38,7 @@ func natsTrigger(namespace string) *v1alpha1.NATSTrigger {
 }
 
 func deploymentOf(trigger client.Object) *appsv1.Deployment {
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.GetNamespace(), Name: trigger.GetName()}}
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.GetNamespace(), Name: trigger.GetName() + "-trigger"}}
 }
 
 // running plays the Deployment controller and the kubelet: the Deployment has a pod, which is
@@ -47,7 +49,9 @@ func running(t *testing.T, trigger v1alpha1.Trigger, ready bool) {
 	read(t, deployment)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name + "-1"}}
 	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
-		pod.Labels, pod.Spec = deployment.Spec.Template.Labels, deployment.Spec.Template.Spec
+		pod.Labels, pod.Spec = maps.Clone(deployment.Spec.Template.Labels), deployment.Spec.Template.Spec
+		pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "1"
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: deployment.Name + "-1", UID: "1", Controller: new(true)}}
 		create(t, pod)
 	}
 	report(t, pod, func(pod *corev1.Pod) {
@@ -143,6 +147,49 @@ func TestNATSTrigger(t *testing.T) {
 	}
 }
 
+// Where no pod can be created, or no node takes it, the status has the cause.
+func TestPodNotCreated(t *testing.T) {
+	t.Parallel()
+	trigger := natsTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonConsumerNotReady)
+	deployment := deploymentOf(trigger)
+	eventually(t, "it has one replica", func() bool { read(t, deployment); return *deployment.Spec.Replicas == 1 })
+	report(t, deployment, func(d *appsv1.Deployment) {
+		d.Status.ObservedGeneration = d.Generation
+		d.Status.Conditions = []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
+			Message: `pods "orders-trigger-7d4b-x2zs" is forbidden: exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5`,
+		}}
+	})
+	says := func(want string) {
+		t.Helper()
+		eventually(t, "Ready says: "+want, func() bool {
+			read(t, trigger)
+			c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionReady)
+			return c.Reason == v1alpha1.ReasonConsumerNotReady && c.Message == want
+		})
+	}
+	says("the pod that consumes cannot be created: exceeded quota: pods, requested: pods=1, used: pods=5, limited: pods=5")
+
+	report(t, deployment, func(d *appsv1.Deployment) {
+		d.Status.Conditions = []appsv1.DeploymentCondition{{
+			Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ReplicaSetCreateError", Message: "exceeded quota: sets",
+		}}
+	})
+	says("the ReplicaSet cannot be created: exceeded quota: sets")
+
+	report(t, deployment, func(d *appsv1.Deployment) { d.Status.Conditions = nil })
+	running(t, trigger, false)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: deployment.Name + "-1"}}
+	report(t, pod, func(pod *corev1.Pod) {
+		pod.Status.ContainerStatuses = nil
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
+	})
+	says("no node takes the pod that consumes: 0/3 nodes are available")
+}
+
 // What waits scales the Function, by KEDA.
 func TestScale(t *testing.T) {
 	t.Parallel()
@@ -231,6 +278,7 @@ func fenceDeployment(t *testing.T, trigger v1alpha1.Trigger, otherKind string) {
 	eventually(t, "the fence lets through what a trigger becomes", func() bool {
 		same := live.DeepCopy()
 		same.Spec.RevisionHistoryLimit = new(int32(2))
+		same.Spec.Template.Spec.DNSConfig = &corev1.PodDNSConfig{Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: new("2")}}} // as policies of clusters add it
 		err := account.Patch(t.Context(), same, client.MergeFrom(live), client.DryRunAll)
 		if err != nil {
 			t.Log(err)
@@ -268,6 +316,23 @@ func forgeries(otherKind string) map[string]func(*appsv1.Deployment, *corev1.Pod
 			p.AutomountServiceAccountToken = nil
 		},
 		"HostNetwork": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.HostNetwork = true },
+		"HostAliases": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.HostAliases = []corev1.HostAlias{{IP: "192.0.2.7", Hostnames: []string{"report.shop.svc"}}}
+		},
+		"DNSPolicy": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.DNSPolicy, p.DNSConfig = corev1.DNSNone, &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.7"}}
+		},
+		"NodeDNS": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.DNSPolicy = corev1.DNSDefault },
+		"Nameservers": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.DNSConfig = &corev1.PodDNSConfig{Nameservers: []string{"192.0.2.7"}}
+		},
+		"Searches": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
+			p.DNSConfig = &corev1.PodDNSConfig{Searches: []string{"evil.example"}}
+		},
+		"FQDN":             func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.SetHostnameAsFQDN = new(true) },
+		"HostnameOverride": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.HostnameOverride = new("bank") },
+		"Hostname":         func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.Hostname = "bank" },
+		"Subdomain":        func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) { p.Subdomain = "bank" },
 		"HostPath": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
 			p.Volumes = append(p.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}})
 		},
@@ -298,6 +363,9 @@ func forgeries(otherKind string) map[string]func(*appsv1.Deployment, *corev1.Pod
 		},
 		"Root": func(_ *appsv1.Deployment, p *corev1.PodSpec, _ *corev1.Container) {
 			p.SecurityContext.RunAsNonRoot = nil
+		},
+		"LargeLimit": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) {
+			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("5Gi")
 		},
 		"NoLimit": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Resources.Limits = nil },
 	}
@@ -365,8 +433,22 @@ func TestNATSSchema(t *testing.T) {
 		edit func(*v1alpha1.NATSTriggerSpec)
 		want string // "" where it is accepted
 	}{
-		"Most":       {func(*v1alpha1.NATSTriggerSpec) {}, ""},
-		"Core":       {func(s *v1alpha1.NATSTriggerSpec) { s.Stream, s.Authentication, s.TLS = "", nil, nil }, ""},
+		"Most":              {func(*v1alpha1.NATSTriggerSpec) {}, ""},
+		"Core":              {func(s *v1alpha1.NATSTriggerSpec) { s.Stream, s.Authentication, s.TLS = "", nil, nil }, ""},
+		"CleartextPassword": {func(s *v1alpha1.NATSTriggerSpec) { s.TLS = nil }, "sent unencrypted without tls"},
+		"CleartextToken": {func(s *v1alpha1.NATSTriggerSpec) {
+			s.TLS, s.Authentication = nil, &v1alpha1.NATSAuthentication{Token: secret}
+		}, "sent unencrypted without tls"},
+		"OneCleartextServer": {func(s *v1alpha1.NATSTriggerSpec) {
+			s.TLS, s.Servers = nil, []v1alpha1.NATSServer{"tls://a.example.com:4222", "nats://b.example.com:4222"}
+		}, "sent unencrypted without tls"},
+		"TLSServers": {func(s *v1alpha1.NATSTriggerSpec) {
+			s.TLS, s.Servers = nil, []v1alpha1.NATSServer{"tls://a.example.com:4222"}
+		}, ""},
+		"Insecure": {func(s *v1alpha1.NATSTriggerSpec) { s.TLS, s.Authentication.Insecure = nil, true }, ""},
+		"NKeyWithoutTLS": {func(s *v1alpha1.NATSTriggerSpec) {
+			s.TLS, s.Authentication = nil, &v1alpha1.NATSAuthentication{NKey: secret}
+		}, ""},
 		"NKey":       {func(s *v1alpha1.NATSTriggerSpec) { s.Authentication = &v1alpha1.NATSAuthentication{NKey: secret} }, ""},
 		"NoServers":  {func(s *v1alpha1.NATSTriggerSpec) { s.Servers = nil }, "spec.servers"},
 		"Password":   {func(s *v1alpha1.NATSTriggerSpec) { s.Servers[0] = "nats://shop:secret@nats.example.com:4222" }, "spec.servers"},

@@ -1,0 +1,60 @@
+package consumer_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"goless.io/operator/api/v1beta1"
+	"goless.io/trigger/api/v1alpha1"
+	"goless.io/trigger/internal/consumer"
+	"goless.io/trigger/internal/target"
+)
+
+// What spec.resources leaves out has a default, which does not contradict the rest.
+func TestResources(t *testing.T) {
+	memory := func(amount string) v1beta1.Amounts { return v1beta1.Amounts{Memory: new(resource.MustParse(amount))} }
+	for name, test := range map[string]struct {
+		asked           *v1beta1.Resources
+		request, limit  string
+		cpuLimit, wrong bool
+	}{
+		"None":         {nil, "32Mi", "256Mi", false, false},
+		"Limit":        {&v1beta1.Resources{Limits: memory("1Gi")}, "32Mi", "1Gi", false, false},
+		"LowLimit":     {&v1beta1.Resources{Limits: memory("16Mi")}, "16Mi", "16Mi", false, false},
+		"Request":      {&v1beta1.Resources{Requests: memory("64Mi")}, "64Mi", "256Mi", false, false},
+		"HighRequest":  {&v1beta1.Resources{Requests: memory("1Gi")}, "1Gi", "1Gi", false, false},
+		"CPU":          {&v1beta1.Resources{Limits: v1beta1.Amounts{CPU: new(resource.MustParse("1"))}}, "32Mi", "256Mi", true, false},
+		"Contradicted": {&v1beta1.Resources{Requests: memory("1Gi"), Limits: memory("512Mi")}, "", "", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trigger := records()
+			trigger.Spec.Resources = test.asked
+			k := consumer.Kind[*v1alpha1.KafkaTrigger]{Program: consumer.Kafka}
+			problem := k.Plan(trigger, consumer.Seen{Deployment: &appsv1.Deployment{}, Former: &appsv1.Deployment{}, Service: &corev1.Service{}}).Problem
+			if invalid := problem.Reason == v1alpha1.ReasonInvalidSpec; invalid != test.wrong {
+				t.Fatalf("the problem is %+v", problem)
+			}
+			if test.wrong {
+				return
+			}
+			program, err := consumer.Kafka(trigger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := consumer.Deployment(trigger, program, target.Target{Timeout: time.Minute}, "http://checkout.shop.svc:8080", "image")
+			got := d.Spec.Template.Spec.Containers[0].Resources
+			request, limit := (*got.Requests)[corev1.ResourceMemory], (*got.Limits)[corev1.ResourceMemory]
+			if diff := cmp.Diff([]string{test.request, test.limit}, []string{request.String(), limit.String()}); diff != "" {
+				t.Errorf("memory (-want +got):\n%s", diff)
+			}
+			if _, ok := (*got.Limits)[corev1.ResourceCPU]; ok != test.cpuLimit {
+				t.Errorf("the limits are %v", *got.Limits)
+			}
+		})
+	}
+}
