@@ -108,7 +108,8 @@ func (m *member) run(ctx context.Context) {
 }
 
 // options are those of a consumer that commits by itself. A group that has committed nothing
-// begins with the oldest record. The records that end a transaction are kept, because the group
+// begins with the oldest record. The group has the first strategy that all of its members have, and
+// range or roundrobin is the default of most other clients. The records that end a transaction are kept, because the group
 // lags behind until their offsets are committed too.
 func (m *member) options() []kgo.Opt {
 	return []kgo.Opt{

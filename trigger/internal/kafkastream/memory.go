@@ -176,7 +176,7 @@ func (m *memory) reader(compressed []byte, codec kgo.CompressionCodecType) (io.R
 // whole batch.
 func own(r *kgo.Record) *kgo.Record {
 	c := *r
-	buffer := make([]byte, 0, size(r))
+	buffer := make([]byte, 0, size(r)-recordBytes)
 	copied := func(b []byte) []byte {
 		if b == nil {
 			return nil

@@ -61,11 +61,11 @@ func (m *member) askForLag(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	starts, err := admin.ListStartOffsets(ctx, m.consumer.Topic)
-	if err != nil {
+	if ofAll(err) {
 		return 0, err
 	}
 	ends, err := admin.ListCommittedOffsets(ctx, m.consumer.Topic)
-	if err != nil {
+	if ofAll(err) {
 		return 0, err
 	}
 	var lag int64
@@ -78,7 +78,7 @@ func (m *member) askForLag(ctx context.Context) (int64, error) {
 		}
 		known++
 		next := int64(0)
-		if start, ok := starts.Lookup(end.Topic, end.Partition); ok {
+		if start, ok := starts.Lookup(end.Topic, end.Partition); ok && start.Err == nil {
 			next = start.Offset
 		}
 		if commit, ok := commits.Lookup(end.Topic, end.Partition); ok {
@@ -93,6 +93,12 @@ func (m *member) askForLag(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	return lag, m.noteAhead(ctx, admin, ahead)
+}
+
+// ofAll reports whether no broker has answered. Where one has, its partitions are known.
+func ofAll(err error) bool {
+	some, ok := errors.AsType[*kadm.ShardErrors](err)
+	return err != nil && !(ok && !some.AllFailed)
 }
 
 // noteTopic notes the id of the topic, which changes when it is deleted and recreated.
