@@ -12,7 +12,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // A record is a CloudEvent of the type io.goless.kafka.record in the binary mode of HTTP, with
 // its headers as headers of the request, its key in Ce-Partitionkey, in base64 where that is no
 // text, and where it comes from in Ce-Kafkatopic, Ce-Kafkapartition and Ce-Kafkaoffset. The header
-// Ce-Id is TOPIC-PARTITION-OFFSET, and so is the same for each try. With spec.batch a request has
+// Ce-Id is TOPIC-TOPICID-PARTITION-OFFSET, and so is the same for each try, and another one after the
+// topic was deleted and recreated. Brokers before Kafka 3.1 have no topic ids: there Ce-Id is
+// TOPIC-PARTITION-OFFSET. With spec.batch a request has
 // records of the same partition, and of their headers only Content-Type.
 //
 // +kubebuilder:object:root=true
@@ -61,10 +63,12 @@ type KafkaTriggerSpec struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	Topic string `json:"topic"`
 
-	// consumerGroup is the name of the consumer group; goless-NAMESPACE-NAME of the trigger by
-	// default. One that has committed nothing begins with the oldest record that the topic has.
-	// It stays when the trigger is deleted. Other members may be in it, which then have some of
-	// the partitions.
+	// consumerGroup is the name of the consumer group. Default: goless_NAMESPACE_NAME of the
+	// trigger, or goless-NAMESPACE-NAME where only that group has committed offsets of the topic.
+	// Triggers of several clusters on the same brokers need different names. A group that has
+	// committed nothing begins with the oldest record of the topic. The group stays when the
+	// trigger is deleted. Other clients may be members of it, with the assignment strategy range,
+	// roundrobin or cooperative-sticky; they have some of the partitions then.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
@@ -73,7 +77,9 @@ type KafkaTriggerSpec struct {
 
 	// deadLetter is the topic that gets the records which the function does not take, with
 	// their keys and headers, and the headers Goless-Reason, Goless-Source and Goless-Id. It must exist.
-	// Without deadLetter, onExhausted holds.
+	// A record that is larger than the topic allows is written without its value, and if that is
+	// not enough without its headers and then its key; the header Goless-Truncated has the number
+	// of bytes that were left out. Without deadLetter, onExhausted holds.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=249
@@ -160,10 +166,12 @@ func (t *KafkaTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerS
 // CommonSpec is the part of the spec that all kinds have which consume a stream.
 func (t *KafkaTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
 
-// GroupName is the name of the consumer group.
-func (t *KafkaTrigger) GroupName() string {
+// GroupNames returns the name of the consumer group, and by default the former default name, which is
+// kept where that group has committed offsets. A former name can be that of two triggers: a namespace
+// and a name may have a '-', but no '_'.
+func (t *KafkaTrigger) GroupNames() (name, former string) {
 	if t.Spec.ConsumerGroup != "" {
-		return t.Spec.ConsumerGroup
+		return t.Spec.ConsumerGroup, ""
 	}
-	return "goless-" + t.Namespace + "-" + t.Name
+	return "goless_" + t.Namespace + "_" + t.Name, "goless-" + t.Namespace + "-" + t.Name
 }

@@ -43,6 +43,7 @@ type broker interface {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	limitMemory(os.DirFS("/"), os.Getenv)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -13,11 +13,15 @@ func Kafka(t *v1alpha1.KafkaTrigger) (Program, error) {
 	for i, broker := range spec.Brokers {
 		brokers[i] = string(broker)
 	}
+	group, former := t.GroupNames()
 	p := Program{Broker: "kafka", DeadLetter: spec.DeadLetter, Secrets: map[string]v1alpha1.SecretKey{}}
 	p.Args = []string{
 		"--brokers=" + strings.Join(brokers, ","),
 		"--topic=" + spec.Topic,
-		"--group=" + t.GroupName(),
+		"--group=" + group,
+	}
+	if former != "" {
+		p.Args = append(p.Args, "--former-group="+former)
 	}
 	if a := spec.Authentication; a != nil {
 		p.Args = append(p.Args, "--mechanism="+string(a.Mechanism), "--user="+a.User)

@@ -45,7 +45,7 @@ func (m *member) commitLoop(ctx context.Context) {
 		case <-m.urgent:
 		case <-time.After(commitInterval):
 		}
-		if err := m.commit(ctx, m.assigned()); err != nil && ctx.Err() == nil {
+		if err := m.commit(ctx, m.assigned); err != nil && ctx.Err() == nil {
 			m.log.Warn("not committed", "error", err.Error())
 			tell(m.uncommitted)
 			send.Sleep(ctx, commitBackoff)
@@ -53,13 +53,21 @@ func (m *member) commitLoop(ctx context.Context) {
 	}
 }
 
-// commit commits what was delivered of some partitions.
-func (m *member) commit(ctx context.Context, partitions []*partition) error {
-	offsets, delivered := map[int32]kgo.EpochOffset{}, map[int32]int{}
+// commit commits what was delivered of some partitions. Commits run one at a time, and each asks for
+// its partitions and reads their offsets when it begins: an older offset never overwrites a newer one,
+// nor that of another member.
+func (m *member) commit(ctx context.Context, of func() []*partition) error {
+	m.committing.Lock()
+	defer m.committing.Unlock()
+	if m.recreated.Load() {
+		return nil // the offsets are those of a topic that no longer exists
+	}
+	partitions := of()
+	offsets, delivered, owner := map[int32]kgo.EpochOffset{}, map[int32]int{}, map[int32]string{}
 	for _, p := range partitions {
 		p.mu.Lock()
 		if p.delivered > p.committed {
-			offsets[p.id], delivered[p.id] = p.next, p.delivered
+			offsets[p.id], delivered[p.id], owner[p.id] = p.next, p.delivered, m.consumer.owner(p.topicID)
 		}
 		p.mu.Unlock()
 	}
@@ -70,7 +78,7 @@ func (m *member) commit(ctx context.Context, partitions []*partition) error {
 	defer cancel()
 	failed := map[int32]error{}
 	var err error
-	m.client.CommitOffsetsSync(ctx, map[string]map[int32]kgo.EpochOffset{m.consumer.Topic: offsets},
+	m.client.CommitOffsetsSync(withMetadata(ctx, owner), map[string]map[int32]kgo.EpochOffset{m.consumer.Topic: offsets},
 		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, failure error) {
 			failed, err = verdicts(answer), failure
 		})

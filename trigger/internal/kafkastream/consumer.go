@@ -10,16 +10,21 @@ import (
 	"strings"
 	"time"
 
+	"goless.io/trigger/internal/send"
 	"goless.io/trigger/internal/stream"
 )
+
+// rejoinPause is the time between two members of the same process.
+const rejoinPause = time.Second
 
 // A Consumer consumes a topic. Files are read for each connection, so that they may be changed.
 type Consumer struct {
 	// Brokers are addresses, as host:port, by which the others are found.
 	Brokers []string
 
-	// Topic is what is consumed, and Group the consumer group.
-	Topic, Group string
+	// Topic is what is consumed, and Group the consumer group. FormerGroup, unless it is "", is the
+	// group in its place where only that one has committed offsets of the topic.
+	Topic, Group, FormerGroup string
 
 	// SessionTimeout is after how long without a sign of life the partitions of a consumer go to
 	// others.
@@ -44,6 +49,7 @@ func (c *Consumer) Flags(flags *flag.FlagSet) {
 	})
 	flags.StringVar(&c.Topic, "topic", "", "the topic that is consumed")
 	flags.StringVar(&c.Group, "group", "", "the consumer group")
+	flags.StringVar(&c.FormerGroup, "former-group", "", "the consumer group to keep where it has committed offsets of the topic and --group has none; none when empty")
 	flags.DurationVar(&c.SessionTimeout, "session-timeout", 15*time.Second, "after how long without a sign of life the partitions go to another consumer")
 	flags.StringVar(&c.Mechanism, "mechanism", "", "how to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; not at all when empty")
 	flags.StringVar(&c.User, "user", "", "the name of the user")
@@ -55,12 +61,23 @@ func (c *Consumer) Flags(flags *flag.FlagSet) {
 }
 
 // Run consumes until ctx ends, then finishes what is under way and leaves the group. It returns
-// an error where a setting is wrong; while no broker answers it tries again.
+// an error where a setting is wrong; while no broker answers it tries again. When the topic is
+// deleted and recreated, it joins the group again with a new client: a client never consumes the
+// new topic in place of the deleted one.
 func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
-	m, err := join(c, d)
-	if err != nil {
+	group, err := c.findGroup(ctx, d)
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
-	m.run(ctx)
-	return nil
+	for {
+		m, err := join(c, d, group)
+		if err != nil {
+			return err
+		}
+		m.run(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		send.Sleep(ctx, rejoinPause)
+	}
 }

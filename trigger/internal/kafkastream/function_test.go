@@ -7,9 +7,11 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -177,4 +179,16 @@ func (f *function) checkTwice(duplicates int) {
 	if f.duplicates > duplicates {
 		f.t.Errorf("%d duplicates, want %d at most", f.duplicates, duplicates)
 	}
+}
+
+// counter returns the address of a function that counts the events it gets, and the count.
+func counter(t *testing.T) (string, *atomic.Int64) {
+	t.Helper()
+	taken := new(atomic.Int64)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		taken.Add(1)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, taken
 }

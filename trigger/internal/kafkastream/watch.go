@@ -3,6 +3,7 @@ package kafkastream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -34,41 +35,108 @@ func (m *member) watchLoop(ctx context.Context) {
 			continue
 		}
 		m.note(&lag)
-		m.deliverer.Monitor.Solved("")
+		m.noteSolved()
+		if !m.recreated.Load() {
+			m.deliverer.Monitor.Solved("")
+		}
 		send.Sleep(ctx, watchInterval)
 	}
 }
 
-// askForLag asks how many records the group has not committed, of all partitions. Those of a
-// transaction that is not committed do not count.
+// askForLag asks how many records the group has not committed, of all partitions that have a leader.
+// Those of a transaction that is not committed do not count. It also reports what is wrong with the
+// topic.
 func (m *member) askForLag(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
 	admin := kadm.NewClient(m.client)
-	starts, err := admin.ListStartOffsets(ctx, m.consumer.Topic)
-	if err := errors.Join(err, starts.Error()); err != nil {
+	topics, err := admin.ListTopics(ctx, m.consumer.Topic)
+	if err := errors.Join(err, topics.Error()); err != nil {
 		return 0, err
 	}
-	ends, err := admin.ListCommittedOffsets(ctx, m.consumer.Topic)
-	if err := errors.Join(err, ends.Error()); err != nil {
-		return 0, err
-	}
-	commits, err := admin.FetchOffsetsForTopics(ctx, m.consumer.Group, m.consumer.Topic)
+	m.noteTopic(topics[m.consumer.Topic].ID)
+	// The commits come first: what is committed later than the ends were listed may be past them.
+	commits, err := admin.FetchOffsetsForTopics(ctx, m.group, m.consumer.Topic)
 	if err := errors.Join(err, commits.Error()); err != nil {
 		return 0, err
 	}
+	starts, err := admin.ListStartOffsets(ctx, m.consumer.Topic)
+	if ofAll(err) {
+		return 0, err
+	}
+	ends, err := admin.ListCommittedOffsets(ctx, m.consumer.Topic)
+	if ofAll(err) {
+		return 0, err
+	}
 	var lag int64
+	var known int
+	var ahead []kadm.Offset
 	ends.Each(func(end kadm.ListedOffset) {
+		if end.Err != nil {
+			err = fmt.Errorf("partition %d: %w", end.Partition, end.Err)
+			return
+		}
+		known++
 		next := int64(0)
-		if start, ok := starts.Lookup(end.Topic, end.Partition); ok {
+		if start, ok := starts.Lookup(end.Topic, end.Partition); ok && start.Err == nil {
 			next = start.Offset
 		}
 		if commit, ok := commits.Lookup(end.Topic, end.Partition); ok {
 			next = max(next, commit.At)
+			if commit.At > end.Offset {
+				ahead = append(ahead, commit.Offset)
+			}
 		}
-		lag += end.Offset - next
+		lag += max(end.Offset-next, 0)
 	})
-	return lag, nil
+	if known == 0 && err != nil {
+		return 0, err
+	}
+	return lag, m.noteAhead(ctx, admin, ahead)
+}
+
+// ofAll reports whether no broker has answered. Where one has, its partitions are known.
+func ofAll(err error) bool {
+	some, ok := errors.AsType[*kadm.ShardErrors](err)
+	return err != nil && !(ok && !some.AllFailed)
+}
+
+// noteTopic notes the id of the topic, which changes when it is deleted and recreated.
+func (m *member) noteTopic(id kadm.TopicID) {
+	m.mu.Lock()
+	if m.topicID == (kadm.TopicID{}) {
+		m.topicID = id
+	}
+	changed := m.topicID != id && id != kadm.TopicID{}
+	m.mu.Unlock()
+	if changed {
+		m.leave()
+	}
+}
+
+// noteAhead reports that offsets are committed that their partitions have not reached. Those of a
+// transaction that is not committed have been reached.
+func (m *member) noteAhead(ctx context.Context, admin *kadm.Client, commits []kadm.Offset) error {
+	const key = "ahead"
+	if len(commits) == 0 {
+		m.deliverer.Monitor.Solved(key)
+		return nil
+	}
+	ends, err := admin.ListEndOffsets(ctx, m.consumer.Topic)
+	if err != nil {
+		return err
+	}
+	for _, commit := range commits {
+		if end, ok := ends.Lookup(commit.Topic, commit.Partition); ok && end.Err == nil && commit.At > end.Offset {
+			m.deliverer.Monitor.Problem(key, stream.Problem{Reason: stream.NotConnected, Message: fmt.Sprintf(
+				"group %s has committed offset %d of partition %d of topic %s, which ends at %d: the topic has lost records or was recreated, "+
+					"and records before that offset may be skipped; stop the trigger and run kafka-consumer-groups.sh --reset-offsets",
+				m.group, commit.At, commit.Partition, commit.Topic, end.Offset)})
+			return nil
+		}
+	}
+	m.deliverer.Monitor.Solved(key)
+	return nil
 }
 
 func (m *member) note(lag *int64) {

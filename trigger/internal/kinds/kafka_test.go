@@ -51,7 +51,8 @@ func TestKafkaTrigger(t *testing.T) {
 		"kafka", "--url=" + fn.Status.URL + "/", "--timeout=2m10s",
 		"--source=/apis/goless.io/v1alpha1/namespaces/" + trigger.Namespace + "/kafkatriggers/records",
 		"--tries=10", "--concurrency=16", "--dead-letter=orders.dead", "--drop=false", "--drain=30s", "--batch=100",
-		"--brokers=kafka.example.com:9093", "--topic=orders", "--group=goless-" + trigger.Namespace + "-records",
+		"--brokers=kafka.example.com:9093", "--topic=orders", "--group=goless_" + trigger.Namespace + "_records",
+		"--former-group=goless-" + trigger.Namespace + "-records",
 		"--mechanism=SCRAM-SHA-512", "--user=shop", "--password-file=/etc/goless/credentials/password",
 		"--tls", "--ca-file=/etc/goless/credentials/ca.crt", "--cert-file=/etc/goless/credentials/tls.crt", "--key-file=/etc/goless/credentials/tls.key",
 	}

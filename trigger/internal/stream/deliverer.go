@@ -140,14 +140,27 @@ func (p *parcel) send(ctx context.Context) error {
 	})
 }
 
-// lingering returns a context that ends some time after another one.
+// abortKey is the key of the context that WithAbort adds.
+type abortKey struct{}
+
+// WithAbort returns a context for Deliver. When abort ends, requests end at once, without the Drain.
+func WithAbort(ctx, abort context.Context) context.Context {
+	return context.WithValue(ctx, abortKey{}, abort)
+}
+
+// lingering returns a context that ends some time after another one, or at once when that is aborted.
 func lingering(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		send.Sleep(lasting, after)
 		cancel()
 	})
-	return lasting, func() { stop(); cancel() }
+	abort, ok := ctx.Value(abortKey{}).(context.Context)
+	if !ok {
+		return lasting, func() { stop(); cancel() }
+	}
+	stopAbort := context.AfterFunc(abort, cancel)
+	return lasting, func() { stop(); stopAbort(); cancel() }
 }
 
 // bury writes the messages to the dead letter, and tries that again until they are there.

@@ -1,0 +1,90 @@
+package kafkastream
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A record that the broker accepts as a dead letter is there as it is, however large. What is larger
+// than the topic of dead letters allows is there without its value, or also without its headers and key,
+// and no record blocks its partition.
+func TestLargeDeadLetter(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	for name, test := range map[string]struct {
+		key, value, header int
+		truncated          int // bytes
+	}{
+		"Small":       {5, 100, 10, 0},
+		"Large":       {5, 1_020_000, 10, 0},
+		"TooLarge":    {5, 2 * limit, 10, 2 * limit},
+		"LargeHeader": {5, 100, 2 * limit, 100 + 5 + 2*limit},
+		"LargeKey":    {2 * limit, 100, 10, 100 + 5 + 10 + 2*limit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders.dead"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(cluster.Close)
+			if err := cluster.CreateTopic("orders", 1, map[string]string{"max.message.bytes": strconv.Itoa(16 * limit)}); err != nil {
+				t.Fatal(err)
+			}
+			b, f := brokers{addresses: cluster.ListenAddrs()}, newFunction(t)
+			f.answer = func(string, int) int { return http.StatusBadRequest }
+			record := &kgo.Record{
+				Topic: "orders", Key: random(test.key), Value: random(test.value),
+				Headers: []kgo.RecordHeader{{Key: "large", Value: random(test.header)}},
+			}
+			client := b.client(t, kgo.ProducerBatchMaxBytes(16*limit))
+			if err := client.ProduceSync(t.Context(), record).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "orders.dead")
+			letter := b.records(t, "orders.dead", 1)[0]
+			left := 0
+			if !bytes.Equal(letter.Key, record.Key) {
+				left += len(record.Key)
+			}
+			if !bytes.Equal(letter.Value, record.Value) {
+				left += len(record.Value)
+			}
+			header := headers(letter)
+			if header["large"] != string(record.Headers[0].Value) {
+				left += len("large") + len(record.Headers[0].Value)
+			}
+			want := ""
+			if test.truncated > 0 {
+				want = strconv.Itoa(test.truncated)
+			}
+			if left != test.truncated || header["Goless-Truncated"] != want || header[idHeader] == "" {
+				t.Errorf("the dead letter leaves out %d bytes and says %q, want %d; its id is %q", left, header["Goless-Truncated"], test.truncated, header[idHeader])
+			}
+			b.awaitCommitted(t, &Consumer{Group: "shop", Topic: "orders"}, 1)
+		})
+	}
+}
+
+func headers(r *kgo.Record) map[string]string {
+	all := map[string]string{}
+	for _, h := range r.Headers {
+		all[h.Key] = string(h.Value)
+	}
+	return all
+}
+
+// random returns bytes that cannot be compressed.
+func random(n int) []byte {
+	all := make([]byte, n)
+	for i := range all {
+		all[i] = byte(rand.Uint32())
+	}
+	return all
+}
