@@ -58,7 +58,7 @@ func (v *view) noActivator() string {
 // passes them to a pod whose /readyz answers 200, whatever the other containers of the pod do.
 func (v *view) revisionByActivator() string {
 	d := v.seen.Outcome.Deployment
-	if !v.fn.MaySleep() || d == nil || workload.Replicas(d) == 0 || d.Status.ReadyReplicas > 0 || v.seen.Outcome.Service == nil {
+	if !v.fn.MaySleep() || d == nil || workload.Replicas(d) == 0 || d.Status.ReadyReplicas > 0 || v.seen.Outcome.Service == nil || v.noActivator() != "" {
 		return ""
 	}
 	for _, pod := range v.seen.Pods {
@@ -73,10 +73,10 @@ func (v *view) revisionByActivator() string {
 }
 
 // wakeFailed returns why the function could not be woken, with what keeps its pods from serving; empty
-// where the last wake has not failed, or a replica is ready.
+// where the last wake has not failed, or a replica answers requests.
 func (v *view) wakeFailed() string {
 	why, d := v.seen.Activator.WakeFailed, v.seen.Outcome.Deployment
-	if why == "" || !v.fn.MaySleep() || d != nil && d.Status.ReadyReplicas > 0 {
+	if why == "" || !v.fn.MaySleep() || d != nil && d.Status.ReadyReplicas > 0 || v.revisionByActivator() != "" {
 		return ""
 	}
 	text := "the last request could not wake the function: " + oneLine(why)

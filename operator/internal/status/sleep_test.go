@@ -94,6 +94,8 @@ func TestSleep(t *testing.T) {
 		"OtherFailsFirst":  {seenOnly, waking(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent"))), "RollingOut", "Serving", "SourceValid Built Available Reconciling", `container "agent"`, latest},
 		"OtherFailsNoWay":  {fellAsleep(t), conflict(waking(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent")))), "ServiceConflict", "NoReadyReplica", "SourceValid Built Stalled", "not ours", ""},
 		"OtherFailsAwake":  {never(served(t)), waking(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent"))), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", `container "agent"`, ""},
+		"OtherFailsNobody": {fellAsleep(t), activator(waking(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent"))), observe.Activator{Routed: true}), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", `container "agent"`, ""},
+		"OtherFailsToWake": {fellAsleep(t), failedWake(waking(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent")))), "RollingOut", "Serving", "SourceValid Built Available Reconciling", `container "agent"`, latest},
 		"OtherIsReady":     {seenOnly, waking(isReady(beside(pod(latest, ended(0, `{"reason":"Built"}`)), failing("agent")))), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"UnreadyAwake":     {served(t), waking(unready(func(*corev1.Pod) {})), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"NeverServed":      {seenOnly, seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Reconciling", "waiting for a pod", ""},
