@@ -158,6 +158,8 @@ func confinement(version int, seccomp bool) string {
 		return "the kernel has no Landlock, so nothing but the container confines the compiler"
 	case version < 4:
 		return "the kernel is older than Linux 6.7, and its Landlock confines the compiler to its files alone: nothing but network policies keep it, and the go command that fetches modules, from the network"
+	case version < 6:
+		return "the kernel is older than Linux 6.12, so a compiler that an author controls can send signals to other processes of the container: it can end the builds of others and the build service"
 	case !seccomp:
 		return "the kernel has no seccomp filters, so a process that the compiler starts can outlive its build and exceed its memory"
 	}

@@ -181,7 +181,7 @@ func TestBuildContext(t *testing.T) {
 
 // TestConfinement has the kernels of several years.
 func TestConfinement(t *testing.T) {
-	for version, want := range map[int]string{0: "nothing but the container confines the compiler", 1: "older than Linux 6.7", 3: "older than Linux 6.7", 4: "", 10: ""} {
+	for version, want := range map[int]string{0: "nothing but the container confines the compiler", 1: "older than Linux 6.7", 3: "older than Linux 6.7", 4: "older than Linux 6.12", 5: "older than Linux 6.12", 6: "", 10: ""} {
 		if got := confinement(version, true); !strings.Contains(got, want) || want == "" && got != "" {
 			t.Errorf("of version %d is said %q, want %q", version, got, want)
 		}

@@ -30,7 +30,8 @@ func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observatio
 		r.scaleDowns.Delete(rt.Service)
 		return recheck, nil // some are starting, or ending
 	}
-	// The pods are asked after the activators: a request that has left an activator is at a pod.
+	// The answer of the pods may be some seconds older than that of the activators. A request that has left
+	// an activator meanwhile is not lost: it is counted there until its answer ends, and pods drain.
 	answer, ok, wait := r.polls.Take(rt.Service, found)
 	if !ok {
 		return wait, nil

@@ -54,7 +54,7 @@ func (m *message) id() string {
 }
 
 // Event has the headers of a record as headers, and its key as the extension partitionkey, in
-// base64 where it is no text.
+// base64 where it is no text, as kafkakeyencoding says. A tombstone has no value, which is not an empty one.
 func (m *message) Event() event.Event {
 	r := m.record
 	e := event.Event{
@@ -66,9 +66,12 @@ func (m *message) Event() event.Event {
 	}
 	switch {
 	case !utf8.Valid(r.Key):
-		e.Extensions["partitionkey"] = base64.StdEncoding.EncodeToString(r.Key)
+		e.Extensions["partitionkey"], e.Extensions["kafkakeyencoding"] = base64.StdEncoding.EncodeToString(r.Key), "base64"
 	case len(r.Key) > 0:
-		e.Extensions["partitionkey"] = string(r.Key)
+		e.Extensions["partitionkey"], e.Extensions["kafkakeyencoding"] = string(r.Key), "text"
+	}
+	if r.Value == nil {
+		e.Extensions["kafkatombstone"] = "true"
 	}
 	for _, h := range r.Headers {
 		e.Header.Add(h.Key, string(h.Value))

@@ -17,11 +17,11 @@ func TestEvent(t *testing.T) {
 	at := time.Date(2026, time.November, 23, 4, 5, 6, 789e6, time.UTC)
 	for name, test := range map[string]struct {
 		key  []byte
-		want string // partitionkey, which the SDK does not decode
+		want string // partitionkey, which the SDK does not decode, and the encoding
 	}{
-		"Text":   {[]byte("customer 7/é"), "customer%207/%C3%A9"},
-		"Binary": {[]byte{0xff, 0}, "/wA="},
-		"None":   {nil, ""},
+		"Text":   {[]byte("customer 7/é"), "customer%207/%C3%A9 text"},
+		"Binary": {[]byte{0xff, 0}, "/wA= base64"},
+		"None":   {nil, " "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			record := &kgo.Record{
@@ -37,7 +37,7 @@ func TestEvent(t *testing.T) {
 			if err != nil || got.Validate() != nil {
 				t.Fatalf("it is no CloudEvent: %v, %v", err, got.Validate())
 			}
-			key, _ := got.Extensions()["partitionkey"].(string)
+			key := r.Header.Get("Ce-Partitionkey") + " " + r.Header.Get("Ce-Kafkakeyencoding")
 			want := []any{"orders-3-17", "/test", "io.goless.kafka.record", "application/json", `{"n":7}`, test.want, "orders", "3", "17"}
 			have := []any{
 				got.ID(), got.Source(), got.Type(), got.DataContentType(), string(got.Data()), key,
@@ -50,5 +50,15 @@ func TestEvent(t *testing.T) {
 				t.Errorf("the time is %s, the header (-want +got):\n%s", got.Time(), diff)
 			}
 		})
+	}
+}
+
+// A record without a value deletes its key in a compacted topic. One with an empty value does not.
+func TestTombstone(t *testing.T) {
+	for want, value := range map[string][]byte{"true": nil, "": {}} {
+		e := (&message{member: &member{deliverer: &stream.Deliverer{Source: "/test"}}, record: &kgo.Record{Topic: "orders", Value: value}}).Event()
+		if got := e.Extensions["kafkatombstone"]; got != want {
+			t.Errorf("of %#v the extension is %q, want %q", value, got, want)
+		}
 	}
 }

@@ -121,7 +121,7 @@ func (w *Waker) join(t target.Target) *attempt {
 		a.address, a.err = a.run(ctx)
 		close(a.done)
 		if a.err != nil && !errors.Is(a.err, ErrStopped) {
-			w.Failed(t, a.err)
+			go w.Failed(t, a.err) // the API server may answer late
 		}
 		if a.err != nil {
 			time.Sleep(scalePause) // requests that come meanwhile get the same answer
