@@ -212,7 +212,7 @@ func packageFaults(ctx context.Context, t *toolchain.Toolchain, p *program.Progr
 	for decoder := json.NewDecoder(output); ctx.Err() == nil; {
 		var pkg listed
 		if len(faults) > maxFaults || decoder.Decode(&pkg) != nil {
-			return faults, nil // the end
+			return faults, nil //nolint:nilerr // it is the end
 		}
 		if message := checkFetched(t, pkg); message != "" {
 			m, _ := p.Required(pkg.ImportPath)

@@ -42,19 +42,24 @@ func TestResources(t *testing.T) {
 			if test.wrong {
 				return
 			}
-			program, err := consumer.Kafka(trigger)
-			if err != nil {
-				t.Fatal(err)
-			}
-			d := consumer.Deployment(trigger, program, target.Target{Timeout: time.Minute}, "http://checkout.shop.svc:8080", "image")
-			got := d.Spec.Template.Spec.Containers[0].Resources
-			request, limit := (*got.Requests)[corev1.ResourceMemory], (*got.Limits)[corev1.ResourceMemory]
-			if diff := cmp.Diff([]string{test.request, test.limit}, []string{request.String(), limit.String()}); diff != "" {
-				t.Errorf("memory (-want +got):\n%s", diff)
-			}
-			if _, ok := (*got.Limits)[corev1.ResourceCPU]; ok != test.cpuLimit {
-				t.Errorf("the limits are %v", *got.Limits)
-			}
+			checkResources(t, trigger, test.request, test.limit, test.cpuLimit)
 		})
+	}
+}
+
+func checkResources(t *testing.T, trigger *v1alpha1.KafkaTrigger, request, limit string, cpuLimit bool) {
+	t.Helper()
+	program, err := consumer.Kafka(trigger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := consumer.Deployment(trigger, program, target.Target{Timeout: time.Minute}, "http://checkout.shop.svc:8080", "image")
+	got := d.Spec.Template.Spec.Containers[0].Resources
+	gotRequest, gotLimit := (*got.Requests)[corev1.ResourceMemory], (*got.Limits)[corev1.ResourceMemory]
+	if diff := cmp.Diff([]string{request, limit}, []string{gotRequest.String(), gotLimit.String()}); diff != "" {
+		t.Errorf("memory (-want +got):\n%s", diff)
+	}
+	if _, ok := (*got.Limits)[corev1.ResourceCPU]; ok != cpuLimit {
+		t.Errorf("the limits are %v", *got.Limits)
 	}
 }

@@ -76,7 +76,7 @@ func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 		}
 		m.run(ctx)
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to end
 		}
 		send.Sleep(ctx, rejoinPause)
 	}

@@ -100,7 +100,7 @@ func withMetadata(ctx context.Context, metadata map[int32]string) context.Contex
 	return kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
 		for _, topic := range request.Topics {
 			for i, p := range topic.Partitions {
-				topic.Partitions[i].Metadata = kmsg.StringPtr(metadata[p.Partition])
+				topic.Partitions[i].Metadata = new(metadata[p.Partition])
 			}
 		}
 		return nil

@@ -218,40 +218,46 @@ func TestForeignMember(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const partitions, events = 8, 400
-			cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "orders"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(cluster.Close)
-			b, f := brokers{addresses: cluster.ListenAddrs()}, newFunction(t)
-			other := b.client(t, kgo.ConsumerGroup("shop"), kgo.ConsumeTopics("orders"), kgo.Balancers(balancers...))
-			theirs := make(chan int, events)
-			go func() {
-				for ctx := t.Context(); ctx.Err() == nil; {
-					theirs <- other.PollFetches(ctx).NumRecords()
-				}
-			}()
-			start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "")
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			if _, err := cluster.WaitGroupStable(ctx, "shop", 2); err != nil {
-				t.Fatal(err)
-			}
-			b.produce(t, "orders", events, 40)
-			n := 0
-			await(t, "all events", func() bool {
-				for len(theirs) > 0 {
-					n += <-theirs
-				}
-				return n+f.taken() >= events
-			})
-			if n == 0 || f.taken() == 0 {
-				t.Errorf("the other member has %d events, and the function has %d", n, f.taken())
-			}
-			f.check()
+			checkForeignMember(t, balancers)
 		})
 	}
+}
+
+// checkForeignMember has a member with these strategies in the group, which gets a part of the events.
+func checkForeignMember(t *testing.T, balancers []kgo.GroupBalancer) {
+	t.Helper()
+	const partitions, events = 8, 400
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "orders"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	b, f := brokers{addresses: cluster.ListenAddrs()}, newFunction(t)
+	other := b.client(t, kgo.ConsumerGroup("shop"), kgo.ConsumeTopics("orders"), kgo.Balancers(balancers...))
+	theirs := make(chan int, events)
+	go func() {
+		for ctx := t.Context(); ctx.Err() == nil; {
+			theirs <- other.PollFetches(ctx).NumRecords()
+		}
+	}()
+	start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := cluster.WaitGroupStable(ctx, "shop", 2); err != nil {
+		t.Fatal(err)
+	}
+	b.produce(t, "orders", events, 40)
+	n := 0
+	await(t, "all events", func() bool {
+		for len(theirs) > 0 {
+			n += <-theirs
+		}
+		return n+f.taken() >= events
+	})
+	if n == 0 || f.taken() == 0 {
+		t.Errorf("the other member has %d events, and the function has %d", n, f.taken())
+	}
+	f.check()
 }
 
 // Commits run one at a time, and each reads the offsets when it begins.

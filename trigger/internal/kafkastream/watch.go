@@ -77,17 +77,11 @@ func (m *member) askForLag(ctx context.Context) (int64, error) {
 			return
 		}
 		known++
-		next := int64(0)
-		if start, ok := starts.Lookup(end.Topic, end.Partition); ok && start.Err == nil {
-			next = start.Offset
+		commit, committed := commits.Lookup(end.Topic, end.Partition)
+		if committed && commit.At > end.Offset {
+			ahead = append(ahead, commit.Offset)
 		}
-		if commit, ok := commits.Lookup(end.Topic, end.Partition); ok {
-			next = max(next, commit.At)
-			if commit.At > end.Offset {
-				ahead = append(ahead, commit.Offset)
-			}
-		}
-		lag += max(end.Offset-next, 0)
+		lag += max(end.Offset-max(startOf(starts, end), commit.At), 0)
 	})
 	if known == 0 && err != nil {
 		return 0, err
@@ -95,10 +89,18 @@ func (m *member) askForLag(ctx context.Context) (int64, error) {
 	return lag, m.noteAhead(ctx, admin, ahead)
 }
 
+// startOf returns the first offset that a partition has; 0 where it is not known.
+func startOf(starts kadm.ListedOffsets, end kadm.ListedOffset) int64 {
+	if start, ok := starts.Lookup(end.Topic, end.Partition); ok && start.Err == nil {
+		return start.Offset
+	}
+	return 0
+}
+
 // ofAll reports whether no broker has answered. Where one has, its partitions are known.
 func ofAll(err error) bool {
 	some, ok := errors.AsType[*kadm.ShardErrors](err)
-	return err != nil && !(ok && !some.AllFailed)
+	return err != nil && (!ok || some.AllFailed)
 }
 
 // noteTopic notes the id of the topic, which changes when it is deleted and recreated.
