@@ -121,6 +121,7 @@ unit: kodata assets modules $(PROMETHEUS) $(KCAT) $(BIN)/gotestsum ## run the te
 	@$(MAKE) --jobs=3 --output-sync=target --keep-going unit-builder unit-operator unit-trigger unit-test unit-builder-raced unit-runtime
 	@# The race detector allocates memory too.
 	@$(UNIT) -run '^TestAllocations$$' ./runtime
+	@$(UNIT) -run '^TestMemory$$' ./trigger/internal/kafkastream
 
 .PHONY: unit-builder unit-builder-raced unit-operator unit-runtime unit-trigger unit-test
 unit-builder: # what is not raced is linked statically, as in the image

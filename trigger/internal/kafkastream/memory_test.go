@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +18,9 @@ import (
 // A process with the memory of a consuming pod takes records of many partitions that need far more
 // memory than when they are compressed.
 func TestMemory(t *testing.T) {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("the race detector takes memory of its own")
+	}
 	const limit = 256 << 20
 	for name, test := range map[string]struct {
 		codec         kgo.CompressionCodec
