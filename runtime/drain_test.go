@@ -121,10 +121,6 @@ func TestDrainDelay(t *testing.T) {
 	if err := f.ended(); err != nil {
 		t.Errorf("Serve returned %v", err)
 	}
-	if conn, err := net.Dial("tcp", f.addr); err == nil {
-		shut(conn)
-		t.Error("the port is still open after the drain")
-	}
 }
 
 // ask sends a request over conn, wants the answer, and reports whether the
