@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -83,7 +84,7 @@ func (ns *namespace) startNATS() jetstream.JetStream {
 	}
 	ns.applyYAML(strings.Replace(string(text), "NATS_IMAGE", image, 1))
 	ns.kubectl("rollout", "status", "deployment/nats", "--timeout="+patience.String())
-	nc, err := nats.Connect("nats://"+forward(ns.t, ns.name, "service/nats", "4222"), nats.MaxReconnects(-1))
+	nc, err := nats.Connect("nats://"+forward(ns.t, ns.name, "service/nats", "4222"), nats.MaxReconnects(-1), nats.Timeout(time.Minute)) // the port-forward of a busy machine is slow
 	if err != nil {
 		ns.t.Fatal(err)
 	}
