@@ -54,7 +54,7 @@ func (m *message) id() string {
 }
 
 // Event has the headers of a record as headers, and its key as the extension partitionkey, in
-// base64 where it is no text, as kafkakeyencoding says. A tombstone has no value, which is not an empty one.
+// base64 if it is not valid UTF-8, as kafkakeyencoding says. The value of a tombstone is missing and not empty.
 func (m *message) Event() event.Event {
 	r := m.record
 	e := event.Event{

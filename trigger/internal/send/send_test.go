@@ -83,7 +83,7 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// Whatever the reason is for which there is no connection, the function has not seen the event, and it is no try.
+// Without a connection, for whatever reason, the function has not seen the event, and the attempt is not counted.
 func TestNoConnection(t *testing.T) {
 	silent := &net.Dialer{Control: func(string, string, syscall.RawConn) error {
 		time.Sleep(10 * time.Millisecond) // longer than the timeout of the request
