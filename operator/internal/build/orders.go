@@ -48,6 +48,7 @@ type Orders struct {
 	ctx context.Context
 	end context.CancelFunc
 
+	sending    sync.WaitGroup
 	mu         sync.Mutex
 	byFunction map[types.NamespacedName]map[string]*order
 }
@@ -113,7 +114,9 @@ func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted remote.Order
 	ctx, cancel := context.WithCancel(o.ctx)
 	added := &order{Order: wanted, load: load, end: cancel, doubted: make(chan struct{}, 1)}
 	o.byFunction[fn][sha256] = added
-	go o.keepSending(ctx, fn, added)
+	if o.ctx.Err() == nil {
+		o.sending.Go(func() { o.keepSending(ctx, fn, added) })
+	}
 }
 
 // Doubt sends the orders of a Function again that have been built, after a pause. The service may
@@ -156,12 +159,20 @@ func (o *Orders) Changed() source.TypedSource[reconcile.Request] {
 // Start creates the seed if there is none, because the service does not start without it, and
 // ends all orders when ctx ends. Functions that are compiled in their pods need no seed.
 func (o *Orders) Start(ctx context.Context) error {
-	defer o.end()
 	if err := o.service.prepare(ctx); err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "Functions of the build strategy Shared have to wait", "secret", SecretName)
 	}
 	<-ctx.Done()
+	o.close()
 	return nil
+}
+
+// close ends all orders, and returns when none is being sent any more.
+func (o *Orders) close() {
+	o.mu.Lock()
+	o.end()
+	o.mu.Unlock()
+	o.sending.Wait()
 }
 
 // set keeps an answer, and has the Function reconciled if the answer has changed.

@@ -39,7 +39,7 @@ func start(t *testing.T, report map[string]string) (*Orders, *buildtest.Service)
 		}
 	}()
 	t.Cleanup(func() {
-		orders.end()
+		orders.close()
 		close(ended)
 	})
 	return orders, service
