@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,10 +34,11 @@ func (r *Reconciler) notes(rt *route, o rule.Observation) map[string]string {
 	return notes
 }
 
-// ReportFailedWake writes into a slice of a function why it could not be woken. Any replica does that. The
-// one that leads removes it when a pod is ready.
+// ReportFailedWake writes into one slice of a function why it could not be woken. Any replica does that. The
+// one that leads copies it to the slice of the other address family, and removes it when a pod is ready.
 func (r *Reconciler) ReportFailedWake(ctx context.Context, t target.Target, cause error) error {
 	found, err := r.slicesOf(ctx, t.Service)
+	found = slices.DeleteFunc(found, func(s discoveryv1.EndpointSlice) bool { return !rule.BelongsTo(&s, t) })
 	if err != nil || len(found) == 0 {
 		return err
 	}

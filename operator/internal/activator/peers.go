@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -110,19 +109,19 @@ func (r *Reconciler) Leave(ctx context.Context) error {
 // leavePoll is the time between two looks at all slices, which are in the cache.
 const leavePoll = 200 * time.Millisecond
 
-// naming returns how many slices name this replica.
+// naming returns how many slices of functions name this replica.
 func (r *Reconciler) naming(ctx context.Context) (n int, err error) {
 	var pod corev1.Pod
 	if err := r.activators.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.PodName}, &pod); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
 	own := endpointsOf(&pod)
-	var list discoveryv1.EndpointSliceList
-	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	all, err := r.allSlices(ctx)
+	if err != nil {
 		return 0, err
 	}
-	for i := range list.Items {
-		if slices.ContainsFunc(own, func(e rule.Endpoint) bool { return slices.Contains(rule.Addresses(&list.Items[i]), e.Address) }) {
+	for _, s := range all {
+		if slices.ContainsFunc(own, func(e rule.Endpoint) bool { return slices.Contains(rule.Addresses(s), e.Address) }) {
 			n++
 		}
 	}

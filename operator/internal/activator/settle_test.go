@@ -103,10 +103,16 @@ func TestSliceOfAnotherClient(t *testing.T) {
 	}
 }
 
-// A replica that ends is there until no slice names it.
+// A replica that ends is there until no slice of a function names it. One that another client has written
+// does not keep it.
 func TestLeave(t *testing.T) { // without other tests, which need it
 	f := newFunction(t, 0, "1h")
 	eventually(t, "the activator takes the requests", f.named)
+	foreign := f.slice()
+	foreign.ObjectMeta = metav1.ObjectMeta{Namespace: foreign.Namespace, Name: "foreign", Labels: map[string]string{
+		discoveryv1.LabelServiceName: "none", discoveryv1.LabelManagedBy: rule.Manager,
+	}}
+	create(t, foreign)
 	ctx, cancel := context.WithTimeout(t.Context(), settle)
 	defer cancel()
 	if err := replica.Leave(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,6 +28,33 @@ func (r *Reconciler) slicesOf(ctx context.Context, service types.NamespacedName)
 	var list discoveryv1.EndpointSliceList
 	err := r.client.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{byService: service.Name})
 	return list.Items, err
+}
+
+// allSlices returns the slices of all functions, from the cache, not to be changed. Those that another client has
+// written with the labels of the activator are left out.
+func (r *Reconciler) allSlices(ctx context.Context) ([]*discoveryv1.EndpointSlice, error) {
+	var services corev1.ServiceList
+	var list discoveryv1.EndpointSliceList
+	for _, l := range []client.ObjectList{&services, &list} {
+		if err := r.client.List(ctx, l, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, err
+		}
+	}
+	targets := map[types.NamespacedName]target.Target{}
+	for i := range services.Items {
+		if t, ok := target.Of(&services.Items[i]); ok {
+			targets[t.Service] = t
+		}
+	}
+	var all []*discoveryv1.EndpointSlice
+	for i := range list.Items {
+		s := &list.Items[i]
+		service := types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
+		if t, ok := targets[service]; ok && rule.BelongsTo(s, t) {
+			all = append(all, s)
+		}
+	}
+	return all, nil
 }
 
 // portOf returns the port of the slices of a function, and 0 if they have none.
@@ -85,13 +113,13 @@ func (r *Reconciler) deleteSlices(ctx context.Context, all []discoveryv1.Endpoin
 
 // choosePort returns a port that no function has.
 func (r *Reconciler) choosePort(ctx context.Context) (int32, error) {
-	var list discoveryv1.EndpointSliceList
-	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	all, err := r.allSlices(ctx)
+	if err != nil {
 		return 0, err
 	}
 	used := map[int32]bool{}
-	for i := range list.Items {
-		used[rule.PortOf(&list.Items[i])] = true
+	for _, s := range all {
+		used[rule.PortOf(s)] = true
 	}
 	port, ok := r.ports.Next(func(p int32) bool { return used[p] })
 	if !ok {

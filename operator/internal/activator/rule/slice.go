@@ -34,21 +34,18 @@ type Endpoint struct {
 func Slice(t target.Target, family corev1.IPFamily, port int32, endpoints []Endpoint) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: t.Service.Namespace, Name: t.Service.Name + "-activator",
+			Namespace: t.Service.Namespace,
 			Labels: map[string]string{
 				discoveryv1.LabelServiceName: t.Service.Name,
 				discoveryv1.LabelManagedBy:   Manager,
 				v1beta1.FunctionLabel:        t.Function.Name,
 			},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: t.Service.Name, UID: t.UID}},
+			OwnerReferences: []metav1.OwnerReference{ownerOf(t)},
 		},
-		AddressType: discoveryv1.AddressTypeIPv4,
-		Ports:       []discoveryv1.EndpointPort{{Name: new(target.Port), Port: new(port), Protocol: new(corev1.ProtocolTCP), AppProtocol: t.AppProtocol}},
-		Endpoints:   []discoveryv1.Endpoint{},
+		Ports:     []discoveryv1.EndpointPort{{Name: new(target.Port), Port: new(port), Protocol: new(corev1.ProtocolTCP), AppProtocol: t.AppProtocol}},
+		Endpoints: []discoveryv1.Endpoint{},
 	}
-	if family == corev1.IPv6Protocol {
-		s.Name, s.AddressType = s.Name+"-ipv6", discoveryv1.AddressTypeIPv6
-	}
+	s.Name, s.AddressType = identity(t, family)
 	byAddress := func(a, b Endpoint) int { return a.Address.Compare(b.Address) }
 	for _, e := range slices.SortedFunc(slices.Values(endpoints), byAddress) {
 		if e.Address.Is6() == (family == corev1.IPv6Protocol) {
@@ -62,6 +59,18 @@ func Slice(t target.Target, family corev1.IPFamily, port int32, endpoints []Endp
 		}
 	}
 	return s
+}
+
+// identity returns the name and the address type of the slice for one address family.
+func identity(t target.Target, family corev1.IPFamily) (string, discoveryv1.AddressType) {
+	if family == corev1.IPv6Protocol {
+		return t.Service.Name + "-activator-ipv6", discoveryv1.AddressTypeIPv6
+	}
+	return t.Service.Name + "-activator", discoveryv1.AddressTypeIPv4
+}
+
+func ownerOf(t target.Target) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: t.Service.Name, UID: t.UID}
 }
 
 // notes are the annotations that the operator reads.
@@ -107,9 +116,11 @@ func PortOf(s *discoveryv1.EndpointSlice) int32 {
 // BelongsTo reports whether a slice is that of a function for one of the address families, and not one that
 // another client has written with the labels of the activator, or that of a Service which was deleted.
 func BelongsTo(s *discoveryv1.EndpointSlice, t target.Target) bool {
+	if len(s.OwnerReferences) != 1 || !equality.Semantic.DeepEqual(s.OwnerReferences[0], ownerOf(t)) {
+		return false
+	}
 	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
-		own := Slice(t, family, FirstPort, nil)
-		if s.Name == own.Name && s.AddressType == own.AddressType && equality.Semantic.DeepEqual(s.OwnerReferences, own.OwnerReferences) {
+		if name, kind := identity(t, family); s.Name == name && s.AddressType == kind {
 			return true
 		}
 	}
