@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"container/list"
 	"sync"
 )
@@ -11,9 +12,10 @@ import (
 type party struct{ address, namespace string }
 
 // A budget bounds the memory of what clients have open, in bytes, and how many requests are held. With
-// too many held requests, the party that has the most of them loses the newest one. With too many bytes,
-// the party with the most bytes loses its newest held request, or if it has none, what it has had for the
-// longest time. A party with less than the others loses nothing.
+// too many held requests, the namespace that has the most of them loses the newest one, of the address that
+// has the most in it. With too many bytes, the same is true of bytes: the party loses its newest held request,
+// or if it has none, what has been idle for the longest time, or if nothing is idle, what it has had for
+// the longest time. The namespace decides first, because a client may have many addresses.
 type budget struct {
 	bytes, held int64 // the most
 
@@ -25,9 +27,11 @@ type budget struct {
 
 // A share is what one party has of a budget, each list with the oldest first.
 type share struct {
-	bytes        int64
-	held, others *list.List // of *charge
+	bytes            int64
+	held, idle, busy *list.List // of *charge
 }
+
+func newShare() *share { return &share{held: list.New(), idle: list.New(), busy: list.New()} }
 
 // A charge is what one connection or request takes of a budget.
 type charge struct {
@@ -44,8 +48,8 @@ func newBudget(bytes, held int64) *budget {
 	return &budget{bytes: bytes, held: held, shares: map[party]*share{}}
 }
 
-// hold charges a party for a request that is held, and add for anything else. The new charge itself
-// may be one that is dropped.
+// hold charges a party for a request that is held, and add for anything else, which is idle at first. The
+// new charge itself may be one that is dropped.
 func (b *budget) hold(p party, bytes int64, drop func()) *charge {
 	return b.charge(p, bytes, drop, true)
 }
@@ -59,10 +63,14 @@ func (b *budget) charge(p party, bytes int64, drop func(), held bool) *charge {
 	b.update(func() {
 		s := b.shares[p]
 		if s == nil {
-			s = &share{held: list.New(), others: list.New()}
+			s = newShare()
 			b.shares[p] = s
 		}
-		b.insert(c, s, held)
+		in := s.idle
+		if held {
+			in = s.held
+		}
+		b.insert(c, in)
 		b.grow(c, bytes)
 	})
 	return c
@@ -84,20 +92,23 @@ func (c *charge) serve(bytes int64, drop func()) {
 			return
 		}
 		c.drop = drop
-		s := c.budget.shares[c.party]
-		s.held.Remove(c.element)
-		c.budget.usedHeld--
-		c.budget.insert(c, s, false)
+		c.budget.move(c, c.budget.shares[c.party].busy)
 		c.budget.grow(c, bytes)
 	})
 }
 
-// renew makes the charge the newest of its party.
-func (c *charge) renew() {
+// setBusy makes the charge the newest of those of its party that are busy, or of those that are idle.
+func (c *charge) setBusy(busy bool) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
-	if c.in != nil {
-		c.in.MoveToBack(c.element)
+	if c.in == nil {
+		return
+	}
+	s := c.budget.shares[c.party]
+	if busy {
+		c.budget.move(c, s.busy)
+	} else {
+		c.budget.move(c, s.idle)
 	}
 }
 
@@ -126,13 +137,24 @@ func (b *budget) update(change func()) {
 
 // The caller of these must hold the lock.
 
-func (b *budget) insert(c *charge, s *share, held bool) {
-	c.in = s.others
-	if held {
-		c.in = s.held
+func (b *budget) insert(c *charge, in *list.List) {
+	c.in, c.element = in, in.PushBack(c)
+	if in == b.shares[c.party].held {
 		b.usedHeld++
 	}
-	c.element = c.in.PushBack(c)
+}
+
+func (b *budget) takeOut(c *charge) {
+	c.in.Remove(c.element)
+	if c.in == b.shares[c.party].held {
+		b.usedHeld--
+	}
+	c.in = nil
+}
+
+func (b *budget) move(c *charge, to *list.List) {
+	b.takeOut(c)
+	b.insert(c, to)
 }
 
 func (b *budget) grow(c *charge, bytes int64) {
@@ -145,14 +167,9 @@ func (b *budget) remove(c *charge) {
 	if c.in == nil {
 		return
 	}
-	s := b.shares[c.party]
-	c.in.Remove(c.element)
-	if c.in == s.held {
-		b.usedHeld--
-	}
 	b.grow(c, -c.bytes)
-	c.in = nil
-	if s.held.Len()+s.others.Len() == 0 {
+	b.takeOut(c)
+	if s := b.shares[c.party]; s.held.Len()+s.idle.Len()+s.busy.Len() == 0 {
 		delete(b.shares, c.party)
 	}
 }
@@ -163,14 +180,17 @@ func (b *budget) surplus() *charge {
 	if b.usedHeld > b.held {
 		of = func(s *share) int64 { return int64(s.held.Len()) }
 	}
+	totals := map[string]int64{} // by namespace
+	for p, s := range b.shares {
+		totals[p.namespace] += of(s)
+	}
 	var most *share
-	for _, s := range b.shares {
-		if most == nil || of(s) > of(most) {
-			most = s
+	var its party
+	for p, s := range b.shares {
+		if most == nil || cmp.Or(cmp.Compare(totals[p.namespace], totals[its.namespace]), cmp.Compare(of(s), of(most))) > 0 {
+			most, its = s, p
 		}
 	}
-	if newest := most.held.Back(); newest != nil {
-		return newest.Value.(*charge) //nolint:forcetypeassert // nothing else is stored
-	}
-	return most.others.Front().Value.(*charge) //nolint:forcetypeassert // nothing else is stored
+	first := cmp.Or(most.held.Back(), most.idle.Front(), most.busy.Front())
+	return first.Value.(*charge) //nolint:forcetypeassert // nothing else is stored
 }

@@ -71,6 +71,42 @@ func TestTooManyHeld(t *testing.T) {
 	}
 }
 
+// A connection with requests outlives those of its party that are idle, however old it is.
+func TestBusyConnection(t *testing.T) {
+	var dropped []string
+	drop := func(name string) func() { return func() { dropped = append(dropped, name) } }
+	b := newBudget(40, 0)
+	p := party{"192.0.2.1", "a"}
+	b.add(p, 10, drop("busy")).setBusy(true)
+	b.add(p, 10, drop("idle"))
+	ended := b.add(p, 10, drop("ended"))
+	ended.setBusy(true)
+	b.add(p, 10, drop("newest")).setBusy(true)
+	ended.setBusy(false)
+	b.add(party{"192.0.2.2", "a"}, 20, drop("of another"))
+	b.add(party{"192.0.2.2", "a"}, 1, drop("of another"))
+	b.add(p, 20, drop("too large"))
+	if want := []string{"idle", "ended", "of another", "too large"}; !slices.Equal(dropped, want) {
+		t.Errorf("dropped: %v, want %v", dropped, want)
+	}
+}
+
+// Many clients of one namespace do not take the connections of another one's, of which a single ingress has most.
+func TestManyAddresses(t *testing.T) {
+	dropped := map[string]int{}
+	drop := func(name string) func() { return func() { dropped[name]++ } }
+	b := newBudget(100, 0)
+	for range 4 {
+		b.add(party{"192.0.2.1", "a"}, 10, drop("of the ingress"))
+	}
+	for i := range 100 {
+		b.add(party{fmt.Sprint("198.51.100.", i), "b"}, 1, drop("of many"))
+	}
+	if dropped["of the ingress"] != 0 || dropped["of many"] != 40 {
+		t.Errorf("dropped: %v", dropped)
+	}
+}
+
 // raced is true with the race detector, which takes memory of its own.
 var raced bool
 

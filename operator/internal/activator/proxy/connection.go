@@ -139,7 +139,7 @@ func (c *connection) begin(r *http.Request) (cost int64) {
 		c.received = min(c.received, http2Most)
 		fallthrough
 	case c.requests == 1:
-		c.charge.renew()
+		c.charge.setBusy(true)
 	}
 	return costOf(r)
 }
@@ -153,6 +153,7 @@ func (c *connection) end() {
 	case c.charge == nil:
 		c.charge = c.server.connections.add(c.party, connectionCost, c.cut)
 	default: // the bodies that it has buffered are gone
+		c.charge.setBusy(false)
 		c.charge.grow(-c.received)
 		c.received = 0
 	}
