@@ -52,14 +52,14 @@ func TestDownloadDeadline(t *testing.T) {
 	}
 }
 
-// TestDownloadsPerClient has one client download as much as it may. It gets no more before one
-// download has ended, and other clients and replicas do not notice.
+// TestDownloadsPerClient has one client download a binary as often as it may. It gets it again when one
+// download has ended. Other clients and replicas do not notice, nor do pods of other Functions behind its address.
 func TestDownloadsPerClient(t *testing.T) {
 	r := newReplica(t, Config{})
 	key, _ := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
 	var ends []func()
 	for range maxDownloads {
-		end, ok := r.downloads.begin("192.0.2.1:1")
+		end, ok := r.downloads.begin("192.0.2.1:1", key)
 		if !ok {
 			t.Fatal("the client may not download")
 		}
@@ -71,6 +71,10 @@ func TestDownloadsPerClient(t *testing.T) {
 	if got := r.download(t, key, "192.0.2.2:1"); got.Code != http.StatusOK {
 		t.Errorf("another client: %d, %s", got.Code, got.Body)
 	}
+	other, _ := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "// other")})
+	if got := r.download(t, other, "192.0.2.1:2"); got.Code != http.StatusOK {
+		t.Errorf("another binary: %d, %s", got.Code, got.Body)
+	}
 	ends[0]()
 	for range 2 { // each of them ends
 		if got := r.download(t, key, "192.0.2.1:2"); got.Code != http.StatusOK {
@@ -80,7 +84,7 @@ func TestDownloadsPerClient(t *testing.T) {
 	for _, end := range ends[1:] {
 		end()
 	}
-	if len(r.downloads.byAddress) != 0 {
-		t.Errorf("downloads that go on: %v", r.downloads.byAddress)
+	if len(r.downloads.counts) != 0 {
+		t.Errorf("downloads that go on: %v", r.downloads.counts)
 	}
 }

@@ -20,33 +20,36 @@ const (
 	maxPlain = 256
 )
 
-// downloads counts the binaries that are being sent, by the address of the client.
+// downloads counts the binaries that are being sent, by client and binary: where a node masquerades, all
+// its pods have one address, and those of one Function have one binary.
 type downloads struct {
-	mu        sync.Mutex
-	byAddress map[string]int
+	mu     sync.Mutex
+	counts map[transfer]int
 }
 
-// begin counts a download to a client, until end is called. It reports false if the client has
-// maxDownloads.
-func (d *downloads) begin(remoteAddr string) (end func(), ok bool) {
-	address, _, err := net.SplitHostPort(remoteAddr)
-	if err != nil {
-		address = remoteAddr
+type transfer struct{ address, key string }
+
+// begin counts a download of the binary with a key to a client, until end is called. It reports false if
+// the client has maxDownloads of it.
+func (d *downloads) begin(remoteAddr, key string) (end func(), ok bool) {
+	this := transfer{remoteAddr, key}
+	if host, _, err := net.SplitHostPort(remoteAddr); err == nil {
+		this.address = host
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.byAddress[address] == maxDownloads {
+	if d.counts[this] == maxDownloads {
 		return nil, false
 	}
-	if d.byAddress == nil {
-		d.byAddress = map[string]int{}
+	if d.counts == nil {
+		d.counts = map[transfer]int{}
 	}
-	d.byAddress[address]++
+	d.counts[this]++
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.byAddress[address]--; d.byAddress[address] == 0 {
-			delete(d.byAddress, address)
+		if d.counts[this]--; d.counts[this] == 0 {
+			delete(d.counts, this)
 		}
 	}, true
 }

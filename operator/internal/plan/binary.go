@@ -55,7 +55,7 @@ func buildInStatus(fn *v1beta1.Function) bool {
 // order plans an order for the source of a Function, and returns the answer to the order that
 // has been sent for it.
 func (p *planner) order(fn *v1beta1.Function) build.Answer {
-	p.DoubtOrders = slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.MayFetchBinary(&pod) })
+	p.DoubtOrders = slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.MayFetchBinary(&pod, p.seen.Time) })
 	sha256 := desired.Summary(fn).SHA256
 	ordered := slices.ContainsFunc(p.Orders, func(other *v1beta1.Function) bool { return desired.Summary(other).SHA256 == sha256 })
 	if !ordered {

@@ -5,6 +5,7 @@ package workload
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -99,12 +100,25 @@ func CannotFetchBinary(pod *corev1.Pod) bool {
 	})
 }
 
-// MayFetchBinary reports whether a pod may be fetching its binary: its container has started for the
-// first time and is not ready, or could not fetch the binary the last time. One that ended otherwise
-// had its binary, and the build service need not be asked for it as often as the container restarts.
-func MayFetchBinary(pod *corev1.Pod) bool {
-	return CannotFetchBinary(pod) || slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.Name == desired.FunctionContainer && !c.Ready && c.RestartCount == 0 && c.State.Running != nil
+// longestFetch is how long a launcher that runs may be fetching its binary: it gives up after 45 s, and
+// the clocks of nodes differ.
+const longestFetch = time.Minute
+
+// MayFetchBinary reports whether a pod may be fetching its binary now: its container has started within
+// the last minute, for the first time or after it could not fetch the binary, or is about to start again
+// after that. One that ended otherwise had its binary, and the build service need not be asked for it as
+// often as the container restarts.
+func MayFetchBinary(pod *corev1.Pod, now time.Time) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		failed := EndedWithoutBinary(pod, LastEnd(&c))
+		switch running := c.State.Running; {
+		case c.Name != desired.FunctionContainer || c.Ready:
+			return false
+		case running != nil:
+			return (failed || c.RestartCount == 0) && now.Sub(running.StartedAt.Time) < longestFetch
+		default:
+			return failed
+		}
 	})
 }
 
