@@ -34,7 +34,7 @@ REQUIRE_OLDER  := builder/internal/modules/testdata/older
 # start, functions without goroutines, and an operator that runs with the race detector
 # in the tests of faults: here it would only take minutes.
 RACE    := $(if $(shell command -v gcc),-race)
-UNRACED := /(builder|cmd/builder|compile|modules|fence|function|status)$$
+UNRACED := /(builder|cmd/builder|compile|modules|accesspolicy|function|status)$$
 
 # As go test, and at the end it says which tests were skipped, and why. What go test would
 # vet, with all that it depends on, make verify vets once for all of them.

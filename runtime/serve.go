@@ -16,8 +16,8 @@ import (
 
 	"goless.io/runtime/internal/exchange"
 	"goless.io/runtime/internal/middleware"
+	"goless.io/runtime/internal/netconn"
 	"goless.io/runtime/internal/tracing"
-	"goless.io/runtime/internal/wire"
 )
 
 // Serve serves fn as c says until ctx ends, then drains: readiness is withdrawn
@@ -62,7 +62,7 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 	s.admin = newHTTPServer(c, adminHandler(s.readiness, metricsHandler(registry, log.Logger), activityHandler(requests.Activity)), log.Logger)
 	s.admin.ReadTimeout, s.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // nothing here takes long
 	unreadable := middleware.NewUnreadable(registry, log.Logger)
-	return s.run(ctx, wire.Listen(ln, c.StallTimeout, unreadable.Observe), adminLn)
+	return s.run(ctx, netconn.Listen(ln, c.StallTimeout, unreadable.Observe), adminLn)
 }
 
 // chain returns the handler with all middlewares around it, and adds the observers
@@ -94,7 +94,7 @@ func newHTTPServer(c Config, handler http.Handler, logger *zap.Logger) *http.Ser
 			SendPingTimeout:      15 * time.Second,
 			WriteByteTimeout:     30 * time.Second,
 		},
-		ConnContext: wire.Context,
+		ConnContext: netconn.Context,
 		ErrorLog:    serverLog(logger),
 		// Neither ReadTimeout nor WriteTimeout: a stream may last for ever, as
 		// long as it makes progress. See packages wire and exchange.

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"goless.io/operator/internal/lease"
+	"goless.io/operator/internal/leaderguard"
 )
 
 // A leader of client-go writes while it has the lease, in either encoding, and no more
@@ -25,7 +25,7 @@ func TestGuardOfElection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config := rest.CopyConfig(environment.Config)
 			config.ContentType = encoding
-			config.Wrap(lease.NewGuard("guarded-"+name, 9*time.Second).Wrap)
+			config.Wrap(leaderguard.NewGuard("guarded-"+name, 9*time.Second).Wrap)
 			cluster, err := kubernetes.NewForConfig(config)
 			if err != nil {
 				t.Fatal(err)
@@ -35,7 +35,7 @@ func TestGuardOfElection(t *testing.T) {
 				_, err := cluster.CoreV1().ConfigMaps("default").Create(context.Background(), object, metav1.CreateOptions{})
 				return err
 			}
-			if err := write(); !errors.Is(err, lease.ErrExpired) {
+			if err := write(); !errors.Is(err, leaderguard.ErrExpired) {
 				t.Errorf("a candidate writes: %v", err)
 			}
 			release := lead(t, cluster, "guarded-"+name)
@@ -43,7 +43,7 @@ func TestGuardOfElection(t *testing.T) {
 				t.Errorf("the leader does not write: %v", err)
 			}
 			release()
-			if err := write(); !errors.Is(err, lease.ErrExpired) {
+			if err := write(); !errors.Is(err, leaderguard.ErrExpired) {
 				t.Errorf("who has given the lease back writes: %v", err)
 			}
 		})

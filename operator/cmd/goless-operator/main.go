@@ -28,10 +28,10 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/accesspolicy"
 	"goless.io/operator/internal/admission"
-	"goless.io/operator/internal/fence"
 	"goless.io/operator/internal/function"
-	"goless.io/operator/internal/lease"
+	"goless.io/operator/internal/leaderguard"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
 )
@@ -131,11 +131,11 @@ func run(ctx context.Context, cfg config) error {
 
 // checkAccessPolicy returns an error if the policies of deploy/40-fence.yaml do not cover the operator's
 // account. If that cannot be found out now, it returns what the manager is to run until it can.
-func checkAccessPolicy(ctx context.Context, cfg config, s settings.Settings, restConfig *rest.Config) (*fence.Checker, error) {
+func checkAccessPolicy(ctx context.Context, cfg config, s settings.Settings, restConfig *rest.Config) (*accesspolicy.Checker, error) {
 	if !cfg.requireFence {
 		return nil, nil
 	}
-	checker, err := fence.New(restConfig, s, cfg.namespace)
+	checker, err := accesspolicy.New(restConfig, s, cfg.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func managerOptions(cfg config, s settings.Settings) (ctrl.Options, error) {
 func guarded(restConfig *rest.Config, cfg config) *rest.Config {
 	restConfig = rest.CopyConfig(restConfig)
 	if cfg.leaderElection {
-		restConfig.Wrap(lease.NewGuard(leaseName, renewDeadline).Wrap)
+		restConfig.Wrap(leaderguard.NewGuard(leaseName, renewDeadline).Wrap)
 	}
 	return restConfig
 }

@@ -1,6 +1,6 @@
 // Package admission is the validating webhook for Functions and FunctionClasses. With it, kubectl
 // apply refuses Functions that the operator would refuse, with the same messages, which come from
-// package check, and classes whose pods the API server would refuse.
+// package validation, and classes whose pods the API server would refuse.
 //
 // The webhook looks at nothing but the Function, its class and its ServiceAccount, and it compiles
 // nothing. While it does not answer, every Function can be applied, and its status says what is
@@ -24,10 +24,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	"goless.io/operator/internal/account"
 	"goless.io/operator/internal/class"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 // Name is that of the Service that leads to the webhook, of the Secret with its
@@ -70,7 +70,7 @@ func Register(mgr manager.Manager, s settings.Settings, o Options) error {
 	keeper := newKeeper(c, mgr.GetLogger().WithName("admission"), o)
 	webhook := &admission.Webhook{Handler: &validator{
 		metrics: o.Metrics, settings: s, classes: classes, decoder: admission.NewDecoder(mgr.GetScheme()),
-		accounts: account.Accounts{Client: c, Namespace: o.Namespace},
+		accounts: validation.ServiceAccounts{Client: c, Namespace: o.Namespace},
 		client:   c, namespace: o.Namespace,
 	}}
 	handler, err := admission.StandaloneWebhook(webhook, admission.StandaloneOptions{MetricsPath: metricsPath})

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/fence"
+	"goless.io/operator/internal/accesspolicy"
 )
 
 // validateClass returns what is wrong with the FunctionClass of a request. It asks the API server to
@@ -37,7 +37,7 @@ func (v *validator) validateClass(ctx context.Context, request admission.Request
 	if conflict != "" {
 		found.warnings = append(found.warnings, conflict)
 	}
-	deployment, err := fence.Sample(v.settings.Of(class), v.namespace)
+	deployment, err := accesspolicy.Sample(v.settings.Of(class), v.namespace)
 	if err == nil {
 		err = v.client.Create(ctx, deployment, client.DryRunAll)
 	}

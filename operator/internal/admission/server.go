@@ -34,7 +34,7 @@ const (
 	// whoever has opened it.
 	maxConns = 1024
 
-	// maxBuffered is the most bytes that the bodies of all requests may have together. Package check
+	// maxBuffered is the most bytes that the bodies of all requests may have together. Package validation
 	// bounds how many sources are parsed at the same time.
 	maxBuffered = 4 * maxBody
 

@@ -19,11 +19,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/account"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/class"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 // newRights is how long the webhook waits for rights that may have been given just now. It is well
@@ -35,7 +34,7 @@ type validator struct {
 	metrics  *metrics.Metrics
 	settings settings.Settings
 	classes  *class.Classes
-	accounts account.Accounts
+	accounts validation.ServiceAccounts
 	decoder  admission.Decoder
 
 	// client and namespace are the operator's own.
@@ -111,7 +110,7 @@ func (v *validator) validateFunction(ctx context.Context, request admission.Requ
 		found.mistakes = append(found.mistakes, mistake.Error())
 	}
 	if old == nil || fn.Spec.Function != old.Spec.Function {
-		if err := check.Source(fn); err != nil {
+		if err := validation.Source(fn); err != nil {
 			found.mistakes = append(found.mistakes, strings.Split(err.Error(), "\n")...)
 		}
 	}
@@ -140,7 +139,7 @@ func (v *validator) checkSpec(ctx context.Context, fn *v1beta1.Function) (field.
 	if err != nil {
 		return nil, err
 	}
-	found := check.Spec(fn, v.settings.Of(class))
+	found := validation.Spec(fn, v.settings.Of(class))
 	if wrongClass != nil {
 		found.Spec = append(found.Spec, wrongClass)
 	}

@@ -14,10 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/account"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 // panicking is a decoder with a defect, in the place of any.
@@ -51,7 +50,7 @@ func TestNewRights(t *testing.T) {
 		return nil
 	}})
 	fn := &v1beta1.Function{Spec: v1beta1.FunctionSpec{ServiceAccountName: "reader"}}
-	v := &validator{accounts: account.Accounts{Client: c}}
+	v := &validator{accounts: validation.ServiceAccounts{Client: c}}
 	if errs, err := v.checkAccount(t.Context(), fn); err != nil || len(errs) > 0 || asked != 3 {
 		t.Errorf("after %d questions: %v, %v", asked, errs, err)
 	}
@@ -60,7 +59,7 @@ func TestNewRights(t *testing.T) {
 // What was above a ceiling before may become less without being within it at once.
 func TestOldMistakesMayStay(t *testing.T) {
 	wrong := func(fn *v1beta1.Function) field.ErrorList {
-		found := check.Spec(fn, settings.Settings{Function: settings.Function{MaxReplicas: 5}})
+		found := validation.Spec(fn, settings.Settings{Function: settings.Function{MaxReplicas: 5}})
 		return slices.Concat(found.Spec, found.Excess)
 	}
 	old := &v1beta1.Function{}

@@ -15,7 +15,7 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/observe"
@@ -36,7 +36,7 @@ type Applier struct {
 	Sources *observe.Sources
 
 	// Orders are those of the build service.
-	Orders *build.Orders
+	Orders *buildclient.Orders
 
 	// Metrics count rollouts.
 	Metrics *metrics.Metrics

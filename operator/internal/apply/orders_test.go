@@ -13,7 +13,7 @@ import (
 	"goless.io/builder/remote"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apply"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
 )
@@ -29,7 +29,7 @@ func (unreachable) Get(context.Context, client.ObjectKey, client.Object, ...clie
 // A plan that could not be decided names no orders. Those that were sent stay: ending them
 // would throw away builds that are under way.
 func TestOrdersStayWhileUndecided(t *testing.T) {
-	orders := build.New(&build.Service{Live: unreachable{}, Client: unreachable{}})
+	orders := buildclient.New(&buildclient.Service{Live: unreachable{}, Client: unreachable{}})
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f"}}
 	key := client.ObjectKeyFromObject(fn)
 	t.Cleanup(func() { orders.Keep(key, nil) })

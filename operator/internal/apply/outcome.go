@@ -11,17 +11,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/validation"
 )
 
 // An Outcome is the result of applying a plan.
 type Outcome struct {
 	// Problem tells which objects with the names that the Function needs belong to somebody else;
 	// nil when none does. Its reason is that of the first one.
-	Problem *check.Problem
+	Problem *validation.Problem
 
 	// Degraded is what the function has to do without for now.
-	Degraded []check.Problem
+	Degraded []validation.Problem
 
 	// Err is why something could not be brought about. It is tried again.
 	Err error
@@ -46,7 +46,7 @@ func (o *Outcome) add(err error) {
 	case !ok:
 		o.Err = errors.Join(o.Err, err)
 	case o.Problem == nil:
-		o.Problem = &check.Problem{Reason: taken.reason(), Message: taken.Error()}
+		o.Problem = &validation.Problem{Reason: taken.reason(), Message: taken.Error()}
 	default:
 		o.Problem.Message += "; " + taken.Error()
 	}
@@ -63,7 +63,7 @@ func (o *Outcome) addOptional(reason string, err error) {
 	case taken, apierrors.IsConflict(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		o.add(err)
 	default:
-		o.Degraded = append(o.Degraded, check.Problem{Reason: reason, Message: err.Error()})
+		o.Degraded = append(o.Degraded, validation.Problem{Reason: reason, Message: err.Error()})
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apply"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/observe"
@@ -78,7 +78,7 @@ func TestSleepAfterLeavesLast(t *testing.T) {
 		server := &refusing{refuses: test.refuses}
 		live := &corev1.Service{ObjectMeta: owned("service")}
 		live.Annotations = map[string]string{v1beta1.SleepAfterAnnotation: "5m0s"}
-		applier := &apply.Applier{Client: server, Orders: build.New(&build.Service{}), Metrics: counted}
+		applier := &apply.Applier{Client: server, Orders: buildclient.New(&buildclient.Service{}), Metrics: counted}
 		applier.Apply(t.Context(), fn, &observe.Snapshot{Deployment: &appsv1.Deployment{ObjectMeta: owned("deployment")}, Service: live}, test.plan)
 		got := ""
 		if _, rest, ok := strings.Cut(server.service, `"goless.io/sleep-after":"`); ok {

@@ -85,7 +85,7 @@ func TestUnansweredAccount(t *testing.T) {
 	}})
 	fn := create(t, "unanswered", func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = "every-field" })
 	awaitReady(t, fn, v1beta1.ReasonApplyFailed)
-	if c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady); !strings.Contains(c.Message, `asking whether functions may run as the ServiceAccount "every-field"`) {
+	if c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady); !strings.Contains(c.Message, `reviewing access to ServiceAccount "every-field"`) {
 		t.Errorf("Ready says %q", c.Message)
 	}
 	answers.Store(true)

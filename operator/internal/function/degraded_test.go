@@ -17,7 +17,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
-	"goless.io/operator/internal/build/buildtest"
+	"goless.io/operator/internal/buildclient/buildtest"
 	"goless.io/operator/internal/desired"
 )
 

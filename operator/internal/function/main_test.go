@@ -20,7 +20,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
-	"goless.io/operator/internal/build/buildtest"
+	"goless.io/operator/internal/buildclient/buildtest"
 	"goless.io/operator/internal/function"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/settings"

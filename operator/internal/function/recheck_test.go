@@ -8,19 +8,19 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apply"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/status"
+	"goless.io/operator/internal/validation"
 )
 
 // A Function that only a watched change can mend is not reconciled again by itself, and
 // others ever more seldom.
 func TestRecheck(t *testing.T) {
 	now := time.Now()
-	invalid, taken := &check.Problem{Reason: v1beta1.ReasonInvalidSpec}, &check.Problem{Reason: v1beta1.ReasonServiceConflict}
-	lacks := []check.Problem{{Reason: v1beta1.ReasonDisruptionBudgetFailed}}
+	invalid, taken := &validation.Problem{Reason: v1beta1.ReasonInvalidSpec}, &validation.Problem{Reason: v1beta1.ReasonServiceConflict}
+	lacks := []validation.Problem{{Reason: v1beta1.ReasonDisruptionBudgetFailed}}
 	for name, test := range map[string]struct {
-		problem *check.Problem
-		lacks   []check.Problem
+		problem *validation.Problem
+		lacks   []validation.Problem
 		lasted  time.Duration
 		want    time.Duration
 		account string

@@ -19,7 +19,7 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apply"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/metrics"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
@@ -70,7 +70,7 @@ type Reconciler struct {
 
 	observer *observe.Observer
 	applier  *apply.Applier
-	orders   *build.Orders
+	orders   *buildclient.Orders
 	sources  *observe.Sources
 
 	references *references.References

@@ -28,14 +28,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/account"
 	"goless.io/operator/internal/apply"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/class"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/references"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 const (
@@ -87,8 +87,8 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	if r.references, err = references.Watch(mgr, observe.Namespaces(r.Settings), r.Settings, b); err != nil {
 		return fmt.Errorf("watching what Functions refer to: %w", err)
 	}
-	r.orders = build.New(&build.Service{
-		URL: cmp.Or(r.BuildService, build.URL(r.Namespace)), Namespace: r.Namespace, Live: mgr.GetAPIReader(), Client: mgr.GetClient(),
+	r.orders = buildclient.New(&buildclient.Service{
+		URL: cmp.Or(r.BuildService, buildclient.URL(r.Namespace)), Namespace: r.Namespace, Live: mgr.GetAPIReader(), Client: mgr.GetClient(),
 	})
 	b.WatchesRawSource(r.orders.Changed())
 	if err := mgr.Add(r.orders); err != nil {
@@ -109,7 +109,7 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	r.sources = &observe.Sources{Live: r.Live}
 	r.observer = &observe.Observer{
 		Client: r.Client, Sources: r.sources, Settings: r.Settings, Classes: classes,
-		Accounts: account.Accounts{Client: r.Client, Namespace: r.Namespace}, References: r.references, Orders: r.orders, Activators: activators,
+		Accounts: validation.ServiceAccounts{Client: r.Client, Namespace: r.Namespace}, References: r.references, Orders: r.orders, Activators: activators,
 	}
 	r.applier = &apply.Applier{Client: r.Client, Live: r.Live, Sources: r.sources, Orders: r.orders, Metrics: r.Metrics}
 	return b.Complete(reconcile.Func(r.reconcileNamed))

@@ -14,7 +14,7 @@ import (
 	"goless.io/builder/remote"
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apiservertest"
-	"goless.io/operator/internal/build/buildtest"
+	"goless.io/operator/internal/buildclient/buildtest"
 	"goless.io/operator/internal/desired"
 )
 

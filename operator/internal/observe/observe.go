@@ -21,12 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/account"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/class"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/references"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 // Observer takes Snapshots.
@@ -43,13 +43,13 @@ type Observer struct {
 	Classes  *class.Classes
 
 	// Accounts knows as which ServiceAccounts functions may run.
-	Accounts account.Accounts
+	Accounts validation.ServiceAccounts
 
 	// References has the hashes of what the environments of functions come from.
 	References *references.References
 
 	// Orders have what the build service says of the sources of Functions.
-	Orders *build.Orders
+	Orders *buildclient.Orders
 
 	// Activators knows whether a replica of the activator is ready.
 	Activators *Activators

@@ -16,11 +16,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/build"
-	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/references"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 // A Snapshot is the state of a Function's objects in the cluster at one time.
@@ -37,7 +37,7 @@ type Snapshot struct {
 
 	// Verdict is what is wrong with the spec and the source of the Function. CheckErr is why
 	// that is not known, because the source, the class or the rights of the account cannot be read.
-	Verdict  check.Result
+	Verdict  validation.Result
 	CheckErr error
 
 	// These are the objects with the names that the Function needs, whoever they belong to.
@@ -87,7 +87,7 @@ type Snapshot struct {
 
 	// Answers are what the build service says of the sources that were ordered, by
 	// their SHA-256.
-	Answers map[string]build.Answer
+	Answers map[string]buildclient.Answer
 }
 
 // running collects the revisions of all pods, and of the ReplicaSets that have or want pods: the

@@ -15,9 +15,9 @@ import (
 
 	"goless.io/builder/handler"
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 // Sources reads the sources of Functions from the API server. The cache has only a summary
@@ -90,17 +90,17 @@ func (s *Sources) former(ctx context.Context, fn *v1beta1.Function) (string, err
 }
 
 // check validates a Function. Each source is parsed once.
-func (s *Sources) check(ctx context.Context, fn *v1beta1.Function, limits settings.Settings) (check.Result, error) {
+func (s *Sources) check(ctx context.Context, fn *v1beta1.Function, limits settings.Settings) (validation.Result, error) {
 	key, sha256 := client.ObjectKeyFromObject(fn), desired.Summary(fn).SHA256
 	if before, ok := s.checked.Load(key); ok && before.(verdict).sha256 == sha256 {
-		found := check.Spec(fn, limits)
+		found := validation.Spec(fn, limits)
 		found.Source = before.(verdict).refused
 		return found, nil
 	}
 	if err := s.Load(ctx, fn); err != nil {
 		return unread(fn, limits, err)
 	}
-	found := check.Function(fn, limits)
+	found := validation.Function(fn, limits)
 	if found.Source != nil {
 		for i, d := range found.Source.Diagnostics { // they may be substrings of the source
 			found.Source.Diagnostics[i].File, found.Source.Diagnostics[i].Message = strings.Clone(d.File), strings.Clone(d.Message)
@@ -113,11 +113,11 @@ func (s *Sources) check(ctx context.Context, fn *v1beta1.Function, limits settin
 // unread validates a Function whose source cannot be read because of err. A source is valid if the
 // status says that it was: all functions would be unready otherwise when another operator begins
 // while the API server refuses reads.
-func unread(fn *v1beta1.Function, limits settings.Settings, err error) (check.Result, error) {
+func unread(fn *v1beta1.Function, limits settings.Settings, err error) (validation.Result, error) {
 	if fn.Status.LatestRevision == desired.LatestRevision(fn) {
-		return check.Spec(fn, limits), nil
+		return validation.Spec(fn, limits), nil
 	}
-	return check.Result{}, err
+	return validation.Result{}, err
 }
 
 // Forget drops what is known of the source of a deleted Function.

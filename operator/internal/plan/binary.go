@@ -6,14 +6,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/workload"
 )
 
 // BuildService is what the build service says of the latest source.
 type BuildService struct {
-	build.Answer
+	buildclient.Answer
 
 	// Running means that pods run a binary that the service has compiled before, so that
 	// there is nothing to wait for.
@@ -42,7 +42,7 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 	case answer.Binary == nil: // likewise
 		return has, &BuildService{Running: true}
 	}
-	return has, &BuildService{Answer: build.Answer{Report: answer.Report}, Running: true}
+	return has, &BuildService{Answer: buildclient.Answer{Report: answer.Report}, Running: true}
 }
 
 // buildInStatus tells whether the status has how the source of a Function was built, or why a source
@@ -54,7 +54,7 @@ func buildInStatus(fn *v1beta1.Function) bool {
 
 // order plans an order for the source of a Function, and returns the answer to the order that
 // has been sent for it.
-func (p *planner) order(fn *v1beta1.Function) build.Answer {
+func (p *planner) order(fn *v1beta1.Function) buildclient.Answer {
 	p.DoubtOrders = slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.MayFetchBinary(&pod, p.seen.Time) })
 	sha256 := desired.Summary(fn).SHA256
 	ordered := slices.ContainsFunc(p.Orders, func(other *v1beta1.Function) bool { return desired.Summary(other).SHA256 == sha256 })
@@ -84,7 +84,7 @@ func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
 // available: the one in the answer of the build service, if they cannot fetch theirs any more. While
 // some of them serve, that is only known once others fail to: replicas of the build service may be of
 // two versions, whose binaries differ.
-func (p *planner) fetchable(has *desired.Binary, answer build.Answer) *desired.Binary {
+func (p *planner) fetchable(has *desired.Binary, answer buildclient.Answer) *desired.Binary {
 	switch {
 	case answer.Binary == nil:
 		return has

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/plan"
 )
 
@@ -38,7 +38,7 @@ func TestDoubtOrders(t *testing.T) {
 		"FetchesAgain":  {corev1.ContainerStatus{State: running, RestartCount: 2, LastTerminationState: ended(125)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := begin(t, shared, first).serving(binary, 0).answer(build.Answer{Binary: binary}).pod(c.container)
+			s := begin(t, shared, first).serving(binary, 0).answer(buildclient.Answer{Binary: binary}).pod(c.container)
 			s.seen.Time = now
 			p := plan.Of(s.fn, s.seen)
 			if p.DoubtOrders != c.want || len(p.Orders) != 1 {

@@ -14,25 +14,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 // A Plan is what to do about a Function.
 type Plan struct {
 	// Problem is for what reason the spec is refused, and nothing of it is applied; nil when it is
 	// not.
-	Problem *check.Problem
+	Problem *validation.Problem
 
 	// OverCeilings tells which fields of the spec exceed the ceilings of the cluster; nil when none
 	// does. They are applied as far as the ceilings allow.
-	OverCeilings *check.Problem
+	OverCeilings *validation.Problem
 
 	// AutoscalerConflict names the HorizontalPodAutoscalers of other owners that scale the Deployment;
 	// nil when there is none. The operator leaves the number of replicas to them.
-	AutoscalerConflict *check.Problem
+	AutoscalerConflict *validation.Problem
 
 	// Diagnostics are the mistakes for which the source is refused. Omitted counts those
 	// that were left out.
@@ -90,7 +90,7 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	}
 	fn = withinCeilings(fn, seen.Settings)
 	p := planner{Plan: &Plan{}, settings: seen.Settings, seen: seen}
-	p.Problem = check.InvalidSpec(seen.Verdict.Spec)
+	p.Problem = validation.InvalidSpec(seen.Verdict.Spec)
 	p.AutoscalerConflict = autoscalerConflict(fn, seen.ForeignAutoscalers)
 	p.Diagnostics, p.Omitted = seen.Verdict.Diagnostics()
 	if p.Problem != nil {
@@ -128,7 +128,7 @@ func (p *planner) objects(fn *v1beta1.Function) {
 
 // planObjects plans the objects of a Function with a valid source.
 func (p *planner) planObjects(fn *v1beta1.Function) {
-	p.OverCeilings = check.InvalidSpec(p.seen.Verdict.Excess)
+	p.OverCeilings = validation.InvalidSpec(p.seen.Verdict.Excess)
 	p.Source, p.Service = fn, desired.Service(fn)
 	if p.resolveValuesHash() {
 		p.Deployment, p.BuildService = p.deployment(fn)

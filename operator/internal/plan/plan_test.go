@@ -18,12 +18,12 @@ import (
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/build"
-	"goless.io/operator/internal/check"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 const (
@@ -52,9 +52,9 @@ func begin(t *testing.T, s settings.Settings, source string) *scene {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "f", UID: "uid", Generation: 1}}
 	fn.Spec.Function, fn.Spec.Replicas = source, new(int32(1))
 	return &scene{T: t, fn: fn, settings: s, seen: &observe.Snapshot{
-		Verdict: check.Function(fn, s), Source: &corev1.ConfigMap{}, Deployment: &appsv1.Deployment{}, Service: &corev1.Service{},
+		Verdict: validation.Function(fn, s), Source: &corev1.ConfigMap{}, Deployment: &appsv1.Deployment{}, Service: &corev1.Service{},
 		Budget: &policyv1.PodDisruptionBudget{}, NetworkPolicy: &networkingv1.NetworkPolicy{}, Autoscaler: &autoscalingv2.HorizontalPodAutoscaler{},
-		RevisionsInUse: map[string]bool{}, Answers: map[string]build.Answer{},
+		RevisionsInUse: map[string]bool{}, Answers: map[string]buildclient.Answer{},
 	}}
 }
 
@@ -103,14 +103,14 @@ func (s *scene) serving(with *desired.Binary, ready int32) *scene {
 func (s *scene) with(change func(*v1beta1.Function)) *scene {
 	change(s.fn)
 	s.fn.Generation++
-	s.seen.Verdict = check.Function(s.fn, s.settings)
+	s.seen.Verdict = validation.Function(s.fn, s.settings)
 	return s
 }
 
 // under is the same scene with another configuration of the operator.
 func (s *scene) under(settings settings.Settings) *scene {
 	s.settings = settings
-	s.seen.Verdict = check.Function(s.fn, settings)
+	s.seen.Verdict = validation.Function(s.fn, settings)
 	return s
 }
 
@@ -122,10 +122,10 @@ func (s *scene) own(obj metav1.Object, name string) {
 }
 
 // answer lets the build service say something of the Function's source.
-func (s *scene) answer(a build.Answer) *scene { return s.answerOf(s.fn.Spec.Function, a) }
+func (s *scene) answer(a buildclient.Answer) *scene { return s.answerOf(s.fn.Spec.Function, a) }
 
 // answerOf lets it say something of another source.
-func (s *scene) answerOf(source string, a build.Answer) *scene {
+func (s *scene) answerOf(source string, a buildclient.Answer) *scene {
 	s.seen.Answers[desired.SummaryOf(source).SHA256] = a
 	return s
 }
@@ -191,7 +191,7 @@ func TestDeployment(t *testing.T) {
 	report := []byte(`{"reason":"Built"}`)
 	broken := []byte(`{"reason":"CompileFailed"}`)
 	other := &desired.Binary{Service: "https://build", Key: "other", Capability: "capability", PublicKey: "public"}
-	rebuilt := build.Answer{Binary: other, Report: report}
+	rebuilt := buildclient.Answer{Binary: other, Report: report}
 	scale := func(n int32) func(*v1beta1.Function) {
 		return func(fn *v1beta1.Function) { fn.Spec.Replicas = &n }
 	}
@@ -207,31 +207,31 @@ func TestDeployment(t *testing.T) {
 	}{
 		"InPod":            {begin(t, inPod, first), first, nil, 1, nil},
 		"Shared":           {begin(t, shared, first), "", nil, 0, []string{first}},
-		"SharedBuilt":      {begin(t, shared, first).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
-		"SharedBroken":     {begin(t, shared, first).answer(build.Answer{Report: broken}), "", nil, 0, []string{first}},
+		"SharedBuilt":      {begin(t, shared, first).answer(buildclient.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
+		"SharedBroken":     {begin(t, shared, first).answer(buildclient.Answer{Report: broken}), "", nil, 0, []string{first}},
 		"Serving":          {begin(t, shared, first).serving(binary, 1), first, binary, 1, nil},
 		"Changed":          {begin(t, shared, first).serving(binary, 1).change(second), first, binary, 1, []string{second}},
-		"ChangedBuilt":     {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Binary: other, Report: report}), second, other, 1, []string{second}},
-		"ChangedBroken":    {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Report: broken}), first, binary, 1, []string{second}},
+		"ChangedBuilt":     {begin(t, shared, first).serving(binary, 1).change(second).answer(buildclient.Answer{Binary: other, Report: report}), second, other, 1, []string{second}},
+		"ChangedBroken":    {begin(t, shared, first).serving(binary, 1).change(second).answer(buildclient.Answer{Report: broken}), first, binary, 1, []string{second}},
 		"ChangedUnready":   {begin(t, shared, first).serving(binary, 0).change(second), first, binary, 1, []string{second, first}},
 		"Lost":             {begin(t, shared, first).serving(binary, 0), first, binary, 1, []string{first}},
-		"LostAndOther":     {begin(t, shared, first).serving(binary, 0).answer(build.Answer{Binary: other, Report: report}), first, other, 1, []string{first}},
-		"LostAndInPod":     {begin(t, shared, first).serving(binary, 0).under(inPod).answer(build.Answer{Binary: other, Report: report}), first, nil, 1, []string{first}},
+		"LostAndOther":     {begin(t, shared, first).serving(binary, 0).answer(buildclient.Answer{Binary: other, Report: report}), first, other, 1, []string{first}},
+		"LostAndInPod":     {begin(t, shared, first).serving(binary, 0).under(inPod).answer(buildclient.Answer{Binary: other, Report: report}), first, nil, 1, []string{first}},
 		"ChangedInPod":     {begin(t, inPod, first).serving(nil, 1).change(second), second, nil, 1, nil},
 		"Refused":          {begin(t, inPod, first).serving(nil, 1).change(refused), first, nil, 1, nil},
 		"RefusedAtFirst":   {begin(t, inPod, refused), "", nil, 0, nil},
 		"RefusedAndScaled": {begin(t, inPod, first).serving(nil, 1).change(refused).with(scale(3)), first, nil, 3, nil},
-		"BrokenAndScaled":  {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Report: broken}).with(scale(3)), first, binary, 3, []string{second}},
-		"ServiceIsLost":    {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Trouble: "refused"}), first, binary, 1, []string{second}},
-		"Mended":           {begin(t, shared, first).serving(binary, 1).change(second).answer(build.Answer{Report: broken}).change(first), first, binary, 1, nil},
-		"Unreported":       {begin(t, shared, first).serving(binary, 1).with(unreported).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
+		"BrokenAndScaled":  {begin(t, shared, first).serving(binary, 1).change(second).answer(buildclient.Answer{Report: broken}).with(scale(3)), first, binary, 3, []string{second}},
+		"ServiceIsLost":    {begin(t, shared, first).serving(binary, 1).change(second).answer(buildclient.Answer{Trouble: "refused"}), first, binary, 1, []string{second}},
+		"Mended":           {begin(t, shared, first).serving(binary, 1).change(second).answer(buildclient.Answer{Report: broken}).change(first), first, binary, 1, nil},
+		"Unreported":       {begin(t, shared, first).serving(binary, 1).with(unreported).answer(buildclient.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
 		"Steady":           {steady(), first, binary, 3, []string{first}},
 		"SteadyAndStarved": {steady().pod(starved), first, other, 3, []string{first}},
-		"BrokenAndLost":    {begin(t, shared, first).serving(binary, 0).change(second).answer(build.Answer{Report: broken}).answerOf(first, rebuilt), first, other, 1, []string{second, first}},
+		"BrokenAndLost":    {begin(t, shared, first).serving(binary, 0).change(second).answer(buildclient.Answer{Report: broken}).answerOf(first, rebuilt), first, other, 1, []string{second, first}},
 		"StoppedAndTold":   {begin(t, shared, first).with(scale(0)).serving(binary, 0), first, binary, 0, nil},
 		"StoppedAndFailed": {begin(t, shared, first).with(scale(0)).serving(binary, 0).with(failed), first, binary, 0, nil},
 		"ToShared":         {begin(t, inPod, first).serving(nil, 1).with(inService), first, nil, 1, []string{first}},
-		"ToSharedBuilt":    {begin(t, inPod, first).serving(nil, 1).with(inService).answer(build.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
+		"ToSharedBuilt":    {begin(t, inPod, first).serving(nil, 1).with(inService).answer(buildclient.Answer{Binary: binary, Report: report}), first, binary, 1, []string{first}},
 		"StrategyOfOthers": {begin(t, inPod, first).serving(nil, 1).under(shared), first, nil, 1, nil},
 		"RefusedAndShared": {begin(t, shared, first).serving(binary, 1).change(refused), first, binary, 1, nil},
 	} {
@@ -273,7 +273,7 @@ func TestReportOfARebuild(t *testing.T) {
 		report := []byte(`{"reason":"` + reason + `"}`)
 		scaled := func(ready int32) *scene { // between two sizes
 			three := func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(3)) }
-			return begin(t, shared, first).with(three).serving(binary, ready).answer(build.Answer{Report: report})
+			return begin(t, shared, first).with(three).serving(binary, ready).answer(buildclient.Answer{Report: report})
 		}
 		for name, test := range map[string]struct {
 			scene    *scene
@@ -284,8 +284,8 @@ func TestReportOfARebuild(t *testing.T) {
 			"StartsFromNone": {scaled(0), false},
 			"Starved":        {scaled(2).pod(starved), true},
 			"AllStarved":     {scaled(0).pod(starved), true},
-			"Complete":       {scaled(3).with(unreported).answer(build.Answer{Report: report}), false},
-			"OtherSource":    {scaled(2).change(second).answer(build.Answer{Report: report}), true},
+			"Complete":       {scaled(3).with(unreported).answer(buildclient.Answer{Report: report}), false},
+			"OtherSource":    {scaled(2).change(second).answer(buildclient.Answer{Report: report}), true},
 		} {
 			if got := test.scene.plan().BuildService.Report; (len(got) > 0) != test.reported {
 				t.Errorf("%s, %s: the report is %q", reason, name, got)
@@ -358,7 +358,7 @@ func TestRefusedSpec(t *testing.T) {
 	s := begin(t, inPod, first).serving(nil, 1)
 	s.own(s.seen.Budget, "f")
 	s.fn.Spec.DrainSeconds, s.fn.Spec.Env = new(int32(9)), []v1beta1.EnvVar{{Name: "DRAIN_TIMEOUT", Value: "9s"}}
-	s.seen.Verdict = check.Function(s.fn, s.settings)
+	s.seen.Verdict = validation.Function(s.fn, s.settings)
 	p := s.plan()
 	if p.Problem == nil || p.Deployment != nil || p.Service != nil || len(p.Delete) > 0 {
 		t.Errorf("got %+v", p)

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 	"goless.io/operator/internal/workload"
 )
 
@@ -47,7 +47,7 @@ func (p *Plan) ReplicasLeftToOthers(fn *v1beta1.Function) bool {
 
 // autoscalerConflict returns the problem that HorizontalPodAutoscalers of other owners scale the Deployment of
 // a Function; nil if there are none.
-func autoscalerConflict(fn *v1beta1.Function, autoscalers []autoscalingv2.HorizontalPodAutoscaler) *check.Problem {
+func autoscalerConflict(fn *v1beta1.Function, autoscalers []autoscalingv2.HorizontalPodAutoscaler) *validation.Problem {
 	var names []string
 	for _, a := range autoscalers {
 		name := fmt.Sprintf("HorizontalPodAutoscaler %q", a.Name)
@@ -60,7 +60,7 @@ func autoscalerConflict(fn *v1beta1.Function, autoscalers []autoscalingv2.Horizo
 		return nil
 	}
 	slices.Sort(names)
-	return &check.Problem{Reason: v1beta1.ReasonAutoscalerConflict, Message: fmt.Sprintf("Deployment %q is scaled by %s, to which the number of replicas is left: "+
+	return &validation.Problem{Reason: v1beta1.ReasonAutoscalerConflict, Message: fmt.Sprintf("Deployment %q is scaled by %s, to which the number of replicas is left: "+
 		"spec.scaling and spec.replicas other than 0 are not applied; scale the Function instead (scaleTargetRef with apiVersion %s, kind Function, name %s)",
 		fn.Name, strings.Join(names, " and "), v1beta1.GroupVersion, fn.Name)}
 }

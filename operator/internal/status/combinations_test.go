@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
@@ -152,15 +152,15 @@ func everyPods() [][]corev1.Pod {
 }
 
 func everyOrder() []*plan.BuildService {
-	gone, failed := build.Answer{Trouble: "refused"}, build.Answer{Report: []byte(`{"reason":"BuildFailed","message":"no space"}`)}
+	gone, failed := buildclient.Answer{Trouble: "refused"}, buildclient.Answer{Report: []byte(`{"reason":"BuildFailed","message":"no space"}`)}
 	return []*plan.BuildService{
 		nil,
 		{},
 		{Answer: gone},
 		{Running: true},
 		{Answer: gone, Running: true},
-		{Answer: build.Answer{Report: []byte(`{"reason":"Built","duration":"3s"}`)}},
-		{Answer: build.Answer{Report: []byte(`{"reason":"BuildTimeout"}`)}},
+		{Answer: buildclient.Answer{Report: []byte(`{"reason":"Built","duration":"3s"}`)}},
+		{Answer: buildclient.Answer{Report: []byte(`{"reason":"BuildTimeout"}`)}},
 		{Answer: failed, Running: true},
 	}
 }

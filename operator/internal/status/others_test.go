@@ -9,17 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/status"
+	"goless.io/operator/internal/validation"
 )
 
 // Where a HorizontalPodAutoscaler of another owner sets the number of replicas, the status says nothing of
 // what the spec asks for.
 func TestReplicasOfAnotherAutoscaler(t *testing.T) {
-	conflict := check.Problem{Reason: "AutoscalerConflict", Message: "scaled by another"}
+	conflict := validation.Problem{Reason: "AutoscalerConflict", Message: "scaled by another"}
 	rivalled := func(s status.Seen) status.Seen {
-		s.AutoscalerConflict, s.Degraded = &conflict, []check.Problem{conflict}
+		s.AutoscalerConflict, s.Degraded = &conflict, []validation.Problem{conflict}
 		return s
 	}
 	fn := function(1)
@@ -70,7 +70,7 @@ func TestAnsweredByOthers(t *testing.T) {
 	} {
 		s := seen(nil, nil)
 		test.seen(&s)
-		s.Outcome.Problem = &check.Problem{Reason: "NotOwned", Message: "not ours"}
+		s.Outcome.Problem = &validation.Problem{Reason: "NotOwned", Message: "not ours"}
 		got := meta.FindStatusCondition(status.Of(function(1), s).Conditions, "Available")
 		if got.Status != test.status || !strings.Contains(got.Message, test.says) {
 			t.Errorf("%s: Available is %s: %q, want %s: %q", name, got.Status, got.Message, test.status, test.says)

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/build"
+	"goless.io/operator/internal/buildclient"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
@@ -20,7 +20,7 @@ func TestOfShared(t *testing.T) {
 	waits, gone := plan.BuildService{}, unavailable("the build service is not available since noon: refused")
 	lost := gone
 	lost.Running = true
-	queued := plan.BuildService{Answer: build.Answer{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}}
+	queued := plan.BuildService{Answer: buildclient.Answer{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}}
 	for name, test := range map[string]struct {
 		ordered  plan.BuildService
 		seen     status.Seen
@@ -127,12 +127,12 @@ func TestFailureOutlivesTheOperator(t *testing.T) {
 
 // reports has how a build ended.
 func reports(report string) plan.BuildService {
-	return plan.BuildService{Answer: build.Answer{Report: []byte(report)}}
+	return plan.BuildService{Answer: buildclient.Answer{Report: []byte(report)}}
 }
 
 // unavailable does not answer.
 func unavailable(why string) plan.BuildService {
-	return plan.BuildService{Answer: build.Answer{Trouble: why}}
+	return plan.BuildService{Answer: buildclient.Answer{Trouble: why}}
 }
 
 func sharedPod(revision string) corev1.Pod {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/validation"
 	"goless.io/operator/internal/workload"
 )
 
@@ -91,10 +91,10 @@ func (v *view) wakeFailed() string {
 }
 
 // lacks returns what the function does without for now: what could not be applied, and its sleep.
-func (v *view) lacks() []check.Problem {
+func (v *view) lacks() []validation.Problem {
 	all := v.seen.Degraded
 	if why := v.seen.Activator.StaysAwake; why != "" && v.fn.MaySleep() {
-		all = append(slices.Clone(all), check.Problem{
+		all = append(slices.Clone(all), validation.Problem{
 			Reason:  v1beta1.ReasonCannotSleep,
 			Message: oneLine("the function stays awake, because the activator cannot learn for how long it has been idle: " + why),
 		})

@@ -18,10 +18,10 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apply"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
+	"goless.io/operator/internal/validation"
 )
 
 // Seen is what one reconcile knows of a Function: the Snapshot, the Plan that was made from it, and
@@ -33,7 +33,7 @@ type Seen struct {
 }
 
 // Problem is what only the user can mend; nil when there is nothing.
-func (s *Seen) Problem() *check.Problem {
+func (s *Seen) Problem() *validation.Problem {
 	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.OverCeilings)
 }
 

@@ -16,11 +16,11 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/apply"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
 	"goless.io/operator/internal/observe"
 	"goless.io/operator/internal/plan"
 	"goless.io/operator/internal/status"
+	"goless.io/operator/internal/validation"
 )
 
 const source, before = "package new\n", "package old\n"
@@ -28,7 +28,7 @@ const source, before = "package new\n", "package old\n"
 var latest, old = desired.Revision(source), desired.Revision(before)
 
 func TestOf(t *testing.T) {
-	specRefused := status.Seen{Plan: plan.Plan{Problem: &check.Problem{Reason: "InvalidSpec", Message: "no"}}}
+	specRefused := status.Seen{Plan: plan.Plan{Problem: &validation.Problem{Reason: "InvalidSpec", Message: "no"}}}
 	failed := pod(latest, ended(10, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"},{"file":"handler.go","line":9,"column":1,"message":"more"}],"duration":"300ms","toolchain":"go1.27.4"}`))
 	for name, test := range map[string]struct {
 		replicas int32
@@ -404,7 +404,7 @@ func templateOf(s status.Seen, template string) status.Seen {
 }
 
 func conflict(s status.Seen) status.Seen {
-	s.Outcome.Service, s.Outcome.Problem = nil, &check.Problem{Reason: "ServiceConflict", Message: "not ours"}
+	s.Outcome.Service, s.Outcome.Problem = nil, &validation.Problem{Reason: "ServiceConflict", Message: "not ours"}
 	return s
 }
 
@@ -425,7 +425,7 @@ func failure(s status.Seen) status.Seen {
 
 // lacking is a Function that has to do without two things.
 func lacking(s status.Seen) status.Seen {
-	s.Degraded = []check.Problem{{Reason: "DisruptionBudgetFailed", Message: "no room"}, {Reason: "CleanupFailed", Message: "no right"}}
+	s.Degraded = []validation.Problem{{Reason: "DisruptionBudgetFailed", Message: "no room"}, {Reason: "CleanupFailed", Message: "no right"}}
 	return s
 }
 

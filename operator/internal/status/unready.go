@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/desired"
+	"goless.io/operator/internal/validation"
 	"goless.io/operator/internal/workload"
 )
 
@@ -32,7 +32,7 @@ const SlowStart = time.Minute
 
 // PodProblem is what keeps the pods of the latest spec from serving, with the reason of the event
 // that tells of it; nil when nothing is known to. Its message is a part of Ready's.
-func PodProblem(fn *v1beta1.Function, seen Seen) *check.Problem {
+func PodProblem(fn *v1beta1.Function, seen Seen) *validation.Problem {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	problem, _ := v.podProblem()
 	return problem
@@ -40,13 +40,13 @@ func PodProblem(fn *v1beta1.Function, seen Seen) *check.Problem {
 
 // podProblem returns the PodProblem or, if there is none, what a pod is waiting for. That may be
 // part of every start.
-func (v *view) podProblem() (problem *check.Problem, waits string) {
+func (v *view) podProblem() (problem *validation.Problem, waits string) {
 	if why := v.podsNotCreated(); why != "" {
-		return &check.Problem{Reason: EventPodsRefused, Message: why}, ""
+		return &validation.Problem{Reason: EventPodsRefused, Message: why}, ""
 	}
 	for _, pod := range v.latestPods() {
 		if why := unscheduled(&pod); why != "" {
-			return &check.Problem{Reason: EventNotScheduled, Message: why}, ""
+			return &validation.Problem{Reason: EventNotScheduled, Message: why}, ""
 		}
 		waits = cmp.Or(waits, v.waitsForFiles(&pod))
 		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -54,7 +54,7 @@ func (v *view) podProblem() (problem *check.Problem, waits string) {
 			switch {
 			case w != nil && w.Message != "" && c.LastTerminationState.Terminated == nil:
 				// A Secret or an image that is not there, for example.
-				return &check.Problem{Reason: EventContainerWaiting, Message: nameOfOthers(&c) + waiting(w)}, ""
+				return &validation.Problem{Reason: EventContainerWaiting, Message: nameOfOthers(&c) + waiting(w)}, ""
 			case c.Ready || c.Name == desired.BuildContainer:
 			case c.Name != desired.FunctionContainer:
 				problem, unready := v.otherContainer(&pod, &c)
@@ -63,7 +63,7 @@ func (v *view) podProblem() (problem *check.Problem, waits string) {
 				}
 				waits = cmp.Or(waits, unready)
 			case v.slow(&c):
-				return &check.Problem{Reason: EventNotServing, Message: v.unready(&pod, &c)}, ""
+				return &validation.Problem{Reason: EventNotServing, Message: v.unready(&pod, &c)}, ""
 			case workload.EndedWithoutBinary(&pod, ended):
 				waits = cmp.Or(waits, "a replica cannot start: "+whyItEnded(v.fn, ended))
 			case c.State.Running != nil:
@@ -77,15 +77,15 @@ func (v *view) podProblem() (problem *check.Problem, waits string) {
 // otherContainer describes a container that is not ready and that the operator has not added: a problem
 // once it has ended or is slow, and what the pod waits for until then. A pod is ready only when all of
 // its containers are.
-func (v *view) otherContainer(pod *corev1.Pod, c *corev1.ContainerStatus) (problem *check.Problem, waits string) {
+func (v *view) otherContainer(pod *corev1.Pod, c *corev1.ContainerStatus) (problem *validation.Problem, waits string) {
 	name, logs := nameOfOthers(c), fmt.Sprintf("kubectl logs %s --container %s", pod.Name, c.Name)
 	switch ended := workload.LastEnd(c); {
 	case ended != nil:
 		why := oneLine(cmp.Or(ended.Reason, "no reason given"))
-		return &check.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sended with exit code %d (%s), and its pod is not ready without it: %s --previous", name, ended.ExitCode, why, logs)}, ""
+		return &validation.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sended with exit code %d (%s), and its pod is not ready without it: %s --previous", name, ended.ExitCode, why, logs)}, ""
 	case v.slow(c):
 		since := c.State.Running.StartedAt.UTC().Format(time.RFC3339)
-		return &check.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sruns since %s and is not ready, and its pod is not ready without it: %s", name, since, logs)}, ""
+		return &validation.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sruns since %s and is not ready, and its pod is not ready without it: %s", name, since, logs)}, ""
 	case c.State.Running != nil:
 		return nil, name + "runs and is not ready yet"
 	}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"goless.io/runtime/internal/wire"
+	"goless.io/runtime/internal/netconn"
 )
 
 // control calls f with what sets the deadlines of the connection or stream, unless the
@@ -52,7 +52,7 @@ func (w *writer) SetWriteDeadline(deadline time.Time) error {
 // request, and then the stall timeout holds again.
 func (w http1) SetWriteDeadline(deadline time.Time) error {
 	return w.control(func(*http.ResponseController) error {
-		return wire.FromContext(w.exchange.ctx.base).SetHandlerWriteDeadline(deadline)
+		return netconn.FromContext(w.exchange.ctx.base).SetHandlerWriteDeadline(deadline)
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"weak"
 
-	"goless.io/runtime/internal/wire"
+	"goless.io/runtime/internal/netconn"
 )
 
 // Hijack is part of [http.Hijacker]. The connection is the handler's from then
@@ -23,7 +23,7 @@ func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return conn, rw, err
 	}
 	w.hijacked.Store(true)
-	conn = wire.Unwrap(conn)
+	conn = netconn.Unwrap(conn)
 	w.exchange.conn, _ = conn.(*net.TCPConn)
 	rw.Writer.Reset(conn) // it wrote to the wrapper
 	return conn, rw, nil

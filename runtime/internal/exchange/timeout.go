@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"goless.io/runtime/internal/wire"
+	"goless.io/runtime/internal/netconn"
 )
 
 // Timeout bounds the time of a request. When it is over, the request's context
@@ -102,7 +102,7 @@ func (x *Exchange) answerTimeout() {
 		x.status = http.StatusGatewayTimeout
 		x.bytes = int64(len(timeoutBody))
 	}
-	conn := wire.FromContext(x.ctx.base)
+	conn := netconn.FromContext(x.ctx.base)
 	switch {
 	case x.header != nil && x.aborted: // HTTP/2, and serveStream resets the stream
 	case x.header != nil: // the handler does not use the server's own header
@@ -122,7 +122,7 @@ func (x *Exchange) answerTimeout() {
 // would ask once more.
 func (x *Exchange) unsent() bool {
 	interrupted := x.timedOut.Load() // so that nobody knows how much of a write has gone out
-	return x.status != 0 && x.header == nil && !interrupted && wire.FromContext(x.ctx.base).Sent() == x.sentBefore
+	return x.status != 0 && x.header == nil && !interrupted && netconn.FromContext(x.ctx.base).Sent() == x.sentBefore
 }
 
 // timeoutAnswer is the answer as it goes over an HTTP/1 connection, past the

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"goless.io/runtime/internal/wire"
+	"goless.io/runtime/internal/netconn"
 )
 
 // writer is the response writer that handlers get. It remembers the final
@@ -26,7 +26,7 @@ import (
 type writer struct {
 	inner    http.ResponseWriter // the server's own
 	exchange *Exchange           // that it is a part of
-	stall    stallTimer          // of HTTP/2; the connections of HTTP/1 have theirs in package wire
+	stall    stallTimer          // of HTTP/2; the connections of HTTP/1 have theirs in package netconn
 
 	controlMu sync.Mutex // see control
 	released  bool       // the server's writer must not be used any more
@@ -64,7 +64,7 @@ func (w *writer) writeError(err error) error {
 		return http.ErrHandlerTimeout
 	}
 	w.aborted = true
-	if w.stall.expired.Load() || wire.FromContext(w.exchange.ctx.base).Stalled() {
+	if w.stall.expired.Load() || netconn.FromContext(w.exchange.ctx.base).Stalled() {
 		w.stalled.Store(true)
 	}
 	return err
@@ -195,7 +195,7 @@ func (w *writer) prepareHeader(status int) {
 		delete(header, RejectedHeader) // it is of another function, and this one has seen the request
 	}
 	if ctx := &w.exchange.ctx; ctx.limit != nil {
-		w.sentBefore = wire.FromContext(ctx.base).Sent()
+		w.sentBefore = netconn.FromContext(ctx.base).Sent()
 	}
 	w.contentLength = w.bodyLength(status, header)
 	w.exchange.echoIDs(header)

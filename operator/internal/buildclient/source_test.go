@@ -1,4 +1,4 @@
-package build
+package buildclient
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/builder/remote"
-	"goless.io/operator/internal/build/buildtest"
+	"goless.io/operator/internal/buildclient/buildtest"
 )
 
 var (

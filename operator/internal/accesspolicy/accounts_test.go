@@ -1,4 +1,4 @@
-package fence_test
+package accesspolicy_test
 
 import (
 	"strings"

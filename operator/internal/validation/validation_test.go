@@ -1,4 +1,4 @@
-package check_test
+package validation_test
 
 import (
 	"math"
@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/check"
 	"goless.io/operator/internal/settings"
+	"goless.io/operator/internal/validation"
 )
 
 const source = "package p\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n"
@@ -66,7 +66,7 @@ func TestFunction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1beta1.FunctionSpec{Function: source}}
 			test.change(fn)
-			got := check.Function(fn, s)
+			got := validation.Function(fn, s)
 			if !begin(got.Spec, test.spec) || !begin(got.Excess, test.excess) || got.Source != nil {
 				t.Errorf("got %q, %q, %v", got.Spec, got.Excess, got.Source)
 			}
@@ -99,7 +99,7 @@ func begin(got field.ErrorList, want []string) bool {
 
 func TestDiagnostics(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1beta1.FunctionSpec{Function: "package p\n"}}
-	got, omitted := check.Function(fn, settings.Settings{}).Diagnostics()
+	got, omitted := validation.Function(fn, settings.Settings{}).Diagnostics()
 	want := []v1beta1.Diagnostic{{File: "handler.go", Line: 1, Column: 9, Message: "there is no Handler, add: func Handler(http.ResponseWriter, *http.Request)"}}
 	if diff := cmp.Diff(want, got); diff != "" || omitted != 0 {
 		t.Errorf("%d omitted: %s", omitted, diff)
@@ -112,11 +112,11 @@ func TestDefaultCeilings(t *testing.T) {
 	fn.Spec.Replicas = new(int32(101))
 	fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("5Gi"))}}
 	want := []string{"spec.replicas: Invalid value: 101: this cluster allows at most 100", `spec.resources.limits.memory: Invalid value: "5Gi": this cluster allows at most 4Gi`}
-	if got := check.Spec(fn, settings.Settings{}).Excess; !begin(got, want) {
+	if got := validation.Spec(fn, settings.Settings{}).Excess; !begin(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	lifted := settings.Settings{Function: settings.Function{MaxReplicas: math.MaxInt32, MaxResources: v1beta1.Amounts{Memory: new(resource.MustParse("1P"))}}}
-	if got := check.Spec(fn, lifted).Excess; len(got) > 0 {
+	if got := validation.Spec(fn, lifted).Excess; len(got) > 0 {
 		t.Errorf("with the ceilings lifted: %q", got)
 	}
 }

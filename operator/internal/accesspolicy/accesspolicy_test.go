@@ -1,4 +1,4 @@
-package fence_test
+package accesspolicy_test
 
 import (
 	"bytes"
@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/accesspolicy"
 	"goless.io/operator/internal/apiservertest"
-	"goless.io/operator/internal/fence"
 	"goless.io/operator/internal/settings"
 )
 
@@ -216,9 +216,9 @@ func works(t *testing.T, namespace string) {
 	}
 }
 
-func checker(t *testing.T, config *rest.Config, s settings.Settings, namespace string, patience time.Duration) *fence.Checker {
+func checker(t *testing.T, config *rest.Config, s settings.Settings, namespace string, patience time.Duration) *accesspolicy.Checker {
 	t.Helper()
-	c, err := fence.New(config, s, namespace)
+	c, err := accesspolicy.New(config, s, namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func TestUnanswered(t *testing.T) {
 	// The account of the second one is not covered, which is found out once the webhook is gone.
 	covered := checker(t, as("goless-system:goless-operator"), installed, namespace, time.Minute)
 	foreign := checker(t, plane.Config, installed, namespace, time.Millisecond)
-	for _, c := range []*fence.Checker{covered, foreign} {
+	for _, c := range []*accesspolicy.Checker{covered, foreign} {
 		eventually(t, "the webhook is called", func() bool {
 			known, err := c.Check(t.Context())
 			return !known && err == nil

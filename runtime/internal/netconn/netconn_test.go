@@ -1,4 +1,4 @@
-package wire_test
+package netconn_test
 
 import (
 	"bytes"
@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"goless.io/runtime/internal/wire"
+	"goless.io/runtime/internal/netconn"
 )
 
 // pair returns the two ends of a connection, the server's as [wire.Listen] makes it.
-func pair(t *testing.T, stall time.Duration) (server *wire.Conn, client *net.TCPConn) {
+func pair(t *testing.T, stall time.Duration) (server *netconn.Conn, client *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -24,7 +24,7 @@ func pair(t *testing.T, stall time.Duration) (server *wire.Conn, client *net.TCP
 	defer func() { _ = l.Close() }()
 	accepted := make(chan net.Conn, 1)
 	go func() {
-		conn, err := wire.Listen(l, stall, nil).Accept()
+		conn, err := netconn.Listen(l, stall, nil).Accept()
 		if err != nil {
 			t.Error(err)
 		}
@@ -34,7 +34,7 @@ func pair(t *testing.T, stall time.Duration) (server *wire.Conn, client *net.TCP
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, client = (<-accepted).(*wire.Conn), conn.(*net.TCPConn)
+	server, client = (<-accepted).(*netconn.Conn), conn.(*net.TCPConn)
 	t.Cleanup(func() { _, _ = server.Close(), client.Close() })
 	return server, client
 }

@@ -1,7 +1,6 @@
-// Package wire wraps the connections to a function. It gives a write that makes no
-// progress a deadline, and answers on a connection whose handler has run out of
-// time. It knows nothing of requests.
-package wire
+// Package netconn wraps the connections to a function. It sets a deadline for writes that make no progress,
+// and writes the response on a connection whose handler has timed out. It does not parse requests.
+package netconn
 
 import (
 	"bytes"

@@ -1,8 +1,7 @@
-// Package check validates a Function by itself, whatever else is in the cluster: its
-// source, its spec, and what it asks for beyond the ceilings of the cluster. The
-// reconciler reports the result in the status, and the admission webhook refuses the
-// Function because of it.
-package check
+// Package validation validates Functions beyond what the schema of the API can check: the source, the spec,
+// the limits that an administrator has set, and the ServiceAccount. The reconciler reports the result in the
+// status, and the admission webhook rejects an invalid Function.
+package validation
 
 import (
 	"errors"

@@ -1,7 +1,7 @@
-// Package fence finds out whether the policy for Deployments of deploy/40-fence.yaml holds
-// the operator's account. It does not read the policy, and asks the API server what it would
-// refuse. The other policies of that file are not tried.
-package fence
+// Package accesspolicy checks that the access policy for Deployments of deploy/40-fence.yaml applies to the
+// operator's account. It does not read the policy, but sends the API server dry runs that the policy has to
+// reject. It does not check the other policies of that file.
+package accesspolicy
 
 import (
 	"context"

@@ -1,8 +1,7 @@
-// Package lease refuses the writes of a leader that has not renewed its lease in time. A
-// process that was stopped, or swapped out, goes on where it was before it finds out that
-// another one leads. A write that had passed the check before the process was stopped is
-// still sent. Leaders are elected elsewhere, by client-go.
-package lease
+// Package leaderguard rejects the writes of a leader that has not renewed its lease in time. A process that
+// was paused or swapped out continues where it was, and notices only later that another replica leads.
+// A write that passed the check before the pause is still sent. client-go elects the leader.
+package leaderguard
 
 import (
 	"errors"

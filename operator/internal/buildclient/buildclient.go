@@ -1,6 +1,6 @@
-// Package build sends orders to the build service: one for each source that a Function needs
-// compiled, repeatedly until it is answered. It keeps the answers.
-package build
+// Package buildclient orders builds from the build service: one for each source that a Function needs
+// compiled. It repeats an order until there is an answer, and caches the answers.
+package buildclient
 
 import (
 	"context"

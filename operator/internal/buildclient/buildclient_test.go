@@ -1,4 +1,4 @@
-package build_test
+package buildclient_test
 
 import (
 	"bytes"
@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"goless.io/builder/remote"
-	"goless.io/operator/internal/build"
-	"goless.io/operator/internal/build/buildtest"
+	"goless.io/operator/internal/buildclient"
+	"goless.io/operator/internal/buildclient/buildtest"
 )
 
 var (
@@ -71,7 +71,7 @@ func (s *secrets) keys() (*remote.Keys, error) {
 
 // bench is an operator with orders, and a service that takes them.
 type bench struct {
-	*build.Orders
+	*buildclient.Orders
 	service *buildtest.Service
 	secrets *secrets
 	news    workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -89,7 +89,7 @@ func start(t *testing.T) *bench {
 // order lets the operator order from the service at a URL.
 func (b *bench) order(t *testing.T, url string) {
 	t.Helper()
-	orders := build.New(&build.Service{URL: url, Namespace: "goless-system", Live: b.secrets, Client: b.secrets})
+	orders := buildclient.New(&buildclient.Service{URL: url, Namespace: "goless-system", Live: b.secrets, Client: b.secrets})
 	b.Orders = orders // a test may put others in their place
 	b.news = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	ctx, cancel := context.WithCancel(context.Background())
@@ -106,7 +106,7 @@ func TestNotInstalled(t *testing.T) {
 	t.Parallel()
 	b := &bench{secrets: &secrets{}}
 	b.order(t, "https://goless-build.goless-system.invalid")
-	answer := b.until(t, "there is trouble", func(a build.Answer) bool { return a.Trouble != "" })
+	answer := b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
 	for _, want := range []string{"goless-build.goless-system.invalid cannot be looked up", "deploy/50-build.yaml", "spec.build.strategy: InPod"} {
 		if !strings.Contains(answer.Trouble, want) {
 			t.Errorf("it says %q, want %q", answer.Trouble, want)
@@ -115,7 +115,7 @@ func TestNotInstalled(t *testing.T) {
 }
 
 // ask wants the order, and no other, and returns how it stands.
-func (b *bench) ask() build.Answer {
+func (b *bench) ask() buildclient.Answer {
 	if !b.Has(fn, "1", order) {
 		b.Add(fn, "1", order, load)
 	}
@@ -124,7 +124,7 @@ func (b *bench) ask() build.Answer {
 }
 
 // until asks, as reconciles do, whenever there is news, until it likes the answer.
-func (b *bench) until(t *testing.T, what string, holds func(build.Answer) bool) build.Answer {
+func (b *bench) until(t *testing.T, what string, holds func(buildclient.Answer) bool) buildclient.Answer {
 	t.Helper()
 	deadline := time.AfterFunc(time.Minute, b.news.ShutDown)
 	defer deadline.Stop()
@@ -144,7 +144,7 @@ func (b *bench) until(t *testing.T, what string, holds func(build.Answer) bool) 
 	}
 }
 
-func isBuilt(a build.Answer) bool { return a.Binary != nil && len(a.Report) > 0 }
+func isBuilt(a buildclient.Answer) bool { return a.Binary != nil && len(a.Report) > 0 }
 
 func TestOrder(t *testing.T) {
 	b := start(t)
@@ -174,12 +174,12 @@ func TestWaiting(t *testing.T) {
 		return buildtest.Reply{Begin: begin, Hold: hold, Report: buildtest.Built}
 	})
 	before := time.Now()
-	answer := b.until(t, "it waits", func(a build.Answer) bool { return !a.Waiting.IsZero() })
+	answer := b.until(t, "it waits", func(a buildclient.Answer) bool { return !a.Waiting.IsZero() })
 	if answer.Waiting.Before(before) || answer.Waiting.After(time.Now()) {
 		t.Errorf("it waits since %s, and was ordered after %s", answer.Waiting, before)
 	}
 	close(begin)
-	b.until(t, "it has begun", func(a build.Answer) bool { return a.Waiting.IsZero() })
+	b.until(t, "it has begun", func(a buildclient.Answer) bool { return a.Waiting.IsZero() })
 	close(hold)
 	b.until(t, "it is built", isBuilt)
 }
@@ -219,7 +219,7 @@ func TestOtherLimits(t *testing.T) {
 		}
 		return buildtest.Reply{Report: buildtest.Built}
 	})
-	b.until(t, "it has failed", func(a build.Answer) bool { return len(a.Report) > 0 })
+	b.until(t, "it has failed", func(a buildclient.Answer) bool { return len(a.Report) > 0 })
 	before := order
 	order.Memory = 2 << 20
 	t.Cleanup(func() { order = before })
@@ -233,10 +233,10 @@ func TestFailures(t *testing.T) {
 	b.service.Set(t, func(remote.Order) buildtest.Reply {
 		return buildtest.Reply{Report: `{"reason":"BuildFailed","message":"no space left"}`}
 	})
-	b.until(t, "it fails in the end", func(a build.Answer) bool { return len(a.Report) > 0 && a.Binary == nil })
+	b.until(t, "it fails in the end", func(a buildclient.Answer) bool { return len(a.Report) > 0 && a.Binary == nil })
 	eventually(t, "it is tried again", func() bool { return len(b.service.Orders("team")) > 1 })
 	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Report: `{"reason":"CompileFailed"}`} })
-	b.until(t, "it does not compile", func(a build.Answer) bool { return bytes.Contains(a.Report, []byte("CompileFailed")) })
+	b.until(t, "it does not compile", func(a buildclient.Answer) bool { return bytes.Contains(a.Report, []byte("CompileFailed")) })
 }
 
 // Whatever is wrong with the service is said once, in words that stay, and does not
@@ -256,13 +256,13 @@ func TestTrouble(t *testing.T) {
 			t.Parallel()
 			b := start(t)
 			b.service.Set(t, func(remote.Order) buildtest.Reply { return test.reply })
-			first := b.until(t, "there is trouble", func(a build.Answer) bool { return a.Trouble != "" })
+			first := b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
 			if !strings.HasPrefix(first.Trouble, "the build service is not available since 20") || !strings.Contains(first.Trouble, test.want) {
 				t.Errorf("it says %q", first.Trouble)
 			}
 			tries := len(b.service.Orders("team"))
 			eventually(t, "it is tried again", func() bool { return len(b.service.Orders("team")) > tries })
-			if a := b.until(t, "there still is", func(a build.Answer) bool { return a.Trouble != "" }); a.Trouble != first.Trouble {
+			if a := b.until(t, "there still is", func(a buildclient.Answer) bool { return a.Trouble != "" }); a.Trouble != first.Trouble {
 				t.Errorf("the words change: %q, %q", first.Trouble, a.Trouble)
 			}
 			b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Report: buildtest.Built} })
@@ -278,10 +278,10 @@ func TestTroubleIsOverWhenItBegins(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Status: http.StatusServiceUnavailable} })
-	b.until(t, "there is trouble", func(a build.Answer) bool { return a.Trouble != "" })
+	b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
 	hold := make(chan struct{})
 	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Hold: hold, Report: buildtest.Built} })
-	b.until(t, "the trouble is over", func(a build.Answer) bool { return a.Trouble == "" })
+	b.until(t, "the trouble is over", func(a buildclient.Answer) bool { return a.Trouble == "" })
 	close(hold)
 	b.until(t, "it is built", isBuilt)
 }
@@ -324,7 +324,7 @@ func TestWrongService(t *testing.T) {
 	b.Keep(fn, nil)
 	b.service.Close()
 	impostor := &http.Server{Addr: strings.TrimPrefix(b.service.URL, "https://"), Handler: http.NotFoundHandler()}
-	a := b.until(t, "nobody is there", func(a build.Answer) bool { return strings.Contains(a.Trouble, "connection refused") })
+	a := b.until(t, "nobody is there", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "connection refused") })
 	if strings.Contains(a.Trouble, "->") {
 		t.Errorf("it says %q", a.Trouble)
 	}
@@ -339,7 +339,7 @@ func TestWrongService(t *testing.T) {
 	impostor.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
 	go func() { _ = impostor.ListenAndServeTLS("", "") }()
 	t.Cleanup(func() { _ = impostor.Close() })
-	b.until(t, "an impostor is known", func(a build.Answer) bool { return strings.Contains(a.Trouble, "this is not the build service") })
+	b.until(t, "an impostor is known", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "this is not the build service") })
 }
 
 // Without the right to the Secret nothing is ordered, and the answer says why.
@@ -349,14 +349,14 @@ func TestNoRight(t *testing.T) {
 	b.secrets.seed.Store(nil)
 	b.secrets.refused.Store(true)
 	b.Keep(fn, nil)
-	orders := build.New(&build.Service{URL: b.service.URL, Namespace: "goless-system", Live: b.secrets, Client: b.secrets})
+	orders := buildclient.New(&buildclient.Service{URL: b.service.URL, Namespace: "goless-system", Live: b.secrets, Client: b.secrets})
 	b.Orders = orders
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if err := b.Changed().Start(ctx, b.news); err != nil {
 		t.Fatal(err)
 	}
-	a := b.until(t, "the right is missing", func(a build.Answer) bool { return a.Trouble != "" })
+	a := b.until(t, "the right is missing", func(a buildclient.Answer) bool { return a.Trouble != "" })
 	if !strings.Contains(a.Trouble, `reading Secret "goless-build" of goless-system`) || !strings.Contains(a.Trouble, "forbidden") {
 		t.Errorf("it says %q", a.Trouble)
 	}
@@ -384,7 +384,7 @@ func TestEnd(t *testing.T) {
 	service := buildtest.New(s.keys)
 	t.Cleanup(service.Close)
 	service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Hold: make(chan struct{})} })
-	orders := build.New(&build.Service{URL: service.URL, Namespace: "goless-system", Live: s, Client: s})
+	orders := buildclient.New(&buildclient.Service{URL: service.URL, Namespace: "goless-system", Live: s, Client: s})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- orders.Start(ctx) }()
