@@ -3,13 +3,9 @@ package runtime_test
 import (
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
-	goruntime "runtime"
 	"testing"
 	"time"
-
-	"goless.io/runtime"
 )
 
 // activity is what /activity answers.
@@ -60,43 +56,28 @@ func TestActivity(t *testing.T) {
 	}
 }
 
-// A connection that was taken over counts until it is closed, long after its handler has
-// returned; one that is forgotten is not there for ever.
+// A hijacked connection counts until its handler returns, even if the connection is left open.
 func TestActivityOfHijacked(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(net.Conn){
-		"Closed":    func(conn net.Conn) { _ = conn.Close() },
-		"Forgotten": func(net.Conn) {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ending := make(chan struct{})
-			f := start(t, func(c *runtime.Config) { c.DrainDelay = 0 }, func(w http.ResponseWriter, _ *http.Request) {
-				conn, _, err := http.NewResponseController(w).Hijack()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				go func() {
-					<-ending
-					end(conn)
-				}()
-			})
-			conn := dial(t, f.addr)
-			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
-			f.requests(1) // the handler has returned
-			if n, idle := f.activity(); n != 1 || idle != 0 {
-				t.Errorf("while the connection is open: %d in flight, idle for %s, want 1 and 0", n, idle)
-			}
-			ended := time.Now()
-			close(ending)
-			waitFor(t, "the connection to be gone", func() bool {
-				goruntime.GC()
-				n, idle := f.activity()
-				return n == 0 && idle <= time.Since(ended)
-			})
-		})
+	hijacked, leave := make(chan struct{}), make(chan struct{})
+	f := start(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		close(hijacked)
+		<-leave
+	})
+	conn := dial(t, f.addr)
+	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
+	<-hijacked
+	if n, idle := f.activity(); n != 1 || idle != 0 {
+		t.Errorf("while its handler runs: %d in flight, idle for %s, want 1 and 0", n, idle)
 	}
+	close(leave)
+	waitFor(t, "the handler to return", func() bool { n, _ := f.activity(); return n == 0 })
 }
 
 // Nor is a function idle before a handler has returned that goes on after its time.

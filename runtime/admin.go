@@ -90,11 +90,10 @@ func gatherDefaultRegistry() ([]*dto.MetricFamily, error) {
 	return families, err
 }
 
-// activityHandler answers /activity with how many requests to the function are in flight,
-// connections that handlers took over included, and for how many seconds there has been
-// none, rounded down to the millisecond: since the last one ended, or since the start.
-// It is 0 while there are some. Requests to the admin port do not count. Goless' activator
-// reads it to learn when a function may be scaled to zero.
+// activityHandler serves /activity: how many requests to the function are in flight, and for how many
+// seconds there have been none, rounded down to the millisecond; 0 while there are some. The time begins
+// when the last request ended, or when the process started. Hijacked connections count until their handler
+// returns, requests to the admin port do not count. The activator uses it to scale functions to zero.
 func activityHandler(activity func() (inFlight int64, idle time.Duration)) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		inFlight, idle := activity()

@@ -13,10 +13,9 @@ var started = time.Now()
 
 // activity is what a server remembers of its requests to tell whether it is idle.
 type activity struct {
-	running  atomic.Int64
-	overdue  atomic.Int64
-	lastEnd  atomic.Int64 // nanoseconds since started
-	hijacked hijackedConns
+	running atomic.Int64
+	overdue atomic.Int64
+	lastEnd atomic.Int64 // nanoseconds since started
 
 	mu        sync.Mutex
 	unsettled map[*Exchange]struct{}
@@ -53,16 +52,11 @@ func (a *activity) Running() int64 { return a.running.Load() }
 // their client hears nothing of them any more.
 func (a *activity) Overdue() int64 { return a.overdue.Load() }
 
-// Activity returns how many requests are in flight, and, if there is none, for how long
-// there has been none: since the last one ended, or since the start of the process. A
-// connection that a handler took over is in flight until it is closed, even if the handler
-// has returned.
+// Activity returns how many requests are in flight and, if there are none, the time since the last one
+// ended, or since the start of the process. A hijacked connection is in flight until its handler
+// returns, even if the handler leaves it open.
 func (a *activity) Activity() (inFlight int64, idle time.Duration) {
-	open, closed := a.hijacked.count()
-	if closed {
-		a.recordLastEnd() // it is seen only now
-	}
-	if inFlight = a.Running() + int64(open); inFlight > 0 {
+	if inFlight = a.Running(); inFlight > 0 {
 		return inFlight, 0
 	}
 	return 0, time.Since(started) - time.Duration(a.lastEnd.Load())

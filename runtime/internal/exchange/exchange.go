@@ -60,9 +60,8 @@ type Exchange struct {
 	ctx    requestContext
 	server *Server
 	logger atomic.Pointer[zap.Logger]
-	body   *body        // nil if the request has none
-	conn   *net.TCPConn // nil unless the handler took it over
-	echo   [2]string    // backs the two response headers, saves an allocation
+	body   *body     // nil if the request has none
+	echo   [2]string // backs the two response headers, saves an allocation
 
 	writer
 	outcome

@@ -1,11 +1,15 @@
 package exchange
 
 import (
+	"bufio"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"sync"
 	"syscall"
+
+	"goless.io/runtime/internal/netconn"
 )
 
 // closeNotifier is [http.CloseNotifier], which is deprecated. The server offers it,
@@ -47,6 +51,23 @@ func (w *writer) CloseNotify() <-chan bool {
 
 // http1 is a writer with what only HTTP/1 can do.
 type http1 struct{ *writer }
+
+// Hijack is part of [http.Hijacker]. The runtime sets no limits for the connection from then on, and counts
+// it as a request in flight until the handler returns.
+func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	if err := w.lockIfActive(); err != nil {
+		return nil, nil, err
+	}
+	defer w.mu.Unlock()
+	conn, rw, err := w.inner.(http.Hijacker).Hijack()
+	if err != nil {
+		return conn, rw, err
+	}
+	w.hijacked.Store(true)
+	conn = netconn.Unwrap(conn)
+	rw.Writer.Reset(conn) // it wrote to the wrapper
+	return conn, rw, nil
+}
 
 // ReadFrom keeps the way of sendfile open. All sources but files take the
 // ordinary way: one that is silent must not keep the response locked, nor may

@@ -65,9 +65,6 @@ func (x *Exchange) end() {
 		x.observe()
 	}
 	x.release()
-	if x.conn != nil {
-		x.server.hijacked.add(x.conn)
-	}
 	x.server.recordLastEnd()
 	x.server.running.Add(-1) // at last: a drain waits for the lines of its log
 }
