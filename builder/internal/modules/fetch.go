@@ -162,6 +162,8 @@ func load(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work stri
 	}
 	lines := diagnose.Lines(t, f.Program, said.String())
 	switch overrun, isOverrun := errors.AsType[*sandbox.QuotaError](err); {
+	case isOverrun && overrun.Unmeasured != nil:
+		return nil, err
 	case isOverrun:
 		return nil, tooMuchRequired(fmt.Sprintf("the modules that it requires take more than %s, require fewer of them", overrun.Most))
 	case diagnose.OutOfMemory(r, err, lines):

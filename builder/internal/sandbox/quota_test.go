@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -48,10 +49,13 @@ func TestQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	deep := t.TempDir()
+	makeDeep(t, deep)
 	for name, c := range map[string]struct {
 		quota Quota
 		over  bool
 	}{
+		"Deep":    {Quota{[]string{deep}, 1 << 20, 1000}, true},
 		"Dirs":    {Quota{[]string{empty}, 0, 10}, true},
 		"Enough":  {Quota{[]string{dir}, 2 << 30, 10}, false},
 		"Hole":    {Quota{[]string{dir}, 1 << 20, 10}, true},
@@ -65,6 +69,33 @@ func TestQuota(t *testing.T) {
 			}
 		})
 	}
+}
+
+// makeDeep makes directories in each other until the system has no path for a file of 2 MiB that
+// is in the last one.
+func makeDeep(t *testing.T, dir string) {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	name := strings.Repeat("x", 200)
+	for range 50 {
+		if err == nil {
+			err = root.Mkdir(name, 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var next *os.Root
+		next, err = root.OpenRoot(name)
+		_ = root.Close() // it is only a directory
+		root = next
+	}
+	if err == nil {
+		err = root.WriteFile("large", make([]byte, 2<<20), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = root.Close() // likewise
 }
 
 // TestDeployedVolume has all builds at once take all that they may, beside all
