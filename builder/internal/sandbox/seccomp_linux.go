@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,6 +24,9 @@ var refused = []uint32{
 	// These take processors from any other process of the same user.
 	unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_SCHED_SETAFFINITY,
 	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
+
+	// Its flags are in memory, where a filter cannot see O_TMPFILE. The go command does without it.
+	unix.SYS_OPENAT2,
 }
 
 // A condition refuses a system call by one of its arguments: if the masked bits of the argument
@@ -42,7 +46,19 @@ var refusedIf = []condition{
 	// Shared memory without a file: it stays allocated when no process has it resident.
 	// MAP_SHARED_VALIDATE contains the bit of MAP_SHARED, and no private kind does.
 	{number: unix.SYS_MMAP, argument: 3, mask: unix.MAP_SHARED | unix.MAP_ANONYMOUS, value: unix.MAP_SHARED | unix.MAP_ANONYMOUS},
+
+	// Files that are in no directory, so that no Quota measures them.
+	{number: unix.SYS_OPENAT, argument: 2, mask: unix.O_TMPFILE, value: unix.O_TMPFILE},
 }
+
+// refusedIfOn are conditions like refusedIf on system calls that only some architectures have, by
+// GOARCH.
+var refusedIfOn = map[string][]condition{
+	"amd64": {{number: openAMD64, argument: 1, mask: unix.O_TMPFILE, value: unix.O_TMPFILE}},
+}
+
+// openAMD64 is the number of open, which openat replaces on newer architectures.
+const openAMD64 = 2
 
 // memfdSecret is the number of memfd_secret on all architectures.
 const memfdSecret = 447
@@ -109,7 +125,7 @@ func filter(architecture uint32) []unix.SockFilter {
 		refuseIf(unix.BPF_JEQ, number)
 	}
 	allow := result(unix.SECCOMP_RET_ALLOW)
-	for _, c := range refusedIf {
+	for _, c := range slices.Concat(refusedIf, refusedIfOn[runtime.GOARCH]) {
 		equal, different := refuse, allow
 		if c.differs {
 			equal, different = allow, refuse

@@ -8,11 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -26,6 +28,7 @@ const (
 	shareName   = "share"   // to map memory that is shared
 	unownedName = "unowned" // to use memory that belongs to no process
 	disturbName = "disturb" // to take processors and limits from other processes
+	hideName    = "hide"    // to have files that are in no directory
 )
 
 func init() { attack = attackLinux }
@@ -47,6 +50,8 @@ func attackLinux(args []string) bool {
 		unowned()
 	case disturbName:
 		disturb()
+	case hideName:
+		hide(args[1])
 	default:
 		return false
 	}
@@ -128,6 +133,31 @@ func disturb() {
 	try("sched_setattr", unix.SYS_SCHED_SETATTR)
 	try("prlimit", unix.SYS_PRLIMIT64, uintptr(os.Getppid()), unix.RLIMIT_NOFILE)
 	try("own prlimit", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE)
+}
+
+// hide prints a line for each way in which it can have a file in dir that is in no directory, or
+// not in the one where it was.
+func hide(dir string) {
+	file, sub := filepath.Join(dir, "file"), filepath.Join(dir, "sub")
+	say("create", errors.Join(os.WriteFile(file, []byte("x"), 0o600), os.Mkdir(sub, 0o700)) == nil)
+	_, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR, 0o600)
+	say("unnamed", err == nil)
+	_, err = unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_TMPFILE | unix.O_RDWR, Mode: 0o600})
+	say("unnamed by openat2", err == nil)
+	say("unnamed by open", openUnnamed(dir))
+	say("rename", os.Rename(file, file+"2") == nil)
+	say("remove", os.Remove(file+"2") == nil || os.Remove(file) == nil)
+	say("remove directory", os.Remove(sub) == nil)
+}
+
+// openUnnamed reports whether the system call open, where there is one, makes a file in no directory.
+func openUnnamed(dir string) bool {
+	path, err := unix.BytePtrFromString(dir)
+	if err != nil || runtime.GOARCH != "amd64" {
+		return false
+	}
+	_, _, errno := unix.Syscall(openAMD64, uintptr(unsafe.Pointer(path)), unix.O_TMPFILE|unix.O_RDWR, 0o600)
+	return errno == 0
 }
 
 // try prints whether a system call is possible. With the arguments of the tests, the kernel
@@ -240,6 +270,21 @@ func TestOtherProcesses(t *testing.T) {
 	want := "setpriority false\nioprio_set false\nsched_setaffinity false\nsched_setscheduler false\nsched_setparam false\nsched_setattr false\nprlimit false\nown prlimit true\n"
 	if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
 		t.Errorf("it ended with %v and can do this: -want +got\n%s", err, diff)
+	}
+}
+
+// TestHiddenFiles has a command that tries to have files that a Quota does not measure.
+func TestHiddenFiles(t *testing.T) {
+	for removes, want := range map[bool]string{
+		false: "create true\nunnamed false\nunnamed by openat2 false\nunnamed by open false\nrename false\nremove false\nremove directory false\n",
+		true:  "create true\nunnamed false\nunnamed by openat2 false\nunnamed by open false\nrename true\nremove true\nremove directory true\n",
+	} {
+		self, policy := confined(t, t.TempDir())
+		policy.Removes = removes
+		r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, hideName, policy.Write[0]}})
+		if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
+			t.Errorf("with Removes %t it ended with %v and can do this: -want +got\n%s", removes, err, diff)
+		}
 	}
 }
 
