@@ -50,7 +50,9 @@ func TestQuota(t *testing.T) {
 		}
 	}
 	deep := t.TempDir()
-	makeDeep(t, deep)
+	if err := makeDeep(deep); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		quota Quota
 		over  bool
@@ -73,29 +75,27 @@ func TestQuota(t *testing.T) {
 
 // makeDeep makes directories in each other until the system has no path for a file of 2 MiB that
 // is in the last one.
-func makeDeep(t *testing.T, dir string) {
-	t.Helper()
+func makeDeep(dir string) error {
 	root, err := os.OpenRoot(dir)
-	name := strings.Repeat("x", 200)
 	for range 50 {
-		if err == nil {
-			err = root.Mkdir(name, 0o700)
-		}
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		var next *os.Root
-		next, err = root.OpenRoot(name)
-		_ = root.Close() // it is only a directory
-		root = next
-	}
-	if err == nil {
-		err = root.WriteFile("large", make([]byte, 2<<20), 0o600)
+		root, err = enterNew(root, strings.Repeat("x", 200))
 	}
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	_ = root.Close() // likewise
+	return errors.Join(root.WriteFile("large", make([]byte, 2<<20), 0o600), root.Close())
+}
+
+// enterNew makes a directory, opens it and closes the one that it is in.
+func enterNew(in *os.Root, name string) (*os.Root, error) {
+	defer in.Close() //nolint:errcheck // it is only a directory
+	if err := in.Mkdir(name, 0o700); err != nil {
+		return nil, err
+	}
+	return in.OpenRoot(name)
 }
 
 // TestDeployedVolume has all builds at once take all that they may, beside all

@@ -64,3 +64,32 @@ func TestQuotaUnmeasured(t *testing.T) {
 		})
 	}
 }
+
+// TestRemoveAll has what a command can leave: directories that their owner may not change or read,
+// in each other, too many for a path, and a link to a directory that must stay as it is.
+func TestRemoveAll(t *testing.T) {
+	for name, mode := range map[string]fs.FileMode{"Unreadable": 0o300, "Unsearchable": 0o600, "ReadOnly": 0o500, "Closed": 0} {
+		t.Run(name, func(t *testing.T) {
+			asContainerUser(t, func(dir string) {
+				left, other := filepath.Join(dir, "left"), filepath.Join(dir, "other")
+				if err := errors.Join(os.Mkdir(other, 0o500), makeClosed(left, other, mode)); err != nil {
+					t.Error(err)
+					return
+				}
+				if err := RemoveAll(left); err != nil || exists(left) {
+					t.Errorf("RemoveAll: %v, want that nothing is left", err)
+				}
+				if info, err := os.Stat(other); err != nil || info.Mode().Perm() != 0o500 {
+					t.Errorf("a directory to which a link leads is %v (%v), want that it is unchanged", info, err)
+				}
+			})
+		})
+	}
+}
+
+// makeClosed makes directories of this mode in each other, the last one with a link to other.
+func makeClosed(dir, other string, mode fs.FileMode) error {
+	outer, inner := filepath.Join(dir, "outer"), filepath.Join(dir, "outer", "inner")
+	return errors.Join(os.MkdirAll(inner, 0o700), os.WriteFile(filepath.Join(inner, "file"), nil, 0), os.Symlink(other, filepath.Join(inner, "link")),
+		makeDeep(inner), os.Chmod(inner, mode), os.Chmod(outer, mode), os.Chmod(dir, mode))
+}
