@@ -12,6 +12,8 @@ import (
 //	links, FIFOs, devices      none              each process, by Landlock   TestRegularFilesOnly
 //	removing and renaming      Policy.Removes    each process, by Landlock   TestHiddenFiles
 //	files without a name       none              each process, by seccomp    TestHiddenFiles
+//	permissions, owners, times none              each process, by seccomp    TestAttributes
+//	extended attributes        none              each process, by seccomp    TestAttributes
 //	process groups, sessions   those of Run      each process, by seccomp    TestNothingOutlivesACommand
 //	other processes            none              each process, by seccomp    TestOtherProcesses
 //	memory of no process       none              each process, by seccomp    TestUnownedMemory, TestSharedMemory

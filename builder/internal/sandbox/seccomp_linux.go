@@ -25,9 +25,35 @@ var refused = []uint32{
 	unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_SCHED_SETAFFINITY,
 	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
 
+	// These change files that Landlock keeps from being opened. The go command tries some of them
+	// and ignores that they fail.
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
+	unix.SYS_UTIMENSAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
+	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
+	unix.SYS_FILE_SETATTR,
+	unix.SYS_TRUNCATE, // Landlock knows it from Linux 6.2 on
+
 	// Its flags are in memory, where a filter cannot see O_TMPFILE. The go command does without it.
 	unix.SYS_OPENAT2,
 }
+
+// refusedOn are system calls like refused that only some architectures have, by GOARCH: those
+// that fchmodat, fchownat and utimensat replace.
+var refusedOn = map[string][]uint32{
+	"amd64": {chmodAMD64, chownAMD64, lchownAMD64, utimeAMD64, utimesAMD64, futimesatAMD64},
+}
+
+// The numbers of system calls of amd64 that arm64 does not have.
+const (
+	openAMD64      = 2
+	chmodAMD64     = 90
+	chownAMD64     = 92
+	lchownAMD64    = 94
+	utimeAMD64     = 132
+	utimesAMD64    = 235
+	futimesatAMD64 = 261
+)
 
 // A condition refuses a system call by one of its arguments: if the masked bits of the argument
 // equal value, or, with differs, if they do not. It looks at the low 32 bits.
@@ -56,9 +82,6 @@ var refusedIf = []condition{
 var refusedIfOn = map[string][]condition{
 	"amd64": {{number: openAMD64, argument: 1, mask: unix.O_TMPFILE, value: unix.O_TMPFILE}},
 }
-
-// openAMD64 is the number of open, which openat replaces on newer architectures.
-const openAMD64 = 2
 
 // memfdSecret is the number of memfd_secret on all architectures.
 const memfdSecret = 447
@@ -121,7 +144,7 @@ func filter(architecture uint32) []unix.SockFilter {
 		code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | condition, Jf: 1, K: value}, refuse)
 	}
 	refuseIf(unix.BPF_JGE, firstOfX32)
-	for _, number := range refused {
+	for _, number := range slices.Concat(refused, refusedOn[runtime.GOARCH]) {
 		refuseIf(unix.BPF_JEQ, number)
 	}
 	allow := result(unix.SECCOMP_RET_ALLOW)

@@ -3,7 +3,9 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -28,6 +30,7 @@ const (
 	shareName   = "share"   // to map memory that is shared
 	unownedName = "unowned" // to use memory that belongs to no process
 	disturbName = "disturb" // to take processors and limits from other processes
+	changeName  = "change"  // to change files without opening them
 	hideName    = "hide"    // to have files that are in no directory
 )
 
@@ -50,6 +53,8 @@ func attackLinux(args []string) bool {
 		unowned()
 	case disturbName:
 		disturb()
+	case changeName:
+		change(args[1])
 	case hideName:
 		hide(args[1])
 	default:
@@ -133,6 +138,26 @@ func disturb() {
 	try("sched_setattr", unix.SYS_SCHED_SETATTR)
 	try("prlimit", unix.SYS_PRLIMIT64, uintptr(os.Getppid()), unix.RLIMIT_NOFILE)
 	try("own prlimit", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE)
+}
+
+// change prints a line for each way in which it can change a file that it cannot open.
+func change(file string) {
+	say("chmod", os.Chmod(file, 0) == nil)
+	say("lchown", os.Lchown(file, os.Getuid(), os.Getgid()) == nil)
+	say("truncate", os.Truncate(file, 0) == nil)
+	say("times", os.Chtimes(file, time.Unix(1, 0), time.Unix(1, 0)) == nil)
+	for _, number := range refusedOn[runtime.GOARCH] {
+		try(fmt.Sprint("system call ", number), uintptr(number))
+	}
+	for name, number := range map[string]uintptr{
+		"fchmod": unix.SYS_FCHMOD, "fchmodat": unix.SYS_FCHMODAT, "fchmodat2": unix.SYS_FCHMODAT2,
+		"fchown": unix.SYS_FCHOWN, "fchownat": unix.SYS_FCHOWNAT, "utimensat": unix.SYS_UTIMENSAT,
+		"setxattr": unix.SYS_SETXATTR, "lsetxattr": unix.SYS_LSETXATTR, "fsetxattr": unix.SYS_FSETXATTR, "setxattrat": unix.SYS_SETXATTRAT,
+		"removexattr": unix.SYS_REMOVEXATTR, "lremovexattr": unix.SYS_LREMOVEXATTR, "fremovexattr": unix.SYS_FREMOVEXATTR, "removexattrat": unix.SYS_REMOVEXATTRAT,
+		"file_setattr": unix.SYS_FILE_SETATTR, "truncate": unix.SYS_TRUNCATE,
+	} {
+		try(name, number, math.MaxUint32) // no descriptor and no path
+	}
 }
 
 // hide prints a line for each way in which it can have a file in dir that is in no directory, or
@@ -270,6 +295,23 @@ func TestOtherProcesses(t *testing.T) {
 	want := "setpriority false\nioprio_set false\nsched_setaffinity false\nsched_setscheduler false\nsched_setparam false\nsched_setattr false\nprlimit false\nown prlimit true\n"
 	if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
 		t.Errorf("it ended with %v and can do this: -want +got\n%s", err, diff)
+	}
+}
+
+// TestAttributes has a command that tries to change a file outside of its policy, of which
+// Landlock does not know that it can be changed without opening it.
+func TestAttributes(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	file := filepath.Join(t.TempDir(), "result")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, changeName, file}})
+	if err != nil || r.Stdout.Len() == 0 || strings.Contains(r.Stdout.String(), "true") {
+		t.Errorf("it ended with %v and can change this:\n%s", err, &r.Stdout)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 || info.Size() != 1 {
+		t.Errorf("the file is %v (%v), want that it is unchanged", info, err)
 	}
 }
 
