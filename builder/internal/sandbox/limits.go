@@ -18,7 +18,7 @@ import (
 //	other processes            none              each process, by seccomp    TestOtherProcesses
 //	memory of no process       none              each process, by seccomp    TestUnownedMemory, TestSharedMemory
 //	memory                     Policy.Memory     each process, by rlimit     TestMemoryOfEach
-//	memory                     Policy.Memory     all processes together      TestMemoryOfAll
+//	memory                     Policy.Memory     all processes together      TestMemoryOfAll, TestUsageWithoutLeader
 //	size of a file             MaxFileSize       each process, by rlimit     TestSandbox
 //	core dumps                 none              each process, by rlimit     TestNoCoreDumps
 //	space on the disk          MaxDisk           all commands of a build     TestQuota, TestQuotaEnds

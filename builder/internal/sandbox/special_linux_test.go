@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -30,11 +31,17 @@ const (
 	shareName   = "share"   // to map memory that is shared
 	unownedName = "unowned" // to use memory that belongs to no process
 	disturbName = "disturb" // to take processors and limits from other processes
+	leaderName  = "leader"  // to end the first thread of a process and use memory in another one
 	changeName  = "change"  // to change files without opening them
 	hideName    = "hide"    // to have files that are in no directory
 )
 
-func init() { attack = attackLinux }
+func init() {
+	attack = attackLinux
+	if len(os.Args) > 1 && os.Args[1] == leaderName {
+		runtime.LockOSThread() // to the first thread, on which init is called
+	}
+}
 
 func attackLinux(args []string) bool {
 	if len(args) == 0 {
@@ -53,6 +60,8 @@ func attackLinux(args []string) bool {
 		unowned()
 	case disturbName:
 		disturb()
+	case leaderName:
+		endLeader()
 	case changeName:
 		change(args[1])
 	case hideName:
@@ -138,6 +147,17 @@ func disturb() {
 	try("sched_setattr", unix.SYS_SCHED_SETATTR)
 	try("prlimit", unix.SYS_PRLIMIT64, uintptr(os.Getppid()), unix.RLIMIT_NOFILE)
 	try("own prlimit", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE)
+}
+
+// endLeader uses 64 MiB and ends the first thread of this process, with which the kernel reports
+// the whole process as a zombie without memory. The process goes on until its input ends.
+func endLeader() {
+	used := bytes.Repeat([]byte("x"), 64<<20)
+	go func() {
+		_, _ = os.Stdin.Read(used) // there is none
+		os.Exit(0)
+	}()
+	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // the goroutine is locked to the thread by init
 }
 
 // change prints a line for each way in which it can change a file that it cannot open.
