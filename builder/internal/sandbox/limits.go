@@ -14,6 +14,7 @@ import (
 //	files without a name       none              each process, by seccomp    TestHiddenFiles
 //	permissions, owners, times none              each process, by seccomp    TestAttributes
 //	extended attributes        none              each process, by seccomp    TestAttributes
+//	events of files            none              each process, by seccomp    TestWatch
 //	process groups, sessions   those of Run      each process, by seccomp    TestNothingOutlivesACommand
 //	other processes            none              each process, by seccomp    TestOtherProcesses
 //	memory of no process       none              each process, by seccomp    TestUnownedMemory, TestSharedMemory

@@ -34,25 +34,29 @@ var refused = []uint32{
 	unix.SYS_FILE_SETATTR,
 	unix.SYS_TRUNCATE, // Landlock knows it from Linux 6.2 on
 
+	// These report what happens in directories that Landlock keeps from being read.
+	unix.SYS_INOTIFY_INIT1, unix.SYS_FANOTIFY_INIT,
+
 	// Its flags are in memory, where a filter cannot see O_TMPFILE. The go command does without it.
 	unix.SYS_OPENAT2,
 }
 
 // refusedOn are system calls like refused that only some architectures have, by GOARCH: those
-// that fchmodat, fchownat and utimensat replace.
+// that fchmodat, fchownat, utimensat and inotify_init1 replace.
 var refusedOn = map[string][]uint32{
-	"amd64": {chmodAMD64, chownAMD64, lchownAMD64, utimeAMD64, utimesAMD64, futimesatAMD64},
+	"amd64": {chmodAMD64, chownAMD64, lchownAMD64, utimeAMD64, utimesAMD64, futimesatAMD64, inotifyInitAMD64},
 }
 
 // The numbers of system calls of amd64 that arm64 does not have.
 const (
-	openAMD64      = 2
-	chmodAMD64     = 90
-	chownAMD64     = 92
-	lchownAMD64    = 94
-	utimeAMD64     = 132
-	utimesAMD64    = 235
-	futimesatAMD64 = 261
+	openAMD64        = 2
+	chmodAMD64       = 90
+	chownAMD64       = 92
+	lchownAMD64      = 94
+	utimeAMD64       = 132
+	utimesAMD64      = 235
+	inotifyInitAMD64 = 253
+	futimesatAMD64   = 261
 )
 
 // A condition refuses a system call by one of its arguments: if the masked bits of the argument

@@ -32,6 +32,7 @@ const (
 	unownedName = "unowned" // to use memory that belongs to no process
 	disturbName = "disturb" // to take processors and limits from other processes
 	leaderName  = "leader"  // to end the first thread of a process and use memory in another one
+	watchName   = "watch"   // to watch a directory
 	changeName  = "change"  // to change files without opening them
 	hideName    = "hide"    // to have files that are in no directory
 )
@@ -62,6 +63,8 @@ func attackLinux(args []string) bool {
 		disturb()
 	case leaderName:
 		endLeader()
+	case watchName:
+		watch(args[1])
 	case changeName:
 		change(args[1])
 	case hideName:
@@ -158,6 +161,19 @@ func endLeader() {
 		os.Exit(0)
 	}()
 	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // the goroutine is locked to the thread by init
+}
+
+// watch prints whether it can learn the names of files in dir, for each way to do that.
+func watch(dir string) {
+	fd, err := unix.InotifyInit1(0)
+	if err == nil {
+		_, err = unix.InotifyAddWatch(fd, dir, unix.IN_CREATE)
+	}
+	say("inotify", err == nil)
+	try("fanotify", unix.SYS_FANOTIFY_INIT, math.MaxUint32)
+	if runtime.GOARCH == "amd64" {
+		try("inotify_init", inotifyInitAMD64)
+	}
 }
 
 // change prints a line for each way in which it can change a file that it cannot open.
@@ -332,6 +348,16 @@ func TestAttributes(t *testing.T) {
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 || info.Size() != 1 {
 		t.Errorf("the file is %v (%v), want that it is unchanged", info, err)
+	}
+}
+
+// TestWatch has a command that tries to learn the names of files in a directory outside of its
+// policy, such as those of another build.
+func TestWatch(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, watchName, t.TempDir()}})
+	if err != nil || r.Stdout.Len() == 0 || strings.Contains(r.Stdout.String(), "true") {
+		t.Errorf("it ended with %v and can watch this:\n%s", err, &r.Stdout)
 	}
 }
 
