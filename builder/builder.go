@@ -17,6 +17,7 @@ import (
 	"goless.io/builder/internal/dependencies"
 	"goless.io/builder/internal/modules"
 	"goless.io/builder/internal/program"
+	"goless.io/builder/internal/sandbox"
 	"goless.io/builder/internal/toolchain"
 )
 
@@ -140,7 +141,7 @@ func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) e
 	if err != nil {
 		return fmt.Errorf("making a directory for the program: %w", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
+	defer sandbox.RemoveAll(dir) //nolint:errcheck // it is below the temporary directory
 	written, err := program.Write(dir, parsed)
 	if err != nil {
 		return err

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -132,25 +134,57 @@ func listen(ctx context.Context, address string, serve func(context.Context, net
 	return serve(ctx, listener)
 }
 
-// clean has temporary files made below the store, and removes those of an earlier process
-// that was killed. The directories have names that nobody else uses, since the
-// administrator may have named a directory with other content.
+// clean has temporary files made below the store, and removes what an earlier process has left
+// there. The directories have names that nobody else uses, since the administrator may have named
+// a directory with other content.
 func (v *buildService) clean() error {
-	v.config.Store = filepath.Join(v.store, "goless-results")
-	if v.dependenciesSize > 0 {
-		v.config.Dependencies = filepath.Join(v.store, "goless-dependencies")
-	}
-	work, err := filepath.Abs(filepath.Join(v.store, "goless-work"))
-	if err == nil {
-		err = os.RemoveAll(work)
-	}
-	if err == nil {
-		err = os.MkdirAll(work, 0o700)
-	}
+	store, err := filepath.Abs(v.store)
 	if err != nil {
 		return fmt.Errorf("cleaning the store: %w", err)
 	}
+	work, dependencies := filepath.Join(store, "goless-work"), filepath.Join(store, "goless-dependencies")
+	v.config.Store = filepath.Join(store, "goless-results")
+	if v.dependenciesSize > 0 {
+		v.config.Dependencies = dependencies
+	}
+	for _, dir := range []string{work, dependencies, v.config.Store} {
+		if err := v.discard(dir); err != nil {
+			return fmt.Errorf("cleaning the store: %w", err)
+		}
+	}
+	if err := os.MkdirAll(work, 0o700); err != nil {
+		return fmt.Errorf("cleaning the store: %w", err)
+	}
 	return os.Setenv("TMPDIR", work)
+}
+
+// asideSuffix is in the names of directories that an earlier process has left and that could not
+// be removed.
+const asideSuffix = ".left-"
+
+// discard removes a directory. It renames what cannot be removed, because that must not keep the
+// service from starting, and tries again to remove what was renamed at an earlier start.
+func (v *buildService) discard(dir string) error {
+	earlier, err := fs.Glob(os.DirFS(filepath.Dir(dir)), filepath.Base(dir)+asideSuffix+"*")
+	if err != nil {
+		return err
+	}
+	for _, name := range earlier {
+		path := filepath.Join(filepath.Dir(dir), name)
+		if err := sandbox.RemoveAll(path); err != nil {
+			v.config.Log.Warn("removing what an earlier process has left", "directory", path, "error", err)
+		}
+	}
+	err = sandbox.RemoveAll(dir)
+	if err == nil {
+		return nil
+	}
+	aside := dir + asideSuffix + strconv.FormatInt(time.Now().UnixNano(), 10)
+	if os.Rename(dir, aside) != nil {
+		return err // which says more
+	}
+	v.config.Log.Warn("removing what an earlier process has left", "directory", aside, "error", err)
+	return nil
 }
 
 // warm builds a small Function, because the first build on a machine takes seconds: the

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"goless.io/builder/internal/sandbox"
 )
 
 const (
@@ -84,7 +86,7 @@ func (s *stored) size() int64 { return s.Size + resultSize }
 // openStore makes a directory an empty store of so many bytes. It removes what an earlier
 // process has left there.
 func openStore(dir string, most int64) (*store, error) {
-	if err := os.RemoveAll(dir); err != nil {
+	if err := sandbox.RemoveAll(dir); err != nil {
 		return nil, fmt.Errorf("cleaning the store: %w", err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -182,15 +182,14 @@ func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work worksp
 }
 
 func goBuildArgs(t *toolchain.Toolchain, b Options, work workspace) []string {
-	args := append([]string{t.Command(), "build", "-json", "-o", work.binary()}, flags...)
+	// With -work the go command removes nothing, which it may not do, and vet reads what was
+	// compiled.
+	args := append([]string{t.Command(), "build", "-json", "-work", "-o", work.binary()}, flags...)
 	// With -e the compiler reports all errors, and not only the first ten. Only the
 	// author's packages have this flag, so no other has to be compiled for it.
 	args = append(args, "-gcflags="+b.Program.Path+"/...=-e "+noDebug)
 	if b.Trace != nil {
 		args = append(args, "-x")
-	}
-	if b.Vet {
-		args = append(args, "-work") // vet reads what was compiled
 	}
 	return append(args, ".")
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"goless.io/builder/internal/sandbox"
 )
 
 // binaryName is that of the binary in the directory where the compiler writes.
@@ -35,7 +37,7 @@ func newWorkspace() (workspace, error) {
 }
 
 // remove removes the workspace with all that is in it.
-func (w workspace) remove() { _ = os.RemoveAll(w.dir) } // it is below the temporary directory
+func (w workspace) remove() { _ = sandbox.RemoveAll(w.dir) } // it is below the temporary directory
 
 // binary returns the path to which the linker writes.
 func (w workspace) binary() string { return filepath.Join(w.build, binaryName) }

@@ -61,7 +61,7 @@ type Set struct {
 func Open(dir string, most int64) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
-		err = os.RemoveAll(dir)
+		err = sandbox.RemoveAll(dir)
 	}
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
@@ -154,7 +154,7 @@ func (s *Store) evict() {
 func (s *Store) drop(key string) {
 	set := s.sets[key]
 	delete(s.sets, key)
-	s.removing.Go(func() { _ = os.RemoveAll(set.Dir) }) // if it stays, the next process removes it
+	s.removing.Go(func() { _ = sandbox.RemoveAll(set.Dir) }) // if it stays, the next process removes it
 }
 
 // minFileSize is what a file or a directory counts at least, in bytes. An empty file takes no

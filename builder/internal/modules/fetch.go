@@ -57,7 +57,7 @@ func Fetch(ctx context.Context, t *toolchain.Toolchain, f FetchOptions) error {
 	if err != nil {
 		return fmt.Errorf("making a directory for the go command: %w", err)
 	}
-	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
+	defer sandbox.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
 	if f.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, f.Timeout, fmt.Errorf("%w: it was stopped after %s; the module proxy is slow, or the modules are very large: %s", diagnose.ErrFetch, f.Timeout, diagnose.WithoutFetching))
@@ -162,6 +162,8 @@ func load(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work stri
 	}
 	lines := diagnose.Lines(t, f.Program, said.String())
 	switch overrun, isOverrun := errors.AsType[*sandbox.QuotaError](err); {
+	case isOverrun && overrun.Unmeasured != nil:
+		return nil, err
 	case isOverrun:
 		return nil, tooMuchRequired(fmt.Sprintf("the modules that it requires take more than %s, require fewer of them", overrun.Most))
 	case diagnose.OutOfMemory(r, err, lines):

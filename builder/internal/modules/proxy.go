@@ -34,6 +34,9 @@ func fetchPolicy(t *toolchain.Toolchain, p *program.Program, work string, memory
 		Open:   !t.Sealed,
 		Memory: uint64(max(memory, 0)),
 
+		// The go command renames a module when it is complete.
+		Removes: true,
+
 		WriteFiles: []string{filepath.Join(p.Dir, goMod), filepath.Join(p.Dir, goSum)},
 	}
 	if cache := t.ModuleCache(p); cache != t.Modules {

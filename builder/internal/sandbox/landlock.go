@@ -8,12 +8,14 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// writing are the rights to what is below a directory of Policy.Write: to make, change and
-// remove regular files and directories. Whoever reads the results must not be led elsewhere
-// by a symbolic link, or wait for a FIFO.
-const writing = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir |
-	ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSMakeDir |
-	ll.AccessFSRemoveFile | ll.AccessFSRemoveDir
+// These are the rights to what is below a directory of Policy.Write: writing, to make and change
+// regular files and directories, and removing, which a Policy adds. Whoever reads the results
+// must not be led elsewhere by a symbolic link, or wait for a FIFO.
+const (
+	writing = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir |
+		ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSMakeDir
+	removing = ll.AccessFSRemoveFile | ll.AccessFSRemoveDir
+)
 
 // restrict takes from this process all files that the policy does not name, the network,
 // and the system calls by which a process escapes its limits, as far as the kernel can.
@@ -27,9 +29,13 @@ func (p Policy) restrict() error {
 	if !ConfinesFiles() {
 		return nil
 	}
+	write := landlock.AccessFSSet(writing)
+	if p.Removes {
+		write |= removing
+	}
 	rules := []landlock.Rule{
 		landlock.RODirs(p.Read...),
-		landlock.PathAccess(writing, p.Write...),
+		landlock.PathAccess(write, p.Write...),
 		landlock.ROFiles(p.Files...),
 		landlock.RWFiles(append(p.WriteFiles, os.DevNull)...),
 	}

@@ -10,11 +10,16 @@ import (
 //	limit                      value             bounds                      test
 //	files and TCP ports        Policy            each process, by Landlock   TestSandbox
 //	links, FIFOs, devices      none              each process, by Landlock   TestRegularFilesOnly
+//	removing and renaming      Policy.Removes    each process, by Landlock   TestHiddenFiles
+//	files without a name       none              each process, by seccomp    TestHiddenFiles
+//	permissions, owners, times none              each process, by seccomp    TestAttributes
+//	extended attributes        none              each process, by seccomp    TestAttributes
+//	events of files            none              each process, by seccomp    TestWatch
 //	process groups, sessions   those of Run      each process, by seccomp    TestNothingOutlivesACommand
 //	other processes            none              each process, by seccomp    TestOtherProcesses
 //	memory of no process       none              each process, by seccomp    TestUnownedMemory, TestSharedMemory
 //	memory                     Policy.Memory     each process, by rlimit     TestMemoryOfEach
-//	memory                     Policy.Memory     all processes together      TestMemoryOfAll
+//	memory                     Policy.Memory     all processes together      TestMemoryOfAll, TestUsageWithoutLeader
 //	size of a file             MaxFileSize       each process, by rlimit     TestSandbox
 //	core dumps                 none              each process, by rlimit     TestNoCoreDumps
 //	space on the disk          MaxDisk           all commands of a build     TestQuota, TestQuotaEnds
@@ -23,6 +28,10 @@ import (
 //	time                       context of Run    all processes together      TestNobodyIsLeft
 //	ends with                  this process      the command                 TestCommandEndsWithTheBuilder
 //	ends with                  the command       all that it has started     TestNothingOutlivesACommand
+//
+// A file that is removed while a process has it open takes space, and is in no directory where
+// MaxDisk could count it. Only the go command that fetches modules can do that, because only it
+// needs Policy.Removes: then the context of Run and the disk of the node limit that space.
 //
 // There is no limit of the number of processes: the kernel counts these by user, and the
 // pods of a node share users, so that one is left to the container.

@@ -28,16 +28,9 @@ type usage struct {
 // groupUsage measures the processes of a group. Those that have left it are not counted:
 // see restrictProcesses.
 func groupUsage(group int) (sum usage) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well-formed
-	for _, stat := range stats {
-		data, err := os.ReadFile(stat)
-		if err != nil {
-			continue // the process has ended
-		}
-		// The name of the process is in parentheses and may hold anything. The
-		// fields after it are the state, the parent, the group, and, from the
-		// eleventh on, four times.
-		fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	processes, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
+	for _, process := range processes {
+		fields := statFields(process)
 		if len(fields) < 15 || string(fields[2]) != strconv.Itoa(group) {
 			continue
 		}
@@ -45,21 +38,46 @@ func groupUsage(group int) (sum usage) {
 			n, _ := strconv.ParseInt(string(ticks), 10, 64) // the kernel writes digits
 			sum.cpu += time.Duration(n) * time.Second / ticksPerSecond
 		}
-		if string(fields[0]) != "Z" {
+		if running, ok := runningThread(process, fields); ok {
 			sum.alive++
-			sum.memory += residentMemory(filepath.Dir(stat))
+			sum.memory += residentMemory(running)
 		}
 	}
 	return sum
 }
 
+// statFields returns what the kernel reports of a process or a thread: its state, its parent, its
+// group, and, from the eleventh on, four times. It returns nothing of one that has ended.
+func statFields(directory string) [][]byte {
+	data, _ := os.ReadFile(filepath.Join(directory, "stat"))
+	return bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:]) // the name before that may hold anything
+}
+
+// runningThread returns the directory of a thread that has not ended, of a process with these
+// fields: usually its first one, which is that of the process. When that one ends, the kernel
+// reports the process as a zombie without memory, also while others run.
+func runningThread(process string, fields [][]byte) (directory string, ok bool) {
+	if !isZombie(fields) {
+		return process, true
+	}
+	threads, _ := filepath.Glob(filepath.Join(process, "task", "[0-9]*")) // the pattern is well-formed
+	for _, thread := range threads {
+		if fields := statFields(thread); len(fields) > 0 && !isZombie(fields) {
+			return thread, true
+		}
+	}
+	return "", false
+}
+
+func isZombie(fields [][]byte) bool { return string(fields[0]) == "Z" }
+
 // ticksPerSecond is USER_HZ, the unit of times in /proc.
 const ticksPerSecond = 100
 
-// residentMemory returns the anonymous and the shared memory of a process, in bytes. What
+// residentMemory returns the anonymous and the shared memory of a process or a thread, in bytes. What
 // several processes share is counted for each of them: compilers share nothing.
-func residentMemory(process string) (sum uint64) {
-	status, _ := os.ReadFile(filepath.Join(process, "status")) // the process may have ended
+func residentMemory(directory string) (sum uint64) {
+	status, _ := os.ReadFile(filepath.Join(directory, "status")) // it may have ended
 	for line := range bytes.Lines(status) {
 		name, value, _ := bytes.Cut(line, []byte(":"))
 		if name := string(name); name == "RssAnon" || name == "RssShmem" {

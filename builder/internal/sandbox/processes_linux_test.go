@@ -1,8 +1,13 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +40,39 @@ func TestMemoryOfEach(t *testing.T) {
 	})
 	if err != nil || !strings.Contains(r.Stdout.String(), "memory exhausted") {
 		t.Errorf("it ended with %v and says %q, want that the memory is exhausted", err, &r.Stdout)
+	}
+}
+
+// TestUsageWithoutLeader has a process whose first thread has ended.
+func TestUsageWithoutLeader(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, leaderName)
+	cmd.SysProcAttr = EndWithParent(NewGroup())
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := filepath.Join("/proc", strconv.Itoa(cmd.Process.Pid))
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		status, err := os.ReadFile(filepath.Join(process, "status"))
+		if bytes.Contains(status, []byte("State:\tZ")) {
+			break
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("its first thread has not ended: %v\n%s", err, status)
+		}
+	}
+	if used := groupUsage(cmd.Process.Pid); used.alive != 1 || used.memory < 64<<20 {
+		t.Errorf("a process without its first thread uses %+v, want that it is alive and has 64 MiB", used)
+	}
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Error(err)
 	}
 }
 

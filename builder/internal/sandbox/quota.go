@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 )
 
 // A Quota limits what the commands of a build leave on the disk, all together. A
@@ -20,7 +22,9 @@ type Quota struct {
 	Files int
 }
 
-// check returns an error that is ErrTooLarge if there is more than q allows.
+// check returns an error that is ErrTooLarge if there is more than q allows, or if it cannot be
+// measured: a command could hide files in a directory that cannot be read, or whose path is too
+// long.
 func (q *Quota) check() error {
 	if q == nil {
 		return nil
@@ -28,13 +32,18 @@ func (q *Quota) check() error {
 	var used Quota
 	for _, path := range q.Paths {
 		err := filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return nil //nolint:nilerr // the command removes files at the same time
+			var info fs.FileInfo
+			if err == nil {
+				info, err = entry.Info()
+			}
+			switch {
+			case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
+				return nil // the command has removed or replaced it meanwhile
+			case err != nil:
+				return &QuotaError{Unmeasured: reason(err)}
 			}
 			used.Files++
-			if info, err := entry.Info(); err == nil {
-				used.Bytes += DiskUse(info)
-			}
+			used.Bytes += DiskUse(info)
 			return q.compare(used)
 		})
 		if err != nil {
@@ -42,6 +51,14 @@ func (q *Quota) check() error {
 		}
 	}
 	return nil
+}
+
+// reason returns the error of the system without the path, which means nothing to an author.
+func reason(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
 }
 
 func (q *Quota) compare(used Quota) error {
@@ -56,12 +73,19 @@ func (q *Quota) compare(used Quota) error {
 
 // A QuotaError is the ErrTooLarge of a command that has exceeded its Quota.
 type QuotaError struct {
-	// Most is what the Quota allows, such as "896 MiB" or "100000 files".
+	// Most is what the Quota allows, such as "896 MiB" or "100000 files". It is empty if
+	// Unmeasured is set.
 	Most string
+
+	// Unmeasured is why the files of the command cannot be measured. It is nil if they can.
+	Unmeasured error
 }
 
 // Error says what was exceeded and what the author of the program can do.
 func (e *QuotaError) Error() string {
+	if e.Unmeasured != nil {
+		return fmt.Sprintf("%v: its build leaves files on the disk that cannot be measured: %v; a bug of the compiler can be the reason, simplify the source", ErrTooLarge, e.Unmeasured)
+	}
 	return fmt.Sprintf("%v: its build takes more than %s on the disk; make large variables and embedded files smaller, or require fewer modules", ErrTooLarge, e.Most)
 }
 

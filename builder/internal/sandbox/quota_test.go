@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -48,10 +49,15 @@ func TestQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	deep := t.TempDir()
+	if err := makeDeep(deep); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		quota Quota
 		over  bool
 	}{
+		"Deep":    {Quota{[]string{deep}, 1 << 20, 1000}, true},
 		"Dirs":    {Quota{[]string{empty}, 0, 10}, true},
 		"Enough":  {Quota{[]string{dir}, 2 << 30, 10}, false},
 		"Hole":    {Quota{[]string{dir}, 1 << 20, 10}, true},
@@ -65,6 +71,31 @@ func TestQuota(t *testing.T) {
 			}
 		})
 	}
+}
+
+// makeDeep makes directories in each other until the system has no path for a file of 2 MiB that
+// is in the last one.
+func makeDeep(dir string) error {
+	root, err := os.OpenRoot(dir)
+	for range 50 {
+		if err != nil {
+			return err
+		}
+		root, err = enterNew(root, strings.Repeat("x", 200))
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(root.WriteFile("large", make([]byte, 2<<20), 0o600), root.Close())
+}
+
+// enterNew makes a directory, opens it and closes the one that it is in.
+func enterNew(in *os.Root, name string) (*os.Root, error) {
+	defer in.Close() //nolint:errcheck // it is only a directory
+	if err := in.Mkdir(name, 0o700); err != nil {
+		return nil, err
+	}
+	return in.OpenRoot(name)
 }
 
 // TestDeployedVolume has all builds at once take all that they may, beside all

@@ -40,6 +40,11 @@ type Policy struct {
 	// write.
 	Read, Write, Files, WriteFiles []string
 
+	// Removes lets the command also remove and rename what is below Write. Without it the
+	// Quota measures all that takes space: a file that was removed while it is open takes
+	// space, too, and is in no directory.
+	Removes bool
+
 	// Ports are the TCP ports to which it can connect, on any host.
 	Ports []uint16
 

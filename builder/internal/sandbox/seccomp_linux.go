@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,40 @@ var refused = []uint32{
 	// These take processors from any other process of the same user.
 	unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_SCHED_SETAFFINITY,
 	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
+
+	// These change files that Landlock keeps from being opened. The go command tries some of them
+	// and ignores that they fail.
+	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
+	unix.SYS_UTIMENSAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
+	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
+	unix.SYS_FILE_SETATTR,
+	unix.SYS_TRUNCATE, // Landlock knows it from Linux 6.2 on
+
+	// These report what happens in directories that Landlock keeps from being read.
+	unix.SYS_INOTIFY_INIT1, unix.SYS_FANOTIFY_INIT,
+
+	// Its flags are in memory, where a filter cannot see O_TMPFILE. The go command does without it.
+	unix.SYS_OPENAT2,
 }
+
+// refusedOn are system calls like refused that only some architectures have, by GOARCH: those
+// that fchmodat, fchownat, utimensat and inotify_init1 replace.
+var refusedOn = map[string][]uint32{
+	"amd64": {chmodAMD64, chownAMD64, lchownAMD64, utimeAMD64, utimesAMD64, futimesatAMD64, inotifyInitAMD64},
+}
+
+// The numbers of system calls of amd64 that arm64 does not have.
+const (
+	openAMD64        = 2
+	chmodAMD64       = 90
+	chownAMD64       = 92
+	lchownAMD64      = 94
+	utimeAMD64       = 132
+	utimesAMD64      = 235
+	inotifyInitAMD64 = 253
+	futimesatAMD64   = 261
+)
 
 // A condition refuses a system call by one of its arguments: if the masked bits of the argument
 // equal value, or, with differs, if they do not. It looks at the low 32 bits.
@@ -42,6 +76,15 @@ var refusedIf = []condition{
 	// Shared memory without a file: it stays allocated when no process has it resident.
 	// MAP_SHARED_VALIDATE contains the bit of MAP_SHARED, and no private kind does.
 	{number: unix.SYS_MMAP, argument: 3, mask: unix.MAP_SHARED | unix.MAP_ANONYMOUS, value: unix.MAP_SHARED | unix.MAP_ANONYMOUS},
+
+	// Files that are in no directory, so that no Quota measures them.
+	{number: unix.SYS_OPENAT, argument: 2, mask: unix.O_TMPFILE, value: unix.O_TMPFILE},
+}
+
+// refusedIfOn are conditions like refusedIf on system calls that only some architectures have, by
+// GOARCH.
+var refusedIfOn = map[string][]condition{
+	"amd64": {{number: openAMD64, argument: 1, mask: unix.O_TMPFILE, value: unix.O_TMPFILE}},
 }
 
 // memfdSecret is the number of memfd_secret on all architectures.
@@ -105,11 +148,11 @@ func filter(architecture uint32) []unix.SockFilter {
 		code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | condition, Jf: 1, K: value}, refuse)
 	}
 	refuseIf(unix.BPF_JGE, firstOfX32)
-	for _, number := range refused {
+	for _, number := range slices.Concat(refused, refusedOn[runtime.GOARCH]) {
 		refuseIf(unix.BPF_JEQ, number)
 	}
 	allow := result(unix.SECCOMP_RET_ALLOW)
-	for _, c := range refusedIf {
+	for _, c := range slices.Concat(refusedIf, refusedIfOn[runtime.GOARCH]) {
 		equal, different := refuse, allow
 		if c.differs {
 			equal, different = allow, refuse

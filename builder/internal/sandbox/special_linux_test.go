@@ -1,18 +1,23 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -26,9 +31,18 @@ const (
 	shareName   = "share"   // to map memory that is shared
 	unownedName = "unowned" // to use memory that belongs to no process
 	disturbName = "disturb" // to take processors and limits from other processes
+	leaderName  = "leader"  // to end the first thread of a process and use memory in another one
+	watchName   = "watch"   // to watch a directory
+	changeName  = "change"  // to change files without opening them
+	hideName    = "hide"    // to have files that are in no directory
 )
 
-func init() { attack = attackLinux }
+func init() {
+	attack = attackLinux
+	if len(os.Args) > 1 && os.Args[1] == leaderName {
+		runtime.LockOSThread() // to the first thread, on which init is called
+	}
+}
 
 func attackLinux(args []string) bool {
 	if len(args) == 0 {
@@ -47,6 +61,14 @@ func attackLinux(args []string) bool {
 		unowned()
 	case disturbName:
 		disturb()
+	case leaderName:
+		endLeader()
+	case watchName:
+		watch(args[1])
+	case changeName:
+		change(args[1])
+	case hideName:
+		hide(args[1])
 	default:
 		return false
 	}
@@ -128,6 +150,75 @@ func disturb() {
 	try("sched_setattr", unix.SYS_SCHED_SETATTR)
 	try("prlimit", unix.SYS_PRLIMIT64, uintptr(os.Getppid()), unix.RLIMIT_NOFILE)
 	try("own prlimit", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE)
+}
+
+// endLeader uses 64 MiB and ends the first thread of this process, with which the kernel reports
+// the whole process as a zombie without memory. The process goes on until its input ends.
+func endLeader() {
+	used := bytes.Repeat([]byte("x"), 64<<20)
+	go func() {
+		_, _ = os.Stdin.Read(used) // there is none
+		os.Exit(0)
+	}()
+	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // the goroutine is locked to the thread by init
+}
+
+// watch prints whether it can learn the names of files in dir, for each way to do that.
+func watch(dir string) {
+	fd, err := unix.InotifyInit1(0)
+	if err == nil {
+		_, err = unix.InotifyAddWatch(fd, dir, unix.IN_CREATE)
+	}
+	say("inotify", err == nil)
+	try("fanotify", unix.SYS_FANOTIFY_INIT, math.MaxUint32)
+	if runtime.GOARCH == "amd64" {
+		try("inotify_init", inotifyInitAMD64)
+	}
+}
+
+// change prints a line for each way in which it can change a file that it cannot open.
+func change(file string) {
+	say("chmod", os.Chmod(file, 0) == nil)
+	say("lchown", os.Lchown(file, os.Getuid(), os.Getgid()) == nil)
+	say("truncate", os.Truncate(file, 0) == nil)
+	say("times", os.Chtimes(file, time.Unix(1, 0), time.Unix(1, 0)) == nil)
+	for _, number := range refusedOn[runtime.GOARCH] {
+		try(fmt.Sprint("system call ", number), uintptr(number))
+	}
+	for name, number := range map[string]uintptr{
+		"fchmod": unix.SYS_FCHMOD, "fchmodat": unix.SYS_FCHMODAT, "fchmodat2": unix.SYS_FCHMODAT2,
+		"fchown": unix.SYS_FCHOWN, "fchownat": unix.SYS_FCHOWNAT, "utimensat": unix.SYS_UTIMENSAT,
+		"setxattr": unix.SYS_SETXATTR, "lsetxattr": unix.SYS_LSETXATTR, "fsetxattr": unix.SYS_FSETXATTR, "setxattrat": unix.SYS_SETXATTRAT,
+		"removexattr": unix.SYS_REMOVEXATTR, "lremovexattr": unix.SYS_LREMOVEXATTR, "fremovexattr": unix.SYS_FREMOVEXATTR, "removexattrat": unix.SYS_REMOVEXATTRAT,
+		"file_setattr": unix.SYS_FILE_SETATTR, "truncate": unix.SYS_TRUNCATE,
+	} {
+		try(name, number, math.MaxUint32) // no descriptor and no path
+	}
+}
+
+// hide prints a line for each way in which it can have a file in dir that is in no directory, or
+// not in the one where it was.
+func hide(dir string) {
+	file, sub := filepath.Join(dir, "file"), filepath.Join(dir, "sub")
+	say("create", errors.Join(os.WriteFile(file, []byte("x"), 0o600), os.Mkdir(sub, 0o700)) == nil)
+	_, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR, 0o600)
+	say("unnamed", err == nil)
+	_, err = unix.Openat2(unix.AT_FDCWD, dir, &unix.OpenHow{Flags: unix.O_TMPFILE | unix.O_RDWR, Mode: 0o600})
+	say("unnamed by openat2", err == nil)
+	say("unnamed by open", openUnnamed(dir))
+	say("rename", os.Rename(file, file+"2") == nil)
+	say("remove", os.Remove(file+"2") == nil || os.Remove(file) == nil)
+	say("remove directory", os.Remove(sub) == nil)
+}
+
+// openUnnamed reports whether the system call open, where there is one, makes a file in no directory.
+func openUnnamed(dir string) bool {
+	path, err := unix.BytePtrFromString(dir)
+	if err != nil || runtime.GOARCH != "amd64" {
+		return false
+	}
+	_, _, errno := unix.Syscall(openAMD64, uintptr(unsafe.Pointer(path)), unix.O_TMPFILE|unix.O_RDWR, 0o600)
+	return errno == 0
 }
 
 // try prints whether a system call is possible. With the arguments of the tests, the kernel
@@ -240,6 +331,48 @@ func TestOtherProcesses(t *testing.T) {
 	want := "setpriority false\nioprio_set false\nsched_setaffinity false\nsched_setscheduler false\nsched_setparam false\nsched_setattr false\nprlimit false\nown prlimit true\n"
 	if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
 		t.Errorf("it ended with %v and can do this: -want +got\n%s", err, diff)
+	}
+}
+
+// TestAttributes has a command that tries to change a file outside of its policy, of which
+// Landlock does not know that it can be changed without opening it.
+func TestAttributes(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	file := filepath.Join(t.TempDir(), "result")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, changeName, file}})
+	if err != nil || r.Stdout.Len() == 0 || strings.Contains(r.Stdout.String(), "true") {
+		t.Errorf("it ended with %v and can change this:\n%s", err, &r.Stdout)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 || info.Size() != 1 {
+		t.Errorf("the file is %v (%v), want that it is unchanged", info, err)
+	}
+}
+
+// TestWatch has a command that tries to learn the names of files in a directory outside of its
+// policy, such as those of another build.
+func TestWatch(t *testing.T) {
+	self, policy := confined(t, t.TempDir())
+	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, watchName, t.TempDir()}})
+	if err != nil || r.Stdout.Len() == 0 || strings.Contains(r.Stdout.String(), "true") {
+		t.Errorf("it ended with %v and can watch this:\n%s", err, &r.Stdout)
+	}
+}
+
+// TestHiddenFiles has a command that tries to have files that a Quota does not measure.
+func TestHiddenFiles(t *testing.T) {
+	for removes, want := range map[bool]string{
+		false: "create true\nunnamed false\nunnamed by openat2 false\nunnamed by open false\nrename false\nremove false\nremove directory false\n",
+		true:  "create true\nunnamed false\nunnamed by openat2 false\nunnamed by open false\nrename true\nremove true\nremove directory true\n",
+	} {
+		self, policy := confined(t, t.TempDir())
+		policy.Removes = removes
+		r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, hideName, policy.Write[0]}})
+		if diff := cmp.Diff(want, r.Stdout.String()); err != nil || diff != "" {
+			t.Errorf("with Removes %t it ended with %v and can do this: -want +got\n%s", removes, err, diff)
+		}
 	}
 }
 
