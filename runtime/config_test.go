@@ -101,11 +101,11 @@ func TestConfigErrors(t *testing.T) {
 		"HeaderShort":    {"REQUEST_HEADER_BYTES", "1023", `REQUEST_HEADER_BYTES is "1023": want a number of bytes, 1024 to 1048576`},
 		"HeaderLong":     {"REQUEST_HEADER_BYTES", "1048577", `REQUEST_HEADER_BYTES is "1048577": want a number of bytes, 1024 to 1048576`},
 		"HeaderText":     {"REQUEST_HEADER_BYTES", "64Ki", `REQUEST_HEADER_BYTES is "64Ki": want a number of bytes, 1024 to 1048576`},
-		"Idle":           {"CONNECTION_IDLE_TIMEOUT", "-1s", `CONNECTION_IDLE_TIMEOUT is "-1s": want a duration of 0 or more, as 5s`},
-		"Sampling":       {"LOG_SAMPLING", "100", `LOG_SAMPLING is "100": want two numbers, as 100/100: the first hundred lines of a second, then each hundredth`},
-		"DelayNoUnit":    {"DRAIN_DELAY", "5", `DRAIN_DELAY is "5": want a duration of 0 or more, as 5s`},
-		"DelayNegative":  {"DRAIN_DELAY", "-5s", `DRAIN_DELAY is "-5s": want a duration of 0 or more, as 5s`},
-		"TimeoutNoValue": {"DRAIN_TIMEOUT", " ", `DRAIN_TIMEOUT is " ": want a duration of 0 or more, as 5s`},
+		"Idle":           {"CONNECTION_IDLE_TIMEOUT", "-1s", `CONNECTION_IDLE_TIMEOUT is "-1s": want a duration of 0 or more, such as 5s`},
+		"Sampling":       {"LOG_SAMPLING", "100", `LOG_SAMPLING is "100": want two numbers, such as 100/100: the first hundred lines of a second, then every hundredth`},
+		"DelayNoUnit":    {"DRAIN_DELAY", "5", `DRAIN_DELAY is "5": want a duration of 0 or more, such as 5s`},
+		"DelayNegative":  {"DRAIN_DELAY", "-5s", `DRAIN_DELAY is "-5s": want a duration of 0 or more, such as 5s`},
+		"TimeoutNoValue": {"DRAIN_TIMEOUT", " ", `DRAIN_TIMEOUT is " ": want a duration of 0 or more, such as 5s`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestMainFailingHooks(t *testing.T) {
 		"start panics": {"Start failed", "it panicked: no database"},
 		"start goes":   {"Start failed", "it ended its goroutine"},
 		"stop fails":   {"Stop failed", "not flushed"},
-		"stop hangs":   {"Stop failed", "it did not return in time, though its context had ended"},
+		"stop hangs":   {"Stop failed", "it did not return in time after its context had ended"},
 	}
 	for hook, test := range tests {
 		t.Run(hook, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestMainSignalWhileStarting(t *testing.T) {
 	waitFor(t, "an answer of /readyz", func() bool { _, body := p.ready(); return body == "starting\n" })
 	p.signal(syscall.SIGTERM)
 	p.exits(0)
-	p.logs("info", "ended before Start was done")
+	p.logs("info", "shut down before Start returned")
 }
 
 func TestStopComesLast(t *testing.T) {

@@ -209,7 +209,7 @@ func TestMainCutsOff(t *testing.T) {
 	defer shut(resp.Body)
 	p.signal(syscall.SIGTERM)
 	p.exits(1)
-	p.logs("error", "served no longer")
+	p.logs("error", "serving failed")
 }
 
 func TestMainBadEnvironment(t *testing.T) {
@@ -217,7 +217,7 @@ func TestMainBadEnvironment(t *testing.T) {
 	p := newProgram(t, "DRAIN_DELAY=soon")
 	p.start()
 	p.exits(2)
-	line := p.logs("error", "the environment is wrong")
+	line := p.logs("error", "invalid environment")
 	if err, _ := line["error"].(string); !strings.Contains(err, `DRAIN_DELAY is "soon"`) {
 		t.Errorf("the line does not name the variable: %v", line)
 	}
@@ -231,7 +231,7 @@ func TestMainPortInUse(t *testing.T) {
 	p.cmd.Env = append(p.cmd.Env, "SERVER_LISTENER=", "SERVER_PORT="+strconv.Itoa(taken.Addr().(*net.TCPAddr).Port))
 	p.start()
 	p.exits(1)
-	line := p.logs("error", "served no longer")
+	line := p.logs("error", "serving failed")
 	if err, _ := line["error"].(string); !strings.Contains(err, "SERVER_PORT") || !strings.Contains(err, "in use") {
 		t.Errorf("the line does not say what is in use: %v", line)
 	}
@@ -399,7 +399,7 @@ func TestMainMetricsBesideAHang(t *testing.T) {
 	}
 	p.signal(syscall.SIGINT)
 	p.exits(0) // the whole log has arrived
-	if !strings.Contains(p.log.String(), "its collectors did not return within 5s") {
+	if !strings.Contains(p.log.String(), "collectors did not return within 5s") {
 		t.Errorf("the reason is not in the log:\n%s", p.log)
 	}
 }
