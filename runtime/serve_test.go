@@ -419,7 +419,7 @@ func (f *function) refused(code string) {
 	f.t.Helper()
 	want := `goless_requests_unreadable_total{code="` + code + `"} 1`
 	waitFor(f.t, "the metric "+want, func() bool { return slices.Contains(f.metric("goless_requests_unreadable_total"), want) })
-	i := slices.IndexFunc(f.lines(), func(line map[string]any) bool { return line["msg"] == "the header of a request cannot be read" })
+	i := slices.IndexFunc(f.lines(), func(line map[string]any) bool { return line["msg"] == "invalid request header" })
 	if i < 0 {
 		f.t.Fatalf("the request is not logged:\n%s", f.log)
 	}
