@@ -54,7 +54,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A listener that was opened before the program is served under its number.
+// A listener that was opened before the program started is used by its file descriptor.
 func TestConfigInheritsListeners(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestConfigInheritsListeners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fd, err := syscall.Dup(int(file.Fd())) // configFrom closes what it takes over
+	fd, err := syscall.Dup(int(file.Fd())) // configFrom closes the inherited descriptor
 	if err != nil {
 		t.Fatal(err)
 	}
