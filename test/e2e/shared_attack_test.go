@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// meddling sends any request anywhere, and trusts everybody.
+// meddling sends arbitrary requests, and does not verify certificates.
 const meddling = `package handlers
 
 import (
@@ -57,8 +57,8 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// A function reaches the build service, because its pods do, and gets nothing there
-// but what is its own: not even when it knows how the binary of another is called.
+// A function can connect to the build service, because its pods fetch the binary there. It gets
+// only its own binary, even if it knows the key of another one.
 func TestBuildServiceRefuses(t *testing.T) {
 	t.Parallel()
 	ns, others := newNamespace(t), newNamespace(t)
@@ -116,7 +116,7 @@ func TestBuildServiceRefuses(t *testing.T) {
 	}
 }
 
-// variables is the environment of a container, as far as it is written in its spec.
+// variables returns the environment of a container, as far as it is in its spec.
 func variables(c corev1.Container) map[string]string {
 	all := map[string]string{}
 	for _, v := range c.Env {
