@@ -41,9 +41,9 @@ import (
 // counts as unset.
 //
 // The variables of the Go runtime, such as GOMAXPROCS, keep their meaning. If GOMEMLIMIT is
-// unset, [Main] sets it to 90 percent of the memory limit of the container. From that limit it
-// first subtracts the size of /tmp if that is a tmpfs, and the size of the program if it runs
-// from memory.
+// unset, [Main] limits the memory of the Go runtime to 90 percent of the container's memory
+// limit, after subtracting the size of /tmp if that is a tmpfs, and the size of the program if
+// it runs from memory.
 type Config struct {
 	// ServerPort is the port of the function. It serves HTTP/1.1 and, without TLS, HTTP/2
 	// (h2c). AdminPort is the port of the probes, the metrics and the activity. 0 is any free
