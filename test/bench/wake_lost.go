@@ -42,7 +42,7 @@ func (z *sleepers) deployCaller(ctx context.Context) error {
 // send makes the caller send requests, and adds the number of lost ones.
 func (z *sleepers) send(ctx context.Context, row string, requests []caller.Request) error {
 	if z.noCaller != nil {
-		return fmt.Errorf("nobody can send requests: %w", z.noCaller)
+		return fmt.Errorf("no requests can be sent: %w", z.noCaller)
 	}
 	slices.SortFunc(requests, func(a, b caller.Request) int { return cmp.Compare(a.After, b.After) })
 	body, err := json.Marshal(requests)

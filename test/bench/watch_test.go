@@ -127,7 +127,7 @@ func TestWatchesSurviveTheirEnd(t *testing.T) {
 	})
 	t.Run("Many", func(t *testing.T) { manySurvive(t, c, cutter) })
 	t.Run("None", func(t *testing.T) {
-		gone := errors.New("nobody waits any longer")
+		gone := errors.New("the wait has ended")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(gone)
 		if _, err := await(ctx, c, configMap("none", ""), &corev1.ConfigMapList{}, func(now *corev1.ConfigMap) bool { return isDone(now) }); !errors.Is(err, gone) {

@@ -94,8 +94,8 @@ import "net/http"
 
 func Handler(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/slip" {
-		var nobody *http.Request
-		w.Write([]byte(nobody.Host))
+		var missing *http.Request
+		w.Write([]byte(missing.Host))
 	}
 	w.Write([]byte("upright"))
 }

@@ -91,7 +91,7 @@ import "net/http"
 
 func Handler(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/slip" {
-		go panic("nobody recovers this")
+		go panic("this is not recovered")
 		select {}
 	}
 	w.Write([]byte("upright"))
@@ -101,7 +101,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	if _, err := caller.call(t.Context(), "GET", url(fn)+"/slip", ""); err != nil {
 		t.Logf("the request that panics: %v", err)
 	}
-	ns.tells(fn, "Warning Restarted: replica "+ns.pod(fn).Name+" ended with exit code 2 and is started again: panic: nobody recovers this at handler.go:7")
+	ns.tells(fn, "Warning Restarted: replica "+ns.pod(fn).Name+" ended with exit code 2 and is started again: panic: this is not recovered at handler.go:7")
 	ns.answers(ns.ready(fn), "upright")
 }
 

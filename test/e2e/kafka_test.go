@@ -239,7 +239,7 @@ func (ns *namespace) crash(broker string) {
 	if r, err := caller.call(ns.t.Context(), http.MethodGet, "http://"+broker+":9093", ""); err != nil || r.Error == "" {
 		ns.t.Fatalf("the broker does not crash, and answers %d %s (%v)", r.Status, r.Body, err)
 	}
-	ns.until("the broker has begun anew", func() bool { return restarts() > before })
+	ns.until("the broker has restarted", func() bool { return restarts() > before })
 }
 
 // startKafka starts a broker with n records, and returns its address.

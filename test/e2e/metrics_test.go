@@ -154,8 +154,8 @@ func TestOperatorMetrics(t *testing.T) {
 	if status, body := ns.scrape(address, ""); status != http.StatusUnauthorized {
 		t.Errorf("without a token the answer is %d: %s", status, body)
 	}
-	nobody, reader := ns.token("nobody"), ns.token("reader")
-	if status, body := ns.scrape(address, nobody); status != http.StatusForbidden {
+	unprivileged, reader := ns.token("nobody"), ns.token("reader")
+	if status, body := ns.scrape(address, unprivileged); status != http.StatusForbidden {
 		t.Errorf("for any account the answer is %d: %s", status, body)
 	}
 	binding := ns.name

@@ -84,12 +84,12 @@ func TestBuildServiceRefuses(t *testing.T) {
 		status      int
 	}{
 		"its own":                    {"GET", mine, []string{capability, "Prefer: wait=30"}, "", http.StatusOK},
-		"its own, for nobody":        {"GET", mine, nil, "", http.StatusForbidden},
+		"its own, without token":     {"GET", mine, nil, "", http.StatusForbidden},
 		"its own, for anybody":       {"GET", mine, []string{"Authorization: Bearer "}, "", http.StatusForbidden},
 		"that of another":            {"GET", theirs, []string{capability}, "", http.StatusForbidden},
 		"that of another, as a peer": {"GET", theirs, []string{capability, "Goless-Peer: 1"}, "", http.StatusForbidden},
 		"that of another, by a path": {"GET", mine + "/..%2f" + foreign["FUNCTION_BINARY"], []string{capability}, "", http.StatusNotFound},
-		"one that nobody has":        {"GET", mine[:len(mine)-4] + "0000", []string{capability}, "", http.StatusForbidden},
+		"an unknown one":             {"GET", mine[:len(mine)-4] + "0000", []string{capability}, "", http.StatusForbidden},
 		"to write its own":           {"PUT", mine, []string{capability}, "poison", http.StatusMethodNotAllowed},
 		"to delete its own":          {"DELETE", mine, []string{capability}, "", http.StatusMethodNotAllowed},
 		"to see all":                 {"GET", service + "/v1/binaries/", []string{capability}, "", http.StatusNotFound},

@@ -119,7 +119,7 @@ func (s *server) slice() (slice discoveryv1.EndpointSlice, err error) {
 func (s *server) taken() error {
 	slice, err := s.slice()
 	if err == nil && len(slice.Endpoints) == 0 {
-		err = errors.New("the slice names nobody")
+		err = errors.New("the slice names no activator")
 	}
 	return err
 }

@@ -106,7 +106,7 @@ func TestRivals(t *testing.T) {
 			}
 		}
 		if winner == "" || loser == "" {
-			return errors.New("nobody has won yet")
+			return errors.New("neither Function has the Service yet")
 		}
 		return nil
 	})

@@ -121,7 +121,7 @@ func TestSkew(t *testing.T) {
 			tr.create()
 			tr.await(func() error {
 				if both[0].wrote(begun).IsZero() && both[1].wrote(begun).IsZero() {
-					return errors.New("nobody leads")
+					return errors.New("no operator leads")
 				}
 				return nil
 			})

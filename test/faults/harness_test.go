@@ -128,7 +128,7 @@ func (h *harness) restart() {
 // unbroken fails the test if the operator has exited, panicked, or has a data race.
 func (h *harness) unbroken(t *testing.T) {
 	t.Helper()
-	h.mu.Lock() // a fault may just be starting it anew
+	h.mu.Lock() // a fault may be restarting it
 	defer h.mu.Unlock()
 	select {
 	case <-h.operator.Ended():

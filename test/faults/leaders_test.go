@@ -77,7 +77,7 @@ func leading(t *testing.T, both [2]*candidate, over *[]*trial) (leader, other *c
 			return c, both[1-i]
 		}
 	}
-	t.Fatal("a Function is ready, and nobody wrote")
+	t.Fatal("a Function is ready, but no operator wrote")
 	return nil, nil
 }
 

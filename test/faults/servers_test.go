@@ -70,7 +70,7 @@ func TestBehind(t *testing.T) {
 			tr.done = time.Now()
 			tr.oracles()
 			if now := tr.uids(); now != before {
-				t.Errorf("objects were made anew: %s, and before %s", now, before)
+				t.Errorf("objects were recreated: %s, and before %s", now, before)
 			}
 		})
 	}

@@ -118,7 +118,7 @@ func throughValve(t *testing.T, resource string, valve *wire.Valve) *wire.Valve 
 	world(t).restart()
 	if err := world(t).witness.await(*patience, func() error {
 		if valve.Streams() == 0 {
-			return errors.New("nobody watches " + resource)
+			return errors.New("no operator watches " + resource)
 		}
 		return nil
 	}); err != nil {
