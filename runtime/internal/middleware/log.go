@@ -51,8 +51,8 @@ type Log struct {
 	Level zapcore.Level
 	// Labels are added to each line: pairs of key and value.
 	Labels [][2]string
-	// Sampling limits the lines below level error, regardless of their level. If nil, all lines
-	// are written.
+	// Sampling limits the lines below level error, counting all levels together. If nil, all
+	// lines are written.
 	Sampling *Sampler
 
 	once  sync.Once
