@@ -240,7 +240,7 @@ func (ns *namespace) events(fn *v1beta1.Function) ([]string, error) {
 func (ns *namespace) announced(fn *v1beta1.Function) []string {
 	var announced []string
 	var before metav1.Condition
-	var served int64 // the generation of which it was told that it is ready
+	var served int64 // the latest generation that was reported as ready
 	for _, f := range versions[*v1beta1.Function](ns.witness) {
 		if f.UID != fn.UID {
 			continue

@@ -52,7 +52,7 @@ func miscounts(d *appsv1.Deployment, sets []appsv1.ReplicaSet) (found []miscount
 	type progress struct {
 		namesake  bool // another one of its name was there before
 		open      bool // the last one of found goes on
-		corrected bool // and the ReplicaSet has told by now that it has no pods
+		corrected bool // the ReplicaSet has reported that it has no pods
 	}
 	known := map[types.UID]*progress{}
 	before := map[string]appsv1.ReplicaSet{} // by name

@@ -93,7 +93,7 @@ func TestTwin(t *testing.T) {
 	for _, when := range []struct {
 		name         string
 		prepare, act func(*trial)
-		status       func(wire.Request) bool // that is being told
+		status       func(wire.Request) bool // the status update during which it happens
 	}{
 		{"new", nothing, func(tr *trial) { tr.create() }, anyStatus},
 		{"ready", nothing, func(tr *trial) { tr.create() }, saysReady},

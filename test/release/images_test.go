@@ -147,7 +147,7 @@ func (c *checkout) isOfVersion(name, commit string) {
 	if out := run(c.T, c.dir, nil, file, "--version"); !strings.HasPrefix(out, want) {
 		c.Errorf("%s says %q, want %q", program, out, want)
 	}
-	if program == "launch" { // which tells it to functions, for their metrics
+	if program == "launch" { // which passes it to functions, for their metrics
 		if out := run(c.T, c.dir, nil, file, "/usr/bin/env"); !strings.Contains(out, "GOLESS_VERSION="+version+"\n") {
 			c.Errorf("launch gives functions the environment\n%s", out)
 		}

@@ -166,6 +166,6 @@ func report(message string) {
 	message = "launch: " + message[:min(len(message), 4000)] + "\n"
 	_, _ = os.Stderr.WriteString(message)
 	if file, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
-		_, _ = file.WriteString(message) // there is no other place for an error
+		_, _ = file.WriteString(message) // a write error cannot be reported
 	}
 }

@@ -100,7 +100,7 @@ func (n *Node) advance(ctx context.Context, name cache.ObjectName) error {
 	}
 	_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the next event tells
+		return nil // decided at the next event
 	}
 	return err
 }
