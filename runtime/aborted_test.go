@@ -15,29 +15,30 @@ import (
 	"goless.io/runtime"
 )
 
-// writeForEver writes until that fails.
-func writeForEver(w http.ResponseWriter, _ *http.Request) {
+// writeForever writes until a write fails.
+func writeForever(w http.ResponseWriter, _ *http.Request) {
 	for err := error(nil); err == nil; {
 		_, err = w.Write(make([]byte, 32<<10))
 	}
 }
 
-// brokenStream is a handler and how its client fails it.
+// brokenStream is a handler and the way in which its client breaks the stream.
 type brokenStream struct {
 	handler http.HandlerFunc
-	// stall is the stall timeout of a client that does not read. One without leaves.
+	// stall is the stall timeout for a client that does not read. If it is 0, the client
+	// disconnects.
 	stall time.Duration
 }
 
-// A stream has no length that could be wrong. That it broke off is in the log
-// nevertheless, however the handler learns of it.
+// A stream has no Content-Length that its size could differ from. The log reports that it is
+// incomplete in any case.
 func TestBrokenStream(t *testing.T) {
 	endless := filepath.Join(t.TempDir(), "endless")
 	if err := errors.Join(os.WriteFile(endless, nil, 0o600), os.Truncate(endless, 1<<30)); err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]brokenStream{
-		"Write": {handler: writeForEver},
+		"Write": {handler: writeForever},
 		"Flush": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			for err := error(nil); err == nil; time.Sleep(time.Millisecond) {
 				_, _ = io.WriteString(w, "data: 1\n\n")
@@ -48,7 +49,7 @@ func TestBrokenStream(t *testing.T) {
 			flushHalf(w, r)
 			<-r.Context().Done()
 		}},
-		"StalledWrite": {handler: writeForEver, stall: 300 * time.Millisecond},
+		"StalledWrite": {handler: writeForever, stall: 300 * time.Millisecond},
 		"StalledCopy": {handler: func(w http.ResponseWriter, _ *http.Request) {
 			file, err := os.Open(endless)
 			if err != nil {
@@ -92,7 +93,8 @@ func (test brokenStream) check(t *testing.T, client *http.Client) {
 	}
 }
 
-// A stream whose client is quiet for the stall timeout is cut, and the log says why.
+// A stream whose client makes no progress for the stall timeout is aborted, and the log
+// contains the reason.
 func TestQuietClient(t *testing.T) {
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
@@ -118,10 +120,10 @@ func TestQuietClient(t *testing.T) {
 	}
 }
 
-// echoLines answers each line with the same, until the client has no more.
+// echoLines responds to each line with the same line until the end of the body.
 func echoLines(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
-	_ = control.EnableFullDuplex() // HTTP/2 is
+	_ = control.EnableFullDuplex() // HTTP/2 is always full duplex
 	lines := bufio.NewReader(r.Body)
 	for {
 		line, err := lines.ReadString('\n')
@@ -133,7 +135,7 @@ func echoLines(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A write that fails by the handler's own mistake leaves the answer whole.
+// A write that fails because of an error of the handler does not abort the response.
 func TestRefusedWriteIsNotAborted(t *testing.T) {
 	f := start(t, nil, probe)
 	f.get("/nocontent")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// activity is what /activity answers.
+// activity is the response of /activity.
 type activity struct {
 	InFlight    *int     `json:"inFlight"`
 	IdleSeconds *float64 `json:"idleSeconds"`
@@ -24,8 +24,8 @@ func (f *function) activity() (inFlight int, idle time.Duration) {
 	return *a.InFlight, time.Duration(*a.IdleSeconds * float64(time.Second))
 }
 
-// A function is busy while a handler runs, and idle from then on, whatever is asked on
-// the admin port.
+// A function is busy while a handler runs, and idle after that. Requests to the admin port do
+// not count.
 func TestActivity(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
@@ -80,7 +80,7 @@ func TestActivityOfHijacked(t *testing.T) {
 	waitFor(t, "the handler to return", func() bool { n, _ := f.activity(); return n == 0 })
 }
 
-// Nor is a function idle before a handler has returned that goes on after its time.
+// A handler that continues after its timeout counts until it returns.
 func TestActivityOfOverdue(t *testing.T) {
 	t.Parallel()
 	for protocol, client := range protocols(t) {
@@ -92,7 +92,7 @@ func TestActivityOfOverdue(t *testing.T) {
 			if status, _ := do(t, client, req); status != http.StatusGatewayTimeout {
 				t.Errorf("got %d, want 504", status)
 			}
-			time.Sleep(100 * time.Millisecond) // goes on
+			time.Sleep(100 * time.Millisecond) // ignores its context
 			ended := time.Now()
 			close(finish)
 			waitFor(t, "the handler to return", func() bool { n, _ := f.activity(); return n == 0 })

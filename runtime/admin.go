@@ -16,14 +16,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// healthz answers /healthz. It does not ask the handler: that it is busy, or fails,
-// is no reason to kill the process.
+// healthz serves /healthz. It does not call the handler: a busy or failing handler is no reason
+// to restart the container.
 func healthz(w http.ResponseWriter, _ *http.Request) {
-	_, _ = io.WriteString(w, "ok\n") // a probe that hangs up is no fault
+	_, _ = io.WriteString(w, "ok\n") // the client may have closed the connection
 }
 
-// newRegistry returns the registry of our own metrics. It is not the default
-// one, where user code may register what it likes.
+// newRegistry returns the registry of our own metrics. User code can only change the default
+// registry.
 func newRegistry(c Config) *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -44,24 +44,23 @@ func newRegistry(c Config) *prometheus.Registry {
 	return reg
 }
 
-// gatherTimeout is for how long a scrape waits for the user's collectors: half of
-// what Prometheus waits that was not told otherwise.
+// gatherTimeout limits how long a scrape waits for the user's collectors: half of the default
+// timeout of Prometheus.
 const gatherTimeout = 5 * time.Second
 
-var errSlowCollector = fmt.Errorf("its collectors did not return within %s", gatherTimeout)
+var errSlowCollector = fmt.Errorf("collectors did not return within %s", gatherTimeout)
 
-// metricsHandler serves our metrics, and with them what user code registered
-// in the default registry. Ours come first and win: a user's metric that
-// contradicts one is left out and named in the log, the rest is served. So are
-// ours alone if a user's collector panics or hangs.
+// metricsHandler serves our metrics and those that user code registered in the default
+// registry. If they conflict, ours are served, the user's metric is omitted, and the conflict
+// is logged. If a collector of the user panics or exceeds gatherTimeout, only ours are served.
 func metricsHandler(own prometheus.Gatherer, logger *zap.Logger) http.Handler {
 	registered := &sharedCall[[]*dto.MetricFamily]{call: gatherDefaultRegistry}
 	user := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), gatherTimeout, errSlowCollector)
 		defer cancel()
-		families, err := registered.ask(ctx)
+		families, err := registered.do(ctx)
 		if err != nil {
-			err = fmt.Errorf("the default registry: %w", err)
+			err = fmt.Errorf("gathering the default registry: %w", err)
 		}
 		return families, err
 	})
@@ -74,9 +73,9 @@ func metricsHandler(own prometheus.Gatherer, logger *zap.Logger) http.Handler {
 	})
 }
 
-// gatherDefaultRegistry returns what user code registered. OpenMetrics adds _total to the
-// name of a counter that lacks it; a metric must not have two names, by which
-// format was asked for, so such a counter is served without its type.
+// gatherDefaultRegistry returns the metrics that user code registered. Counters without the
+// suffix _total are served as untyped: OpenMetrics adds the suffix to counters, and so their
+// name would depend on the requested format.
 func gatherDefaultRegistry() ([]*dto.MetricFamily, error) {
 	families, err := prometheus.DefaultGatherer.Gather()
 	for _, family := range families {
@@ -90,21 +89,25 @@ func gatherDefaultRegistry() ([]*dto.MetricFamily, error) {
 	return families, err
 }
 
-// activityHandler serves /activity: how many requests to the function are in flight, and for how many
-// seconds there have been none, rounded down to the millisecond; 0 while there are some. The time begins
-// when the last request ended, or when the process started. Hijacked connections count until their handler
-// returns, requests to the admin port do not count. The activator uses it to scale functions to zero.
+// activityHandler serves /activity, which the activator reads to scale functions to zero:
+//
+//	inFlight     number of requests to the function in flight; a hijacked connection counts
+//	             until its handler returns
+//	idleSeconds  time since the last request ended, or since the process started if there was
+//	             none, rounded down to milliseconds; 0 while requests are in flight
+//
+// Requests to the admin port do not count.
 func activityHandler(activity func() (inFlight int64, idle time.Duration)) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		inFlight, idle := activity()
 		w.Header().Set("Content-Type", "application/json")
-		// Who hangs up is no fault.
+		// The client may have closed the connection.
 		_, _ = fmt.Fprintf(w, "{\"inFlight\":%d,\"idleSeconds\":%.3f}\n", inFlight, idle.Truncate(time.Millisecond).Seconds())
 	}
 }
 
-// adminHandler is all that the admin port serves, on a mux of its own: what an
-// import adds to http.DefaultServeMux is not reachable.
+// adminHandler returns the handler of the admin port. It has its own mux, so that handlers that
+// an imported package adds to http.DefaultServeMux are not served.
 func adminHandler(ready, metrics, activity http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", healthz)

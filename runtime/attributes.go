@@ -8,19 +8,19 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// attributePrefix is put before the key of an attribute that would double a key of its
-// line: a reader takes one of the two, and so might miss the level of the line.
+// attributePrefix is prepended to the key of an attribute that would duplicate a key of its
+// line. Readers use only one of two equal keys, and could miss the level of the line.
 const attributePrefix = "attr."
 
-// attributeCore writes lines of user code. Of their attributes it renames those that have
-// a key of the line, on the top level: level becomes attr.level.
+// attributeCore writes lines of user code. It renames top-level attributes whose keys the line
+// already has, for example level to attr.level.
 type attributeCore struct {
 	zapcore.Core
-	taken  []string // keys of the line
-	nested bool     // attributes belong to a group, where each key is free
+	taken  []string // keys that the line already has
+	nested bool     // attributes belong to a group, in which no key collides
 }
 
-// Check is part of [zapcore.Core]. The core below decides, since it may be a sampler.
+// Check implements [zapcore.Core]. It delegates to the wrapped core, which may be a sampler.
 func (c *attributeCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if c.Core.Check(entry, nil) == nil {
 		return checked
@@ -28,18 +28,18 @@ func (c *attributeCore) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry
 	return checked.AddCore(entry, c)
 }
 
-// With is part of [zapcore.Core].
+// With implements [zapcore.Core].
 func (c *attributeCore) With(fields []zapcore.Field) zapcore.Core {
 	isGroup := func(f zapcore.Field) bool { return f.Type == zapcore.NamespaceType }
 	return &attributeCore{c.Core.With(c.rename(fields)), c.taken, c.nested || slices.ContainsFunc(fields, isGroup)}
 }
 
-// Write is part of [zapcore.Core].
+// Write implements [zapcore.Core].
 func (c *attributeCore) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return c.Core.Write(entry, c.rename(fields))
 }
 
-// rename returns the fields with other keys where that is necessary.
+// rename returns the fields, with new keys for those that collide.
 func (c *attributeCore) rename(fields []zapcore.Field) []zapcore.Field {
 	if c.nested || !slices.ContainsFunc(fields, c.collides) {
 		return fields
@@ -62,8 +62,7 @@ func (c *attributeCore) rename(fields []zapcore.Field) []zapcore.Field {
 	return renamed
 }
 
-// collides reports whether the field, or one of those that it stands for, has a key of
-// the line.
+// collides reports whether the field, or one of its inlined fields, has a key of the line.
 func (c *attributeCore) collides(f zapcore.Field) bool {
 	if f.Type == zapcore.InlineMarshalerType {
 		return slices.ContainsFunc(inlined(f), c.collides)
@@ -71,8 +70,7 @@ func (c *attributeCore) collides(f zapcore.Field) bool {
 	return f.Type != zapcore.SkipType && slices.Contains(c.taken, f.Key)
 }
 
-// inlined returns the fields of a field that has no key of its own, such as a group of slog
-// without a name.
+// inlined returns the fields of a field without a key, such as a slog group without a name.
 func inlined(f zapcore.Field) (fields []zapcore.Field) {
 	all := zapcore.NewMapObjectEncoder()
 	f.AddTo(all)

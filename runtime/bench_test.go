@@ -20,10 +20,9 @@ import (
 	"goless.io/runtime/internal/middleware"
 )
 
-// The benchmarks compare the cost of one request around a handler that does
-// next to nothing, without the network: nothing around it, our middlewares,
-// and what one writes in an afternoon with promhttp and zap. All of them log
-// into nowhere.
+// The benchmarks compare the cost of a request to a handler that does almost nothing, without
+// the network: the bare handler, the handler with our middlewares, and the handler with a
+// simple middleware that uses promhttp and zap. The logs are discarded.
 
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "hello")
@@ -33,7 +32,7 @@ func BenchmarkBare(b *testing.B) { benchmark(b, hello) }
 
 func BenchmarkRuntime(b *testing.B) { benchmark(b, everything()) }
 
-// everything returns the handler with all that we put around it.
+// everything returns the handler with all middlewares.
 func everything() http.Handler {
 	c := DefaultConfig()
 	c.Name, c.Log, c.RequestConcurrency = "hello", zapcore.AddSync(io.Discard), 100
@@ -41,8 +40,8 @@ func everything() http.Handler {
 	return chain(c, &exchange.Server{Logger: log.Logger, Stall: c.StallTimeout}, hello, prometheus.NewRegistry(), log)
 }
 
-// A request costs four allocations: its ids and the exchange, which are not used
-// again because the handler may have kept them, and two for the timer of its limit.
+// A request costs four allocations: the IDs and the exchange, which are not reused because the
+// handler may keep references to them, and two for the timer of the time limit.
 func TestAllocations(t *testing.T) {
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		t.Skip("under the race detector pools forget what they hold")
@@ -59,7 +58,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// The names of all metrics that a function has are as they should be.
+// All metrics of a function follow the naming conventions.
 func TestMetricNames(t *testing.T) {
 	c := DefaultConfig()
 	c.Log = zapcore.AddSync(io.Discard)
@@ -96,8 +95,7 @@ func BenchmarkNaive(b *testing.B) {
 	}))
 }
 
-// benchmark serves one request again and again, each time with the context
-// that it arrived with.
+// benchmark serves one request repeatedly, each time with its original context.
 func benchmark(b *testing.B, h http.Handler) {
 	arrived := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/some/path?query=secret", nil)
 	r := new(http.Request)
@@ -110,7 +108,7 @@ func benchmark(b *testing.B, h http.Handler) {
 	}
 }
 
-// nowhere is a response writer that offers what the HTTP/1 server's does.
+// nowhere is a response writer with the methods of the server's HTTP/1 writer.
 type nowhere struct{ header http.Header }
 
 func (w *nowhere) Header() http.Header                        { return w.header }

@@ -6,33 +6,35 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// Client is [http.DefaultClient] with [Transport]: it calls the next function
-// as a part of the request that is being served. Give it requests that are made
-// with the context of that request.
+// Client is an [http.Client] with [Transport] and otherwise the settings of
+// [http.DefaultClient]. Use it to call other functions. Create its requests with the context of
+// the request that is being served.
 var Client = &http.Client{Transport: Transport(nil)}
 
-// Transport returns a RoundTripper that sends requests by base and tells the
-// next function what they belong to. If base is nil, it is what
-// [http.DefaultTransport] is at that moment. If a request's context is that of a
-// request being served, it gets the headers X-Request-Id, traceparent and
-// tracestate of that one. Headers that are set already are kept, and all others
-// are left alone.
+// Transport returns a RoundTripper that adds the IDs of the request being served to outgoing
+// requests, and sends them with base. If base is nil, it is the value that
+// [http.DefaultTransport] has when Transport is called.
 //
-// Where the function exports spans, the request is a span of its own. It ends
-// when the header of the response is there.
+// If the context of an outgoing request derives from that of a request being served, the
+// headers X-Request-Id, traceparent and tracestate are copied from the latter. Headers that are
+// already set are kept. Other requests are sent unchanged.
 //
-// The headers tell nothing but random ids, yet they are meant for the inside:
-// call strangers by another client, and whoever may redirect to strangers, too.
+// If the function exports spans, each outgoing request gets its own span, which ends when the
+// response header arrives.
+//
+// The headers contain only random IDs and the client's tracestate, but they are meant for
+// services that you operate. Use another client for third-party services, and for services that
+// may redirect to them.
 func Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
-		base = http.DefaultTransport // not later: it may become this transport
+		base = http.DefaultTransport // resolved now, because the program may set it to this transport
 	}
 	return &transport{base}
 }
 
 type transport struct{ base http.RoundTripper }
 
-// RoundTrip is part of [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper].
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchange.FromContext(r.Context())
 	if x == nil {
@@ -43,7 +45,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Header.Set("X-Request-Id", x.RequestID)
 	}
 	if len(r.Header.Values("Traceparent")) > 0 {
-		return t.base.RoundTrip(r) // a trace of the user's own
+		return t.base.RoundTrip(r) // the handler set its own trace
 	}
 	if tracer := x.Tracer(); tracer != nil {
 		return tracer.RoundTrip(t.base, r)
@@ -56,14 +58,15 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
-// CloseIdleConnections is what [http.Client.CloseIdleConnections] calls.
+// CloseIdleConnections is called by [http.Client.CloseIdleConnections].
 func (t *transport) CloseIdleConnections() {
 	if closer, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		closer.CloseIdleConnections()
 	}
 }
 
-// cloneWithHeader copies what RoundTrip changes: the request is the caller's.
+// cloneWithHeader copies the parts of the request that RoundTrip changes, because the request
+// belongs to the caller.
 func cloneWithHeader(r *http.Request) *http.Request {
 	r = r.WithContext(r.Context())
 	if r.Header = r.Header.Clone(); r.Header == nil {

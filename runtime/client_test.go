@@ -21,7 +21,7 @@ const (
 	traceparent = "00-" + traceID + "-b7ad6b7169203331-01"
 )
 
-// next is a function that tells what it was called with.
+// next is a function that records the headers of its requests.
 func next(t *testing.T) (url string, got func() http.Header) {
 	t.Helper()
 	headers := make(chan http.Header, 1)
@@ -30,7 +30,7 @@ func next(t *testing.T) (url string, got func() http.Header) {
 	return server.URL, func() http.Header { return <-headers }
 }
 
-// calling returns a handler that sends a request of its own, made by change.
+// calling returns a handler that sends a request, which change modifies.
 func calling(t *testing.T, url string, change func(*http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, url, nil)
@@ -52,7 +52,7 @@ func calling(t *testing.T, url string, change func(*http.Request)) http.HandlerF
 	}
 }
 
-// callWith asks a function with headers.
+// callWith calls a function with headers.
 func callWith(t *testing.T, f *function, header http.Header) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
@@ -65,8 +65,7 @@ func callWith(t *testing.T, f *function, header http.Header) {
 	}
 }
 
-// Without an exporter a function is no link in the trace: it passes on what it
-// got.
+// Without an exporter, a function passes on the trace context that it received.
 func TestClientPassesTheTraceOn(t *testing.T) {
 	t.Parallel()
 	url, got := next(t)
@@ -134,7 +133,7 @@ func TestClientKeepsHeaders(t *testing.T) {
 	}
 }
 
-// A request that belongs to none is sent as it is, a nil header included.
+// A request outside of a served request is sent unchanged, including a nil header.
 func TestClientWithoutRequest(t *testing.T) {
 	t.Parallel()
 	url, got := next(t)
@@ -154,7 +153,7 @@ func TestClientWithoutRequest(t *testing.T) {
 	}
 }
 
-// The transport below is the caller's, and so is what it fails with.
+// The base transport sends the request, and its errors are returned unchanged.
 func TestTransportUsesBase(t *testing.T) {
 	t.Parallel()
 	base := &deadEnd{}
@@ -173,7 +172,7 @@ func TestTransportUsesBase(t *testing.T) {
 	}
 }
 
-// Whoever makes ours the default for all gets no loop.
+// Setting Transport(nil) as the default transport does not cause a loop.
 func TestTransportAsDefault(t *testing.T) {
 	url, got := next(t)
 	before := http.DefaultTransport
@@ -191,7 +190,7 @@ func TestTransportAsDefault(t *testing.T) {
 	}
 }
 
-// deadEnd is a transport that leads nowhere.
+// deadEnd is a transport whose requests fail.
 type deadEnd struct{ idleClosed bool }
 
 func (*deadEnd) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -229,7 +228,7 @@ func TestExporterIsNotLinked(t *testing.T) {
 	}
 }
 
-// A handler calls the next function, which learns what the call belongs to.
+// A handler calls another function, which receives the IDs of the request.
 func ExampleTransport() {
 	next := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("called for", r.Header.Get("X-Request-Id"))
@@ -263,7 +262,7 @@ func ExampleSpan() {
 	// Output: 0af7651916cd43dd8448eb211c80319c true
 }
 
-// serveOne serves a handler for one request.
+// serveOne serves one request with the handler.
 func serveOne(handler http.HandlerFunc, requestID string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := runtime.DefaultConfig()
@@ -287,7 +286,7 @@ func serveOne(handler http.HandlerFunc, requestID string) {
 	if err != nil {
 		panic(err)
 	}
-	_, _ = io.Copy(io.Discard, resp.Body) // the handler has said all it had to say
+	_, _ = io.Copy(io.Discard, resp.Body) // the handler has returned
 	_ = resp.Body.Close()
 	cancel()
 	if err := <-ended; err != nil {

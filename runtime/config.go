@@ -12,92 +12,105 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Config says how a function is served. [ConfigFromEnv] fills it from the
-// environment, which is the contract with whoever starts the program:
+// Config configures how a function is served. [ConfigFromEnv] reads it from these environment
+// variables:
 //
-//	SERVER_PORT             8080   port of the function
-//	ADMIN_PORT              9090   port of /metrics, /healthz, /readyz and /activity
-//	SERVER_LISTENER                file descriptor that listens in place of SERVER_PORT
-//	ADMIN_LISTENER                 file descriptor that listens in place of ADMIN_PORT
+//	variable                default
+//	SERVER_PORT             8080   port of the function, 1 to 65535
+//	ADMIN_PORT              9090   port of /metrics, /healthz, /readyz and /activity; must differ
+//	                               from SERVER_PORT
+//	SERVER_LISTENER                number of an inherited, listening file descriptor; replaces SERVER_PORT
+//	ADMIN_LISTENER                 number of an inherited, listening file descriptor; replaces ADMIN_PORT
 //	FUNCTION_NAME                  label of logs and metrics
 //	FUNCTION_NAMESPACE             label of logs and metrics
 //	FUNCTION_REVISION              label of logs and metrics
 //	GOLESS_VERSION                 label of the metric goless_build_info
-//	REQUEST_TIMEOUT         60s    longest time of one request, 0 for none
-//	REQUEST_STALL_TIMEOUT   60s    longest wait for a client that neither sends nor takes anything, 0 for none;
-//	                               the default is 0 where REQUEST_TIMEOUT is 0
-//	REQUEST_HEADER_BYTES    65536  longest header of a request, 1024 to 1048576 bytes
-//	REQUEST_CONCURRENCY     0      most requests at a time, 0 for no limit
-//	CONNECTION_IDLE_TIMEOUT 2m     time after which a connection without requests is closed, 0 for none
+//	REQUEST_TIMEOUT         60s    time limit of a request; 0: no limit
+//	REQUEST_STALL_TIMEOUT   60s    time limit of a read or write without progress; 0: no limit;
+//	                               default 0 if REQUEST_TIMEOUT is 0
+//	REQUEST_HEADER_BYTES    65536  size limit of a request header, 1024 to 1048576 bytes
+//	REQUEST_CONCURRENCY     0      limit of concurrent requests; 0: no limit
+//	CONNECTION_IDLE_TIMEOUT 2m     time after which an idle connection is closed; 0: never
 //	LOG_LEVEL               info   debug, info, warn or error
-//	LOG_SAMPLING                   such as 100/100: of the lines of a second the first 100, then each 100th
+//	LOG_SAMPLING                   such as 100/100: per second the first 100 lines, then every 100th;
+//	                               unset: all lines
 //	DRAIN_DELAY             5s     time to keep serving after SIGTERM
-//	DRAIN_TIMEOUT           20s    time for running requests to end after that
+//	DRAIN_TIMEOUT           20s    time for running requests to finish after that
 //
-// An empty variable counts as unset. The variables of the Go runtime keep their
-// meaning. Without GOMEMLIMIT [Main] takes nine tenths of the memory of the
-// container, less the size of /tmp if that is in memory.
+// Durations use the syntax of [time.ParseDuration] and must not be negative. An empty variable
+// counts as unset.
+//
+// The variables of the Go runtime, such as GOMAXPROCS, keep their meaning. If GOMEMLIMIT is
+// unset, [Main] limits the memory of the Go runtime to 90 percent of the container's memory
+// limit, after subtracting the size of /tmp if that is a tmpfs, and the size of the program if
+// it runs from memory.
 type Config struct {
-	// ServerPort is where the function is served, HTTP/1.1 and HTTP/2 without
-	// TLS (h2c) alike. AdminPort is where the program itself is observed.
+	// ServerPort is the port of the function. It serves HTTP/1.1 and, without TLS, HTTP/2
+	// (h2c). AdminPort is the port of the probes, the metrics and the activity. 0 is any free
+	// port.
 	ServerPort, AdminPort int
 
-	// Name, Namespace and Revision label every line of the log and the metric
-	// goless_build_info. Empty ones are left out of the log.
+	// Name, Namespace and Revision are labels of every log line and of the metric
+	// goless_build_info. Log lines omit the empty ones.
 	Name, Namespace, Revision string
 
-	// Version is the release of Goless whose image the function runs in, for goless_build_info.
+	// Version is the release of Goless that the function's image comes from. It is a label of
+	// the metric goless_build_info.
 	Version string
 
-	// RequestTimeout is the longest time of one request, streams included;
-	// after it the request's context ends and the client gets the status 504,
-	// or a connection that is cut if the answer had begun. 0 is none. A handler
-	// that took over its connection has no limit. One that ignores the end of its
-	// context goes on, and nothing but RequestConcurrency, of which each keeps a place,
-	// bounds how many do. The metric goless_requests_overdue counts them.
+	// RequestTimeout limits the duration of a request, including streams. When it is exceeded,
+	// the request's context ends and the client receives 504; if the response has already
+	// begun, the connection (HTTP/2: the stream) is closed instead. 0 is no limit. A hijacked
+	// connection has no limit.
+	//
+	// A handler that ignores its context keeps running and keeps its place in
+	// RequestConcurrency, which is the only limit on the number of such handlers. The metric
+	// goless_requests_overdue counts them.
 	RequestTimeout time.Duration
 
-	// RequestConcurrency is how many requests are served at a time; others get
-	// the status 503 with Retry-After. 0 is no limit.
+	// RequestConcurrency limits how many requests are served concurrently. Requests beyond this
+	// limit receive 503 with Retry-After. 0 is no limit.
 	RequestConcurrency int64
 
-	// LogLevel is the lowest level that is logged; what the standard logger
-	// prints has the level info or, if that is higher, this one. LogSampling
-	// thins the log out.
+	// LogLevel is the minimum level of the lines in the log. Lines of the standard logger have
+	// the level info, or LogLevel if it is higher. LogSampling limits how many lines are
+	// written.
 	LogLevel    zapcore.Level
 	LogSampling Sampling
 
-	// DrainDelay is for how long requests are served as before when the end
-	// has been asked for, while /readyz already says no: clients learn of it
-	// with a delay. DrainTimeout is for how long running requests may go on
-	// after that, until they are cut off. A connection that was taken over runs
-	// as long as its handler does, and not its goroutines.
+	// DrainDelay is how long requests are still served after the shutdown has begun and /readyz
+	// reports draining, so that clients can learn of it. DrainTimeout is how long running
+	// requests may then take to finish; after it their connections are closed. A hijacked
+	// connection counts as running until its handler returns, even if goroutines of the handler
+	// still use it. 0 is no delay, and no time to finish.
 	DrainDelay, DrainTimeout time.Duration
 
-	// ReadHeaderTimeout is for how long a client may take to send a header and, where
-	// there is no StallTimeout, what is left of a body that the handler does not want.
-	// A connection without requests is closed after IdleTimeout.
+	// ReadHeaderTimeout limits the time a client takes to send the header of a request. If
+	// StallTimeout is 0, it also limits how long the server waits for the part of a body that
+	// the handler does not read. IdleTimeout is the time after which a connection without
+	// requests is closed. 0 is no limit.
 	ReadHeaderTimeout, IdleTimeout time.Duration
 
-	// StallTimeout is for how long a handler waits for a body of which nothing comes, or
-	// for a client that takes nothing of the response: then the read or write fails. A
-	// stream that makes progress may last any time. 0 is no limit. [ConfigFromEnv] sets
-	// none where RequestTimeout is 0, unless the variable is set.
+	// StallTimeout limits how long a handler waits for a body that makes no progress, or for a
+	// client that does not read the response; then the read or write fails. A stream that makes
+	// progress is not limited. 0 is no limit. [ConfigFromEnv] sets 0 if RequestTimeout is 0,
+	// unless REQUEST_STALL_TIMEOUT is set.
 	StallTimeout time.Duration
 
-	// MaxHeaderBytes is the longest header of a request; a longer one is
-	// answered 431. net/http adds 4 KiB over HTTP/1, and 320 bytes over HTTP/2.
+	// MaxHeaderBytes limits the size of a request header; a larger one receives 431. net/http
+	// allows 4 KiB more over HTTP/1 and 320 bytes more over HTTP/2. 0 is the default of
+	// net/http, 1 MiB.
 	MaxHeaderBytes int
 
-	// Listener and AdminListener, if not nil, are served in place of the
-	// ports. Serve closes them.
+	// Listener and AdminListener, if not nil, are used instead of ServerPort and AdminPort.
+	// Serve closes them.
 	Listener, AdminListener net.Listener
 
-	// Log is where the log goes, standard error if nil.
+	// Log receives the log. Default: standard error.
 	Log zapcore.WriteSyncer
 }
 
-// DefaultConfig returns the configuration of an empty environment.
+// DefaultConfig returns the configuration for an empty environment.
 func DefaultConfig() Config {
 	return Config{
 		ServerPort:        8080,
@@ -113,8 +126,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// ConfigFromEnv returns the configuration that the environment asks for. An
-// error names the variable that is wrong and what it should be.
+// ConfigFromEnv reads the configuration from the environment. An error names the invalid
+// variable and says which values are valid.
 func ConfigFromEnv() (Config, error) {
 	return configFrom(os.Getenv)
 }
@@ -125,7 +138,7 @@ func configFrom(getenv func(string) string) (Config, error) {
 	c.Namespace = getenv("FUNCTION_NAMESPACE")
 	c.Revision = getenv("FUNCTION_REVISION")
 	c.Version = getenv("GOLESS_VERSION")
-	err := cmp.Or( // the first error
+	err := cmp.Or( // returns the first error
 		set(&c.ServerPort, "SERVER_PORT", getenv, parsePort),
 		set(&c.AdminPort, "ADMIN_PORT", getenv, parsePort),
 		set(&c.Listener, "SERVER_LISTENER", getenv, inherit),
@@ -149,7 +162,8 @@ func configFrom(getenv func(string) string) (Config, error) {
 	return c, err
 }
 
-// set puts the parsed value of a variable into field, if there is one.
+// set parses the variable and stores its value in field. It does nothing if the variable is
+// empty.
 func set[T any](field *T, name string, getenv func(string) string, parse func(string) (T, error)) error {
 	text := getenv(name)
 	if text == "" {
@@ -171,15 +185,14 @@ func parsePort(s string) (int, error) {
 	return int(port), nil
 }
 
-// inherit takes over a listener that was opened before this program was
-// executed.
+// inherit returns the listener of a file descriptor that this process inherited.
 func inherit(s string) (net.Listener, error) {
 	fd, err := strconv.ParseUint(s, 10, 16)
 	if err != nil {
 		return nil, errors.New("want the number of a file descriptor")
 	}
 	file := os.NewFile(uintptr(fd), "listener")
-	defer file.Close() //nolint:errcheck // net.FileListener has made a copy
+	defer file.Close() //nolint:errcheck // net.FileListener duplicates the file descriptor
 	return net.FileListener(file)
 }
 
@@ -199,7 +212,7 @@ func parseConcurrency(s string) (int64, error) {
 	return int64(n), nil
 }
 
-// Bounds of REQUEST_HEADER_BYTES. The header of a request stays in memory while it is served.
+// Bounds of REQUEST_HEADER_BYTES. A request header stays in memory while the request is served.
 const minHeaderBytes, maxHeaderBytes = 1 << 10, 1 << 20
 
 func parseHeaderBytes(s string) (int, error) {
@@ -213,7 +226,7 @@ func parseHeaderBytes(s string) (int, error) {
 func parseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, errors.New("want a duration of 0 or more, as 5s")
+		return 0, errors.New("want a duration of 0 or more, such as 5s")
 	}
 	return d, nil
 }

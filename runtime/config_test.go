@@ -54,7 +54,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A listener that was opened before the program is served under its number.
+// A listener that was opened before the program started is used by its file descriptor.
 func TestConfigInheritsListeners(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestConfigInheritsListeners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fd, err := syscall.Dup(int(file.Fd())) // configFrom closes what it takes over
+	fd, err := syscall.Dup(int(file.Fd())) // configFrom closes the inherited descriptor
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,11 +101,11 @@ func TestConfigErrors(t *testing.T) {
 		"HeaderShort":    {"REQUEST_HEADER_BYTES", "1023", `REQUEST_HEADER_BYTES is "1023": want a number of bytes, 1024 to 1048576`},
 		"HeaderLong":     {"REQUEST_HEADER_BYTES", "1048577", `REQUEST_HEADER_BYTES is "1048577": want a number of bytes, 1024 to 1048576`},
 		"HeaderText":     {"REQUEST_HEADER_BYTES", "64Ki", `REQUEST_HEADER_BYTES is "64Ki": want a number of bytes, 1024 to 1048576`},
-		"Idle":           {"CONNECTION_IDLE_TIMEOUT", "-1s", `CONNECTION_IDLE_TIMEOUT is "-1s": want a duration of 0 or more, as 5s`},
-		"Sampling":       {"LOG_SAMPLING", "100", `LOG_SAMPLING is "100": want two numbers, as 100/100: the first hundred lines of a second, then each hundredth`},
-		"DelayNoUnit":    {"DRAIN_DELAY", "5", `DRAIN_DELAY is "5": want a duration of 0 or more, as 5s`},
-		"DelayNegative":  {"DRAIN_DELAY", "-5s", `DRAIN_DELAY is "-5s": want a duration of 0 or more, as 5s`},
-		"TimeoutNoValue": {"DRAIN_TIMEOUT", " ", `DRAIN_TIMEOUT is " ": want a duration of 0 or more, as 5s`},
+		"Idle":           {"CONNECTION_IDLE_TIMEOUT", "-1s", `CONNECTION_IDLE_TIMEOUT is "-1s": want a duration of 0 or more, such as 5s`},
+		"Sampling":       {"LOG_SAMPLING", "100", `LOG_SAMPLING is "100": want two numbers, such as 100/100: the first hundred lines of a second, then every hundredth`},
+		"DelayNoUnit":    {"DRAIN_DELAY", "5", `DRAIN_DELAY is "5": want a duration of 0 or more, such as 5s`},
+		"DelayNegative":  {"DRAIN_DELAY", "-5s", `DRAIN_DELAY is "-5s": want a duration of 0 or more, such as 5s`},
+		"TimeoutNoValue": {"DRAIN_TIMEOUT", " ", `DRAIN_TIMEOUT is " ": want a duration of 0 or more, such as 5s`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

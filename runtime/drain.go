@@ -12,14 +12,15 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// Draining returns a channel that is closed when the function accepts no more requests
-// and waits for those that run: DRAIN_DELAY after SIGTERM, when /readyz began to report
-// draining. A handler whose
-// response has no end of its own, such as a stream of events, should return then, so that
-// its client connects to another replica. After DRAIN_TIMEOUT it is cut off, and the
-// process fails. The context of the request does not end before that.
+// Draining returns a channel that is closed when the function stops accepting requests and
+// waits for running ones: DRAIN_DELAY after SIGTERM, or immediately after SIGINT.
 //
-// The channel is nil, and so never closed, if ctx is not that of a request.
+// A handler whose response does not end by itself, such as a stream of events, should then
+// return, so that its client connects to another replica. If it does not return within
+// DRAIN_TIMEOUT, its connection is closed and the process exits with 1. The context of the
+// request is not cancelled before that.
+//
+// If ctx does not belong to a request, the channel is nil and so never closed.
 func Draining(ctx context.Context) <-chan struct{} {
 	if x := exchange.FromContext(ctx); x != nil {
 		return x.Closed()
@@ -27,16 +28,16 @@ func Draining(ctx context.Context) <-chan struct{} {
 	return nil
 }
 
-// errInterrupted as the cause of the context's end skips the drain delay, since
-// a person waits for the end and not a cluster.
+// errInterrupted is the cause of a context that SIGINT cancelled. It skips the drain delay,
+// because SIGINT comes from a person and not from a cluster.
 var errInterrupted = errors.New("interrupted")
 
 // drain stops the server and lets running requests finish within DrainTimeout.
 //
-// While the delay lasts, every answer asks its client to leave (see
-// [exchange.Server]). Idle connections are left open: to close one is to race
-// with the request that its client may be sending. http.Server's own
-// SetKeepAlivesEnabled(false) would close them.
+// During the delay, every response asks its client to close the connection (see
+// [exchange.Server]). Idle connections stay open, because their clients may be sending a
+// request at that moment. That is why [http.Server.SetKeepAlivesEnabled], which closes them, is
+// not used.
 func (s *server) drain(cause error) error {
 	s.requests.Draining.Store(true)
 	s.readiness.set("draining")
@@ -62,20 +63,20 @@ func (s *server) drain(cause error) error {
 	return err
 }
 
-// idleAfter is how long no request may have run for all connections to count as
-// idle. net/http waits as long for the first request of a new connection.
+// idleAfter is how long no request must have run before all connections count as idle. net/http
+// waits the same time for the first request of a new connection.
 const idleAfter = 5 * time.Second
 
-// waitForRequests closes the listener, and connections as they become idle. It
-// returns 0 as soon as no request runs any more, or how many are left when ctx ends.
+// waitForRequests closes the listener, and connections as they become idle. It returns 0 when
+// no request is running, or the number of running requests when ctx ends.
 //
-// Shutdown alone is not enough: it forgets the handlers that took over their
-// connection, and it waits without end for an HTTP/2 connection that is made
-// just when it begins and is never used.
+// [http.Server.Shutdown] is not sufficient: it does not wait for handlers of hijacked
+// connections, and it waits indefinitely for an HTTP/2 connection that is opened just when it
+// begins and is never used.
 func (s *server) waitForRequests(ctx context.Context) (left int64) {
 	var shut atomic.Bool
 	go func() {
-		_ = s.function.Shutdown(ctx) // fails only as ctx does
+		_ = s.function.Shutdown(ctx) // fails only if ctx ends
 		shut.Store(true)
 	}()
 	poll := time.NewTicker(5 * time.Millisecond)
@@ -93,13 +94,12 @@ func (s *server) waitForRequests(ctx context.Context) (left int64) {
 	}
 }
 
-// cutOffWait is how long handlers have to return after their connection was closed.
+// cutOffWait is how long handlers have to return after their connections are closed.
 const cutOffWait = 500 * time.Millisecond
 
-// cutOff closes all connections of the server, idle or not. Hijacked ones stay open until
-// the process ends. Handlers that notice return, and their
-// requests are logged as ever. Those that do not are logged here, since the process will
-// end before they do.
+// cutOff closes all connections of the server, idle or not, except hijacked ones, which stay
+// open until the process exits. The requests of handlers that return in time are logged as
+// usual. The others are logged here, because the process exits before they return.
 func (s *server) cutOff() {
 	_ = s.function.Close() // nothing can be done if that fails
 	poll := time.NewTicker(5 * time.Millisecond)

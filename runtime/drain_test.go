@@ -50,8 +50,8 @@ func testDrainFinishesRequests(t *testing.T, client *http.Client) {
 	}
 }
 
-// A stream that ends when the function drains does not hold up its end, and its client gets
-// all of it.
+// A stream that ends when the function drains does not delay the shutdown, and its client
+// receives all of it.
 func TestDrainingStream(t *testing.T) {
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
@@ -85,15 +85,15 @@ func untilDraining(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "drained")
 }
 
-// Outside of a request nothing drains.
+// Without a request, Draining returns nil.
 func TestDrainingWithoutRequest(t *testing.T) {
 	if c := runtime.Draining(t.Context()); c != nil {
 		t.Error("there is a channel")
 	}
 }
 
-// While the delay lasts, readiness is gone and requests are served as before,
-// on connections old and new; each answer asks for a new connection.
+// During the delay, the function is not ready, but serves requests on old and new connections.
+// Each response asks the client to open a new connection.
 func TestDrainDelay(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(c *runtime.Config) { c.DrainDelay = 3 * time.Second }, answer)
@@ -123,8 +123,8 @@ func TestDrainDelay(t *testing.T) {
 	}
 }
 
-// ask sends a request over conn, wants the answer, and reports whether the
-// server will close the connection.
+// ask sends a request over conn, requires a correct response, and reports whether the server
+// will close the connection.
 func ask(t *testing.T, conn net.Conn, r *bufio.Reader) (closing bool) {
 	t.Helper()
 	_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: f\r\n\r\n")
@@ -139,10 +139,9 @@ func ask(t *testing.T, conn net.Conn, r *bufio.Reader) (closing bool) {
 	return resp.Close
 }
 
-// Clients that reuse connections, one request after the other without a pause,
-// lose none of them when the server drains. Over HTTP/1.1 this must hold without
-// a retry: a POST with a body that cannot be read again is never retried. With
-// GOAWAY, HTTP/2 tells the client which streams it has to send again.
+// Clients that send requests on reused connections without a pause lose none of them when the
+// server drains. Over HTTP/1.1 this must hold without a retry: a POST with a body that cannot
+// be read again is not retried. Over HTTP/2, GOAWAY tells the client which streams to retry.
 func TestDrainUnderLoad(t *testing.T) {
 	t.Run("HTTP1", func(t *testing.T) {
 		testDrainUnderLoad(t, func() *http.Client { return &http.Client{Transport: new(http.Transport)} },
@@ -157,7 +156,7 @@ func TestDrainUnderLoad(t *testing.T) {
 func testDrainUnderLoad(t *testing.T, newClient func() *http.Client, newBody func() io.Reader) {
 	t.Parallel()
 	f := start(t, func(c *runtime.Config) { c.DrainDelay = 3 * time.Second }, answer)
-	next := start(t, nil, answer) // the replica that takes over
+	next := start(t, nil, answer) // the other replica
 	var target atomic.Pointer[function]
 	target.Store(f)
 
@@ -199,8 +198,8 @@ func isClosed(done <-chan struct{}) bool {
 	}
 }
 
-// net/http's Shutdown never ends while there is an HTTP/2 connection that was
-// not known as one when it began.
+// Shutdown of net/http never returns if a connection becomes an HTTP/2 connection after it has
+// begun.
 func TestDrainLateHTTP2Connection(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(c *runtime.Config) { c.DrainTimeout = time.Hour }, answer)
@@ -221,8 +220,7 @@ func TestDrainLateHTTP2Connection(t *testing.T) {
 	}
 }
 
-// A handler that took over its connection is waited for like any other, and
-// no longer.
+// The drain waits for the handler of a hijacked connection, and not longer.
 func TestDrainHijacked(t *testing.T) {
 	tests := map[string]struct {
 		timeout time.Duration
@@ -259,7 +257,7 @@ func TestDrainHijacked(t *testing.T) {
 	}
 }
 
-// A request that the drain cuts off is in the log, whether its handler notices or not.
+// A request that the drain cuts off is logged, whether its handler returns or not.
 func TestDrainLogsWhatItCutsOff(t *testing.T) {
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
@@ -334,7 +332,7 @@ func TestServeNilHandler(t *testing.T) {
 	}
 }
 
-// A listener that fails for good ends the process, so that it is restarted.
+// A permanent error of a listener ends the process, so that it is restarted.
 func TestServeListenerFails(t *testing.T) {
 	var listener net.Listener
 	f := start(t, func(c *runtime.Config) { listener = c.Listener }, answer)

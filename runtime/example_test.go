@@ -16,8 +16,8 @@ import (
 	"goless.io/runtime"
 )
 
-// What the builder writes around a handler with hooks, which open and close what
-// all requests share.
+// The builder generates such a main for a handler with hooks, which open and close a resource
+// that all requests share.
 func ExampleFunction() {
 	var db *sql.DB
 	f := runtime.Function{
@@ -34,7 +34,7 @@ func ExampleFunction() {
 	_ = serve
 }
 
-// The lines of a request carry its ids, whichever logger writes them.
+// The log lines of a request contain its IDs, whichever logger writes them.
 func ExampleLogger() {
 	handler := func(_ http.ResponseWriter, r *http.Request) {
 		runtime.Logger(r.Context()).Info("zap", zap.Int("order", 66))
@@ -43,7 +43,7 @@ func ExampleLogger() {
 	_ = runtime.Function{Handler: handler}
 }
 
-// A stream of events ends when the function does, and so does not hold up a rollout.
+// A stream of events ends when the function shuts down, and so does not delay a rollout.
 func ExampleDraining() {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -65,7 +65,7 @@ func ExampleDraining() {
 	_ = runtime.Function{Handler: handler}
 }
 
-// A function is served without a process of its own, as in a test.
+// A test can serve a function in its own process.
 func ExampleServe() {
 	c := runtime.DefaultConfig()
 	c.Log, c.DrainDelay = new(lockedBuffer), 0

@@ -5,30 +5,34 @@ import (
 	"net/http"
 )
 
-// A Function is what its author wrote: a handler, and hooks that are called before
-// the first request, after the last one, and by readiness probes. Hooks may be nil.
+// A Function is a handler with optional hooks, which are called before the first request, after
+// the last one, and by readiness probes.
 type Function struct {
-	// Handler answers every request to the function's port. It is required.
+	// Handler serves every request to the function's port. It is required.
 	//
-	// Its writer has the methods that net/http's own has, but for that of
-	// [http.Pusher] and one that is not exported: [http.MaxBytesReader] cannot close
-	// the connection after it has refused a body.
+	// Its ResponseWriter has the methods of the one of net/http, with two exceptions: it is not
+	// an [http.Pusher], and [http.MaxBytesReader] cannot close the connection when a body is
+	// too large.
 	Handler http.HandlerFunc
 
-	// Start is called once, before the first request. Until it returns,
-	// /readyz says no and requests wait in the listener, and after ten seconds, and
-	// ever more rarely, the log says where it is. If it fails, so does
-	// the process, with the error in the last line of its log. Its context
-	// ends when the process is asked to end.
+	// Start is called once, before the first request. Until it returns, /readyz reports 503 and
+	// new connections wait in the listener. While it is slow, the log contains its stack: after
+	// 10 seconds, and again each time its duration has doubled.
+	//
+	// If Start fails or panics, the process exits with 1, and the error is in the last line of
+	// its log. The context is cancelled when the process receives SIGTERM or SIGINT. Start then
+	// has DrainTimeout to return; if it fails or takes longer, the process exits with 0.
 	Start func(context.Context) error
 
-	// Stop is called once, after the drain, if Start did not fail; handlers of
-	// requests that were cut off may still run. It is not called if a server fails.
-	// Its context ends with the time for the drain, but not before a second; then
-	// it is waited for no longer. If it fails, the process exits with 1.
+	// Stop is called once, after the drain, if Start returned nil. Handlers of requests that
+	// were cut off may still run. It is not called if a server fails. Its context ends with the
+	// drain timeout, but not before one second has passed; Stop is not waited for after that.
+	// If it fails, panics or does not return in time, the process exits with 1.
 	Stop func(context.Context) error
 
-	// Ready is asked, by one probe at a time, whether requests should come. An
-	// error is what /readyz answers then. It has a second.
+	// Ready is called by readiness probes. If it returns an error, /readyz responds with 503 and
+	// the error, which is also logged, at most every 10 seconds. Calls do not overlap:
+	// concurrent probes share the result of one call. The context and the probe time out after
+	// one second.
 	Ready func(context.Context) error
 }

@@ -15,8 +15,8 @@ import (
 	"goless.io/runtime"
 )
 
-// hijacked serves "hello", and at /hijack what talk says to a connection that
-// it took over. It returns a connection on which both were asked for.
+// hijacked serves "hello", and hijacks the connection and calls talk at /hijack. It returns a
+// connection on which both were requested.
 func hijacked(t *testing.T, change func(*runtime.Config), talk func(net.Conn, *bufio.ReadWriter)) {
 	t.Helper()
 	done := make(chan struct{})
@@ -47,8 +47,7 @@ func hijacked(t *testing.T, change func(*runtime.Config), talk func(net.Conn, *b
 	<-done
 }
 
-// What an earlier request on the connection left behind does not limit whoever
-// takes it over.
+// Deadlines of an earlier request on the connection do not apply after it is hijacked.
 func TestHijackedHasNoDeadline(t *testing.T) {
 	t.Parallel()
 	hijacked(t, func(c *runtime.Config) { c.StallTimeout = 300 * time.Millisecond }, func(_ net.Conn, rw *bufio.ReadWriter) {
@@ -60,7 +59,7 @@ func TestHijackedHasNoDeadline(t *testing.T) {
 	})
 }
 
-// A deadline that the handler sets on the connection holds for its reader, too.
+// A deadline that the handler sets on a hijacked connection applies to its reader as well.
 func TestHijackedReadDeadline(t *testing.T) {
 	t.Parallel()
 	hijacked(t, nil, func(conn net.Conn, rw *bufio.ReadWriter) {
@@ -75,8 +74,7 @@ func TestHijackedReadDeadline(t *testing.T) {
 	})
 }
 
-// A handler that takes the connection over when its time ends either gets it
-// whole or not at all.
+// Hijacking at the moment of the timeout either succeeds completely or fails.
 func TestHijackAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	const limit = 20 * time.Millisecond
@@ -86,7 +84,7 @@ func TestHijackAtTheDeadline(t *testing.T) {
 		}
 		conn, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			return // the time was over
+			return // the request timed out
 		}
 		defer shut(conn)
 		time.Sleep(2 * time.Millisecond)
@@ -122,7 +120,8 @@ func TestHijackAtTheDeadline(t *testing.T) {
 	}
 }
 
-// A handshake that is written as an ordinary answer stays one during the drain.
+// During the drain, the response to a handshake that is written with the response writer is
+// unchanged.
 func TestUpgradeWhileDraining(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(c *runtime.Config) { c.DrainDelay = 3 * time.Second }, func(w http.ResponseWriter, _ *http.Request) {

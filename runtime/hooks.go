@@ -10,18 +10,18 @@ import (
 	"go.uber.org/zap"
 )
 
-// minAfterRequests is the least time for what is done after the last request,
-// however long the requests took.
+// minAfterRequests is the minimum time for work after the last request, regardless of how long
+// the requests took.
 const minAfterRequests = time.Second
 
-// afterRequests returns a context for what is done after the last request. It
-// ends with the drain, but not before minAfterRequests.
+// afterRequests returns a context for work after the last request. It ends with the drain, but
+// not before minAfterRequests.
 func afterRequests(drain context.Context) (context.Context, context.CancelFunc) {
 	deadline, _ := drain.Deadline()
 	return context.WithTimeout(context.Background(), max(time.Until(deadline), minAfterRequests))
 }
 
-// A hookError says which of the author's hooks failed.
+// A hookError is the failure of a hook.
 type hookError struct {
 	hook string
 	err  error
@@ -30,11 +30,11 @@ type hookError struct {
 func (e *hookError) Error() string { return e.hook + " failed: " + e.err.Error() }
 func (e *hookError) Unwrap() error { return e.err }
 
-// errEnded says that a hook was not waited for any longer.
-var errEnded = errors.New("it did not return in time, though its context had ended")
+// errHookTimeout is the error of a hook that did not return in time.
+var errHookTimeout = errors.New("it did not return in time after its context had ended")
 
-// start calls the Start hook. It reports whether there is something to serve;
-// if there is not and err is nil, the process was asked to end meanwhile.
+// start calls the Start hook. started is false if the function must not be served. If err is
+// nil in that case, the process is shutting down.
 func (s *server) start(ctx context.Context, failed <-chan error) (started bool, err error) {
 	if s.hooks.Start == nil {
 		return true, nil
@@ -45,12 +45,12 @@ func (s *server) start(ctx context.Context, failed <-chan error) (started bool, 
 	select {
 	case err = <-done:
 	case err = <-failed:
-		return false, fmt.Errorf("cannot go on serving: %w", err)
+		return false, fmt.Errorf("HTTP server failed: %w", err)
 	case <-ctx.Done():
 		select {
 		case err = <-done:
 		case <-time.After(s.config.DrainTimeout):
-			err = errEnded
+			err = errHookTimeout
 		}
 	}
 	switch {
@@ -58,14 +58,14 @@ func (s *server) start(ctx context.Context, failed <-chan error) (started bool, 
 		s.logger.Info("started", zap.Duration("duration", time.Since(began)))
 	case ctx.Err() == nil:
 		err = &hookError{"Start", err}
-	default: // it was asked to give up
-		s.logger.Info("ended before Start was done", zap.Error(err))
+	default: // the process is shutting down
+		s.logger.Info("shut down before Start returned", zap.Error(err))
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// stop calls the Stop hook and waits for it as [Function] says.
+// stop calls the Stop hook and waits for it as documented in [Function].
 func (s *server) stop(drain context.Context) error {
 	if s.hooks.Stop == nil {
 		return nil
@@ -77,7 +77,7 @@ func (s *server) stop(drain context.Context) error {
 	select {
 	case err = <-done:
 	case <-ctx.Done():
-		err = errEnded
+		err = errHookTimeout
 	}
 	if err != nil {
 		return &hookError{"Stop", err}
@@ -85,15 +85,16 @@ func (s *server) stop(drain context.Context) error {
 	return nil
 }
 
-// callHook calls a hook in a goroutine.
+// callHook calls a hook in a new goroutine.
 func (s *server) callHook(ctx context.Context, name string, hook func(context.Context) error) (done <-chan error) {
 	outcome := make(chan error, 1)
 	go s.runHook(ctx, name, hook, outcome)
 	return outcome
 }
 
-// runHook calls a hook and turns its panic into an error. The stack is a line of its
-// own, so that the one with the error stays short. Its name is what [hookStack] looks for.
+// runHook calls a hook and converts a panic to an error. The stack is logged in a separate
+// line, which keeps the line with the error short. [hookStack] looks for the name of this
+// function.
 func (s *server) runHook(ctx context.Context, name string, hook func(context.Context) error, outcome chan<- error) {
 	err := errGoexit
 	defer func() {

@@ -17,7 +17,7 @@ import (
 	"goless.io/runtime"
 )
 
-// userFunction is what the test program serves.
+// userFunction is the function that the test program serves.
 func userFunction(hooks string) runtime.Function {
 	f := runtime.Function{Handler: userHandler}
 	switch hooks {
@@ -40,14 +40,14 @@ func userFunction(hooks string) runtime.Function {
 	return f
 }
 
-// The last line of the log is what the operator shows of a process that ended.
+// The operator reports the last line of the log of a process that exited.
 func TestMainFailingHooks(t *testing.T) {
 	tests := map[string]struct{ msg, err string }{
 		"start fails":  {"Start failed", "no database\nat db:5432"},
 		"start panics": {"Start failed", "it panicked: no database"},
 		"start goes":   {"Start failed", "it ended its goroutine"},
 		"stop fails":   {"Stop failed", "not flushed"},
-		"stop hangs":   {"Stop failed", "it did not return in time, though its context had ended"},
+		"stop hangs":   {"Stop failed", "it did not return in time after its context had ended"},
 	}
 	for hook, test := range tests {
 		t.Run(hook, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestMainFailingHooks(t *testing.T) {
 	}
 }
 
-// While Start runs, the process lives and is not ready, and requests wait.
+// While Start runs, the process is alive but not ready, and requests wait.
 func TestStart(t *testing.T) {
 	finish := make(chan struct{})
 	f := begin(t, nil, runtime.Function{
@@ -95,7 +95,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A signal while Start runs ends its context, and the process with success.
+// A signal during Start cancels its context. The process exits with 0.
 func TestMainSignalWhileStarting(t *testing.T) {
 	t.Parallel()
 	p := newProgram(t, hooks+"=start waits")
@@ -103,7 +103,7 @@ func TestMainSignalWhileStarting(t *testing.T) {
 	waitFor(t, "an answer of /readyz", func() bool { _, body := p.ready(); return body == "starting\n" })
 	p.signal(syscall.SIGTERM)
 	p.exits(0)
-	p.logs("info", "ended before Start was done")
+	p.logs("info", "shut down before Start returned")
 }
 
 func TestStopComesLast(t *testing.T) {
@@ -159,7 +159,7 @@ func TestReady(t *testing.T) {
 			t.Errorf("/readyz answers %d %q", status, body)
 		}
 	}
-	if n := strings.Count(f.log.String(), "cache is cold"); n < 1 || n > 2 { // it is logged once in ten seconds
+	if n := strings.Count(f.log.String(), "cache is cold"); n < 1 || n > 2 { // logged at most every ten seconds
 		t.Errorf("the reason is logged %d times, want once:\n%s", n, f.log)
 	}
 	if status, _ := f.get("/"); status != http.StatusOK {
@@ -171,8 +171,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// However many probes come, a hook that hangs is one goroutine; the probes do
-// not hang with it, and the first call's answer is heard when it comes.
+// A Ready hook that hangs uses one goroutine, regardless of the number of probes. The probes
+// time out, and the result of the call is used when it arrives.
 func TestReadyHangs(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
@@ -182,7 +182,7 @@ func TestReadyHangs(t *testing.T) {
 		<-hang
 		return nil
 	}})
-	waitFor(t, "a probe to ask the hook", func() bool { // before, the function is starting
+	waitFor(t, "a probe to ask the hook", func() bool { // until then, the function is starting
 		f.ready()
 		return calls.Load() > 0
 	})

@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	_ "net/http/pprof" // registers its pages where every import can
+	_ "net/http/pprof" // registers handlers in the default mux
 	"strings"
 	"syscall"
 	"testing"
@@ -17,8 +17,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// interfere does to the process what user code may do, by itself or by what it
-// imports.
+// interfere changes the process in ways that user code and its imports can.
 func interfere() {
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/mine"} {
 		http.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
@@ -40,7 +39,7 @@ type brokenCollector struct{}
 func (brokenCollector) Describe(chan<- *prometheus.Desc)    {}
 func (brokenCollector) Collect(ch chan<- prometheus.Metric) { panic("broken") }
 
-// Whatever user code does to the process, it is served, observed and ended as before.
+// Changes by user code do not affect how the function is served, observed and shut down.
 func TestMainInterference(t *testing.T) {
 	t.Parallel()
 	p := launch(t, "DRAIN_DELAY=0s")
@@ -64,7 +63,7 @@ func TestMainInterference(t *testing.T) {
 	}
 }
 
-// Whatever methods and paths clients think of, the number of series stays.
+// The number of series is bounded, regardless of methods and paths.
 func TestSeriesAreBounded(t *testing.T) {
 	f := start(t, nil, answer)
 	conn := dial(t, f.addr)

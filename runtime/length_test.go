@@ -10,15 +10,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lengthTest is a handler that says how long its body is, and what is seen of it.
+// lengthTest is a handler that sets a Content-Length, and the expected result.
 type lengthTest struct {
 	handler http.HandlerFunc
-	method  string // POST if empty
-	// gone lets the client leave when it has the first byte.
+	method  string // default: POST
+	// gone makes the client disconnect after the first byte.
 	gone bool
-	// whole says that the client gets the whole answer.
+	// whole reports whether the client receives the whole response.
 	whole bool
-	// logged are the status, level, error.type and aborted in the log.
+	// logged are the expected status, level, error.type and aborted in the log.
 	logged [4]any
 }
 
@@ -27,7 +27,7 @@ var (
 	fine     = [4]any{200.0, "info", nil, nil}
 )
 
-// said returns a handler that says that its body has so many bytes.
+// said returns a handler that sets the Content-Length and calls handler.
 func said(length string, handler http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", length)
@@ -37,8 +37,8 @@ func said(length string, handler http.HandlerFunc) http.HandlerFunc {
 
 func nothing(http.ResponseWriter, *http.Request) {}
 
-// A body that is not as long as its header says is cut off by the server or
-// refused by the client, and nobody but the log and the metrics tells the author.
+// If the length of a body differs from its Content-Length, the server aborts the response or
+// the client rejects it. The log and the metrics report it.
 func TestContentLength(t *testing.T) {
 	tests := map[string]lengthTest{
 		"Exact":    {handler: said("5", answer), whole: true, logged: fine},
@@ -85,7 +85,7 @@ func TestContentLength(t *testing.T) {
 	for name, test := range tests {
 		for protocol, client := range protocols(t) {
 			if name == "NotModified" && protocol == "H2C" {
-				continue // net/http's client of HTTP/2 wants a body there, which the server rightly does not send
+				continue // the HTTP/2 client of net/http expects a body, which the server correctly does not send
 			}
 			t.Run(name+protocol, func(t *testing.T) {
 				t.Parallel()

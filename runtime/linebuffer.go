@@ -10,60 +10,60 @@ import (
 )
 
 const (
-	// flushDelay is the longest time that a line waits in a lineBuffer before it is
-	// written.
+	// flushDelay is the maximum time that a line is buffered.
 	flushDelay = 10 * time.Millisecond
-	// flushSize is how many bytes wait at most for flushDelay.
+	// flushSize is the number of buffered bytes that are written without waiting for
+	// flushDelay.
 	flushSize = 32 << 10
-	// pieceSize is the most bytes of one write, unless a single line has more. Linux
-	// writes that many to a pipe in one piece, so that nothing else the process
-	// prints can end up within a line.
+	// pieceSize is the maximum size of one write, unless a single line is longer. Linux writes
+	// that many bytes to a pipe atomically, so that other output of the process cannot end up
+	// within a line.
 	pieceSize = 4 << 10
-	// maxWaiting is how many bytes wait at most, unless a single line has more. As
-	// many are being written.
+	// maxWaiting is the maximum number of buffered bytes, unless a single line is longer. The
+	// same number may be being written.
 	maxWaiting = 1 << 20
-	// lineWait is how long a line that is awaited waits until it is written.
+	// lineWait is the maximum time that the writer of an awaited line waits until it is
+	// written.
 	lineWait = 250 * time.Millisecond
-	// slowWait is the wait after which the sink is slow: then lines are not awaited for
-	// ten times as long as that one was.
+	// slowWait is the wait that makes the sink count as slow. Lines are then not awaited for
+	// ten times the duration of that wait.
 	slowWait = 50 * time.Millisecond
 )
 
-// A lineBuffer writes lines to a sink from one goroutine, which runs while there
-// is something to write. Lines wait in one buffer while the other is written. If
-// the sink blocks, the lines that do not fit are dropped and counted.
+// A lineBuffer writes lines to a sink from one goroutine, which runs only while there is
+// something to write. New lines are collected in one buffer while the other is written. If the
+// sink blocks, lines that do not fit are dropped and counted.
 //
-// The lines of requests are gathered for flushDelay, so that a busy function makes
-// one system call for ten of them. They are lost if the process ends without
-// notice meanwhile: if user code calls os.Exit, or panics in a goroutine of its own,
-// or if the kernel kills the process. Nothing in Go can be called before these. That
-// is why the delay is short, and why every other line is awaited (see [awaited]).
+// Request lines are buffered for flushDelay, so that a busy function makes one system call for
+// ten of them. They are lost if the process ends abruptly meanwhile: if user code calls os.Exit
+// or panics in its own goroutine, or if the kernel kills the process. Go has no hook that runs
+// before these. That is why the delay is short, and why all other lines are awaited (see
+// [awaited]).
 //
-// zap has a BufferedWriteSyncer, which wakes an idle process repeatedly and blocks
-// while its sink does.
+// The BufferedWriteSyncer of zap is not used, because it wakes an idle process repeatedly and
+// blocks while its sink blocks.
 type lineBuffer struct {
 	sink zapcore.WriteSyncer
-	// blocked counts the lines that did not fit, failed those that the sink returned
-	// an error for.
+	// blocked counts the lines that did not fit, failed those whose write failed.
 	blocked, failed prometheus.Counter
 
 	mu      sync.Mutex
-	lines   []byte        // that wait
-	spare   []byte        // the other buffer, nil while it is written
-	written chan struct{} // closed when the lines that wait are written; nil if that is not awaited
-	running bool          // the goroutine
-	since   time.Time     // the begin of the write that is under way, else zero
-	again   time.Time     // when lines are awaited again, after a wait that was slow
+	lines   []byte        // buffered
+	spare   []byte        // the other buffer, nil while it is being written
+	written chan struct{} // closed when the buffered lines are written; nil if they are not awaited
+	running bool          // the goroutine runs
+	since   time.Time     // start of the current write, zero if there is none
+	again   time.Time     // when lines are awaited again after a slow wait
 	timer   *time.Timer
 }
 
 func newLineBuffer(sink zapcore.WriteSyncer, blocked, failed prometheus.Counter) *lineBuffer {
 	b := &lineBuffer{sink: sink, blocked: blocked, failed: failed}
-	b.timer = time.AfterFunc(flushDelay, func() { _ = b.Sync() }) // it does not fail
+	b.timer = time.AfterFunc(flushDelay, func() { _ = b.Sync() }) // never fails
 	return b
 }
 
-// Write takes a whole line. It never waits for the sink and never fails.
+// Write buffers a whole line. It never waits for the sink and never fails.
 func (b *lineBuffer) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,8 +81,8 @@ func (b *lineBuffer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Sync has the lines that wait written now, and does not wait for that. It does not
-// sync the sink: that would be a wait for the disk if standard error is a file.
+// Sync starts writing the buffered lines, without waiting for the result. It does not sync the
+// sink, which would wait for the disk if standard error is a file.
 func (b *lineBuffer) Sync() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -92,12 +92,12 @@ func (b *lineBuffer) Sync() error {
 	return nil
 }
 
-// fits is called with the lock.
+// fits reports whether there is room for the line. b.mu must be held.
 func (b *lineBuffer) fits(line []byte) bool {
 	return len(b.lines) == 0 || len(b.lines)+len(line) <= maxWaiting
 }
 
-// run starts the goroutine unless it runs. It is called with the lock.
+// run starts the goroutine unless it is running. b.mu must be held.
 func (b *lineBuffer) run() {
 	if !b.running {
 		b.running = true
@@ -105,7 +105,7 @@ func (b *lineBuffer) run() {
 	}
 }
 
-// writeAll writes until there are too few lines for a write, and none is awaited.
+// writeAll writes until less than flushSize is buffered and no line is awaited.
 func (b *lineBuffer) writeAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,7 +114,7 @@ func (b *lineBuffer) writeAll() {
 		lines, written := b.lines, b.written
 		b.lines, b.spare, b.written = b.spare, nil, nil
 		b.writeLines(lines)
-		if cap(lines) <= 2*maxWaiting { // not after a line that is longer
+		if cap(lines) <= 2*maxWaiting { // do not keep the buffer of a very long line
 			b.spare = lines[:0]
 		}
 		if written != nil {
@@ -127,7 +127,7 @@ func (b *lineBuffer) writeAll() {
 	}
 }
 
-// writeLines is called with the lock, which it releases while it writes.
+// writeLines writes lines to the sink. b.mu must be held; it is released during the writes.
 func (b *lineBuffer) writeLines(lines []byte) {
 	for len(lines) > 0 {
 		piece := lines[:pieceLength(lines)]
@@ -137,25 +137,25 @@ func (b *lineBuffer) writeLines(lines []byte) {
 		n, err := b.sink.Write(piece)
 		b.mu.Lock()
 		b.since = time.Time{}
-		if err != nil { // the rest is not tried again: it may begin within a line
+		if err != nil { // the rest is not retried: it may begin within a line
 			b.failed.Add(float64(bytes.Count(piece[n:], []byte{'\n'})))
 		}
 	}
 }
 
-// pieceLength returns how many bytes of lines are written together: whole lines.
+// pieceLength returns how many bytes of lines to write next. A piece consists of whole lines.
 func pieceLength(lines []byte) int {
 	if len(lines) <= pieceSize {
 		return len(lines)
 	}
 	end := bytes.LastIndexByte(lines[:pieceSize], '\n')
 	if end < 0 {
-		end = bytes.IndexByte(lines, '\n') // of a line that is longer
+		end = bytes.IndexByte(lines, '\n') // a single line is longer
 	}
 	return end + 1
 }
 
-// blockedFor returns for how long the sink has not taken what is being written.
+// blockedFor returns how long the current write to the sink has been blocked.
 func (b *lineBuffer) blockedFor() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +165,7 @@ func (b *lineBuffer) blockedFor() time.Duration {
 	return time.Since(b.since)
 }
 
-// wait has all lines written, and waits for that, but no longer than limit.
+// wait starts writing all lines and waits for the result, at most limit.
 func (b *lineBuffer) wait(limit time.Duration) {
 	b.mu.Lock()
 	if b.written == nil {
@@ -182,13 +182,13 @@ func (b *lineBuffer) wait(limit time.Duration) {
 	}
 }
 
-// awaited is for lines that may be the last ones of the process, such as those of
-// log.Fatal. Their writers wait until they are written, but no longer than lineWait,
-// and not at all once the sink has blocked for that time. With a sink that is slow they
-// spend a tenth of the time on that: then such lines may be lost at the end.
+// awaited writes lines that may be the last ones of the process, such as those of log.Fatal.
+// Its Write waits until the line is written, at most lineWait, and does not wait if the sink
+// has been blocked for that time. If the sink is slow, it waits a tenth of the time, and such
+// lines may be lost when the process ends.
 type awaited struct{ *lineBuffer }
 
-// Write is part of [zapcore.WriteSyncer].
+// Write implements [zapcore.WriteSyncer].
 func (a awaited) Write(line []byte) (int, error) {
 	a.mu.Lock()
 	fits := a.fits(line)
@@ -201,7 +201,7 @@ func (a awaited) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// Sync is part of [zapcore.WriteSyncer].
+// Sync implements [zapcore.WriteSyncer].
 func (a awaited) Sync() error {
 	a.waitUnlessBlocked()
 	return nil

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// pieces are what a log was written in.
+// pieces records the writes of a log.
 type pieces struct {
 	mu  sync.Mutex
 	all []string
@@ -31,7 +31,7 @@ func (p *pieces) Write(piece []byte) (int, error) {
 
 func (*pieces) Sync() error { return nil }
 
-// take returns the pieces that were written since it was called last.
+// take returns the writes since the previous call.
 func (p *pieces) take() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,13 +40,12 @@ func (p *pieces) take() []string {
 	return all
 }
 
-// aCounter returns a counter of a test.
+// aCounter returns a counter for a test.
 func aCounter() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: "lines"})
 }
 
-// Lines of requests are written together, the first of them no later than
-// flushDelay after it was logged.
+// Request lines are written together, at most flushDelay after the first one was logged.
 func TestRequestsAreWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out pieces
@@ -70,7 +69,7 @@ func TestRequestsAreWrittenTogether(t *testing.T) {
 	})
 }
 
-// A line of the user's, or a warning, is written at once, after what waits.
+// A line of the user, or a warning, is written immediately, after the buffered lines.
 func TestLinesOfTheUserAreWrittenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out pieces
@@ -84,7 +83,7 @@ func TestLinesOfTheUserAreWrittenAtOnce(t *testing.T) {
 	})
 }
 
-// What is written in one piece is whole lines, and not too many of them.
+// Each write consists of whole lines, up to a maximum size.
 func TestPiecesAreWholeLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out pieces
@@ -105,7 +104,7 @@ func TestPiecesAreWholeLines(t *testing.T) {
 	})
 }
 
-// No line waits when serving has ended, however it did.
+// All lines are written when Serve returns, even after an error.
 func TestServeWritesTheLastLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out pieces
@@ -118,7 +117,7 @@ func TestServeWritesTheLastLines(t *testing.T) {
 	})
 }
 
-// blockable is a sink that takes nothing while it is blocked.
+// blockable is a sink whose writes can be blocked.
 type blockable struct {
 	pieces
 	free chan struct{} // closed unless the sink is blocked
@@ -129,7 +128,7 @@ func (b *blockable) Write(piece []byte) (int, error) {
 	return b.pieces.Write(piece)
 }
 
-// Nothing waits for long for a sink that is blocked.
+// A blocked sink delays no line for long.
 func TestBlockedSinkIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &blockable{free: make(chan struct{})}
@@ -158,7 +157,7 @@ func TestBlockedSinkIsNotAwaited(t *testing.T) {
 	})
 }
 
-// slowly takes a while for each piece.
+// slowly is a sink with slow writes.
 type slowly struct {
 	pieces
 	while time.Duration
@@ -169,7 +168,7 @@ func (s *slowly) Write(piece []byte) (int, error) {
 	return s.pieces.Write(piece)
 }
 
-// Handlers wait for a slow sink once in a while, and not for each line.
+// With a slow sink, handlers wait only for some of the lines.
 func TestSlowSinkIsSeldomAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newProcessLog(Config{Log: &slowly{while: lineWait - time.Millisecond}})
@@ -189,8 +188,8 @@ func TestSlowSinkIsSeldomAwaited(t *testing.T) {
 	})
 }
 
-// While the sink is blocked, lines wait as long as there is room. When it takes lines again it
-// gets those that had room, in their order.
+// While the sink is blocked, lines are buffered until the buffer is full. They are written in
+// order when it is unblocked.
 func TestBlockedSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &blockable{free: make(chan struct{})}
@@ -217,7 +216,7 @@ func TestBlockedSink(t *testing.T) {
 	})
 }
 
-// A line that does not fit into the buffer has its room when the sink takes lines.
+// A line that is longer than the buffer is written when the sink is not blocked.
 func TestLongLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out pieces
@@ -230,7 +229,7 @@ func TestLongLine(t *testing.T) {
 	})
 }
 
-// Lines that the sink refuses are counted.
+// Lines whose write fails are counted.
 func TestFailingSink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := newProcessLog(Config{Log: zapcore.AddSync(writerFunc(func([]byte) (int, error) { return 0, errors.New("disk full") }))})
@@ -242,7 +241,7 @@ func TestFailingSink(t *testing.T) {
 	})
 }
 
-// While no line can be written, no requests should come.
+// While the log is blocked, the function is not ready.
 func TestReadyWhileTheLogIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &blockable{free: make(chan struct{})}

@@ -16,9 +16,9 @@ import (
 	"goless.io/runtime/internal/middleware"
 )
 
-// Logger returns the logger of the request that ctx belongs to; its lines
-// carry the request's request_id and trace_id. Without a request it is
-// [zap.L], the logger of the process.
+// Logger returns the logger of the request that ctx belongs to. Its lines contain the request's
+// request_id and trace_id. If ctx does not belong to a request, Logger returns [zap.L], the
+// logger of the process.
 func Logger(ctx context.Context) *zap.Logger {
 	if x := exchange.FromContext(ctx); x != nil {
 		return x.Logger()
@@ -26,17 +26,17 @@ func Logger(ctx context.Context) *zap.Logger {
 	return zap.L()
 }
 
-// A processLog is the log of the process: one JSON object a line. It never holds
-// requests up: while standard error is not read, lines wait, and are dropped once
-// too many wait: see [lineBuffer].
+// A processLog is the log of the process, one JSON object per line. It never blocks requests:
+// while standard error is not read, lines are buffered, and dropped when the buffer is full.
+// See [lineBuffer].
 //
-// The lines go to standard error. Standard output belongs to the user's
-// program: a print without newline at its end cannot spoil a line of ours.
+// The lines go to standard error. Standard output belongs to the user's program, whose output
+// need not end with a newline and so could corrupt our lines.
 type processLog struct {
 	config  Config
 	buffer  *lineBuffer
-	dropped *prometheus.CounterVec // lines that were not written, by reason
-	sampled prometheus.Counter     // those of LogSampling
+	dropped *prometheus.CounterVec // lines not written, by reason
+	sampled prometheus.Counter     // lines dropped by LogSampling
 	*zap.Logger
 }
 
@@ -47,7 +47,7 @@ func newProcessLog(c Config) *processLog {
 	}
 	dropped := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "goless_log_lines_dropped_total",
-		Help: "Lines that are not in the log: LOG_SAMPLING kept them out, standard error was blocked, or writing failed.",
+		Help: "Log lines dropped, by reason: sampling (LOG_SAMPLING), blocked (standard error is not read), failed (write error).",
 	}, []string{"reason"})
 	l := &processLog{
 		config:  c,
@@ -68,8 +68,8 @@ func newProcessLog(c Config) *processLog {
 	return l
 }
 
-// userCore returns core for lines of user code. The ids are the keys of those that core
-// adds to each line, as to those of a request.
+// userCore wraps core for lines of user code. core adds the keys ids to each line, such as the
+// request ID.
 func (l *processLog) userCore(core zapcore.Core, ids ...string) zapcore.Core {
 	taken := append([]string{"level", "time", "msg"}, ids...)
 	for _, label := range functionLabels(l.config) {
@@ -78,13 +78,13 @@ func (l *processLog) userCore(core zapcore.Core, ids ...string) zapcore.Core {
 	return &attributeCore{Core: core, taken: taken}
 }
 
-// endWait is how long the end of the process waits for the last lines.
+// endWait limits how long the process waits for the last lines when it exits.
 const endWait = 2 * time.Second
 
-// end waits until all lines are written, but no longer than endWait.
+// end waits until all lines are written, at most endWait.
 func (l *processLog) end() { l.buffer.wait(endWait) }
 
-// requestLog returns what logs requests, into the same stream.
+// requestLog returns the logger of requests, which writes to the same stream.
 func (l *processLog) requestLog() *middleware.Log {
 	requests := &middleware.Log{Sink: l.buffer, Level: l.config.LogLevel, Labels: functionLabels(l.config)}
 	if s := l.config.LogSampling; s.First > 0 {
@@ -93,7 +93,7 @@ func (l *processLog) requestLog() *middleware.Log {
 	return requests
 }
 
-// functionLabels are the fields that every line has.
+// functionLabels returns the fields of every line.
 func functionLabels(c Config) [][2]string {
 	return slices.DeleteFunc([][2]string{
 		{"faas.name", c.Name},
@@ -102,21 +102,21 @@ func functionLabels(c Config) [][2]string {
 	}, func(label [2]string) bool { return label[1] == "" })
 }
 
-// serverLog returns the logger for the errors of net/http and promhttp. Clients can
-// cause any number of them, so that only the first ten of a second are logged.
+// serverLog returns the logger for errors of net/http and promhttp. Because clients can cause
+// any number of them, only the first ten of each second are logged.
 func serverLog(logger *zap.Logger) *log.Logger {
 	return log.New(&serverErrors{logger, middleware.Sampler{First: 10}}, "", 0)
 }
 
-// serverErrors writes lines of the standard logger as warnings. Its own sampler counts
-// them all together, where zap's would count each text by itself, and there is an
-// address of a client in most.
+// serverErrors writes lines of the standard logger as warnings. It has its own sampler, which
+// counts all lines together: the one of zap counts each text separately, and most texts contain
+// the address of a client.
 type serverErrors struct {
 	logger   *zap.Logger
 	sampling middleware.Sampler
 }
 
-// Write is part of [io.Writer]; each call is one line.
+// Write implements [io.Writer]. Each call writes one line.
 func (e *serverErrors) Write(line []byte) (int, error) {
 	if e.sampling.Keep(time.Now()) {
 		e.logger.Warn(strings.TrimSpace(string(line)))

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// logged returns the lines that do writes, without their time.
+// logged returns the log lines that do writes, without their time.
 func logged(t testing.TB, c Config, do func(*processLog)) []map[string]any {
 	t.Helper()
 	var out bytes.Buffer
@@ -68,7 +68,7 @@ func TestSlog(t *testing.T) {
 	}
 }
 
-// An attribute does not double a key of its line, wherever it comes from.
+// An attribute never duplicates a key of its line.
 func TestAttributesWithKeysOfTheLine(t *testing.T) {
 	c := Config{Name: "hello"}
 	lines := logged(t, c, func(j *processLog) {
@@ -101,7 +101,7 @@ func TestAttributesWithKeysOfTheLine(t *testing.T) {
 	}
 }
 
-// Lines are sampled whatever their attributes.
+// Lines are sampled regardless of their attributes.
 func TestAttributesAreSampled(t *testing.T) {
 	lines := logged(t, Config{LogSampling: Sampling{First: 1}}, func(j *processLog) {
 		l := zap.New(j.userCore(j.Core()))
@@ -109,7 +109,7 @@ func TestAttributesAreSampled(t *testing.T) {
 			l.Info("often", zap.Int("level", 1))
 		}
 	})
-	if len(lines) > 10 { // one a second
+	if len(lines) > 10 { // one per second
 		t.Errorf("%d lines of 100 are written", len(lines))
 	}
 }
@@ -125,8 +125,8 @@ func TestSlogLevel(t *testing.T) {
 	}
 }
 
-// Of a message, the first lines of a second are written and then some; errors
-// are all written, and what is not is counted.
+// The first lines of a second with the same message are written, and some of the rest. All
+// errors are written. Dropped lines are counted.
 func TestSampling(t *testing.T) {
 	var dropped float64
 	counts := make(map[string]int)
@@ -141,7 +141,7 @@ func TestSampling(t *testing.T) {
 	}) {
 		counts[line["msg"].(string)]++
 	}
-	// A new second may begin meanwhile, with its own first lines.
+	// A new second may begin during the test, with its own first lines.
 	if n := counts["often"]; n < 7 || n > 12 {
 		t.Errorf("%d lines of 25 are written, want 5 and each tenth of the others", n)
 	}
@@ -153,7 +153,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// Whatever a client or a handler puts into a record, it is one line and one object.
+// Each record is logged as one line and one JSON object, whatever it contains.
 func FuzzSlogIsOneLine(f *testing.F) {
 	f.Add("message", "key", "value")
 	f.Add("a\nb", "\"}\n{\"level\":\"error", "\x00\xff\u2028\r\n")
@@ -167,7 +167,7 @@ func FuzzSlogIsOneLine(f *testing.F) {
 	})
 }
 
-// What the standard library asks of a handler.
+// The handler passes the conformance test of the standard library.
 func TestSlogConforms(t *testing.T) {
 	var line map[string]any
 	slogtest.Run(t, func(*testing.T) slog.Handler {
@@ -184,7 +184,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Clients cannot make the server complain without end, whatever they vary.
+// The number of server errors that clients can cause in the log is limited.
 func TestComplaintsAreFew(t *testing.T) {
 	lines := logged(t, DefaultConfig(), func(j *processLog) {
 		l := serverLog(j.Logger)
@@ -192,7 +192,7 @@ func TestComplaintsAreFew(t *testing.T) {
 			l.Printf("http2: server connection error from 192.0.2.1:%d", port)
 		}
 	})
-	if len(lines) < 10 || len(lines) > 50 || lines[0]["level"] != "warn" { // ten a second
+	if len(lines) < 10 || len(lines) > 50 || lines[0]["level"] != "warn" { // ten per second
 		t.Errorf("%d lines of 1000 are written, the first is %v", len(lines), lines[0])
 	}
 }

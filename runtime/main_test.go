@@ -24,9 +24,8 @@ import (
 	"goless.io/runtime"
 )
 
-// asProgram makes the test binary a program that calls runtime.Main. With
-// panickingGauge it has a gauge that panics when it is read, with hangingGauge one
-// that never is.
+// asProgram makes the test binary a program that calls runtime.Main. panickingGauge registers a
+// gauge that panics when it is read, and hangingGauge one that hangs.
 const (
 	asProgram      = "GOLESS_TEST_PROGRAM"
 	panickingGauge = "GOLESS_TEST_PANICKING_GAUGE"
@@ -50,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// userHandler does what users do to the process that they share with us.
+// userHandler changes the process in ways that user code can.
 func userHandler(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/interfere":
@@ -82,8 +81,8 @@ type program struct {
 	url, admin string
 }
 
-// launch starts a program with more environment, on listeners that it inherits,
-// and waits until it is ready.
+// launch starts a program with additional environment variables and inherited listeners, and
+// waits until it is ready.
 func launch(t *testing.T, env ...string) *program {
 	t.Helper()
 	p := newProgram(t, env...)
@@ -106,7 +105,7 @@ func newProgram(t *testing.T, env ...string) *program {
 	return p
 }
 
-// inherit leaves an open listener to the program, and returns its URL.
+// inherit passes an open listener to the program and returns its URL.
 func (p *program) inherit(variable string) (url string) {
 	p.t.Helper()
 	l := loopback(p.t)
@@ -134,7 +133,7 @@ func (p *program) start() {
 	})
 }
 
-// ready asks /readyz; the status is 0 if there is no answer.
+// ready calls /readyz. The status is 0 if there is no response.
 func (p *program) ready() (status int, body string) {
 	req, _ := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.admin+"/readyz", nil)
 	status, body, _ = fetch(http.DefaultClient, req)
@@ -148,7 +147,7 @@ func (p *program) signal(s syscall.Signal) {
 	}
 }
 
-// exits waits for the end and wants the exit code.
+// exits waits for the process and requires the exit code.
 func (p *program) exits(want int) {
 	p.t.Helper()
 	_ = p.cmd.Wait()
@@ -157,7 +156,7 @@ func (p *program) exits(want int) {
 	}
 }
 
-// logs wants a line with the message and the level in the log.
+// logs requires a log line with the message and the level.
 func (p *program) logs(level, msg string) map[string]any {
 	p.t.Helper()
 	for _, line := range parseLog(p.t, p.log.String()) {
@@ -209,7 +208,7 @@ func TestMainCutsOff(t *testing.T) {
 	defer shut(resp.Body)
 	p.signal(syscall.SIGTERM)
 	p.exits(1)
-	p.logs("error", "served no longer")
+	p.logs("error", "serving failed")
 }
 
 func TestMainBadEnvironment(t *testing.T) {
@@ -217,7 +216,7 @@ func TestMainBadEnvironment(t *testing.T) {
 	p := newProgram(t, "DRAIN_DELAY=soon")
 	p.start()
 	p.exits(2)
-	line := p.logs("error", "the environment is wrong")
+	line := p.logs("error", "invalid environment")
 	if err, _ := line["error"].(string); !strings.Contains(err, `DRAIN_DELAY is "soon"`) {
 		t.Errorf("the line does not name the variable: %v", line)
 	}
@@ -231,13 +230,13 @@ func TestMainPortInUse(t *testing.T) {
 	p.cmd.Env = append(p.cmd.Env, "SERVER_LISTENER=", "SERVER_PORT="+strconv.Itoa(taken.Addr().(*net.TCPAddr).Port))
 	p.start()
 	p.exits(1)
-	line := p.logs("error", "served no longer")
+	line := p.logs("error", "serving failed")
 	if err, _ := line["error"].(string); !strings.Contains(err, "SERVER_PORT") || !strings.Contains(err, "in use") {
 		t.Errorf("the line does not say what is in use: %v", line)
 	}
 }
 
-// Prints of the standard library come with level and time, one JSON object each.
+// The standard logger writes lines with level and time, one JSON object each.
 func TestMainStandardLog(t *testing.T) {
 	t.Parallel()
 	p := launch(t, "FUNCTION_NAME=hello")
@@ -265,11 +264,11 @@ func TestMainStandardLog(t *testing.T) {
 		t.Errorf("the request's ids are not beside the attributes and the group: %v", line)
 	}
 	if line["stacktrace"] != nil {
-		t.Errorf("nobody asked for a stack: %v", line)
+		t.Errorf("unexpected stack: %v", line)
 	}
 }
 
-// A line that was written a moment before user code ends the process is not lost.
+// A line that is logged just before user code ends the process is not lost.
 func TestMainLogSurvivesTheProcess(t *testing.T) {
 	for path, code := range map[string]int{"/exit": 3, "/goroutine": 2} {
 		t.Run(path, func(t *testing.T) {
@@ -288,7 +287,7 @@ func TestMainLogSurvivesTheProcess(t *testing.T) {
 	}
 }
 
-// No line is lost when the process ends by a line of the log.
+// No line is lost when a log line ends the process.
 func TestMainFatalIsTheLastLine(t *testing.T) {
 	t.Parallel()
 	p := launch(t)
@@ -303,10 +302,10 @@ func TestMainFatalIsTheLastLine(t *testing.T) {
 	}
 }
 
-// requests returns how many requests are in the log.
+// requests returns the number of requests in the log.
 func (p *program) requests() int { return strings.Count(p.log.String(), `"msg":"request"`) }
 
-// getNothing asks for a path whose handler ends the process.
+// getNothing calls a path whose handler ends the process.
 func (p *program) getNothing(path string) {
 	p.t.Helper()
 	req, _ := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+path, nil)
@@ -315,8 +314,8 @@ func (p *program) getNothing(path string) {
 	}
 }
 
-// What the user registered is served beside ours, nothing twice, and what
-// contradicts ours is left out. The names are the same in both formats.
+// The user's metrics are served with ours, without duplicates and conflicts. The names are the
+// same in both formats.
 func TestMainMetrics(t *testing.T) {
 	t.Parallel()
 	p := launch(t, "FUNCTION_NAME=hello", "FUNCTION_NAMESPACE=default", "FUNCTION_REVISION=abc", "GOLESS_VERSION=v1.2.3")
@@ -364,7 +363,7 @@ func (p *program) scrape(accept string) string {
 	return body
 }
 
-// Ours are served even if reading the user's fails.
+// Our metrics are served even if a collector of the user panics.
 func TestMainMetricsBesideAPanic(t *testing.T) {
 	t.Parallel()
 	p := launch(t, panickingGauge+"=1")
@@ -379,7 +378,7 @@ func TestMainMetricsBesideAPanic(t *testing.T) {
 	}
 }
 
-// Nor does a collector that hangs take them down, however often it is asked.
+// Our metrics are served even if a collector of the user hangs, in every scrape.
 func TestMainMetricsBesideAHang(t *testing.T) {
 	t.Parallel()
 	p := launch(t, hangingGauge+"=1")
@@ -399,12 +398,12 @@ func TestMainMetricsBesideAHang(t *testing.T) {
 	}
 	p.signal(syscall.SIGINT)
 	p.exits(0) // the whole log has arrived
-	if !strings.Contains(p.log.String(), "its collectors did not return within 5s") {
+	if !strings.Contains(p.log.String(), "collectors did not return within 5s") {
 		t.Errorf("the reason is not in the log:\n%s", p.log)
 	}
 }
 
-// The last words of a function are heard at any level.
+// The last line of log.Fatal is written at any level.
 func TestMainFatal(t *testing.T) {
 	for _, level := range []string{"debug", "info", "warn", "error"} {
 		t.Run(level, func(t *testing.T) {
@@ -421,7 +420,7 @@ func TestMainFatal(t *testing.T) {
 	}
 }
 
-// withBlockedLog starts a program whose standard error is a pipe that is full and not read.
+// withBlockedLog starts a program whose standard error is a full pipe that is not read.
 func withBlockedLog(t *testing.T, env ...string) *program {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -440,12 +439,12 @@ func withBlockedLog(t *testing.T, env ...string) *program {
 	return p
 }
 
-// A log that is not read holds no request up. It is lost, which is counted, and no more
-// requests should come. The process ends as ever.
+// A log that is not read does not block requests. Its lines are dropped and counted, and the
+// function becomes not ready. The process exits as usual.
 func TestMainServesWithABlockedLog(t *testing.T) {
 	t.Parallel()
 	p := withBlockedLog(t, "DRAIN_DELAY=0s", "REQUEST_CONCURRENCY=10")
-	path := p.url + "/" + strings.Repeat("x", 1000) // each line has more than a KiB
+	path := p.url + "/" + strings.Repeat("x", 1000) // each line is longer than 1 KiB
 	for range 2000 {
 		if status, _ := get(t, path); status != http.StatusOK {
 			t.Fatalf("got status %d", status)
@@ -471,7 +470,7 @@ func TestMainServesWithABlockedLog(t *testing.T) {
 	p.exits(0)
 }
 
-// Whatever hangs, the process ends with the time for the drain and not much later.
+// The process exits at most shortly after the drain timeout, whatever hangs.
 func TestMainEndsWhateverHangs(t *testing.T) {
 	t.Parallel()
 	p := withBlockedLog(t, "DRAIN_DELAY=0s", "DRAIN_TIMEOUT=10ms", hooks+"=stop hangs")
@@ -484,7 +483,7 @@ func TestMainEndsWhateverHangs(t *testing.T) {
 	p.exits(1)
 }
 
-// A second signal ends the process at once, also if the log cannot say so.
+// A second signal ends the process immediately, even if the log is blocked.
 func TestMainEndsWithABlockedLog(t *testing.T) {
 	t.Parallel()
 	p := withBlockedLog(t, "DRAIN_DELAY=1h")

@@ -8,26 +8,27 @@ import (
 	"strings"
 )
 
-// memoryFiles hold the memory limit of the cgroup of a container, as the
-// container sees them: those of cgroup v2 and v1.
+// memoryFiles contain the memory limit of the container's cgroup (v2 and v1), as seen in the
+// container.
 var memoryFiles = []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"}
 
-// headroomPercent is the share of the container's memory, in percent, that is left to
-// what the Go runtime does not count: pages of the binary, the kernel's buffers.
+// headroomPercent is the percentage of the container's memory that is reserved for memory that
+// the Go runtime does not count, such as pages of the binary and buffers of the kernel.
 const headroomPercent = 10
 
-// leastMemory is what a container keeps for the program when /tmp may take the rest of its memory,
-// in bytes. With less, the garbage collector would not get anything else done.
+// leastMemory is the memory in bytes that is reserved for the program even if /tmp may use the
+// whole limit. With less, the garbage collector would run constantly.
 const leastMemory = 16 << 20
 
-// noLimit is more than any machine has; cgroup v1 says so where there is no
+// noLimit is more memory than any machine has. cgroup v1 reports such a value if there is no
 // limit.
 const noLimit = 1 << 50
 
-// limitMemory makes the garbage collector work harder when the memory of the
-// container runs out, unless GOMEMLIMIT says otherwise. Files that are kept in memory
-// count towards that of the container, too. It returns the limit in bytes, 0 if none
-// was set. The root is that of the file system.
+// limitMemory sets the memory limit of the Go runtime from that of the container, unless
+// GOMEMLIMIT is set, so that the garbage collector runs more often before the container runs
+// out of memory. It subtracts what files in memory may use, because they count towards the
+// container's memory. It returns the limit in bytes, or 0 if it set none. root is the root of
+// the file system.
 func limitMemory(root fs.FS, getenv func(string) string) int64 {
 	limit := cgroupMemory(root) - programMemory(root)
 	if getenv("GOMEMLIMIT") != "" || limit <= 0 {
@@ -39,17 +40,16 @@ func limitMemory(root fs.FS, getenv func(string) string) int64 {
 	return limit
 }
 
-// cgroupMemory returns the memory limit of the container in bytes, 0 if there
-// is none.
+// cgroupMemory returns the memory limit of the container in bytes, or 0 if there is none.
 func cgroupMemory(root fs.FS) int64 {
 	limit := int64(math.MaxInt64)
 	for _, name := range memoryFiles {
 		text, err := fs.ReadFile(root, name)
 		if err != nil {
-			continue // the other version
+			continue // the file of the other cgroup version
 		}
 		n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		if err == nil && n > 0 { // "max" is no number
+		if err == nil && n > 0 { // "max" is not a number
 			limit = min(limit, n)
 		}
 	}
@@ -59,8 +59,8 @@ func cgroupMemory(root fs.FS) int64 {
 	return limit
 }
 
-// programMemory returns how much of the container's memory the program takes in
-// bytes: 0 if it was executed from a disk, whose pages the kernel may drop.
+// programMemory returns how many bytes of the container's memory the executable uses: 0 if it
+// was executed from a disk, because the kernel can evict its pages.
 func programMemory(root fs.FS) int64 {
 	const program = "proc/self/exe"
 	if target, err := fs.ReadLink(root, program); err != nil || !strings.HasPrefix(target, "/memfd:") {
@@ -73,8 +73,8 @@ func programMemory(root fs.FS) int64 {
 	return info.Size()
 }
 
-// scratchMemory returns how much of the container's memory the files in /tmp may take in bytes: 0
-// if /tmp is not in memory, or has no size of its own.
+// scratchMemory returns how many bytes of the container's memory the files in /tmp may use: 0
+// if /tmp is not a tmpfs, or has no size limit.
 func scratchMemory(root fs.FS) int64 {
 	text, err := fs.ReadFile(root, "proc/self/mounts")
 	if err != nil {

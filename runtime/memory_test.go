@@ -13,13 +13,14 @@ func TestLimitMemory(t *testing.T) {
 		v2, v1 = "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"
 		mounts = "proc/self/mounts"
 
-		// scratch is what a container has with 128 MiB of /tmp in memory, between other file systems in memory.
+		// scratch is the mount table of a container with 128 MiB of /tmp in memory, between
+		// other file systems in memory.
 		scratch = "overlay / overlay ro,relatime 0 0\ntmpfs /dev tmpfs rw,nosuid,size=65536k,mode=755 0 0\n" +
 			"tmpfs /tmp tmpfs rw,relatime,size=131072k,noswap 0 0\nshm /dev/shm tmpfs rw,size=65536k 0 0\n"
 	)
 	tests := map[string]struct {
 		files      map[string]string
-		program    string // what is executed, in place of /function/server; 1000 bytes
+		program    string // the executable instead of /function/server; 1000 bytes
 		gomemlimit string
 		want       int64
 	}{
@@ -64,7 +65,8 @@ func TestLimitMemory(t *testing.T) {
 	}
 }
 
-// system has a link to the program that leads to it, whatever its text says.
+// system is a file system with a link to the program that can be opened, regardless of the
+// link's text.
 type system struct {
 	fstest.MapFS
 	program string

@@ -13,14 +13,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// panicTest is a handler that panics and what is seen of it.
+// panicTest is a handler that panics, and the expected result.
 type panicTest struct {
 	handler http.HandlerFunc
-	// status is what the client sees, 0 where the connection is aborted.
+	// status is the status that the client receives, 0 if the connection is aborted.
 	status int
 	// logged is the status in the log.
 	logged float64
-	// recorded says whether the panic is logged and counted.
+	// recorded reports whether the panic is logged and counted.
 	recorded bool
 }
 
@@ -130,8 +130,8 @@ func checkPanicRecord(t *testing.T, f *function, recorded bool) {
 	}
 }
 
-// What the runtime answers in the handler's place has no header of the handler's:
-// it is not to be stored, decoded or compared as the answer that was meant.
+// Responses of the runtime contain no headers of the handler, so that they are not stored,
+// decoded or compared as its response.
 func TestAnswersOfOurOwnHaveOurHeaders(t *testing.T) {
 	mine := func(w http.ResponseWriter) {
 		for name, value := range map[string]string{
@@ -171,7 +171,7 @@ func checkOurAnswer(t *testing.T, resp *http.Response, status int) {
 	if got := resp.Header.Get("Content-Type"); got != "text/plain; charset=utf-8" {
 		t.Errorf("the answer is %s", got)
 	}
-	resp.Header.Del("Connection") // HTTP/1 says after a timeout that the connection ends
+	resp.Header.Del("Connection") // after a timeout, HTTP/1 closes the connection
 	want := []string{"Content-Length", "Content-Type", "Date", "Traceparent", "X-Content-Type-Options", "X-Request-Id"}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(resp.Header))); diff != "" {
 		t.Errorf("the headers are not as they should be (-want +got):\n%s", diff)

@@ -12,23 +12,23 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// ready is the state in which the Ready hook is asked.
+// ready is the state in which /readyz calls the Ready hook.
 const ready = "ready"
 
-// readyTimeout is for how long a probe waits for the Ready hook: as long as a
-// kubelet does that was not told otherwise.
+// readyTimeout limits how long a probe waits for the Ready hook. It is the default timeout of a
+// kubelet's probe.
 const readyTimeout = time.Second
 
-// errNotReadyInTime is what a probe hears that waited too long.
+// errNotReadyInTime is the result of a probe that timed out.
 var errNotReadyInTime = fmt.Errorf("Ready did not return within %s", readyTimeout) //nolint:staticcheck // the name of the hook
 
-// maxBlocked is for how long the log may be blocked while the function is ready.
+// maxBlocked is how long writing the log may block before the function becomes not ready.
 const maxBlocked = 5 * time.Second
 
-// errLogBlocked is what a probe hears while the log is blocked.
+// errLogBlocked is the result of a probe while the log is blocked.
 var errLogBlocked = fmt.Errorf("no log line could be written for %s, as standard error is not read", maxBlocked)
 
-// readiness is what /readyz answers.
+// readiness serves /readyz.
 type readiness struct {
 	state      atomic.Value
 	hook       *sharedCall[struct{}] // nil if there is none
@@ -37,7 +37,7 @@ type readiness struct {
 }
 
 func newReadiness(check func(context.Context) error, logger *zap.Logger, logBlocked func() time.Duration) *readiness {
-	// A hook that is never ready would say so with every probe.
+	// A hook that never succeeds would otherwise be logged with every probe.
 	sampled := logger.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(core, 10*time.Second, 1, 0)
 	}))
@@ -65,10 +65,10 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if state != ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_, _ = io.WriteString(w, state+"\n") // a probe that hangs up is no fault
+	_, _ = io.WriteString(w, state+"\n") // the client may have closed the connection
 }
 
-// check returns why no requests should come, nil if they should.
+// check returns nil if the function should receive requests, and the reason if not.
 func (r *readiness) check(ctx context.Context) error {
 	if r.logBlocked() >= maxBlocked {
 		return errLogBlocked
@@ -76,17 +76,17 @@ func (r *readiness) check(ctx context.Context) error {
 	if r.hook == nil {
 		return nil
 	}
-	err := r.ask(ctx)
+	err := r.callHook(ctx)
 	if err != nil {
 		r.logger.Warn("Ready failed", zap.Error(err))
 	}
 	return err
 }
 
-// ask returns what the hook says, or that it has said nothing within a second.
-func (r *readiness) ask(ctx context.Context) error {
+// callHook returns the result of the hook, or an error after readyTimeout.
+func (r *readiness) callHook(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, errNotReadyInTime)
 	defer cancel()
-	_, err := r.hook.ask(ctx)
+	_, err := r.hook.do(ctx)
 	return err
 }

@@ -17,7 +17,7 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// waysOut are the ways in which a request can come to its end.
+// waysOut are the ways in which a request can end.
 var waysOut = map[string]http.HandlerFunc{
 	"Return":   answer,
 	"ReadBody": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) },
@@ -61,7 +61,7 @@ var waysOut = map[string]http.HandlerFunc{
 		panic(http.ErrAbortHandler)
 	},
 	"ClientGone": func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // net/http looks for the end of an HTTP/1 connection only after that
+		_, _ = io.Copy(io.Discard, r.Body) // net/http detects a closed HTTP/1 connection only after that
 		<-r.Context().Done()
 	},
 	"ClientGoneAndAbort": func(_ http.ResponseWriter, r *http.Request) {
@@ -76,9 +76,9 @@ func flushHalf(w http.ResponseWriter, _ *http.Request) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-// Whichever way a request ends, nothing of it is left: it is not counted as
-// running, it takes no place of the concurrency limit, no goroutine of ours
-// serves it, and its memory is collected long before its time limit is over.
+// However a request ends, nothing of it remains: it does not count as running or towards the
+// concurrency limit, none of our goroutines serves it, and its memory is freed long before its
+// time limit.
 func TestNothingIsLeftOfARequest(t *testing.T) {
 	for name, handler := range waysOut {
 		for protocol, client := range protocols(t) {
@@ -100,7 +100,7 @@ func testRelease(t *testing.T, client *http.Client, name string, handler http.Ha
 		if r.URL.Path == "/after" {
 			return
 		}
-		_ = r.Context().Done() // what waits for the end of the context has to be released, too
+		_ = r.Context().Done() // waiters for the end of the context must be released as well
 		goruntime.AddCleanup(exchange.FromContext(r.Context()), func(done *atomic.Bool) { done.Store(true) }, &collected)
 		begun <- struct{}{}
 		handler(w, r)
@@ -111,7 +111,7 @@ func testRelease(t *testing.T, client *http.Client, name string, handler http.Ha
 		go func() { <-begun; cancel() }()
 	}
 	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+f.addr, strings.NewReader("body"))
-	_, _, _ = fetch(client, req) // some of the ways give no answer
+	_, _, _ = fetch(client, req) // some ways give no response
 
 	waitFor(t, "the request to be counted as running no longer", func() bool {
 		return slices.Equal(f.metric("http_server_active_requests"), []string{"http_server_active_requests 0"})

@@ -1,11 +1,25 @@
-// Package runtime serves a function: an ordinary HTTP handler, with request logs,
-// metrics, limits, probes and an end that fails no request.
+// Package runtime serves a function, which is an ordinary HTTP handler. It adds request logs,
+// metrics, limits, probes and a graceful shutdown.
 //
-// Goless' builder generates a main.go that calls [Main] with the user's handler, and
-// does nothing else. A handler may use [Logger] to log under its request's ids,
-// [Client] to call other functions under them, [Span] to know its trace, and
-// [Draining] to end a stream when the function ends. The package needs neither
-// Kubernetes nor a container.
+// The main.go that the builder of Goless generates calls [Main] with the user's handler and
+// hooks. Handlers may use:
+//
+//   - [Logger] to log with the IDs of the request
+//   - [Client] or [Transport] to call other functions with those IDs
+//   - [Span] to get the trace context of the request
+//   - [Draining] to end a stream when the function shuts down
+//
+// The function is served on one port (default 8080). A second port (default 9090) serves the
+// program's own endpoints:
+//
+//	/healthz   200 while the process runs
+//	/readyz    200 while the function accepts requests; 503 while it starts or drains, while
+//	           the Ready hook fails, or when standard error has not been read for 5 seconds
+//	/metrics   Prometheus metrics of the runtime and of the default registry
+//	/activity  {"inFlight":0,"idleSeconds":12.345}: the requests in flight and, if there are
+//	           none, the time since the last one ended
+//
+// The package needs neither Kubernetes nor a container.
 package runtime
 
 import (
@@ -21,18 +35,22 @@ import (
 	"go.uber.org/zap"
 )
 
-// Exit codes of Main. A drain that ended every request is 0.
+// Exit codes of Main. It exits with 0 after a drain in which all requests finished.
 const (
 	exitFailed    = 1
 	exitBadConfig = 2
 )
 
-// Main serves fn as the environment says (see [Config]) until SIGTERM or
-// SIGINT, drains, and exits; it does not return. SIGINT, which people send,
-// skips the drain delay; a second signal ends the process at once.
+// Main configures itself from the environment (see [Config]) and serves fn until it receives
+// SIGTERM or SIGINT. It then drains as [Serve] does and exits; it does not return. SIGINT skips
+// the drain delay. A second signal ends the process immediately, with exit code 1.
 //
-// It exits with 2 if the environment is wrong, and with 1 if it cannot listen,
-// if a hook fails, or if it had to cut requests off.
+// The exit codes are:
+//
+//	0  all requests finished
+//	1  the server cannot listen, a server or a hook failed, requests were cut off, or a
+//	   second signal arrived
+//	2  the environment is invalid
 func Main(fn Function) {
 	os.Exit(run(fn))
 }
@@ -42,7 +60,7 @@ func run(fn Function) int {
 	log := newProcessLog(config)
 	defer log.end()
 	if err != nil {
-		log.Error("the environment is wrong", zap.Error(err))
+		log.Error("invalid environment", zap.Error(err))
 		return exitBadConfig
 	}
 	limitMemory(os.DirFS("/"), os.Getenv)
@@ -54,17 +72,17 @@ func run(fn Function) int {
 	if failed, ok := errors.AsType[*hookError](err); ok {
 		log.Error(failed.hook+" failed", zap.Error(failed.err))
 	} else {
-		log.Error("served no longer", zap.Error(err))
+		log.Error("serving failed", zap.Error(err))
 	}
 	return exitFailed
 }
 
-// setProcessDefaults changes what a process has one of. The defaults of zap and of
-// log/slog, and with that the standard logger, write into our log. The default
-// registry loses the collectors that it starts with, which are in ours already.
+// setProcessDefaults redirects the process-wide loggers to our log: the defaults of zap and
+// log/slog, and with slog the standard logger. It also removes the Go and process collectors
+// from the default registry, because our registry has them.
 //
-// What the standard logger prints has no level. It gets one that is logged, since
-// it may come from log.Fatal.
+// Lines of the standard logger have no level. They get one that is always logged, because they
+// may come from log.Fatal.
 func setProcessDefaults(log *processLog) {
 	core := log.userCore(log.Core())
 	zap.ReplaceGlobals(zap.New(core))
@@ -74,8 +92,8 @@ func setProcessDefaults(log *processLog) {
 	prometheus.Unregister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
-// untilSignal returns a context that ends with the first signal. The second
-// one ends the process.
+// untilSignal returns a context that is cancelled by the first signal. The second signal ends
+// the process.
 func untilSignal(logger *zap.Logger) context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)

@@ -9,13 +9,13 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// Sampling thins the log out: of the lines of one second with the same message
-// and level, the First are written and then each Thereafter-th, none if that is
-// 0. The lines of requests count as one message, whatever their level. Errors are
-// always written. A First of 0 writes everything.
+// Sampling limits how many log lines are written. Of the lines of one second with the same
+// level and message, the first First are written, and then every Thereafter-th, or none if
+// Thereafter is 0. All request lines count as one message, regardless of their level. Lines at
+// level error are always written. If First is 0, all lines are written.
 type Sampling struct{ First, Thereafter uint64 }
 
-// sample returns core as LogSampling wants it.
+// sample wraps core with the sampler that LogSampling configures.
 func (l *processLog) sample(core zapcore.Core) zapcore.Core {
 	s := l.config.LogSampling
 	if s.First == 0 {
@@ -30,14 +30,13 @@ func (l *processLog) sample(core zapcore.Core) zapcore.Core {
 	return &errorsUnsampled{core, sampled}
 }
 
-// errorsUnsampled writes errors into a core, and all other lines into the same core
-// behind a sampler.
+// errorsUnsampled writes errors directly to a core, and all other lines through a sampler.
 type errorsUnsampled struct {
 	zapcore.Core
 	sampled zapcore.Core
 }
 
-// Check is part of [zapcore.Core].
+// Check implements [zapcore.Core].
 func (c *errorsUnsampled) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if entry.Level >= zapcore.ErrorLevel {
 		return c.Core.Check(entry, checked)
@@ -45,7 +44,7 @@ func (c *errorsUnsampled) Check(entry zapcore.Entry, checked *zapcore.CheckedEnt
 	return c.sampled.Check(entry, checked)
 }
 
-// With is part of [zapcore.Core].
+// With implements [zapcore.Core].
 func (c *errorsUnsampled) With(fields []zapcore.Field) zapcore.Core {
 	return &errorsUnsampled{c.Core.With(fields), c.sampled.With(fields)}
 }
@@ -55,7 +54,7 @@ func parseSampling(s string) (Sampling, error) {
 	n, err1 := strconv.ParseUint(first, 10, 31)
 	m, err2 := strconv.ParseUint(thereafter, 10, 31)
 	if !found || err1 != nil || err2 != nil || n == 0 {
-		return Sampling{}, errors.New("want two numbers, as 100/100: the first hundred lines of a second, then each hundredth")
+		return Sampling{}, errors.New("want two numbers, such as 100/100: the first hundred lines of a second, then every hundredth")
 	}
 	return Sampling{First: n, Thereafter: m}, nil
 }

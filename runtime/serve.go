@@ -20,14 +20,15 @@ import (
 	"goless.io/runtime/internal/tracing"
 )
 
-// Serve serves fn as c says until ctx ends, then drains: readiness is withdrawn
-// at once, requests are served for c.DrainDelay as before, and those still
-// running then have c.DrainTimeout to end.
+// Serve serves fn as c configures until ctx ends, then drains:
 //
-// It returns nil after a clean drain, and an error if it cannot listen, if a
-// server or a hook fails, or if requests had to be cut off. It leaves the
-// process alone: signals, the standard logger and the default registry are
-// Main's business.
+//  1. /readyz reports draining, and requests are still served for c.DrainDelay.
+//  2. The listener is closed, and running requests have c.DrainTimeout to finish.
+//  3. The connections of the remaining requests are closed.
+//
+// It returns nil after a drain in which all requests finished. It returns an error if it cannot
+// listen, if a server or a hook fails, or if requests were cut off. Serve does not handle
+// signals and does not change the standard logger or the default registry; [Main] does.
 func Serve(ctx context.Context, c Config, fn Function) error {
 	log := newProcessLog(c)
 	defer log.end()
@@ -58,15 +59,14 @@ func serve(ctx context.Context, c Config, fn Function, log *processLog) error {
 		readiness: newReadiness(fn.Ready, log.Logger, log.buffer.blockedFor),
 		function:  newHTTPServer(c, chain(c, requests, fn.Handler, registry, log), log.Logger),
 	}
-	s.function.RegisterOnShutdown(sync.OnceFunc(func() { close(closed) })) // user code may call Shutdown, too
+	s.function.RegisterOnShutdown(sync.OnceFunc(func() { close(closed) })) // user code may call Shutdown as well
 	s.admin = newHTTPServer(c, adminHandler(s.readiness, metricsHandler(registry, log.Logger), activityHandler(requests.Activity)), log.Logger)
-	s.admin.ReadTimeout, s.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // nothing here takes long
+	s.admin.ReadTimeout, s.admin.WriteTimeout = c.ReadHeaderTimeout, 30*time.Second // every response is short
 	unreadable := middleware.NewUnreadable(registry, log.Logger)
 	return s.run(ctx, netconn.Listen(ln, c.StallTimeout, unreadable.Observe), adminLn)
 }
 
-// chain returns the handler with all middlewares around it, and adds the observers
-// to requests.
+// chain wraps the handler with all middlewares and adds the observers to requests.
 func chain(c Config, requests *exchange.Server, handler http.Handler, registry prometheus.Registerer, log *processLog) http.Handler {
 	metrics := middleware.NewHTTPMetrics(registry, requests.Running, requests.Overdue)
 	handler = middleware.Recover(metrics.Panics)(handler)
@@ -96,12 +96,13 @@ func newHTTPServer(c Config, handler http.Handler, logger *zap.Logger) *http.Ser
 		},
 		ConnContext: netconn.Context,
 		ErrorLog:    serverLog(logger),
-		// Neither ReadTimeout nor WriteTimeout: a stream may last for ever, as
-		// long as it makes progress. See packages wire and exchange.
+		// ReadTimeout and WriteTimeout are not set: a stream that makes progress may last
+		// indefinitely. See packages netconn and exchange.
 	}
 }
 
-// listen returns the two listeners, those of the configuration if it has any.
+// listen returns the listeners of the function and of the admin port. It opens those that the
+// configuration does not contain.
 func listen(ctx context.Context, c Config) (ln, adminLn net.Listener, err error) {
 	ln, err = listenOn(ctx, c.Listener, "SERVER_PORT", c.ServerPort)
 	if err != nil {
@@ -121,12 +122,12 @@ func listenOn(ctx context.Context, inherited net.Listener, variable string, port
 	var config net.ListenConfig
 	ln, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(port))
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on the port that %s names: %w", variable, err)
+		return nil, fmt.Errorf("cannot listen on the port of %s: %w", variable, err)
 	}
 	return ln, nil
 }
 
-// server is one function that is served.
+// server serves one function.
 type server struct {
 	config          Config
 	logger          *zap.Logger
@@ -136,15 +137,15 @@ type server struct {
 	function, admin *http.Server
 }
 
-// run serves until ctx ends or a server fails, and returns after the drain.
+// run serves until ctx ends or a server fails. It returns after the drain.
 func (s *server) run(ctx context.Context, ln, adminLn net.Listener) error {
 	failed := make(chan error, 2)
 	go func() { failed <- s.admin.Serve(adminLn) }()
-	defer func() { _ = s.admin.Close() }() // last, since it answers the probes
+	defer func() { _ = s.admin.Close() }() // last, because it serves the probes
 
-	// Connections to the function wait in its listener until Start is done.
+	// Connections to the function wait in its listener until Start returns.
 	if started, err := s.start(ctx, failed); !started {
-		_ = ln.Close() // nobody was served
+		_ = ln.Close() // no connection was accepted
 		s.sendSpans(context.Background())
 		return err
 	}
@@ -155,14 +156,14 @@ func (s *server) run(ctx context.Context, ln, adminLn net.Listener) error {
 	case err := <-failed:
 		s.cutOff()
 		s.sendSpans(context.Background())
-		return fmt.Errorf("cannot go on serving: %w", err)
+		return fmt.Errorf("HTTP server failed: %w", err)
 	case <-ctx.Done():
 		return s.drain(context.Cause(ctx))
 	}
 }
 
-// sendSpans sends the spans that were recorded. It takes no longer than what is
-// left of the drain, even if a span processor of the user's hangs.
+// sendSpans exports the recorded spans. It takes no longer than the rest of the drain, even if
+// a span processor of the user blocks.
 func (s *server) sendSpans(drain context.Context) {
 	if s.requests.Tracer == nil {
 		return

@@ -94,7 +94,7 @@ func testStreaming(t *testing.T, client *http.Client) {
 		for i := range 3 {
 			_, _ = fmt.Fprintf(w, "data: %d\n", i)
 			w.(http.Flusher).Flush()
-			<-received // nothing more is sent until the client has this
+			<-received // no more is sent until the client has received this
 		}
 	})
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr, nil)
@@ -154,8 +154,8 @@ func TestHijack(t *testing.T) {
 	}
 }
 
-// The interfaces that handlers look for, by assertion and by ResponseController,
-// and the bytes on the wire are those of a server without our middlewares.
+// The interfaces that handlers can use, by type assertion and by ResponseController, and the
+// bytes on the wire are those of a server without our middlewares.
 func TestWriterParity(t *testing.T) {
 	bare := bareServer(t, probe)
 	f := start(t, nil, probe)
@@ -180,7 +180,7 @@ func TestWriterParity(t *testing.T) {
 	}
 }
 
-// bareServer serves handler on loopback without anything of ours.
+// bareServer serves handler on loopback without the runtime.
 func bareServer(t *testing.T, handler http.HandlerFunc) (addr string) {
 	t.Helper()
 	server := &http.Server{Handler: handler, Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
@@ -250,8 +250,8 @@ func probe(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// dump returns a response without what must differ: the date and the ids. The
-// method EXPECT is a POST that asks first whether to send its body.
+// dump returns a response without the parts that must differ: the date and the IDs. The method
+// EXPECT is a POST with Expect: 100-continue.
 func dump(t *testing.T, client *http.Client, method, url string) string {
 	t.Helper()
 	var body io.Reader
@@ -272,15 +272,15 @@ func dump(t *testing.T, client *http.Client, method, url string) string {
 		resp.Header.Del(name)
 	}
 	if strings.HasSuffix(url, "/limited") {
-		// The bare server alone knows its reader that is limited, and closes the
-		// connection for what is left of the body.
+		// Only the bare server recognizes its limited reader, and closes the connection because
+		// of the unread body.
 		resp.Header.Del("Connection")
 	}
 	content, err := io.ReadAll(resp.Body)
 	return fmt.Sprintf("%d %v %d %v %v\n%s%v", resp.StatusCode, resp.Header, resp.ContentLength, resp.TransferEncoding, resp.Trailer, content, err)
 }
 
-// What a handler can find on its writer is what the server's own has.
+// The writer of handlers has the methods of the server's own writer.
 func TestWriterMethods(t *testing.T) {
 	methods := make(chan []string, 1)
 	handler := func(w http.ResponseWriter, _ *http.Request) {
@@ -307,7 +307,7 @@ func TestWriterMethods(t *testing.T) {
 	}
 }
 
-// A function in front of another passes its answer on with one set of ids.
+// The response of a function behind another function has one set of IDs.
 func TestReverseProxy(t *testing.T) {
 	inner := start(t, nil, answer)
 	f := start(t, nil, httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: inner.addr}).ServeHTTP)
@@ -340,8 +340,7 @@ func TestLoggedStatus(t *testing.T) {
 	}
 }
 
-// A form's temporary files are removed by the server, which has to find them
-// in the request that it knows.
+// The server removes the temporary files of a form, and finds them in its own request.
 func TestMultipartFilesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -376,7 +375,7 @@ func TestSlowHeaderIsClosed(t *testing.T) {
 		t.Run(fmt.Sprintf("%q", begin), func(t *testing.T) {
 			conn := dial(t, f.addr)
 			_, _ = io.WriteString(conn, begin)
-			// The read ends when the server hangs up, and else with the test.
+			// The read ends when the server closes the connection, or else with the test.
 			if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error("the connection was still open after 30s")
 			}
@@ -384,7 +383,7 @@ func TestSlowHeaderIsClosed(t *testing.T) {
 	}
 }
 
-// Nor does the admin port wait for a body that never comes.
+// The admin port does not wait for a body that is not sent.
 func TestAdminBodyIsNotWaitedFor(t *testing.T) {
 	f := start(t, func(c *runtime.Config) { c.ReadHeaderTimeout = 50 * time.Millisecond }, answer)
 	conn := dial(t, strings.TrimPrefix(f.admin, "http://"))
@@ -414,12 +413,12 @@ func TestHugeHeader(t *testing.T) {
 	f.refused("431")
 }
 
-// refused wants one request that could not be read in the log and the metrics.
+// refused requires one invalid request in the log and the metrics.
 func (f *function) refused(code string) {
 	f.t.Helper()
 	want := `goless_requests_unreadable_total{code="` + code + `"} 1`
 	waitFor(f.t, "the metric "+want, func() bool { return slices.Contains(f.metric("goless_requests_unreadable_total"), want) })
-	i := slices.IndexFunc(f.lines(), func(line map[string]any) bool { return line["msg"] == "the header of a request cannot be read" })
+	i := slices.IndexFunc(f.lines(), func(line map[string]any) bool { return line["msg"] == "invalid request header" })
 	if i < 0 {
 		f.t.Fatalf("the request is not logged:\n%s", f.log)
 	}
@@ -439,7 +438,7 @@ func TestMalformedRequest(t *testing.T) {
 	f.refused("400")
 }
 
-// An answer of the handler's with the same status is an ordinary one.
+// A response of the handler with the same status is not counted as an invalid request.
 func TestOwnRefusal(t *testing.T) {
 	f := start(t, nil, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
@@ -468,7 +467,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// dial returns a connection whose reads end after 30 seconds at the latest.
+// dial returns a connection whose reads time out after 30 seconds.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -482,7 +481,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return conn
 }
 
-// Trailers of a request arrive, announced or not.
+// Trailers of a request arrive, whether they are announced or not.
 func TestRequestTrailers(t *testing.T) {
 	f := start(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

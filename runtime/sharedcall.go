@@ -7,29 +7,28 @@ import (
 	"sync"
 )
 
-// A sharedCall calls a function of the user's, at most once at a time. Everybody
-// who asks while it runs gets the same answer, so that a call that hangs costs one
-// goroutine and not one for each question.
+// A sharedCall calls a function of the user, at most once at a time. Concurrent callers share
+// the result, so that a call that hangs blocks one goroutine and not one per caller.
 type sharedCall[T any] struct {
 	call func() (T, error)
 
 	mu      sync.Mutex
-	running *answer[T]
+	running *result[T]
 }
 
-// answer is the outcome of one call, once it is done.
-type answer[T any] struct {
+// result is the result of one call. It is valid when done is closed.
+type result[T any] struct {
 	done  chan struct{}
 	value T
 	err   error
 }
 
-// errGoexit is the answer of a call that ended its goroutine.
+// errGoexit is the error of a call that called [runtime.Goexit].
 var errGoexit = errors.New("it ended its goroutine")
 
-// ask returns the answer, or why ctx ended before. A panic of the call is an
-// error.
-func (s *sharedCall[T]) ask(ctx context.Context) (T, error) {
+// do calls the function, or waits for the running call, and returns the result. It returns the
+// cause of ctx if ctx ends first. A panic of the function is returned as an error.
+func (s *sharedCall[T]) do(ctx context.Context) (T, error) {
 	a := s.start()
 	select {
 	case <-a.done:
@@ -40,18 +39,18 @@ func (s *sharedCall[T]) ask(ctx context.Context) (T, error) {
 	}
 }
 
-// start returns the call that runs, or a new one.
-func (s *sharedCall[T]) start() *answer[T] {
+// start returns the running call, or starts a new one.
+func (s *sharedCall[T]) start() *result[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == nil {
-		s.running = &answer[T]{done: make(chan struct{}), err: errGoexit}
+		s.running = &result[T]{done: make(chan struct{}), err: errGoexit}
 		go s.run(s.running)
 	}
 	return s.running
 }
 
-func (s *sharedCall[T]) run(a *answer[T]) {
+func (s *sharedCall[T]) run(a *result[T]) {
 	defer func() {
 		if v := recover(); v != nil {
 			a.err = fmt.Errorf("it panicked: %v", v)

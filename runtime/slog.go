@@ -11,12 +11,12 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// slogHandler writes the records of log/slog, and with it those of the standard
-// log, into the log of the process. A record whose context belongs to a request
-// goes to the request's logger and so carries its ids, outside of every group.
+// slogHandler writes the records of log/slog, and so those of the standard logger, to the log
+// of the process. A record whose context belongs to a request is written to the request's
+// logger, which adds the IDs of the request outside of all groups.
 type slogHandler struct {
-	slog.Handler // of records without a request
-	// derive gives another handler the attributes and groups of this one.
+	slog.Handler // for records without a request
+	// derive adds the attributes and groups of this handler to another one.
 	derive func(slog.Handler) slog.Handler
 }
 
@@ -24,12 +24,12 @@ func newSlogHandler(core zapcore.Core) *slogHandler {
 	return &slogHandler{slogOver(core), func(h slog.Handler) slog.Handler { return h }}
 }
 
-// slogOver is zap's own handler, without the stacks that it adds to errors.
+// slogOver returns the handler of zap, without the stacks that it adds to errors.
 func slogOver(core zapcore.Core) slog.Handler {
 	return zapslog.NewHandler(core, zapslog.AddStacktraceAt(math.MaxInt))
 }
 
-// Handle is part of [slog.Handler].
+// Handle implements [slog.Handler].
 func (h *slogHandler) Handle(ctx context.Context, record slog.Record) error {
 	if x := exchange.FromContext(ctx); x != nil {
 		return h.derive(slogOver(x.Logger().Core())).Handle(ctx, record)
@@ -37,12 +37,12 @@ func (h *slogHandler) Handle(ctx context.Context, record slog.Record) error {
 	return h.Handler.Handle(ctx, record)
 }
 
-// WithAttrs is part of [slog.Handler].
+// WithAttrs implements [slog.Handler].
 func (h *slogHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h.with(func(inner slog.Handler) slog.Handler { return inner.WithAttrs(attrs) })
 }
 
-// WithGroup is part of [slog.Handler].
+// WithGroup implements [slog.Handler].
 func (h *slogHandler) WithGroup(name string) slog.Handler {
 	return h.with(func(inner slog.Handler) slog.Handler { return inner.WithGroup(name) })
 }

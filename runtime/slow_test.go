@@ -20,8 +20,8 @@ import (
 	"goless.io/runtime"
 )
 
-// slowClients are ways to keep a server waiting: what is sent on a connection
-// that is then left alone.
+// slowClients are ways to block a server: the data that is sent on a connection before it
+// becomes silent.
 var slowClients = map[string]string{
 	"nothing":       "",
 	"half a header": "GET / HTTP/1.1\r\nHost: f\r\nX-",
@@ -32,13 +32,13 @@ var slowClients = map[string]string{
 	"keep alive":    "GET / HTTP/1.1\r\nHost: f\r\n\r\n",
 }
 
-// noReading is another one; each fills the buffers of the kernel.
+// noReading is another one. Each fills the buffers of the kernel.
 const noReading = "GET /endless HTTP/1.1\r\nHost: f\r\n\r\n"
 
-// impatient is a configuration in which slow clients are given up soon.
+// impatient configures short timeouts for slow clients.
 func impatient(c *runtime.Config) {
 	c.ReadHeaderTimeout, c.IdleTimeout, c.StallTimeout = time.Second, time.Second, time.Second
-	c.RequestTimeout = 0 // the limits of this test are not of the request
+	c.RequestTimeout = 0 // the limits of this test do not concern the request
 }
 
 func slowHandler(w http.ResponseWriter, r *http.Request) {
@@ -56,8 +56,7 @@ func slowHandler(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// 2000 clients that do not get on cost little, are given up, and are not
-// noticed by the others.
+// 2000 slow clients cost little, are disconnected, and do not affect other clients.
 func TestSlowClients(t *testing.T) {
 	const connections = 2000
 	var files syscall.Rlimit
@@ -108,7 +107,7 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// latencies returns how long n requests take, sorted.
+// latencies returns the sorted durations of n requests.
 func (f *function) latencies(n int) []time.Duration {
 	f.t.Helper()
 	all := make([]time.Duration, n)
@@ -123,7 +122,7 @@ func (f *function) latencies(n int) []time.Duration {
 	return all
 }
 
-// memory returns the bytes of heap and stacks that are in use.
+// memory returns the bytes of heap and stacks in use.
 func memory() int64 {
 	goruntime.GC()
 	var m goruntime.MemStats
@@ -131,8 +130,8 @@ func memory() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// A body that comes slowly, but comes, is read to its end, and a response that
-// is taken slowly is written to its end.
+// A body that is sent slowly is read completely, and a response that is received slowly is
+// written completely.
 func TestSlowButSteady(t *testing.T) {
 	t.Parallel()
 	for protocol, client := range protocols(t) {
@@ -163,7 +162,7 @@ func TestSlowButSteady(t *testing.T) {
 	}
 }
 
-// A handler that waits for long neither reads nor writes, and is not disturbed.
+// A handler that neither reads nor writes for a long time is not interrupted.
 func TestQuietHandler(t *testing.T) {
 	t.Parallel()
 	for protocol, client := range protocols(t) {
@@ -184,7 +183,7 @@ func TestQuietHandler(t *testing.T) {
 	}
 }
 
-// A handler's own deadlines are the ones that count.
+// Deadlines that a handler sets replace the stall timeout.
 func TestOwnDeadlines(t *testing.T) {
 	t.Parallel()
 	for protocol, client := range protocols(t) {
@@ -207,7 +206,7 @@ func TestOwnDeadlines(t *testing.T) {
 	}
 }
 
-// A handler that wants no deadline has none, however long its client does not read.
+// A handler that clears the deadline has none, however long its client does not read.
 func TestNoDeadline(t *testing.T) {
 	t.Parallel()
 	const size, stall = 64 << 20, 500 * time.Millisecond
@@ -234,11 +233,11 @@ func TestNoDeadline(t *testing.T) {
 	}
 }
 
-// A stream that is silent for a while, because the handler has nothing to say or
-// is busy with what it has read, has not stalled.
+// A stream without data has not stalled if the handler writes nothing, or is busy with the data
+// that it has read.
 func TestSilenceIsNoStall(t *testing.T) {
 	t.Parallel()
-	const size = 4 << 20 // more than may be under way
+	const size = 4 << 20 // more than the buffers hold
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
@@ -262,7 +261,7 @@ func TestSilenceIsNoStall(t *testing.T) {
 	}
 }
 
-// Without a stall timeout a stream may be quiet for any time, in both directions.
+// Without a stall timeout, a stream may be silent indefinitely in both directions.
 func TestQuietStream(t *testing.T) {
 	t.Parallel()
 	const quiet = 2 * time.Second
@@ -296,7 +295,7 @@ func TestQuietStream(t *testing.T) {
 	}
 }
 
-// A source that is slow is not the client's fault, however it is copied.
+// A slow source does not count as a stalled client, however it is copied.
 func TestSlowSource(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(c *runtime.Config) { c.StallTimeout = time.Second }, func(w http.ResponseWriter, _ *http.Request) {
@@ -313,7 +312,7 @@ func TestSlowSource(t *testing.T) {
 				time.Sleep(200 * time.Millisecond)
 			}
 		}()
-		w.Header().Set("Content-Length", "10000") // else there are chunks, which the kernel cannot make
+		w.Header().Set("Content-Length", "10000") // otherwise chunked, which the kernel cannot do
 		if n, err := io.CopyN(w, r, 10_000); err != nil {
 			t.Errorf("%d bytes are copied, then %v", n, err)
 		}
@@ -323,8 +322,8 @@ func TestSlowSource(t *testing.T) {
 	}
 }
 
-// A handler that leaves the request's body alone is not held up by a client that
-// does not send it, though the server wants to read it before it answers.
+// A handler that does not read the request's body is not blocked by a client that does not send
+// it, although the server tries to read it before it responds.
 func TestBodyThatNeverComes(t *testing.T) {
 	tests := map[string]func(*runtime.Config){
 		"Stall":   func(c *runtime.Config) { c.StallTimeout = 500 * time.Millisecond },
@@ -356,8 +355,8 @@ func TestBodyThatNeverComes(t *testing.T) {
 	}
 }
 
-// A handler that closes a body which its client does not send returns, and so leaves its
-// place to others.
+// A handler that closes a body that its client does not send returns, and so frees its place in
+// the concurrency limit.
 func TestClosedBodyThatNeverComes(t *testing.T) {
 	t.Parallel()
 	closed := make(chan error, 1)
@@ -382,7 +381,7 @@ func TestClosedBodyThatNeverComes(t *testing.T) {
 	waitFor(t, "a place", func() bool { status, _ := f.get("/"); return status == http.StatusOK })
 }
 
-// A body that was closed cannot be read, and what is left of it is no part of the next request.
+// A closed body cannot be read, and the rest of it is not parsed as the next request.
 func TestClosedBody(t *testing.T) {
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {

@@ -8,11 +8,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// slowStart is after how long the log says that Start has not returned. It says so again
-// each time that Start has taken twice as long, since it may hang at another place by then.
+// slowStart is the duration of Start after which it is logged as slow. It is logged again each
+// time the duration has doubled, because Start may be blocked at another place by then.
 const slowStart = 10 * time.Second
 
-// watchStart logs where Start is, while it takes long, until stop is called.
+// watchStart logs the stack of a slow Start until stop is called.
 func (s *server) watchStart(began time.Time) (stop func()) {
 	done := make(chan struct{})
 	go func() {
@@ -29,11 +29,11 @@ func (s *server) watchStart(began time.Time) (stop func()) {
 	return func() { close(done) }
 }
 
-// maxStacks is how much of the stacks of all goroutines is looked at, in bytes.
+// maxStacks limits how many bytes of the stacks of all goroutines are searched.
 const maxStacks = 1 << 20
 
-// hookStack returns the stack of the goroutine that calls a hook; nothing if it is not
-// found. Go tells the stack of another goroutine only with those of all.
+// hookStack returns the stack of the goroutine that runs a hook, or nil if it is not found. Go
+// returns the stack of another goroutine only together with those of all goroutines.
 func hookStack() []byte {
 	all := make([]byte, maxStacks)
 	all = all[:goruntime.Stack(all, true)]

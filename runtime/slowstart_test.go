@@ -13,13 +13,13 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// hang is what the log has to name.
+// hang is the function that the log must name.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// A Start that does not return says where it is, and since when.
+// While Start hangs, the log reports its stack and its duration.
 func TestStartThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -37,8 +37,8 @@ func TestStartThatHangs(t *testing.T) {
 	})
 }
 
-// warnings returns after how many seconds each line of a log says that Start has not returned,
-// and fails the test if one does not say where it is.
+// warnings returns the seconds after which each log line reports that Start has not returned.
+// It fails the test if a line has no stack.
 func warnings(t *testing.T, log string) (after []float64) {
 	t.Helper()
 	for line := range strings.Lines(log) {

@@ -9,7 +9,7 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// hangingTracer never ends.
+// hangingTracer never returns.
 type hangingTracer struct{}
 
 func (hangingTracer) Handler(next http.Handler) http.Handler { return next }
@@ -20,7 +20,8 @@ func (hangingTracer) RoundTrip(base http.RoundTripper, r *http.Request) (*http.R
 
 func (hangingTracer) Shutdown(context.Context) { select {} }
 
-// Spans that cannot be sent, since a processor of the user's hangs, do not hold up the end.
+// Spans that cannot be exported because a processor of the user hangs do not delay the
+// shutdown.
 func TestSpansDoNotHoldUpTheEnd(t *testing.T) {
 	s := &server{requests: &exchange.Server{Tracer: hangingTracer{}}}
 	drain, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -17,19 +17,18 @@ import (
 	"goless.io/runtime"
 )
 
-// function is a handler that is served on loopback by runtime.Serve.
+// function is a handler that runtime.Serve serves on loopback.
 type function struct {
 	t           *testing.T
 	addr, admin string
 	log         *lockedBuffer
-	// stop begins the drain.
+	// stop starts the drain.
 	stop context.CancelFunc
 	done chan struct{}
 	err  error
 }
 
-// start serves handler until the test ends, with no drain delay unless change
-// asks for one.
+// start serves handler until the test ends, with no drain delay unless change sets one.
 func start(t *testing.T, change func(*runtime.Config), handler http.HandlerFunc) *function {
 	t.Helper()
 	f := begin(t, change, runtime.Function{Handler: handler})
@@ -37,7 +36,7 @@ func start(t *testing.T, change func(*runtime.Config), handler http.HandlerFunc)
 	return f
 }
 
-// begin is start for a function with hooks; it does not wait.
+// begin is like start for a function with hooks. It does not wait until the function is ready.
 func begin(t *testing.T, change func(*runtime.Config), fn runtime.Function) *function {
 	t.Helper()
 	c := runtime.DefaultConfig()
@@ -77,13 +76,13 @@ func loopback(t *testing.T) net.Listener {
 	return l
 }
 
-// ended waits for the end of Serve and returns its error.
+// ended waits for Serve to return and returns its error.
 func (f *function) ended() error {
 	<-f.done
 	return f.err
 }
 
-// get asks the function for a path and returns the status and the body.
+// get calls a path of the function and returns the status and the body.
 func (f *function) get(path string) (int, string) {
 	f.t.Helper()
 	return get(f.t, "http://"+f.addr+path)
@@ -104,8 +103,8 @@ func (f *function) metric(prefix string) []string {
 	})
 }
 
-// requests waits until n requests are logged and returns their lines, in the
-// order in which they ended. A client may have its answer before that.
+// requests waits until n requests are logged and returns their lines, in the order in which
+// they finished. A client may receive its response before that.
 func (f *function) requests(n int) []map[string]any {
 	f.t.Helper()
 	var lines []map[string]any
@@ -119,7 +118,7 @@ func (f *function) requests(n int) []map[string]any {
 	return lines
 }
 
-// lines returns the log; each line must be one JSON object.
+// lines returns the log. Each line must be one JSON object.
 func (f *function) lines() []map[string]any {
 	f.t.Helper()
 	return parseLog(f.t, f.log.String())
@@ -156,7 +155,7 @@ func do(t *testing.T, client *http.Client, req *http.Request) (int, string) {
 	return status, body
 }
 
-// fetch returns an error unless the whole answer arrived.
+// fetch returns an error unless the whole response was received.
 func fetch(client *http.Client, req *http.Request) (int, string, error) {
 	resp, err := client.Do(req)
 	if err != nil {
@@ -166,10 +165,10 @@ func fetch(client *http.Client, req *http.Request) (int, string, error) {
 	return resp.StatusCode, string(body), errors.Join(err, resp.Body.Close())
 }
 
-// shut closes what the test needs no longer.
+// shut closes c at the end of a test.
 func shut(c io.Closer) { _ = c.Close() }
 
-// h2c returns a client that speaks HTTP/2 without TLS, by prior knowledge.
+// h2c returns a client that uses HTTP/2 without TLS, with prior knowledge.
 func h2c(t *testing.T) *http.Client {
 	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}
@@ -178,7 +177,7 @@ func h2c(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// waitFor polls, and gives up only when nobody would wait any longer.
+// waitFor polls until the condition holds, and fails the test after a long timeout.
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(2 * time.Millisecond) {

@@ -19,18 +19,17 @@ import (
 	"goless.io/runtime"
 )
 
-// short is a timeout that is over soon, but not before a handler has begun on a
-// machine that is busy.
+// short sets a timeout that is short, but long enough for a handler to begin on a busy machine.
 func short(c *runtime.Config) { c.RequestTimeout = 500 * time.Millisecond }
 
 func protocols(t *testing.T) map[string]*http.Client {
 	return map[string]*http.Client{"HTTP1": {Transport: new(http.Transport)}, "H2C": h2c(t)}
 }
 
-// timeoutTest is a handler that takes too long and what is seen of it.
+// timeoutTest is a handler that exceeds the timeout, and the expected result.
 type timeoutTest struct {
 	handler http.HandlerFunc
-	// status is what the client sees, 0 where the connection is cut.
+	// status is the status that the client receives, 0 if the connection is aborted.
 	status int
 	// logged is the status in the log.
 	logged float64
@@ -103,7 +102,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// copySilence copies from what says nothing until the time is over.
+// copySilence copies from a silent source until the timeout.
 func copySilence(w http.ResponseWriter, r *http.Request) {
 	silent, feed, err := os.Pipe()
 	if err != nil {
@@ -143,8 +142,8 @@ func (test timeoutTest) check(t *testing.T, client *http.Client) {
 	}
 }
 
-// A handler that ignores the end of its context is counted until it returns, and keeps its
-// place meanwhile.
+// A handler that ignores its context is counted as overdue until it returns, and keeps its
+// place in the concurrency limit.
 func TestOverdueHandlersAreCounted(t *testing.T) {
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
@@ -171,8 +170,8 @@ func TestOverdueHandlersAreCounted(t *testing.T) {
 	}
 }
 
-// What waits in the server's buffer is no answer. A client that was cut off for it
-// would take the connection for one that had died, and ask once more.
+// Data in the server's buffer is not a response. A client whose connection is closed without a
+// response would consider the connection dead and retry.
 func TestTimeoutOfABufferedAnswer(t *testing.T) {
 	t.Parallel()
 	f := start(t, short, func(w http.ResponseWriter, r *http.Request) {
@@ -184,14 +183,14 @@ func TestTimeoutOfABufferedAnswer(t *testing.T) {
 	client := &http.Client{Transport: new(http.Transport)}
 	defer client.CloseIdleConnections()
 	for path, want := range map[string]int{"/": http.StatusOK, "/hang": http.StatusGatewayTimeout} {
-		for range 2 { // the second on the same connection, if it is still there
+		for range 2 { // the second on the same connection, if it is still open
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+f.addr+path, nil)
 			if status, body := do(t, client, req); status != want {
 				t.Errorf("%s: got %d %q, want %d", path, status, body, want)
 			}
 		}
 	}
-	f.requests(4) // and no more
+	f.requests(4) // and not twice
 	if n := f.metric("total_invocations"); !slices.Equal(n, []string{"total_invocations 4"}) {
 		t.Errorf("the requests are counted as %q", n)
 	}
@@ -227,7 +226,7 @@ func TestTimeoutContext(t *testing.T) {
 	}
 }
 
-// A client that goes away ends the context as without a deadline.
+// A client that disconnects cancels the context, as without a deadline.
 func TestContextEndsWithTheClient(t *testing.T) {
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
@@ -250,8 +249,8 @@ func TestContextEndsWithTheClient(t *testing.T) {
 	}
 }
 
-// Requests one after the other on one connection: a timer that was set for an
-// earlier one must not hit a later one before its time.
+// On a connection with consecutive requests, the timer of an earlier request must not affect a
+// later one.
 func TestTimeoutIsOfOneRequest(t *testing.T) {
 	t.Parallel()
 	f := start(t, func(c *runtime.Config) { c.RequestTimeout = 3 * time.Second }, func(w http.ResponseWriter, r *http.Request) {
@@ -270,11 +269,11 @@ func TestTimeoutIsOfOneRequest(t *testing.T) {
 	}
 }
 
-// Whoever took over the connection has no limit any more.
+// A hijacked connection has no time limit.
 func TestTimeoutSparesHijacked(t *testing.T) {
 	t.Parallel()
 	f := start(t, short, func(w http.ResponseWriter, r *http.Request) {
-		done := r.Context().Done() // asked for before
+		done := r.Context().Done() // requested before
 		conn, rw, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
@@ -294,8 +293,8 @@ func TestTimeoutSparesHijacked(t *testing.T) {
 	}
 }
 
-// A handler that goes on after its time counts as running: for the limit, for
-// the gauge and for the drain.
+// A handler that continues after its timeout counts as running: for the limit, for the gauge
+// and for the drain.
 func TestTimedOutHandlerStillCounts(t *testing.T) {
 	for protocol, client := range protocols(t) {
 		t.Run(protocol, func(t *testing.T) {
@@ -327,7 +326,7 @@ func TestTimedOutHandlerStillCounts(t *testing.T) {
 	}
 }
 
-// What another function has rejected this one has seen.
+// A request that another function has rejected was not rejected by this one.
 func TestRejectedElsewhere(t *testing.T) {
 	f := start(t, nil, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Goless-Rejected", "concurrency")

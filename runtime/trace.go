@@ -7,19 +7,19 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// A SpanContext names a span as W3C Trace Context does.
+// A SpanContext identifies a span as defined by W3C Trace Context.
 type SpanContext struct {
 	TraceID string // 32 hex digits
 	SpanID  string // 16 hex digits
-	// Sampled tells that the span is recorded by whoever made it.
+	// Sampled reports whether the creator of the span records it.
 	Sampled bool
-	// TraceState is the header tracestate that came with the trace, "" if
-	// there was none. It is what the client sent, unchecked.
+	// TraceState is the tracestate header of the request as the client sent it, not validated.
+	// It is empty if there was none.
 	TraceState string
 }
 
-// TraceParent returns the value of the header traceparent for a request that
-// the span is the parent of, "" for the zero SpanContext.
+// TraceParent returns the value of the traceparent header for a request whose parent is this
+// span. It returns "" for the zero SpanContext.
 func (c SpanContext) TraceParent() string {
 	if c.TraceID == "" {
 		return ""
@@ -31,13 +31,13 @@ func (c SpanContext) TraceParent() string {
 	return "00-" + c.TraceID + "-" + c.SpanID + "-" + flags
 }
 
-// Span returns the span that the request of ctx runs in, and the zero
-// SpanContext without a request.
+// Span returns the span of the request that ctx belongs to, or the zero SpanContext if ctx does
+// not belong to a request.
 //
-// Where the function exports spans (see goless.io/runtime/otlp) and the request
-// is sampled, it is the function's own span, a child of the caller's.
-// Otherwise it is the caller's, or one that was made up if there is none: a
-// span that nobody records must not come between others in their trace.
+// If the function exports spans (see goless.io/runtime/otlp) and the request is sampled, it is
+// the function's own span, a child of the caller's. Otherwise it is the caller's span, or a
+// generated one if the caller sent none: a span that is not recorded must not become the parent
+// of a recorded one.
 func Span(ctx context.Context) SpanContext {
 	x := exchange.FromContext(ctx)
 	if x == nil {

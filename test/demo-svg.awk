@@ -1,11 +1,11 @@
-# Draws what test/demo.sh prints as a terminal, line by line:
+# Draws the output of test/demo.sh as an animated terminal, line by line:
 #
 #   test/demo.sh | awk -f test/demo-svg.awk > docs/demo.svg
 #
-# It leaves out the source, which the README shows above the picture, and how to go on. A viewer that
-# knows no animations shows all lines at once.
+# It omits the source, which the README shows above the picture, and the next steps. Viewers without
+# animations show all lines at once.
 
-# add takes a line, and what is longer than the terminal is wide on the next ones.
+# add adds a line, and wraps it at the width of the terminal.
 function add(text, class, pause) {
 	at += pause
 	do {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What make demo shows once Goless is installed: a Function is applied, becomes
-# ready and answers. Every command is printed before it runs.
+# The part of make demo after the installation: applies a Function, waits until it is
+# ready and calls it. Every command is printed before it runs.
 set -euo pipefail
 
 run() {
@@ -8,9 +8,9 @@ run() {
 	"$@"
 }
 
-# call asks the function through its Service, which the API server forwards to,
-# so that it works from outside of any cluster. A Service may take a moment to lead
-# to a pod that has just become ready.
+# call calls the function through its Service and the API server, which works outside
+# of the cluster. It retries, because a Service may take a moment to route requests to
+# a pod that has just become ready.
 call() {
 	printf '\n$ kubectl get --raw .../services/http:%s/proxy%s\n' "$1:$2" "$3"
 	local answer
@@ -25,7 +25,7 @@ call() {
 	return 1
 }
 
-# progress prints what the status says, each time that it changes.
+# progress prints the status each time it changes.
 progress() {
 	local last='' now
 	for _ in $(seq 1 600); do

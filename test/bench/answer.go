@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// secondAnswer is what the second version of a program answers.
+// secondAnswer is the response of the second version of a program.
 const secondAnswer = "second"
 
-// askingPause is between two questions: it bounds how exact the time of an answer
-// is, and how much the questions disturb what they wait for.
+// askingPause is the time between two requests. It limits the precision of the measured time,
+// and the load that the requests cause.
 const askingPause = 10 * time.Millisecond
 
-// awaitService asks a Service, through the API server, until it gives the answer.
-// What else comes, an error of the way included, is no answer.
+// awaitService calls a Service through the API server until it returns the answer. It ignores
+// errors and other responses.
 func (b *bench) awaitService(ctx context.Context, service, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -34,7 +34,7 @@ func (b *bench) awaitService(ctx context.Context, service, want string) error {
 	}
 }
 
-// until asks now and then, until something holds.
+// until polls until a condition holds.
 func until(ctx context.Context, what string, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("waited %s in vain until %s", patience, what))
 	defer cancel()

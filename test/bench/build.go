@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// measureBuild measures the builder with what its image holds: the build of the
-// smallest function against its floor, one with dependencies, the verdict on
-// sources, and a reload.
+// measureBuild measures the builder with the contents of its image: the build of the smallest
+// function compared with its floor, one with dependencies, the validation of sources, and a
+// reload.
 func measureBuild(ctx context.Context, s *session) error {
 	s.step(ctx, "the verdict on sources", []string{"validate.10k", "validate.max"}, func(context.Context) error { return measureValidate(s) })
 	if _, err := os.Stat(filepath.Join(s.kodata(), "plan.json")); err != nil {
@@ -31,7 +31,7 @@ func measureBuild(ctx context.Context, s *session) error {
 	service, noService := newService(ctx, b)
 	if noService == nil {
 		defer service.stop()
-		_, noService = service.again(ctx) // the first one keeps what it depends on
+		_, noService = service.again(ctx) // the first one caches its dependencies
 	}
 	for name, samples := range s.measure(ctx, map[string]func(context.Context) (float64, error){
 		"build.warm":               b.hello,
@@ -51,7 +51,7 @@ func measureBuild(ctx context.Context, s *session) error {
 	return nil
 }
 
-// builds runs the builder as a pod does.
+// builds runs the builder as in a pod.
 type builds struct {
 	*session
 	command string
@@ -80,8 +80,8 @@ func newBuilds(ctx context.Context, s *session) (*builds, error) {
 		return nil, err
 	}
 	served := filepath.Join(strings.TrimSpace(string(cache)), "cache", "download")
-	// The collector of the builder says how large its heap is; that variable
-	// does not reach the compiler.
+	// The garbage collector of the builder logs the size of its heap. The variable is not
+	// passed to the compiler.
 	environ := append(s.environ(), "GOPROXY=file://"+served, "GODEBUG=gctrace=1")
 	return &builds{session: s, command: command, environ: environ, modules: served}, nil
 }
@@ -100,7 +100,7 @@ func (b *builds) dependencies(ctx context.Context) (float64, error) {
 	return b.build(ctx, "dependencies.txtar", archive)
 }
 
-// archive is the source of a function with five modules, and with text at its end.
+// archive returns the source of a function with five modules, with end appended.
 func (b *builds) archive(end string) ([]byte, error) {
 	var archive bytes.Buffer
 	for _, name := range []string{"go.mod", "go.sum", "handler.go"} {
@@ -118,7 +118,7 @@ var (
 	collection     = regexp.MustCompile(`(?m)^gc \d+ .* (\d+)->(\d+)->\d+ MB,`)
 )
 
-// build returns the seconds from the start of the builder to its end.
+// build returns the duration in seconds from the start of the builder to its exit.
 func (b *builds) build(ctx context.Context, name string, src []byte) (float64, error) {
 	file := filepath.Join(b.scratch, name)
 	if err := os.WriteFile(file, src, 0o644); err != nil {
@@ -138,7 +138,7 @@ func (b *builds) build(ctx context.Context, name string, src []byte) (float64, e
 	return took.Seconds(), nil
 }
 
-// largest is the largest number that a group of pattern matches.
+// largest returns the maximum of the numbers that a group of pattern matches.
 func largest(pattern *regexp.Regexp, text []byte) (most float64) {
 	for _, match := range pattern.FindAllSubmatch(text, -1) {
 		for _, number := range match[1:] {

@@ -20,8 +20,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// measureCluster measures how long it takes until a Function is ready, against a
-// plain Deployment of the same program in an image of its own.
+// measureCluster measures the time until a Function is ready, compared with a plain Deployment
+// of the same program in its own image.
 func measureCluster(ctx context.Context, s *session) error {
 	b, err := connect(ctx, s)
 	if err != nil {
@@ -34,7 +34,7 @@ func measureCluster(ctx context.Context, s *session) error {
 	return nil
 }
 
-// bench takes samples in a namespace of its own.
+// bench takes samples in its own namespace.
 type bench struct {
 	session    *session
 	client     client.WithWatch
@@ -47,7 +47,7 @@ type bench struct {
 	results    *results
 }
 
-// connect finds the cluster and makes the namespace in it, which cleanUp removes.
+// connect connects to the cluster and creates the namespace, which cleanUp removes.
 func connect(ctx context.Context, s *session) (*bench, error) {
 	plainImage := os.Getenv("PLAIN_IMAGE")
 	if plainImage == "" {
@@ -88,8 +88,8 @@ func (b *bench) cleanUp() {
 	}
 }
 
-// measure takes its samples by turns, after one of each kind that does not count
-// because images are pulled in it. What needs many pods is measured less often.
+// measure alternates between its subjects, after one sample of each kind that does not count
+// because it pulls images. What needs many pods is measured less often.
 func (b *bench) measure(ctx context.Context, n int) {
 	plain := b.plain("plain", nil)
 	novolume := b.plain("plain_novolume", new(false))
@@ -108,9 +108,9 @@ func (b *bench) measure(ctx context.Context, n int) {
 	b.turns(ctx, "deploying many", max(1, n/10), b.crowd, plain, miss)
 }
 
-// turns takes n samples of each subject. The order and the pauses are random,
-// because the kubelet looks at containers once a second and a fixed rhythm would
-// always meet it at the same point.
+// turns takes n samples of each subject. The order and the pauses are random, because the
+// kubelet checks containers once per second, and a fixed interval would always meet it at the
+// same phase.
 func (b *bench) turns(ctx context.Context, what string, n int, sample func(context.Context, subject, int), subjects ...subject) {
 	b.session.progress.begin("cluster: " + what)
 	for i := range n {
@@ -124,9 +124,8 @@ func (b *bench) turns(ctx context.Context, what string, n int, sample func(conte
 	}
 }
 
-// attempt does what takes samples of a kind, or of several whose names begin with
-// kind and a dot, and tells whether it could. What failed once is not tried again: it
-// may have waited for long.
+// attempt takes samples of a kind, or of several whose names begin with kind and a dot, and
+// reports whether it succeeded. It does not retry failed ones, because they may have timed out.
 func (b *bench) attempt(kind string, do func() error) bool {
 	if b.failed[kind] != nil {
 		return false
@@ -135,13 +134,13 @@ func (b *bench) attempt(kind string, do func() error) bool {
 	return b.failed[kind] == nil
 }
 
-// record adds a figure to the samples of a kind.
+// record adds a value to the samples of a kind.
 func (b *bench) record(kind string, value float64) {
 	b.samples[kind] = append(b.samples[kind], value)
 }
 
-// compare turns the samples into figures. What they are compared with is the plain
-// Deployment; of the first start also the one without a volume.
+// compare computes the figures from the samples. The baseline is the plain Deployment, and for
+// the first start also the one without a volume.
 func (b *bench) compare() {
 	for kind, err := range b.failed {
 		if err != nil {

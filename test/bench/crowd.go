@@ -13,14 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// How many replicas scale asks for, and how many of a kind crowd deploys at once.
-// A node has room for 110 pods.
+// The number of replicas in scale, and the number of subjects that crowd deploys at once. A
+// node has room for 110 pods.
 const (
 	manyReplicas = 10
 	manySubjects = 25
 )
 
-// scale measures how long it takes from one ready replica to ten.
+// scale measures the time from one ready replica to ten.
 func (b *bench) scale(ctx context.Context, s subject, i int) {
 	kind := fmt.Sprintf("scale%d.%s", manyReplicas, s.name)
 	b.attempt(kind, func() error {
@@ -46,8 +46,7 @@ func (b *bench) scale(ctx context.Context, s subject, i int) {
 	})
 }
 
-// crowd measures how long it takes until many are ready that are deployed at once,
-// none of them like another.
+// crowd measures the time until many different subjects that are deployed at once are ready.
 func (b *bench) crowd(ctx context.Context, s subject, i int) {
 	kind := fmt.Sprintf("crowd%d.%s", manySubjects, s.name)
 	b.attempt(kind, func() error {
@@ -65,8 +64,8 @@ func (b *bench) crowd(ctx context.Context, s subject, i int) {
 	})
 }
 
-// deployAll creates the objects of many subjects, and waits until the first of each
-// is ready.
+// deployAll creates the objects of many subjects, and waits until the first object of each is
+// ready.
 func (b *bench) deployAll(ctx context.Context, s subject, all [][]client.Object) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -86,7 +85,7 @@ func (b *bench) deployAll(ctx context.Context, s subject, all [][]client.Object)
 	return errors.Join(<-created, err)
 }
 
-// createAll creates what belongs together in its order, and the rest at once.
+// createAll creates the objects of each subject in order, and all subjects concurrently.
 func (b *bench) createAll(ctx context.Context, all [][]client.Object) error {
 	var group sync.WaitGroup
 	failures := make([]error, len(all))
@@ -101,8 +100,8 @@ func (b *bench) createAll(ctx context.Context, all [][]client.Object) error {
 	return errors.Join(failures...)
 }
 
-// awaitAll waits until all objects that missing names are ready. object is an example
-// of them, and list an empty list of its kind.
+// awaitAll waits until all objects in missing are ready. object is an example of them, and list
+// an empty list of their kind.
 func awaitAll(ctx context.Context, c client.WithWatch, object client.Object, list client.ObjectList, ready func(client.Object) bool, missing map[string]bool) error {
 	n := len(missing)
 	late := errors.New("not all were ready in time")
@@ -120,8 +119,8 @@ func awaitAll(ctx context.Context, c client.WithWatch, object client.Object, lis
 	return err
 }
 
-// removeAll is remove for many pods: it waits until they have ended, so that this is
-// no part of the next sample.
+// removeAll is remove for many pods. It waits until they are gone, so that their termination
+// does not affect the next sample.
 func (b *bench) removeAll(ctx context.Context, objects []client.Object) {
 	b.remove(ctx, objects)
 	if err := b.awaitEmpty(ctx); err != nil {
@@ -149,5 +148,5 @@ func (b *bench) awaitEmpty(ctx context.Context) error {
 	}
 }
 
-// dashed is a name that may be part of the name of an object.
+// dashed converts a name to one that is valid in the name of an object.
 func dashed(name string) string { return strings.ReplaceAll(name, "_", "-") }

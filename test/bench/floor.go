@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// A floor is what no build can go below: the calls of the compiler and of the
-// linker, as the go command prints them, and nothing else.
+// A floor is the minimum of a build: only the calls of the compiler and of the linker, as the
+// go command prints them.
 type floor struct {
 	dir, script string
 	work        string
 }
 
-// newFloor asks the go command of the image how it builds the smallest function.
+// newFloor gets the commands that build the smallest function from the go command of the image.
 func newFloor(ctx context.Context, b *builds) (*floor, error) {
 	file, dir := filepath.Join(b.scratch, "floor.go"), filepath.Join(b.scratch, "floor")
 	if err := os.WriteFile(file, []byte(constant("floor")), 0o644); err != nil {
@@ -28,8 +28,7 @@ func newFloor(ctx context.Context, b *builds) (*floor, error) {
 	if out, err := generate.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("generating a program: %w\n%s", err, out)
 	}
-	// What is compiled here must not get into the cache of the image, where the
-	// next run would find it.
+	// Nothing must be added to the cache of the image, where the next run would find it.
 	cache := filepath.Join(b.scratch, "cache")
 	if err := os.CopyFS(cache, os.DirFS(filepath.Join(b.kodata(), "cache"))); err != nil {
 		return nil, err
@@ -62,7 +61,7 @@ func newFloor(ctx context.Context, b *builds) (*floor, error) {
 	return f, nil
 }
 
-// sample returns the seconds that the calls take.
+// sample returns the duration of the calls in seconds.
 func (f *floor) sample(ctx context.Context) (float64, error) {
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", f.script)
 	cmd.Dir = f.dir

@@ -17,13 +17,12 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// unique is a source that is never the same twice, so that nothing of it can be
-// there already.
+// unique returns a source that was never compiled before, so that no part of it is cached.
 func unique(i int, answer string) string {
 	return fmt.Sprintf("// Round %d, %s.\n%s", i, time.Now(), constant(answer))
 }
 
-// constant is a source that is always the same.
+// constant returns a source that is always the same.
 func constant(answer string) string {
 	return fmt.Sprintf(`package handlers
 
@@ -33,7 +32,7 @@ func Handler(w http.ResponseWriter, r *http.Request) { w.Write([]byte(%q)) }
 `, answer)
 }
 
-// function deploys a Function whose source is compiled by a strategy.
+// function deploys a Function that is compiled with a strategy.
 func (b *bench) function(name string, strategy v1beta1.BuildStrategy, source func(i int, answer string) string) subject {
 	return subject{
 		name:  name,
@@ -58,7 +57,7 @@ func (b *bench) function(name string, strategy v1beta1.BuildStrategy, source fun
 	}
 }
 
-// newFunction is one that asks for so little that very many fit on a small node.
+// newFunction returns a Function with requests so small that very many fit on a small node.
 func (b *bench) newFunction(name, source string) *v1beta1.Function {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: b.namespace}}
 	fn.Spec.Function = source
@@ -66,7 +65,7 @@ func (b *bench) newFunction(name, source string) *v1beta1.Function {
 	return fn
 }
 
-// isReady reads the status as kubectl wait does.
+// isReady evaluates the status like kubectl wait.
 func isReady(object client.Object) bool {
 	fn, ok := object.(*v1beta1.Function)
 	if !ok {
@@ -76,8 +75,8 @@ func isReady(object client.Object) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == fn.Generation
 }
 
-// hasAllReplicas tells whether a Function is ready with as many replicas as it wants. The
-// condition Ready alone stays true while a function that serves gets more of them.
+// hasAllReplicas reports whether a Function is ready with all wanted replicas. The condition
+// Ready alone stays True while a function is scaled up.
 func hasAllReplicas(object client.Object) bool {
 	fn, ok := object.(*v1beta1.Function)
 	if !ok {
@@ -89,10 +88,10 @@ func hasAllReplicas(object client.Object) bool {
 
 var peak = regexp.MustCompile(`the compiler took (\d+) MiB`)
 
-// compile records what the builder says of itself in a pod: its duration in the
-// status, the memory of its largest process in the log.
+// compile records the report of the builder in a pod: its duration from the status, and the
+// memory of its largest process from the log.
 func (b *bench) compile(ctx context.Context, ready client.Object) error {
-	// A Function may be ready before the kubelet has told how its build ended.
+	// A Function may be ready before the kubelet has reported the result of its build.
 	fn, err := await(ctx, b.client, ready.(*v1beta1.Function), &v1beta1.FunctionList{}, //nolint:forcetypeassert // as function makes it
 		func(fn *v1beta1.Function) bool { return isReady(fn) && fn.Status.Build != nil })
 	if err != nil {

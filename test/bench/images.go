@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// images adds the compressed size of each image that is installed.
+// images adds the compressed size of each installed image.
 func (b *bench) images(ctx context.Context) error {
 	var operator appsv1.Deployment
 	key := client.ObjectKey{Namespace: "goless-system", Name: "goless-operator"}
@@ -37,7 +37,7 @@ func (b *bench) images(ctx context.Context) error {
 	return nil
 }
 
-// compressedSize is what a node downloads, in MiB.
+// compressedSize returns the size of a node's download, in MiB.
 func compressedSize(ctx context.Context, reference string) (float64, error) {
 	ref, err := name.ParseReference(reference)
 	if err != nil {

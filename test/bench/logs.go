@@ -24,14 +24,14 @@ type entry struct {
 	text string
 }
 
-// A logFile is one that a daemon of the cluster writes.
+// A logFile is a log of a daemon of the cluster.
 type logFile struct {
 	path   string
 	stamp  stamp
 	offset int64
 }
 
-// A stamp is how a log writes the time into its lines.
+// A stamp is the format of the time in the lines of a log.
 type stamp struct {
 	pattern *regexp.Regexp // its first group is the time
 	layout  string
@@ -45,13 +45,13 @@ var (
 	containerStamp  = stamp{regexp.MustCompile(`^(\S+) `), time.RFC3339Nano, time.Parse} // as the API returns it when asked for times
 )
 
-// thisYear reads a local time that does not tell its year.
+// thisYear parses a local time without a year.
 func thisYear(layout, text string) (time.Time, error) {
 	at, err := time.ParseInLocation(layout, text, time.Local)
 	return at.AddDate(time.Now().Year(), 0, 0), err
 }
 
-// skip leaves out what the file has by now.
+// skip skips the current contents of the file.
 func (f *logFile) skip() error {
 	info, err := os.Stat(f.path)
 	if err != nil {
@@ -61,7 +61,7 @@ func (f *logFile) skip() error {
 	return nil
 }
 
-// entries are those since skip; all of the file, if it was begun anew since then.
+// entries returns the entries since skip, or of the whole file if it was truncated since then.
 func (f *logFile) entries() ([]entry, error) {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -79,7 +79,7 @@ func (f *logFile) entries() ([]entry, error) {
 	return f.stamp.entries(file)
 }
 
-// entries are the lines that have a time.
+// entries returns the lines that contain a time.
 func (s stamp) entries(r io.Reader) ([]entry, error) {
 	var all []entry
 	lines := bufio.NewScanner(r)
@@ -98,7 +98,7 @@ func (s stamp) entries(r io.Reader) ([]entry, error) {
 	return all, lines.Err()
 }
 
-// podLog is what a container has written since then.
+// podLog returns the log of a container since a time.
 func (b *bench) podLog(ctx context.Context, namespace, pod, container string, since time.Time) ([]entry, error) {
 	text, err := b.clientset.CoreV1().Pods(namespace).GetLogs(pod, &corev1.PodLogOptions{
 		Container: container, Timestamps: true, SinceTime: &metav1.Time{Time: since},
@@ -110,7 +110,7 @@ func (b *bench) podLog(ctx context.Context, namespace, pod, container string, si
 	return slices.DeleteFunc(all, func(e entry) bool { return e.at.Before(since) }), err // the API knows whole seconds
 }
 
-// serviceLog is what all replicas of the build service have written since then.
+// serviceLog returns the logs of all replicas of the build service since a time.
 func (b *bench) serviceLog(ctx context.Context, since time.Time) ([]work, error) {
 	var pods corev1.PodList
 	err := b.client.List(ctx, &pods, client.InNamespace("goless-system"), client.MatchingLabels{"app.kubernetes.io/name": "goless-build"})
@@ -135,20 +135,20 @@ func (b *bench) serviceLog(ctx context.Context, since time.Time) ([]work, error)
 	return all, nil
 }
 
-// work is a line in the log of the build service, about something that is done.
+// work is a line in the log of the build service about finished work.
 type work struct {
 	at        time.Time
 	Msg       string // "build" or "fetch"
 	Namespace string // of a build
 	Key       string // the beginning of that of the binary
-	Waited    span   // for the turn, or for the binary
+	Waited    span   // in the queue, or for the binary
 	Duration  span   // of the work
 }
 
-// began is when it was asked for.
+// began returns the time of the order.
 func (w work) began() time.Time { return w.at.Add(-time.Duration(w.Duration + w.Waited)) }
 
-// entries are the phases that the line tells of.
+// entries returns the phases in the line.
 func (w work) entries() []entry {
 	if w.Msg == "fetch" {
 		return []entry{{w.at, "fetched " + w.Key}}
@@ -156,18 +156,18 @@ func (w work) entries() []entry {
 	return []entry{{w.began(), "ordered " + w.Key}, {w.at, "built " + w.Key}}
 }
 
-// A span is a duration as it is written for people.
+// A span is a duration in a human-readable format.
 type span time.Duration
 
-// UnmarshalText reads one.
+// UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *span) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	*s = span(d)
 	return err
 }
 
-// recordBuilds records how many builds of the namespace the build service has ended
-// since then.
+// recordBuilds records how many builds of the namespace the build service has finished since a
+// time.
 func (b *bench) recordBuilds(ctx context.Context, s subject, since time.Time) error {
 	log, err := b.serviceLog(ctx, since)
 	if err != nil {

@@ -1,11 +1,10 @@
-// Command bench measures Goless: how long builds take, what the runtime costs a
-// request, and how long it takes on the cluster that KUBECONFIG names until a
-// Function is ready. Everything is measured against a baseline in the same run
-// and by turns, because no two machines are alike.
+// Command bench measures Goless: the duration of builds, the cost of the runtime per request,
+// and the time until a Function is ready in the cluster of KUBECONFIG. Each measurement
+// alternates with that of a baseline in the same run, because machines differ.
 //
-// It prints a table and writes the same figures as JSON. What could not be measured
-// is a row of both that says why, costs no other row, and is told by the exit code 1.
-// PLAIN_IMAGE is the image of the baseline on the cluster; make bench builds it.
+// It prints a table and writes the same figures as JSON. A measurement that failed is a row
+// with the reason in both. It does not affect other rows, and the exit code is 1. PLAIN_IMAGE
+// is the image of the baseline in the cluster; make bench builds it.
 package main
 
 import (
@@ -24,15 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// A group measures figures that belong together.
+// A group contains related measurements.
 type group struct {
 	name string
 
-	// rows are what the names of its rows begin with.
+	// rows are the prefixes of the names of its rows.
 	rows []string
 
-	// measure adds the rows. Its error is that nothing could be measured; what
-	// else goes wrong is left in the session.
+	// measure adds the rows. It returns an error if nothing could be measured; other errors are
+	// recorded in the session.
 	measure func(ctx context.Context, s *session) error
 }
 
@@ -94,7 +93,7 @@ func run(ctx context.Context, n int, full bool, output, only string) error {
 	return errors.Join(s.results.write(os.Stdout, output), failed)
 }
 
-// choose returns the groups that a comma-separated list names, or all.
+// choose returns the groups in a comma-separated list, or all.
 func choose(only string) ([]group, error) {
 	if only == "" {
 		return groups, nil

@@ -26,15 +26,19 @@ const (
 	someFunctions = 1000
 	manyFunctions = 5000 // only if asked for
 
-	// turn is how many Functions one of two creates until it is the other's turn.
+	// turn is the number of Functions that each of the two creates before the other one
+	// continues.
 	turn = 250
 )
 
-// measureOperator measures what the operator costs with many Functions, on a real
-// etcd and kube-apiserver without nodes. GOLESS_IDLE is how long it is watched at
-// rest, half a minute by default; GOLESS_STEPS has the comma-separated names of the steps
-// if not all are wanted; KUBEBUILDER_ASSETS is where kube-apiserver is. Without the
-// Functions of the step create nothing else can be measured.
+// measureOperator measures the cost of the operator with many Functions, with a real etcd and
+// kube-apiserver and without nodes. Environment variables:
+//
+//	GOLESS_IDLE         time for which the operator is observed at rest, default 30s
+//	GOLESS_STEPS        comma-separated names of the steps, default all
+//	KUBEBUILDER_ASSETS  directory of kube-apiserver
+//
+// All other measurements require the Functions of the step create.
 func measureOperator(ctx context.Context, s *session) error {
 	f, err := newFleet(ctx, s)
 	if err != nil {
@@ -70,8 +74,8 @@ func measureOperator(ctx context.Context, s *session) error {
 	return nil
 }
 
-// prepare makes sure that there is what a step needs: all but the first need the
-// Functions that it makes, and an operator that runs.
+// prepare provides what a step needs: all but the first require its Functions, and a running
+// operator.
 func (f *fleet) prepare(step string) error {
 	if step == "create" {
 		return nil
@@ -119,13 +123,13 @@ func newFleet(ctx context.Context, s *session) (*fleet, error) {
 		p.Stop()
 		return nil, err
 	}
-	// Pods would come in the way of what is compared.
+	// Pods would affect the comparison.
 	p.Manager.Kill()
 	return f, nil
 }
 
-// newOperator is an operator with the environment of the one that is installed, where
-// the limits of its heap are.
+// newOperator returns an operator with the environment of the installed one, which limits its
+// heap.
 func (f *fleet) newOperator(name string, flags ...string) (*plane.Process, error) {
 	settings, err := f.plane.Settings(plane.InPod)
 	if err != nil {
@@ -140,7 +144,7 @@ func (f *fleet) newOperator(name string, flags ...string) (*plane.Process, error
 	return operator, err
 }
 
-// limits are the variables of what a file of deploy/ installs that the Go runtime reads.
+// limits returns the variables of the Go runtime in a file of deploy/.
 func (f *fleet) limits(file string) (env []string, err error) {
 	text, err := os.ReadFile(filepath.Join(f.root, "deploy", file))
 	if err != nil {
@@ -170,11 +174,10 @@ func (f *fleet) close() {
 	f.plane.Stop()
 }
 
-// create compares the operator, which makes the objects of 1000 new Functions,
-// with a plain client that writes the same objects right after each Function, by
-// turns. Both write as the operator's account, behind the fence. The plain client
-// has as many workers as create the Functions in both cases. The time begins with
-// the first Function and ends with the last object.
+// create compares the operator, which creates the objects of 1000 new Functions, with a plain
+// client that writes the same objects right after each Function, in turns. Both use the
+// operator's account, with its access policy. The plain client has as many workers as create
+// the Functions in both cases. The time is measured from the first Function to the last object.
 func (f *fleet) create(ctx context.Context) error {
 	if err := f.operator.Start(); err != nil {
 		return err
@@ -200,8 +203,8 @@ func (f *fleet) create(ctx context.Context) error {
 	return nil
 }
 
-// cost is how long something takes, and what all that take part in it, the servers
-// too, take of processors.
+// cost is the duration of a step, and the processor time of all participants, including the
+// servers.
 type cost struct{ wall, cpu time.Duration }
 
 // createPlain writes Functions and their objects, and removes them.
@@ -216,7 +219,7 @@ func (f *fleet) createPlain(ctx context.Context, from int, model []client.Object
 	return f.clear(ctx, "raw")
 }
 
-// createByOperator lets the operator write the objects of Functions.
+// createByOperator creates Functions, whose objects the operator writes.
 func (f *fleet) createByOperator(ctx context.Context, from int, sum *cost) error {
 	if err := f.operator.Start(); err != nil {
 		return err
@@ -235,7 +238,7 @@ func (f *fleet) createByOperator(ctx context.Context, from int, sum *cost) error
 	})
 }
 
-// measure adds what something costs to a sum.
+// measure adds the cost of do to a sum.
 func (f *fleet) measure(sum *cost, do func() error) error {
 	began, used := time.Now(), f.processors()
 	err := do()
@@ -244,8 +247,8 @@ func (f *fleet) measure(sum *cost, do func() error) error {
 	return err
 }
 
-// processors is how much the servers, the operator and this process have taken of
-// processors so far. What is not running has taken nothing.
+// processors returns the processor time of the servers, the operator and this process so far. A
+// process that is not running counts as zero.
 func (f *fleet) processors() time.Duration {
 	const tick = 10 * time.Millisecond // of the kernel's figures
 	var ticks time.Duration
@@ -266,8 +269,8 @@ func (f *fleet) processors() time.Duration {
 	return ticks * tick
 }
 
-// written waits until the operator has made so many new objects of each resource. The
-// audit log tells: lists would take their part of the time.
+// written waits until the operator has created a number of objects of each resource. It reads
+// the audit log, because lists would take processor time.
 func (f *fleet) written(ctx context.Context, missing map[string]int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, f.patience, errSlow)
 	defer cancel()
@@ -293,7 +296,8 @@ func (f *fleet) written(ctx context.Context, missing map[string]int) error {
 	}
 }
 
-// ready starts what makes pods, and measures the memory when all Functions serve.
+// ready starts the controllers that create pods, and measures the memory when all Functions
+// serve.
 func (f *fleet) ready(ctx context.Context) error {
 	ctx, f.cancel = context.WithCancel(ctx)
 	if err := f.plane.Manager.Start(); err != nil {

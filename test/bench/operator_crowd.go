@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// workers is how many objects are created at the same time.
+	// workers is the number of objects that are created concurrently.
 	workers = 8
 )
 
-// errSlow is why the benchmark waits for many objects no longer.
+// errSlow is the cause when the benchmark stops waiting for many objects.
 var errSlow = errors.New("it took too long")
 
 // crowd creates many objects, and counts them.
@@ -36,10 +36,10 @@ type crowd struct {
 	session *session
 	client  client.Client
 
-	// patience is how long anything may take with all the Functions.
+	// patience is the timeout of a step with all Functions.
 	patience time.Duration
 
-	// account has the rights of the operator, and no more.
+	// account has only the permissions of the operator.
 	account client.Client
 }
 
@@ -62,13 +62,13 @@ func newCrowd(p *plane.Plane, s *session) (*crowd, error) {
 	return &crowd{session: s, client: c, account: account, patience: patience}, err
 }
 
-// aSource is the source of a Function, of 4 KiB.
+// aSource returns the source of a Function, of 4 KiB.
 func aSource(n int) string {
 	return fmt.Sprintf("package f\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n\n// %d %s\n", n, strings.Repeat("x", 4000))
 }
 
-// functions creates Functions in a namespace, numbered from one number to the one
-// before another, and does something with each of them, if there is something.
+// functions creates the Functions with numbers from one number up to, but not including,
+// another, and calls a function with each of them, if it is not nil.
 func (c *crowd) functions(ctx context.Context, ns string, from, to int, do func(*v1beta1.Function) error) error {
 	if err := c.namespace(ctx, ns); err != nil {
 		return err
@@ -83,7 +83,7 @@ func (c *crowd) functions(ctx context.Context, ns string, from, to int, do func(
 	})
 }
 
-// copies writes for a Function what the operator has made for another one.
+// copies writes for a Function the objects that the operator has created for another one.
 func (c *crowd) copies(ctx context.Context, fn *v1beta1.Function, model []client.Object) error {
 	for _, one := range model {
 		text, err := json.Marshal(one)
@@ -103,8 +103,8 @@ func (c *crowd) copies(ctx context.Context, fn *v1beta1.Function, model []client
 	return nil
 }
 
-// model makes sure that there is a Function, waits until the operator has made
-// its objects, and returns them as a plain client would create them.
+// model creates a Function if necessary, waits until the operator has created its objects, and
+// returns them as a plain client would create them.
 func (c *crowd) model(ctx context.Context) ([]client.Object, error) {
 	if err := c.clear(ctx, "model"); err != nil {
 		return nil, err
@@ -138,13 +138,12 @@ func (c *crowd) model(ctx context.Context) ([]client.Object, error) {
 	return model, nil
 }
 
-// lists are empty lists of what a Function becomes.
+// lists returns empty lists of the kinds of a Function's objects.
 func lists() []client.ObjectList {
 	return []client.ObjectList{&corev1.ConfigMapList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{}}
 }
 
-// complete tells whether as many objects of each kind are in a namespace as there
-// are Functions.
+// complete reports whether a namespace has as many objects of each kind as Functions.
 func (c *crowd) complete(ctx context.Context, ns string, n int) (bool, error) {
 	for _, list := range lists() {
 		partial := &metav1.PartialObjectMetadataList{}
@@ -153,7 +152,7 @@ func (c *crowd) complete(ctx context.Context, ns string, n int) (bool, error) {
 			return false, err
 		}
 		partial.SetGroupVersionKind(gvk)
-		// A cached list suffices; the count only grows.
+		// A cached list is sufficient, because the count only grows.
 		if err := c.client.List(ctx, partial, client.InNamespace(ns), client.HasLabels{"goless.io/function"},
 			&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
 			return false, err
@@ -165,7 +164,7 @@ func (c *crowd) complete(ctx context.Context, ns string, n int) (bool, error) {
 	return true, nil
 }
 
-// left counts what carries the label of Functions with one of the names.
+// left counts the objects with the label of Functions with one of the names.
 func (c *crowd) left(ctx context.Context, ns string, names map[string]bool) (int, error) {
 	left := 0
 	for _, list := range append(lists(), &appsv1.ReplicaSetList{}, &corev1.PodList{}, &policyv1.PodDisruptionBudgetList{}) {
@@ -187,7 +186,7 @@ func (c *crowd) left(ctx context.Context, ns string, names map[string]bool) (int
 	return left, nil
 }
 
-// serving tells whether so many Functions are ready, and shows how many are.
+// serving reports whether a number of Functions are ready, and prints how many are.
 func (c *crowd) serving(ctx context.Context, ns string, n int) (bool, error) {
 	var list v1beta1.FunctionList
 	if err := c.client.List(ctx, &list, client.InNamespace(ns)); err != nil {
@@ -203,7 +202,7 @@ func (c *crowd) serving(ctx context.Context, ns string, n int) (bool, error) {
 	return serving >= n, nil
 }
 
-// clear deletes what there is of Functions in a namespace.
+// clear deletes the Functions in a namespace and their objects.
 func (c *crowd) clear(ctx context.Context, ns string) error {
 	for _, kind := range []client.Object{&v1beta1.Function{}, &appsv1.Deployment{}, &corev1.ConfigMap{}, &corev1.Service{}} {
 		if err := c.client.DeleteAllOf(ctx, kind, client.InNamespace(ns), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
@@ -221,8 +220,8 @@ func (c *crowd) namespace(ctx context.Context, ns string) error {
 	return err
 }
 
-// await asks again and again until something holds. It asks for a tenth of the
-// time at most, so as not to be what is measured.
+// await polls until a condition holds. It uses at most a tenth of the time for that, to limit
+// its effect on the measurement.
 func (c *crowd) await(ctx context.Context, holds func() (bool, error)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.patience, errSlow)
 	defer cancel()
@@ -240,8 +239,7 @@ func (c *crowd) await(ctx context.Context, holds func() (bool, error)) error {
 	}
 }
 
-// each calls do for each number, several at the same time, and returns the first
-// error.
+// each calls do for each number, several at a time, and returns the first error.
 func each(from, to int, do func(n int) error) error {
 	numbers, errs := make(chan int), make(chan error, workers)
 	var all sync.WaitGroup

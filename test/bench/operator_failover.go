@@ -14,11 +14,11 @@ import (
 	"goless.io/test/faults/plane"
 )
 
-// failovers is how often the leader ends, in each way.
+// failovers is how often the leader is stopped in each way.
 const failovers = 2
 
-// failover measures how long it takes from the end of the leader, and a change of
-// a Function at the same time, to the first write of the other operator.
+// failover measures the time from the end of the leader, and a simultaneous change of a
+// Function, to the first write of the other operator.
 func (f *fleet) failover(ctx context.Context) error {
 	f.operator.Kill()
 	var pair [2]*plane.Process
@@ -50,8 +50,8 @@ func (f *fleet) failover(ctx context.Context) error {
 	return nil
 }
 
-// failoverOnce starts the first operator and, once it leads, the second one, and
-// ends the first one.
+// failoverOnce starts the first operator and, when it leads, the second one, and stops the
+// first one.
 func (f *fleet) failoverOnce(ctx context.Context, pair [2]*plane.Process, end func(*plane.Process), n int) (time.Duration, error) {
 	if err := pair[0].Start(); err != nil {
 		return 0, err
@@ -78,7 +78,7 @@ func (f *fleet) failoverOnce(ctx context.Context, pair [2]*plane.Process, end fu
 	return first.Sub(began), nil
 }
 
-// firstWrite changes a Function, and returns when an operator first wrote because of
+// firstWrite changes a Function, and returns the time of the first write of an operator for
 // that.
 func (f *fleet) firstWrite(ctx context.Context, n int) (first time.Time, err error) {
 	fn := &v1beta1.Function{}

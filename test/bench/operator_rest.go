@@ -19,18 +19,17 @@ import (
 )
 
 const (
-	// calm is how long the operator must have asked for nothing to be at rest.
+	// calm is the time without requests after which the operator counts as at rest.
 	calm = 5 * time.Second
 
-	// restart is how long an operator may take to be ready again.
+	// restart is how long an operator may take to become ready again.
 	restart = 20 * time.Second
 
 	// removal is how long the garbage collector may take for 1000 Functions.
 	removal = 3 * time.Minute
 )
 
-// rest counts what the operator asks for while nothing happens. That it watches
-// does not count.
+// rest counts the requests of the operator while nothing changes. Watches do not count.
 func (f *fleet) rest(ctx context.Context) error {
 	window := 30 * time.Second
 	if text := os.Getenv("GOLESS_IDLE"); text != "" {
@@ -52,8 +51,8 @@ func (f *fleet) rest(ctx context.Context) error {
 	return nil
 }
 
-// restarted measures how long the next operator takes to have looked at everything,
-// and counts what it writes when it finds everything as it should be.
+// restarted measures how long the next operator takes to reconcile everything, and counts its
+// writes, of which none is necessary.
 func (f *fleet) restarted(ctx context.Context) error {
 	f.operator.Kill()
 	if _, _, err := f.requests(); err != nil {
@@ -90,7 +89,7 @@ func (f *fleet) restarted(ctx context.Context) error {
 	return err
 }
 
-// observed tells whether the operator has seen the latest spec of Functions.
+// observed reports whether the operator has seen the latest spec of all Functions.
 func (f *fleet) observed(ctx context.Context, names []string) (bool, error) {
 	for _, name := range names {
 		var fn v1beta1.Function
@@ -104,8 +103,8 @@ func (f *fleet) observed(ctx context.Context, names []string) (bool, error) {
 	return true, nil
 }
 
-// unrelated measures how much memory the operator takes for what it has nothing
-// to do with: 300 ConfigMaps of 1 MiB, nearly, and 5000 pods.
+// unrelated measures the memory that the operator uses for unrelated objects: 300 ConfigMaps of
+// almost 1 MiB, and 5000 pods.
 func (f *fleet) unrelated(ctx context.Context) error {
 	before, err := f.resident(ctx)
 	if err != nil {
@@ -137,7 +136,8 @@ func (f *fleet) unrelated(ctx context.Context) error {
 	return err
 }
 
-// grow makes the Functions 5000, and measures the memory when all of them serve.
+// grow increases the number of Functions to 5000, and measures the memory when all of them
+// serve.
 func (f *fleet) grow(ctx context.Context) error {
 	f.operator.Kill() // which may run or not, see failover
 	if err := f.operator.Start(); err != nil {
@@ -152,7 +152,7 @@ func (f *fleet) grow(ctx context.Context) error {
 	return f.memory(ctx, manyFunctions)
 }
 
-// remove deletes 1000 Functions, and counts what is left of them.
+// remove deletes 1000 Functions, and counts the objects that are left.
 func (f *fleet) remove(ctx context.Context) error {
 	var all v1beta1.FunctionList
 	if err := f.client.List(ctx, &all, client.InNamespace("fleet")); err != nil {
@@ -178,8 +178,7 @@ func (f *fleet) remove(ctx context.Context) error {
 	return err
 }
 
-// memory measures what the operator has resident when it is at rest, and the most
-// that it had since it was started.
+// memory measures the resident memory of the operator at rest, and its maximum since the start.
 func (f *fleet) memory(ctx context.Context, functions int) error {
 	mib, err := f.resident(ctx)
 	if err != nil {
@@ -191,7 +190,7 @@ func (f *fleet) memory(ctx context.Context, functions int) error {
 	return err
 }
 
-// resident is the resident memory of the operator at rest, in MiB.
+// resident returns the resident memory of the operator at rest, in MiB.
 func (f *fleet) resident(ctx context.Context) (float64, error) {
 	if err := f.settled(ctx); err != nil {
 		return 0, err
@@ -199,7 +198,7 @@ func (f *fleet) resident(ctx context.Context) (float64, error) {
 	return kernelSays(f.operator, "VmRSS:")
 }
 
-// kernelSays is a figure of the memory of a process, in MiB.
+// kernelSays returns a memory figure of a process from /proc, in MiB.
 func kernelSays(process *plane.Process, what string) (float64, error) {
 	status, err := os.Open(fmt.Sprintf("/proc/%d/status", process.PID()))
 	if err != nil {
@@ -215,7 +214,7 @@ func kernelSays(process *plane.Process, what string) (float64, error) {
 	return 0, fmt.Errorf("the kernel does not say how much memory %s has", process.Name)
 }
 
-// settled waits until the operator has asked for nothing for a while.
+// settled waits until the operator has sent no request for a while.
 func (f *fleet) settled(ctx context.Context) error {
 	since := time.Now()
 	return f.await(ctx, func() (bool, error) {
@@ -227,8 +226,8 @@ func (f *fleet) settled(ctx context.Context) error {
 	})
 }
 
-// requests counts what operators have asked for since it was called last, and what
-// activators have written, the leases of leaders aside.
+// requests counts the requests of operators since the previous call, and the writes of
+// activators, except for leases.
 func (f *fleet) requests() (reads, writes int, err error) {
 	f.audited, err = f.plane.Audit(f.audited, func(event *plane.Event) {
 		switch {

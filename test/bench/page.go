@@ -15,8 +15,8 @@ import (
 // measured is the heading of a page below which the figures are.
 const measured = "\n## Measured\n"
 
-// writePage writes the figures of a file below the heading Measured of a page, with the day on
-// which they were taken, the commit that is checked out and the machine that this is.
+// writePage writes the figures of a file below the heading Measured of a page, with the date of
+// the measurement, the commit and the machine.
 func writePage(page, file string) error {
 	var r results
 	if err := r.read(file); err != nil {
@@ -45,8 +45,8 @@ func writePage(page, file string) error {
 	return os.WriteFile(page, []byte(before+measured+of+r.markdown()), 0o644)
 }
 
-// markdown returns a table for each group that has figures. It says what could not be measured,
-// and not why, which may name what is on this machine alone.
+// markdown returns a table for each group with figures. It lists what could not be measured
+// without the reason, which may contain names of this machine.
 func (r results) markdown() string {
 	var out strings.Builder
 	for _, g := range groups {
@@ -73,7 +73,7 @@ func (r results) markdown() string {
 	return out.String()
 }
 
-// machine says what this machine is, as far as Linux tells.
+// machine describes this machine, as far as Linux reports it.
 func machine() string {
 	parts := []string{fmt.Sprintf("%d processors of %s", runtime.NumCPU(), runtime.GOARCH)}
 	if model, err := field("/proc/cpuinfo", "model name"); err == nil {
@@ -88,7 +88,7 @@ func machine() string {
 	return strings.Join(append(parts, runtime.Version()), ", ")
 }
 
-// field returns the value of the first line of a file that begins with the name.
+// field returns the value in the first line of a file that begins with the name.
 func field(file, name string) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

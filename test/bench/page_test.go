@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The page keeps what is above the figures, and has those of the last run alone.
+// The page keeps the text above the figures, and contains only the figures of the last run.
 func TestPage(t *testing.T) {
 	dir := t.TempDir()
 	page, file := filepath.Join(dir, "page.md"), filepath.Join(dir, "bench.json")

@@ -17,12 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A phase is a step on the way to a first answer. It is over at the time of a
-// line in a log: of the first one that matches, or of the last one.
+// A phase is a step on the way to the first response. It ends at the time of the first, or the
+// last, matching line in a log.
 //
-// In the patterns, NS and NAME stand for what is deployed, POD, FUNCTION and BUILD
-// for its pod and the ids of its containers, and KEY for how the build service calls
-// its binary.
+// In the patterns, NS and NAME are those of the deployed object, POD, FUNCTION and BUILD its
+// pod and the IDs of its containers, and KEY the key of its binary in the build service.
 type phase struct {
 	name    string
 	log     string
@@ -30,7 +29,7 @@ type phase struct {
 	last    bool
 }
 
-// phases are in their order. Most subjects lack some of them.
+// phases are in their order. Most subjects do not have all of them.
 var phases = []phase{
 	{name: "source-stored", log: "audit", pattern: `"verb":"create".*"resource":"functions","namespace":"NS","name":"NAME"`},
 	{name: "source-ordered", log: "service", pattern: `ordered KEY`},
@@ -51,7 +50,7 @@ var phases = []phase{
 	{name: "pod-ready-stored", log: "audit", pattern: `"verb":"patch".*"resource":"pods","namespace":"NS","name":"POD".*"subresource":"status"`, last: true},
 }
 
-// A trail is what the logs of the cluster tell of one first start.
+// A trail contains the logs of the cluster about one first start.
 type trail struct {
 	bench   *bench
 	subject subject
@@ -60,8 +59,8 @@ type trail struct {
 	files   map[string]*logFile // those of the cluster's own daemons
 }
 
-// follow begins the trail of what is about to be created. Only a cluster whose
-// daemons' logs are on this machine has trails; others have nil ones.
+// follow begins the trail of an object that is about to be created. It returns nil unless the
+// logs of the cluster's daemons are on this machine.
 func (b *bench) follow(s subject, object client.Object) (*trail, error) {
 	audit := os.Getenv("GOLESS_CLUSTER_AUDIT_LOG")
 	if audit == "" {
@@ -83,7 +82,7 @@ func (b *bench) follow(s subject, object client.Object) (*trail, error) {
 	return t, nil
 }
 
-// end records when each phase was over, since the trail began.
+// end records the end of each phase since the beginning of the trail.
 func (t *trail) end(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -122,7 +121,7 @@ func (t *trail) end(ctx context.Context) error {
 	return nil
 }
 
-// over is the time of the line; the zero time where there is none.
+// over returns the time of the line, or the zero time if there is none.
 func (p phase) over(pattern *regexp.Regexp, log []entry) (at time.Time) {
 	for _, e := range log {
 		if pattern.MatchString(e.text) {
@@ -135,7 +134,7 @@ func (p phase) over(pattern *regexp.Regexp, log []entry) (at time.Time) {
 	return at
 }
 
-// pod is the only one of what was deployed.
+// pod returns the only pod of the deployed object.
 func (t *trail) pod(ctx context.Context) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := t.bench.client.List(ctx, &pods, client.InNamespace(t.object.GetNamespace())); err != nil {
@@ -149,8 +148,8 @@ func (t *trail) pod(ctx context.Context) (*corev1.Pod, error) {
 	return nil, fmt.Errorf("there is no pod of %s", t.object.GetName())
 }
 
-// containerID is the id of the only container, as containerd has it; a name that
-// nothing has where there is none.
+// containerID returns the ID of the only container in containerd, or a name that matches
+// nothing.
 func containerID(statuses []corev1.ContainerStatus) string {
 	if len(statuses) == 0 {
 		return "none"
@@ -159,8 +158,8 @@ func containerID(statuses []corev1.ContainerStatus) string {
 	return id
 }
 
-// comparePhase adds the median of a phase, and that of the plain Deployment where
-// it has the same.
+// comparePhase adds the median of a phase, and that of the plain Deployment if it has the same
+// phase.
 func (b *bench) comparePhase(kind string) {
 	samples := b.samples[kind]
 	plain := b.samples[strings.TrimSuffix(kind, filepath.Ext(kind))+".plain"]
@@ -171,8 +170,8 @@ func (b *bench) comparePhase(kind string) {
 	}
 }
 
-// phaseTable prints the phases one below the other, with a column for each
-// subject: when a phase was over, in milliseconds since the beginning.
+// phaseTable prints the ends of the phases, one per row, with a column for each subject, in
+// milliseconds since the beginning.
 func (r results) phaseTable(w io.Writer) error {
 	cells, subjects := map[string]map[string]float64{}, map[string]bool{}
 	for _, one := range r {
@@ -206,8 +205,8 @@ func (r results) phaseTable(w io.Writer) error {
 	return table.Flush()
 }
 
-// binaryKey is what the build service writes into its log for the binary of a pod;
-// what it never writes if the pod has none of its.
+// binaryKey returns the key of a pod's binary in the log of the build service, or a text that
+// never occurs in it.
 func binaryKey(pod *corev1.Pod) string {
 	for _, v := range pod.Spec.Containers[0].Env {
 		if v.Name == "FUNCTION_BINARY" && len(v.Value) > 12 { // a pod that compiles has it, and empty

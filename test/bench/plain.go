@@ -12,9 +12,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// plain does with a Deployment and a Service, as people write them, what a
-// Function does: the same program, the same probes. Few people think of turning
-// the token of the account off, which would save the pod its only volume.
+// plain deploys the program of a Function as users would deploy it, with a Deployment and a
+// Service and the same probes. Few users disable the token of the account, which would remove
+// the pod's only volume.
 func (b *bench) plain(name string, token *bool) subject {
 	return subject{
 		name: name,
@@ -34,13 +34,13 @@ func (b *bench) plain(name string, token *bool) subject {
 	}
 }
 
-// renamed is an image by another name.
+// renamed returns another name of an image.
 func renamed(image string) string {
 	repository, digest, _ := strings.Cut(image, "@")
 	return repository + ":second@" + digest
 }
 
-// isComplete is what a Function means by ready.
+// isComplete reports whether a Deployment is ready in the sense of a Function.
 func isComplete(object client.Object) bool {
 	d, ok := object.(*appsv1.Deployment)
 	if !ok {

@@ -9,9 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells in one line what is measured at the moment. On a terminal the line
-// is rewritten in place; elsewhere each step begins a line, and one that takes long
-// adds another one every now and then.
+// progress prints the current measurement. On a terminal it updates one line. Elsewhere it
+// prints a line for each step, and more lines for a step that takes long.
 type progress struct {
 	out      io.Writer
 	terminal bool
@@ -21,20 +20,20 @@ type progress struct {
 	told time.Time // when a line was last written
 }
 
-// tellAgain is how long a step is silent where lines cannot be rewritten.
+// tellAgain is the interval of lines of a long step where lines cannot be updated.
 const tellAgain = 30 * time.Second
 
 func newProgress(f *os.File) *progress {
 	return &progress{out: f, terminal: term.IsTerminal(int(f.Fd())), began: time.Now()}
 }
 
-// begin tells that a step begins.
+// begin reports the start of a step.
 func (p *progress) begin(step string) {
 	p.step, p.told = step, time.Time{}
 	p.say("")
 }
 
-// say tells how far the step has come.
+// say reports the progress of the step.
 func (p *progress) say(format string, args ...any) {
 	line := fmt.Sprintf("[%s] %s %s", time.Since(p.began).Round(time.Second), p.step, fmt.Sprintf(format, args...))
 	switch {
@@ -46,7 +45,7 @@ func (p *progress) say(format string, args ...any) {
 	}
 }
 
-// end makes room for what is written next.
+// end ends the line before other output.
 func (p *progress) end() {
 	if p.terminal {
 		fmt.Fprintf(p.out, "\r\x1b[K")

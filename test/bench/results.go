@@ -13,9 +13,9 @@ import (
 	"text/tabwriter"
 )
 
-// result is one figure, and what it is compared with where there is something. One
-// that could not be measured has an error instead; it stands for all figures whose
-// names begin with its name and a dot.
+// result is one figure, and its baseline if there is one. If it could not be measured, it
+// contains an error, which also represents all figures whose names begin with its name and a
+// dot.
 type result struct {
 	Name     string   `json:"name"`
 	Value    float64  `json:"value"`
@@ -28,17 +28,17 @@ type result struct {
 
 type results []result
 
-// add adds one figure that is compared with nothing, of n samples.
+// add adds a figure without a baseline, of n samples.
 func (r *results) add(name string, value float64, unit string, n int) {
 	r.put(result{Name: name, Value: round(value), Unit: unit, N: n})
 }
 
-// addRatio adds a figure and the one that it is compared with.
+// addRatio adds a figure and its baseline.
 func (r *results) addRatio(name string, value, baseline float64, unit string, n int) {
 	r.put(result{Name: name, Value: round(value), Unit: unit, Baseline: new(round(baseline)), Ratio: new(round(value / baseline)), N: n})
 }
 
-// ratio compares one figure with another one, where there are both.
+// ratio compares two figures, if both exist.
 func (r results) ratio(name, baseline string) {
 	find := func(name string) int {
 		return slices.IndexFunc(r, func(one result) bool { return one.Name == name && one.Error == "" })
@@ -48,33 +48,33 @@ func (r results) ratio(name, baseline string) {
 	}
 }
 
-// fail adds a row that says why there is no figure.
+// fail adds a row with the reason why there is no figure.
 func (r *results) fail(name string, err error) {
 	r.drop(name)
 	r.put(result{Name: name, Error: err.Error()})
 }
 
-// put replaces what was said of the same before.
+// put adds a result, and replaces earlier ones of the same name.
 func (r *results) put(one result) {
 	*r = append(slices.DeleteFunc(*r, func(old result) bool {
 		return old.Name == one.Name || old.Error != "" && covers(old.Name, one.Name)
 	}), one)
 }
 
-// drop removes the rows that name stands for.
+// drop removes the rows that name represents.
 func (r *results) drop(name string) {
 	*r = slices.DeleteFunc(*r, func(old result) bool { return covers(name, old.Name) })
 }
 
-// has tells whether there is a row that name stands for.
+// has reports whether there is a row that name represents.
 func (r *results) has(name string) bool {
 	return slices.ContainsFunc(*r, func(one result) bool { return covers(name, one.Name) })
 }
 
-// covers tells whether a name stands for another one.
+// covers reports whether a name represents another one.
 func covers(name, other string) bool { return other == name || strings.HasPrefix(other, name+".") }
 
-// read takes over what the file has, if there is one.
+// read adds the results in the file, if it exists.
 func (r *results) read(file string) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,8 +89,8 @@ func (r *results) read(file string) error {
 	return nil
 }
 
-// compare adds the median and the 90th percentile of samples, with those of the
-// baseline unless there are none.
+// compare adds the median and the 90th percentile of samples, with those of the baseline if
+// there is one.
 func (r *results) compare(name string, samples, baseline []float64, unit string) {
 	for suffix, p := range map[string]float64{"median": 0.5, "p90": 0.9} {
 		one := result{Name: name + "." + suffix, Value: percentile(samples, p), Unit: unit, N: len(samples)}
@@ -102,7 +102,7 @@ func (r *results) compare(name string, samples, baseline []float64, unit string)
 	}
 }
 
-// percentile is the value that the part p of the samples does not exceed.
+// percentile returns the value that the fraction p of the samples does not exceed.
 func percentile(samples []float64, p float64) float64 {
 	sorted := slices.Sorted(slices.Values(samples))
 	return round(sorted[int(math.Ceil(p*float64(len(sorted))))-1])
@@ -112,8 +112,8 @@ func median(samples []float64) float64 { return percentile(samples, 0.5) }
 
 func round(value float64) float64 { return math.Round(value*1000) / 1000 }
 
-// write prints a table to w and writes JSON to the file. What could not be measured
-// is in both, with the first line of the reason in the table.
+// write prints a table to w and writes JSON to the file. Both contain failed measurements, the
+// table with the first line of the reason.
 func (r results) write(w io.Writer, file string) error {
 	slices.SortFunc(r, func(a, b result) int {
 		if a.Name < b.Name {

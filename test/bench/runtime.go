@@ -18,9 +18,9 @@ func Handler(w http.ResponseWriter, _ *http.Request) {
 }
 `
 
-// measureRuntime measures what goless.io/runtime costs: next to nothing around
-// the handler, without the network; and as a program, as the builder makes it,
-// next to a bare server of net/http.
+// measureRuntime measures the cost of goless.io/runtime: of the middlewares around a minimal
+// handler, without the network; and of a program from the builder, compared with a bare server
+// of net/http.
 func measureRuntime(ctx context.Context, s *session) error {
 	s.step(ctx, "the middlewares", []string{"runtime.overhead_ns", "runtime.naive_ns", "runtime.allocs"},
 		func(ctx context.Context) error { return measureMiddlewares(ctx, s) })
@@ -45,8 +45,8 @@ func measurePrograms(ctx context.Context, s *session) error {
 	return measureLoad(ctx, s, function, bare)
 }
 
-// buildServers compiles the Function with the builder, and the bare server with
-// the same toolchain.
+// buildServers compiles the Function with the builder, and the bare server with the same
+// toolchain.
 func buildServers(ctx context.Context, s *session) (function, bare string, err error) {
 	builder, err := s.builder(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func buildServers(ctx context.Context, s *session) (function, bare string, err e
 	return function, bare, nil
 }
 
-// functionGo is the go command that compiles Functions.
+// functionGo returns the go command that compiles Functions.
 func (s *session) functionGo() string {
 	inImage := filepath.Join(s.kodata(), "go", "bin", "go")
 	if _, err := os.Stat(inImage); err == nil {

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// An asker asks over one connection, one request at a time. It knows as much of
-// HTTP as the measured servers speak: one that knew more would take the
-// processor from them.
+// An asker sends requests over one connection, one at a time. It implements only the part of
+// HTTP that the measured servers use, because a complete client would take processor time from
+// them.
 type asker struct {
 	conn    net.Conn
 	answers *bufio.Reader
 	request []byte
 }
 
-// dialAll connects n askers, each of which has had an answer: what it takes to
-// begin is not measured.
+// dialAll connects n askers, and sends one request with each of them, so that the setup is not
+// measured.
 func dialAll(ctx context.Context, addr string, n int) (askers []*asker, err error) {
 	var dialer net.Dialer
 	for range n {
@@ -41,8 +41,7 @@ func dialAll(ctx context.Context, addr string, n int) (askers []*asker, err erro
 	return askers, nil
 }
 
-// askUntil asks at least once and until the time end, and returns how long each
-// request took.
+// askUntil sends at least one request, until the time end, and returns the duration of each.
 func (a *asker) askUntil(end time.Time) ([]time.Duration, error) {
 	if err := a.conn.SetDeadline(end.Add(10 * time.Second)); err != nil {
 		return nil, err
@@ -66,7 +65,8 @@ func (a *asker) askUntil(end time.Time) ([]time.Duration, error) {
 
 var contentLength = []byte("Content-Length: 5\r\n")
 
-// readAnswer reads one answer, and fails unless it is 200 and as long as hello.
+// readAnswer reads one response. It fails unless the status is 200 and the length is that of
+// hello.
 func (a *asker) readAnswer() error {
 	status, err := a.answers.ReadSlice('\n')
 	if err != nil {

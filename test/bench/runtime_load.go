@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// connections are how many askers there are at a time.
+// connections are the numbers of concurrent askers.
 var connections = []int{1, 16, 256}
 
-// Rounds are short and many: what else runs on the machine then meets both.
+// Rounds are short and many, so that other load on the machine affects both servers.
 const loadTime = 500 * time.Millisecond
 
-// measureLoad asks the Function and the bare server by turns, as fast as they
-// answer. The two rows without a number are the worst of the three.
+// measureLoad alternates between the Function and the bare server, at maximum load. The two
+// rows without a number are the worst of the three.
 func measureLoad(ctx context.Context, s *session, function, bare string) error {
 	ours, err := startProcess(ctx, function)
 	if err != nil {
@@ -45,8 +45,8 @@ func measureLoad(ctx context.Context, s *session, function, bare string) error {
 	return nil
 }
 
-// compareLoad returns the medians, over pairs of rounds, of the ratio of
-// throughput and of the difference of the 99th percentiles in milliseconds.
+// compareLoad returns the medians, over pairs of rounds, of the ratio of throughput and of the
+// difference of the 99th percentiles in milliseconds.
 func compareLoad(ctx context.Context, s *session, ours, theirs *process, n int) (ratio, delta float64, err error) {
 	loads := map[*process][]load{ours: nil, theirs: nil}
 	var ratios, deltas []float64
@@ -80,7 +80,7 @@ func medianOf(loads []load, of func(load) float64) float64 {
 	return median(values)
 }
 
-// load is what came of one round.
+// load is the result of one round.
 type load struct {
 	rate float64 // requests a second
 	p99  float64 // milliseconds
@@ -120,7 +120,7 @@ func runLoad(ctx context.Context, p *process, n int) (load, error) {
 	}, nil
 }
 
-// askAll returns how long all requests of all askers took.
+// askAll returns the durations of all requests of all askers.
 func askAll(askers []*asker, end time.Time) ([]time.Duration, error) {
 	var asking sync.WaitGroup
 	times := make([][]time.Duration, len(askers))

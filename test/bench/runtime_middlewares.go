@@ -13,9 +13,9 @@ import (
 	"golang.org/x/tools/benchmark/parse"
 )
 
-// measureMiddlewares runs the benchmarks of goless.io/runtime: a bare handler,
-// one within the runtime, and one within what one writes in an afternoon with
-// promhttp and zap. The rows are what each costs beyond the bare handler.
+// measureMiddlewares runs the benchmarks of goless.io/runtime: a bare handler, one with the
+// runtime, and one with a simple middleware that uses promhttp and zap. The rows are the costs
+// beyond the bare handler.
 func measureMiddlewares(ctx context.Context, s *session) error {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run=^$", "-bench=^Benchmark(Bare|Runtime|Naive)$",
 		"-benchtime=200ms", "-count="+strconv.Itoa(s.n), ".")

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// A process serves on listeners that it inherits, so that it can be asked from
-// the moment of its start on. It logs to /dev/null.
+// A process serves on inherited listeners, so that it can receive requests from its start. It
+// logs to /dev/null.
 type process struct {
 	cmd         *exec.Cmd
 	addr, admin string
@@ -53,8 +53,8 @@ func (p *process) stop() {
 	_ = p.cmd.Wait() // it was killed
 }
 
-// measureStart measures how long a Function takes from its start until it says
-// that it is ready, and what memory it has after a first request.
+// measureStart measures the time from the start of a Function until it is ready, and its memory
+// after a first request.
 func measureStart(ctx context.Context, s *session, function string) error {
 	var ready, resident []float64
 	for range s.n {
@@ -108,7 +108,7 @@ func ask(ctx context.Context, client *http.Client, url string) (status int, err 
 
 var vmRSS = regexp.MustCompile(`(?m)^VmRSS:\s+(\d+) kB$`)
 
-// residentMemory returns the memory of a process in MiB.
+// residentMemory returns the resident memory of a process in MiB.
 func residentMemory(pid int) (float64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -122,17 +122,17 @@ func residentMemory(pid int) (float64, error) {
 	return kibibytes / 1024, err
 }
 
-// tick is the unit of times in /proc, the same on all Linux that Go runs on.
+// tick is the unit of times in /proc. It is the same on all Linux platforms of Go.
 const tick = 10 * time.Millisecond
 
-// cpu returns the time that the process has had of all processors.
+// cpu returns the processor time of the process.
 func (p *process) cpu() (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name, in parentheses, may have spaces in it. After it the state is
-	// the first field, and the times in user and in kernel mode are these:
+	// The name, in parentheses, may contain spaces. After it the state is the first field, and
+	// the times in user and in kernel mode are these:
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc tells the times of the server as %q", stat)

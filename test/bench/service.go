@@ -18,8 +18,8 @@ import (
 	"goless.io/builder/remote"
 )
 
-// service is a build service as a process of its own, which keeps what builds of a namespace
-// depend on for the next ones.
+// service is a separate process of the build service, which caches the dependencies of a
+// namespace for later builds.
 type service struct {
 	*builds
 
@@ -71,7 +71,7 @@ func newService(ctx context.Context, b *builds) (*service, error) {
 	return s, nil
 }
 
-// addressIn returns the address that a build service serves at by its log, or "" if it ends.
+// addressIn returns the address of a build service from its log, or "" if the log ends.
 func addressIn(log *bufio.Scanner) string {
 	for log.Scan() {
 		var line struct {
@@ -84,7 +84,7 @@ func addressIn(log *bufio.Scanner) string {
 	return ""
 }
 
-// first builds a function with five modules for a namespace that has not built before.
+// first builds a function with five modules for a namespace without earlier builds.
 func (s *service) first(ctx context.Context) (float64, error) {
 	return s.order(ctx, fmt.Sprintf("first-%d", s.orders))
 }
@@ -92,8 +92,8 @@ func (s *service) first(ctx context.Context) (float64, error) {
 // again builds it for a namespace that has built one with the same modules.
 func (s *service) again(ctx context.Context) (float64, error) { return s.order(ctx, "again") }
 
-// order returns the seconds from the order of a function with five modules and a handler that
-// has changed to the end of its build.
+// order returns the seconds from the order of a function with five modules and a changed
+// handler to the end of its build.
 func (s *service) order(ctx context.Context, namespace string) (float64, error) {
 	s.orders++
 	archive, err := s.archive(fmt.Sprintf("\n// Order %d, %s.\n", s.orders, time.Now()))

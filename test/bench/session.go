@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// A session is what the groups of a run share.
+// A session is shared by the groups of a run.
 type session struct {
-	// n is how many samples to take of each kind.
+	// n is the number of samples of each kind.
 	n int
 
 	// root is the absolute path of the repository.
@@ -21,7 +21,7 @@ type session struct {
 	// scratch is a directory for temporary files.
 	scratch string
 
-	// full says that what takes too long for every day is measured, too.
+	// full enables the measurements that take too long for daily runs.
 	full bool
 
 	results  results
@@ -53,8 +53,7 @@ func (s *session) close() {
 	}
 }
 
-// builder returns the path of the command builder, which is compiled when it is
-// first asked for.
+// builder returns the path of the command builder, which is compiled at the first call.
 func (s *session) builder(ctx context.Context) (string, error) {
 	if s.builderPath != "" {
 		return s.builderPath, nil
@@ -70,18 +69,18 @@ func (s *session) builder(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// kodata is what the builder's image holds.
+// kodata returns the directory with the contents of the builder's image.
 func (s *session) kodata() string {
 	return filepath.Join(s.root, "builder", "cmd", "builder", "kodata")
 }
 
-// environ is the environment in which the builder finds what its image holds.
+// environ returns the environment in which the builder finds the contents of its image.
 func (s *session) environ() []string {
 	return append(os.Environ(), "KO_DATA_PATH="+s.kodata())
 }
 
-// step does what measures the named rows. If it cannot, that costs those of the rows
-// that are not there by then, and no others.
+// step runs the measurement of the named rows. If it fails, those of the rows that do not exist
+// yet are marked as failed.
 func (s *session) step(ctx context.Context, what string, rows []string, do func(context.Context) error) {
 	s.progress.begin(what)
 	for _, row := range rows {
@@ -102,9 +101,8 @@ func (s *session) step(ctx context.Context, what string, rows []string, do func(
 	}
 }
 
-// measure calls the subjects by turns, n times each after one time that does not
-// count, and returns the samples of each. One that fails is left out from then on,
-// and costs the row of its name.
+// measure calls the subjects in turns, n times each after a warm-up, and returns the samples of
+// each. A subject that fails is omitted from then on, and its row is marked as failed.
 func (s *session) measure(ctx context.Context, subjects map[string]func(context.Context) (float64, error)) map[string][]float64 {
 	samples := map[string][]float64{}
 	for i := range s.n + 1 {
@@ -125,7 +123,7 @@ func (s *session) measure(ctx context.Context, subjects map[string]func(context.
 	return samples
 }
 
-// unless returns a subject, or one that fails with err if that is not nil.
+// unless returns the subject, or one that fails with err if it is not nil.
 func unless(err error, subject func(context.Context) (float64, error)) func(context.Context) (float64, error) {
 	if err == nil {
 		return subject

@@ -18,7 +18,7 @@ func testSession() *session {
 	return &session{n: 2, progress: &progress{out: io.Discard}}
 }
 
-// table is what is printed of the results, without spaces that align it.
+// table returns the printed results, without alignment.
 func table(t *testing.T, r results) []string {
 	t.Helper()
 	var out strings.Builder
@@ -32,7 +32,7 @@ func table(t *testing.T, r results) []string {
 	return lines[1:]
 }
 
-// A step that fails costs the rows that it could not measure, and no others.
+// A failed step affects only the rows that it could not measure.
 func TestStepsFailAlone(t *testing.T) {
 	s := testSession()
 	for _, row := range []string{"good", "bad.part.median", "bad.rest", "other"} {
@@ -67,8 +67,7 @@ func TestStepsFailAlone(t *testing.T) {
 	}
 }
 
-// One that fails among several that are measured by turns is left out, and so is one for which
-// something could not be prepared.
+// A subject that fails among several is omitted, and so is one whose preparation failed.
 func TestTurnsGoOn(t *testing.T) {
 	s := testSession()
 	tries := 0
@@ -86,8 +85,8 @@ func TestTurnsGoOn(t *testing.T) {
 	}
 }
 
-// A kind of samples that fails costs its own rows, and is not tried again. What is
-// compared with it goes without.
+// A kind of samples that fails affects only its own rows, and is not retried. Kinds that use it
+// as baseline have none.
 func TestKindsFailAlone(t *testing.T) {
 	s := testSession()
 	b := &bench{session: s, samples: map[string][]float64{}, failed: map[string]error{}, results: &s.results}
@@ -114,7 +113,7 @@ func TestKindsFailAlone(t *testing.T) {
 	}
 }
 
-// The file keeps the reason, and figures have none.
+// The file contains the reason, and figures have none.
 func TestResultsFile(t *testing.T) {
 	var r results
 	r.add("good", 1, "s", 2)
@@ -136,7 +135,7 @@ func TestResultsFile(t *testing.T) {
 	}
 }
 
-// A terminal has one line that is rewritten; a file has lines of its own.
+// A terminal shows one line that is updated; a file gets separate lines.
 func TestProgress(t *testing.T) {
 	for terminal, want := range map[bool]string{
 		true:  "\r\x1b[K[0s] build \r\x1b[K[0s] build 1 of 2\r\x1b[K[0s] build 2 of 2\r\x1b[K",

@@ -9,34 +9,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A subject is one way to deploy a program.
+// A subject is a way to deploy a program.
 type subject struct {
-	// name is what its figures are called, after deploy. and so on.
+	// name is the name of its figures, after deploy. and other prefixes.
 	name string
 
-	// objects deploy the program under a name; in the round i, where that makes
-	// a difference. What becomes ready is the first of them.
+	// objects returns the objects that deploy the program under a name in round i. The first
+	// one becomes ready.
 	objects func(name string, i int) []client.Object
 
-	// list is an empty list of that kind, and ready tells whether one is.
+	// list is an empty list of the kind of the first object, and ready reports whether an
+	// object is ready.
 	list  client.ObjectList
 	ready func(client.Object) bool
 
-	// replicas changes how many there shall be.
+	// replicas changes the number of replicas.
 	replicas func(object client.Object, n int32)
 
-	// small makes the program ask for so little that many fit on a small node. It
-	// is nil where nothing is asked for.
+	// small reduces the requests so that many programs fit on a small node. It is nil if there
+	// are none.
 	small func(object client.Object)
 
-	// second turns the program into one that answers "second", as awaitService
-	// wants it. It is nil for a subject of which only the first start is measured.
+	// second changes the program to one that responds with "second", see awaitService. It is
+	// nil if only the first start is measured.
 	second func(object client.Object, i int)
 
-	// built says that the build service compiles it.
+	// built reports whether the build service compiles it.
 	built bool
 
-	// inspect takes further figures of what is ready, unless it is nil.
+	// inspect takes further figures of a ready object. Optional.
 	inspect func(ctx context.Context, ready client.Object) error
 }
 
@@ -70,8 +71,8 @@ func (b *bench) sample(ctx context.Context, s subject, i int) {
 	}
 }
 
-// deploy creates the objects of a subject, and tells how long it took from then
-// until the first of them was ready.
+// deploy creates the objects of a subject, and returns the time until the first of them was
+// ready.
 func (b *bench) deploy(ctx context.Context, s subject, objects []client.Object) (ready client.Object, took time.Duration, err error) {
 	started := time.Now()
 	for _, object := range objects {
@@ -83,11 +84,10 @@ func (b *bench) deploy(ctx context.Context, s subject, objects []client.Object) 
 	return ready, time.Since(started), err
 }
 
-// change makes the second version of what is ready, and measures both when that
-// answers, and when it is ready.
+// change deploys the second version, and measures when it responds and when it is ready.
 func (b *bench) change(ctx context.Context, s subject, ready client.Object, i int) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()                                    // nobody may wait for the answer
+	defer cancel()                                    // the receiver may have returned
 	changed := ready.DeepCopyObject().(client.Object) //nolint:forcetypeassert // it is what it was
 	s.second(changed, i)
 	answer, update := "answer."+s.name, "update."+s.name
@@ -120,7 +120,7 @@ func (b *bench) recorded(kind string, took time.Duration, err error) error {
 	return err
 }
 
-// remove deletes the objects of a sample, as far as there are any.
+// remove deletes the objects of a sample, if they exist.
 func (b *bench) remove(ctx context.Context, objects []client.Object) {
 	for _, object := range objects {
 		err := b.client.Delete(ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground))

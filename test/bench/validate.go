@@ -8,11 +8,11 @@ import (
 	"goless.io/builder/handler"
 )
 
-// maxSource is the largest source that a Function can have, in bytes of ASCII.
+// maxSource is the maximum size of a Function's source, in bytes of ASCII.
 const maxSource = 245760
 
-// measureValidate measures how long the verdict on a source takes: an ordinary
-// one of 10 KB, and the worst of several of the largest size.
+// measureValidate measures the validation of sources: an ordinary one of 10 KB, and the slowest
+// of several of the maximum size.
 func measureValidate(s *session) error {
 	ordinary, err := verdict(s.n, ordinarySource(10_000))
 	if err != nil {
@@ -43,8 +43,8 @@ func measureValidate(s *session) error {
 	return nil
 }
 
-// verdict is the median time in milliseconds that Parse takes for src, whatever
-// it says.
+// verdict returns the median duration in milliseconds of Parse for src, regardless of its
+// result.
 func verdict(n int, src string) (float64, error) {
 	var samples []float64
 	for range n + 1 {
@@ -58,7 +58,7 @@ func verdict(n int, src string) (float64, error) {
 	return median(samples[1:]), nil
 }
 
-// ordinarySource is a valid handler of about size bytes.
+// ordinarySource returns a valid handler of about size bytes.
 func ordinarySource(size int) string {
 	var b strings.Builder
 	b.WriteString("package p\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) { f0(w, r, 0) }\n")
@@ -79,12 +79,12 @@ func f%[1]d(w http.ResponseWriter, r *http.Request, depth int) {
 	return b.String()
 }
 
-// repeat is as many bodies after a head as there is room for.
+// repeat returns a head followed by as many bodies as fit.
 func repeat(head, body string) string {
 	return head + strings.Repeat(body, (maxSource-len(head))/len(body))
 }
 
-// archive is as many files as there is room for.
+// archive returns as many files as fit.
 func archive(body string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < maxSource-100; i++ {

@@ -17,10 +17,10 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// measureWake measures functions that sleep: how long their first request takes, and how many
-// requests are lost. The baseline are plain Deployments that are scaled from 0 to 1 and asked
-// at the addresses of their pods. What is timed goes through the API server, which reaches
-// pods wherever the benchmark runs; what may be lost is sent from inside the cluster.
+// measureWake measures sleeping functions: the duration of their first request, and the number
+// of lost requests. The baseline are plain Deployments that are scaled from 0 to 1 and called
+// at the addresses of their pods. Timed requests go through the API server, which reaches pods
+// wherever the benchmark runs. Requests that may be lost are sent from inside the cluster.
 func measureWake(ctx context.Context, s *session) error {
 	b, err := connect(ctx, s)
 	if err != nil {
@@ -49,19 +49,19 @@ func measureWake(ctx context.Context, s *session) error {
 	return nil
 }
 
-// How many functions sleep. A node has room for 110 pods.
+// The numbers of sleeping functions. A node has room for 110 pods.
 const (
 	fewSleepers  = 25
 	manySleepers = 100
 )
 
-// sleepers are functions that sleep when the benchmark wants them to, and as many Deployments
-// that they are compared with.
+// sleepers are functions that sleep when the benchmark makes them, and an equal number of
+// Deployments as the baseline.
 type sleepers struct {
 	*bench
 
 	n         int   // how many of each there are
-	noCaller  error // why nobody can send requests from inside of the cluster
+	noCaller  error // why no requests can be sent from inside the cluster
 	activator corev1.Pod
 	ports     map[string]int32 // of the activator, by function
 }
@@ -69,8 +69,8 @@ type sleepers struct {
 func sleeper(i int) string { return fmt.Sprintf("sleeper-%d", i) }
 func bare(i int) string    { return fmt.Sprintf("bare-%d", i) }
 
-// grow makes more of both, until there are n. By themselves the functions would not sleep for
-// a day: that is where the benchmark would wait the longest.
+// grow creates more of both, up to n. By default the functions do not sleep for a day, so that
+// the benchmark determines when they do.
 func (z *sleepers) grow(ctx context.Context, n int) error {
 	first, missing := z.n, map[string]bool{}
 	for z.n = max(z.n, n); first+len(missing) < z.n; {
@@ -93,8 +93,7 @@ func (z *sleepers) grow(ctx context.Context, n int) error {
 	return awaitAll(ctx, z.client, z.newFunction("", ""), &v1beta1.FunctionList{}, isReady, missing)
 }
 
-// oneByOne wakes one after the other: 50 functions with the default of -n, 100 if all is
-// measured.
+// oneByOne wakes functions one after the other: 50 with the default of -n, 100 in a full run.
 func (z *sleepers) oneByOne(ctx context.Context) error {
 	rounds := (z.session.n + 4) / 5
 	if z.session.full {
@@ -144,7 +143,8 @@ func (z *sleepers) one(ctx context.Context, i int) (took time.Duration, err erro
 }
 
 // storm wakes n functions at once, and scales as many Deployments at once.
-// kube-controller-manager sends 20 requests a second by default, so many of both wait there.
+// kube-controller-manager sends at most 20 requests per second by default, so many of both wait
+// for it.
 func (z *sleepers) storm(ctx context.Context, n int, row string) error {
 	if err := errors.Join(z.grow(ctx, n), z.sleep(ctx)); err != nil {
 		return err
@@ -175,12 +175,13 @@ func (z *sleepers) storm(ctx context.Context, n int, row string) error {
 	return nil
 }
 
-// wake sends a request to a function by way of an activator. Any replica may be asked.
+// wake sends a request to a function through an activator. Any replica may receive it.
 func (z *sleepers) wake(ctx context.Context, i int) error {
 	return z.askPod(ctx, z.activator.Namespace, z.activator.Name, z.ports[sleeper(i)])
 }
 
-// scaleUp gives Deployments a pod each, and calls answered when one has answered a request.
+// scaleUp scales Deployments to one pod each, and calls answered when one has responded to a
+// request.
 func (z *sleepers) scaleUp(ctx context.Context, from, to int, answered func()) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not all of %d pods answered within %s", to-from, patience))
 	defer cancel()
@@ -218,7 +219,7 @@ func (z *sleepers) scaleUp(ctx context.Context, from, to int, answered func()) e
 	return err
 }
 
-// atOnce calls do for each number, all at the same time.
+// atOnce calls do for each number, all concurrently.
 func atOnce(from, to int, do func(i int) error) error {
 	errs := make(chan error, to-from)
 	for i := from; i < to; i++ {

@@ -15,7 +15,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// sleep ends all pods, and waits until they have gone and the activators take the requests.
+// sleep scales all to zero, and waits until the pods are gone and the activators receive the
+// requests.
 func (z *sleepers) sleep(ctx context.Context) error {
 	err := each(0, z.n, func(i int) error {
 		return errors.Join(z.scaleTo(ctx, sleeper(i), 0), z.scaleTo(ctx, bare(i), 0))
@@ -44,8 +45,8 @@ func (z *sleepers) pods(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// taken tells whether activators take the requests of all functions, and finds one of them and
-// its ports.
+// taken reports whether activators receive the requests of all functions, and finds one of them
+// and its ports.
 func (z *sleepers) taken(ctx context.Context) (bool, error) {
 	var slices discoveryv1.EndpointSliceList
 	var activators corev1.PodList
@@ -68,7 +69,7 @@ func (z *sleepers) taken(ctx context.Context) (bool, error) {
 	return len(z.ports) == z.n, nil
 }
 
-// sleepAfter sets for how long functions must have no request until they fall asleep.
+// sleepAfter sets the time without requests after which functions sleep.
 func (z *sleepers) sleepAfter(ctx context.Context, d time.Duration) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"scaling":{"sleepAfter":%q}}}`, d))
 	return each(0, z.n, func(i int) error {
@@ -82,7 +83,7 @@ func (b *bench) scaleTo(ctx context.Context, name string, n int) error {
 	return err
 }
 
-// askPod asks a pod until it answers.
+// askPod calls a pod until it responds.
 func (b *bench) askPod(ctx context.Context, namespace, name string, port int32) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("pod %s did not answer within %s", name, patience))
 	defer cancel()

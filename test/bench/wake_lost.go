@@ -19,7 +19,7 @@ import (
 	"goless.io/test/bench/caller"
 )
 
-// callerSource is the Function that sends requests, which takes as long as they do.
+// callerSource is the Function that sends requests. Its own request lasts as long as they do.
 //
 //go:embed caller/handler.go
 var callerSource string
@@ -39,10 +39,10 @@ func (z *sleepers) deployCaller(ctx context.Context) error {
 	return err
 }
 
-// send lets the caller send requests, and adds how many of them were lost.
+// send makes the caller send requests, and adds the number of lost ones.
 func (z *sleepers) send(ctx context.Context, row string, requests []caller.Request) error {
 	if z.noCaller != nil {
-		return fmt.Errorf("nobody can send requests: %w", z.noCaller)
+		return fmt.Errorf("no requests can be sent: %w", z.noCaller)
 	}
 	slices.SortFunc(requests, func(a, b caller.Request) int { return cmp.Compare(a.After, b.After) })
 	body, err := json.Marshal(requests)
@@ -70,8 +70,8 @@ func (z *sleepers) url(i int) string {
 	return fmt.Sprintf("http://%s.%s.svc:%d/", sleeper(i), z.namespace, v1beta1.DefaultServerPort)
 }
 
-// burst sends 500 requests at once to a function that sleeps, and measures how long the
-// activators then stay on the way of requests to it.
+// burst sends 500 requests at once to a sleeping function, and measures how long the activators
+// then stay in the path of its requests.
 func (z *sleepers) burst(ctx context.Context) error {
 	if err := z.sleep(ctx); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (z *sleepers) burst(ctx context.Context) error {
 	return err
 }
 
-// race calls functions again and again when they are about to fall asleep, fall asleep, or have
-// just done so: 1000 requests, or 20,000 if all is measured.
+// race calls functions just before, while and just after they fall asleep: 1000 requests, or
+// 20,000 in a full run.
 func (z *sleepers) race(ctx context.Context) error {
 	const after = v1beta1.MinSleepAfter
 	length, atATime := 45*time.Second, 25
@@ -101,8 +101,8 @@ func (z *sleepers) race(ctx context.Context) error {
 	}
 	var requests []caller.Request
 	for i := range fewSleepers {
-		// Until a function has gone it takes 15 s for nodes to know who takes the requests, and
-		// some for its pods to end.
+		// Falling asleep takes 15 s until nodes know the new endpoints, and some time until the
+		// pods are gone.
 		for at := rand.N(after); at < length; at += after + rand.N(2*after) {
 			for range atATime {
 				requests = append(requests, caller.Request{URL: z.url(i), After: at + rand.N(time.Second)})
@@ -118,8 +118,8 @@ func (z *sleepers) race(ctx context.Context) error {
 	return z.sleepAfter(ctx, v1beta1.MaxSleepAfter)
 }
 
-// shop is the day of a web shop, in ten minutes: of 100 functions a few are called all the
-// time, and most now and then. At night nobody calls any.
+// shop simulates the day of a web shop in ten minutes: of 100 functions, a few are called
+// constantly, and most occasionally. At night none is called.
 func (z *sleepers) shop(ctx context.Context) error {
 	const day, night = 10 * time.Minute, 3 * time.Minute
 	if err := z.grow(ctx, manySleepers); err != nil {

@@ -14,31 +14,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience is how long a sample may take before the benchmark gives up.
+// patience is the timeout of a sample.
 const patience = 5 * time.Minute
 
-// await watches one object, whose last known version is object, until the
-// condition holds, and returns the object as it is then. list is an empty list of
-// its kind.
+// await watches one object, whose last known version is object, until the condition holds, and
+// returns its current version. list is an empty list of its kind.
 func await[T client.Object](ctx context.Context, c client.WithWatch, object T, list client.ObjectList, holds func(T) bool) (T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s was not ready within %s", object.GetName(), patience))
 	defer cancel()
 	now := object
 	err := watchUntil(ctx, c, object, list, func(seen client.Object) bool {
 		now = seen.(T) //nolint:forcetypeassert // client-go has checked it
-		// The first that is seen may be older than object.
+		// The first version that is seen may be older than object.
 		return now.GetGeneration() >= object.GetGeneration() && holds(now)
 	}, client.InNamespace(object.GetNamespace()),
 		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", object.GetName())})
 	return now, err
 }
 
-// watchUntil calls done with each object there is and, whenever one changes, with
-// that one, until done returns true. It returns the cause of the end of ctx if that
-// comes first. object is an example of what is watched, and list an empty list of it.
+// watchUntil calls done with each existing object, and with each object that changes, until
+// done returns true. It returns the cause of ctx if that ends first. object is an example of
+// the watched objects, and list an empty list of their kind.
 //
-// An informer of client-go does the watching: the server may end a watch at any
-// time, and the informer begins another one.
+// It uses an informer of client-go, because the server may end a watch at any time, and the
+// informer then starts another one.
 func watchUntil(ctx context.Context, c client.WithWatch, object client.Object, list client.ObjectList, done func(client.Object) bool, which ...client.ListOption) error {
 	with := func(options metav1.ListOptions) []client.ListOption {
 		return append([]client.ListOption{&client.ListOptions{Raw: &options}}, which...)

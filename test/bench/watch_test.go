@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// A cutter stands before an API server and ends watches when it is told to, as the
-// server itself does when it likes to.
+// A cutter is a proxy of an API server that can end watches, as the server itself may at any
+// time.
 type cutter struct {
 	proxy *httputil.ReverseProxy
 
@@ -29,7 +29,7 @@ type cutter struct {
 	watches map[*http.Request]context.CancelFunc
 }
 
-// ServeHTTP is part of [http.Handler].
+// ServeHTTP implements [http.Handler].
 func (c *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("watch") != "" {
 		ctx, cancel := context.WithCancel(r.Context())
@@ -47,7 +47,7 @@ func (c *cutter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.proxy.ServeHTTP(w, r)
 }
 
-// cut ends all watches, and returns how many there were.
+// cut ends all watches, and returns their number.
 func (c *cutter) cut() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,8 +102,7 @@ func configMap(name, value string) *corev1.ConfigMap {
 
 func isDone(object client.Object) bool { return object.(*corev1.ConfigMap).Data["value"] == "done" }
 
-// What happens after the server has ended a watch is seen all the same, and the time
-// that there is for it is not cut short.
+// Changes after the end of a watch are seen, and the timeout does not get shorter.
 func TestWatchesSurviveTheirEnd(t *testing.T) {
 	c, cutter := behindCutter(t)
 	t.Run("One", func(t *testing.T) {
@@ -128,7 +127,7 @@ func TestWatchesSurviveTheirEnd(t *testing.T) {
 	})
 	t.Run("Many", func(t *testing.T) { manySurvive(t, c, cutter) })
 	t.Run("None", func(t *testing.T) {
-		gone := errors.New("nobody waits any longer")
+		gone := errors.New("the wait has ended")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(gone)
 		if _, err := await(ctx, c, configMap("none", ""), &corev1.ConfigMapList{}, func(now *corev1.ConfigMap) bool { return isDone(now) }); !errors.Is(err, gone) {

@@ -15,11 +15,11 @@ import (
 	"goless.io/test/faults/plane"
 )
 
-// measureZero measures what functions cost that sleep, 100 of them, or 1000 if all is measured:
-// the resident memory of the operator and of two activators, less what they have with none,
-// and what all of them write in a minute at rest. There are no nodes, as in measureOperator,
-// and one activator, which leads and counts twice: two cannot listen on the same ports of one
-// machine.
+// measureZero measures the cost of sleeping functions, 100 of them, or 1000 in a full run: the
+// resident memory of the operator and of two activators, minus that without functions, and the
+// writes of all of them per minute at rest. There are no nodes, as in measureOperator. One
+// activator runs, which leads and counts twice, because two cannot listen on the same ports of
+// one machine.
 func measureZero(ctx context.Context, s *session) error {
 	n := 100
 	if s.full {
@@ -74,7 +74,7 @@ func measureZero(ctx context.Context, s *session) error {
 // resident memory, in MiB.
 type resident struct{ operator, activator float64 }
 
-// both is the memory of both programs when they are at rest.
+// both returns the memory of both programs at rest.
 func (f *fleet) both(ctx context.Context, activator *plane.Process) (r resident, err error) {
 	if r.operator, err = f.resident(ctx); err != nil {
 		return r, err
@@ -83,8 +83,8 @@ func (f *fleet) both(ctx context.Context, activator *plane.Process) (r resident,
 	return r, err
 }
 
-// fallAsleep makes n Functions and, once they serve, ends their pods as the activator would:
-// nobody tells here how busy they are.
+// fallAsleep creates n Functions and, when they serve, deletes their pods like the activator,
+// because their activity is not reported here.
 func (f *fleet) fallAsleep(ctx context.Context, n int) error {
 	const ns = "asleep"
 	sleeps := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"scaling":{"min":0}}}`))

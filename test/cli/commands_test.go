@@ -34,15 +34,15 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// pod FILE... answers requests as a function does, until the script ends, and puts the address
-// and the port into the files in the place of @IP@ and @PORT@.
+// pod FILE... serves requests like a function until the script ends, and replaces @IP@ and
+// @PORT@ in the files by its address.
 func servePod(ts *testscript.TestScript, _ bool, args []string) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(echo))
 	start(ts, server, args)
 	server.Start()
 }
 
-// echo tells what it was sent. The path says with which status.
+// echo responds with the request. The path contains the status.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -58,8 +58,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s\n%s %s %s\n%s\n", r.Method, r.URL, r.Header.Get("Content-Type"), r.Header.Get("Ce-Type"), r.Header.Get("X-Own"), body)
 }
 
-// kubelet FILE... serves the logs of pods as the kubelet of a node does, and puts its address and
-// port into the files. Those that are followed do not end.
+// kubelet FILE... serves the logs of pods like a kubelet, and puts its address and port into
+// the files. Followed logs do not end.
 func serveKubelet(ts *testscript.TestScript, _ bool, args []string) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "{\"msg\":\"%s\"}\n", strings.TrimPrefix(r.URL.Path, "/containerLogs/"))
@@ -73,8 +73,8 @@ func serveKubelet(ts *testscript.TestScript, _ bool, args []string) {
 	server.StartTLS()
 }
 
-// start has a server listen where an API server connects to: not on the loopback interface,
-// which is no place for pods.
+// start starts a server at an address that an API server may use for pods, which loopback
+// addresses are not.
 func start(ts *testscript.TestScript, server *httptest.Server, files []string) {
 	addresses, err := net.InterfaceAddrs()
 	ts.Check(err)

@@ -19,10 +19,10 @@ import (
 // repo is the root of the repository.
 var repo = filepath.Join("..", "..")
 
-// patience is how long a script waits for what must come.
+// patience limits how long a script waits.
 const patience = 5 * time.Minute
 
-// What the scripts are run with.
+// Configuration of the scripts.
 var (
 	programs   string // the directory of builder and kubectl-goless
 	assets     string // that of kubectl
@@ -74,7 +74,7 @@ func buildBuilder() error {
 	return os.Symlink(path, filepath.Join(programs, "kubectl-goless"))
 }
 
-// TestScripts runs each script in a namespace of its name.
+// TestScripts runs each script in a namespace with its name.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),

@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// runbook is a path of the repository: where whoever gets an alert reads it, an administrator says.
+// runbook is the path of the runbook in the repository. Administrators set where its readers
+// find it.
 const runbook = "docs/runbook.md"
 
 type alert struct {
@@ -19,7 +20,7 @@ type alert struct {
 	Annotations map[string]string
 }
 
-// Every alert has a section in runbook.md, to which it leads, and every section there is about one.
+// Every alert has a section in runbook.md, to which it links, and every section is about one.
 func TestAlerts(t *testing.T) {
 	all := append(alerts(t, "alerts.yaml"), alerts(t, "operator-alerts.yaml")...)
 	var links []string
@@ -39,8 +40,8 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// An alert about Goless says in which namespace it runs, as one about a function does by what
-// it measures: by their namespace alerts are routed.
+// An alert about Goless has the label of its namespace. Alerts about functions have that of
+// their metrics. Alerts are routed by namespace.
 func TestAlertsHaveNamespaces(t *testing.T) {
 	for _, a := range alerts(t, "operator-alerts.yaml") {
 		if a.Labels["namespace"] != "goless-system" {
@@ -49,7 +50,7 @@ func TestAlertsHaveNamespaces(t *testing.T) {
 	}
 }
 
-// alerts are those of a file of deploy/monitoring.
+// alerts returns the alerts of a file of deploy/monitoring.
 func alerts(t *testing.T, name string) (all []alert) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repo, "deploy", "monitoring", name))

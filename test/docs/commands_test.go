@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write docs/commands.md anew")
+var update = flag.Bool("update", false, "update docs/commands.md")
 
 const commandsHead = `<!-- Written by go test ./docs -update in test/, from what the builder prints. -->
 # Commands of the builder
@@ -21,7 +21,7 @@ const commandsHead = `<!-- Written by go test ./docs -update in test/, from what
 What ` + "`builder help`" + ` prints.
 `
 
-// docs/commands.md is what the builder says of its commands.
+// docs/commands.md matches the help of the builder.
 func TestCommands(t *testing.T) {
 	builder, path := buildBuilder(t), filepath.Join(repo, "docs", "commands.md")
 	root := help(t, builder)
@@ -41,7 +41,7 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("docs/commands.md is not what the builder prints, write it anew with -update (-builder +page):\n%s", diff)
+		t.Errorf("docs/commands.md differs from the help of the builder, update it with -update (-builder +page):\n%s", diff)
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package docs proves that the documentation agrees with what it is about: that its links lead
-// somewhere, that there is a section or a row for everything that has a name of its own, and that
-// what it shows compiles. Its shell commands are run by test/e2e.
+// Package docs checks the documentation against the code: links are valid, everything with a
+// name has a section or a row, and examples compile. Package test/e2e executes its shell
+// commands.
 package docs

@@ -18,8 +18,8 @@ var (
 	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 )
 
-// A link to a file of the repository leads to one, and to a heading in it where the link names
-// one. Each page of docs/ can be reached from its index.
+// Links to files of the repository are valid, including the heading if the link contains one.
+// Each page of docs/ is reachable from its index.
 func TestLinks(t *testing.T) {
 	linked := map[string]bool{"docs/README.md": true}
 	all := pages(t)
@@ -56,7 +56,7 @@ func links(p markdown.Page) (all []reference) {
 	return all
 }
 
-// follow returns the file that a link in a page leads to.
+// follow returns the file to which a link in a page refers.
 func follow(t *testing.T, from markdown.Page, target string) (string, error) {
 	t.Helper()
 	name, fragment, _ := strings.Cut(target, "#")

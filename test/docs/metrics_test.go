@@ -21,7 +21,7 @@ var (
 	metricRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
 )
 
-// docs/metrics.md has a row for each metric that the source of Goless names, and for no other.
+// docs/metrics.md has a row for each metric in the source of Goless, and no others.
 func TestMetrics(t *testing.T) {
 	var rows []string
 	for _, match := range metricRow.FindAllStringSubmatch(strings.Join(readPage(t, "docs/metrics.md").Prose, "\n"), -1) {
@@ -33,7 +33,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// namedMetrics are the names of metrics in the source of Goless, sorted.
+// namedMetrics returns the sorted names of metrics in the source of Goless.
 func namedMetrics(t *testing.T) []string {
 	t.Helper()
 	named := map[string]bool{}

@@ -29,7 +29,8 @@ func readPage(t *testing.T, path string) markdown.Page {
 	return p
 }
 
-// notRun are the pages with shell commands that the end-to-end tests do not run, and why.
+// notRun maps the pages with shell commands that the end-to-end tests do not execute to the
+// reason.
 var notRun = map[string]string{
 	"CONTRIBUTING.md":             "test/release makes and publishes a release, and the others are for make",
 	"README.md":                   "test/demo.sh, test/install and make run these commands, and the builder's tests those of the builder",
@@ -45,8 +46,8 @@ var notRun = map[string]string{
 	"test/cluster/README.md":      "make cluster-up and make cluster-down run them",
 }
 
-// Shell commands are blocks of sh, which the end-to-end tests run. For those of console, and those
-// without fences, there is a reason.
+// Shell commands are blocks of sh, which the end-to-end tests execute. Blocks of console, and
+// indented blocks, need a reason.
 func TestShellBlocks(t *testing.T) {
 	languages := []string{"", "console", "go", "sh", "text", "yaml"}
 	excused := map[string]bool{}

@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Every reason of a condition has a section in troubleshooting.md, and every section there is
-// about one.
+// Every reason of a condition has a section in troubleshooting.md, and every section is about
+// one.
 func TestReasons(t *testing.T) {
 	sections := readPage(t, "docs/troubleshooting.md").Sections(3)
 	if diff := cmp.Diff(reasons(t, "operator", "api", "v1beta1", "status_types.go"), slices.Sorted(slices.Values(sections))); diff != "" {
@@ -26,8 +26,8 @@ func TestReasons(t *testing.T) {
 // reasonRow is the row of a reason in a table.
 var reasonRow = regexp.MustCompile("^\\| `([A-Za-z]+)` \\|")
 
-// Every reason of a trigger's condition has a row below the heading Triggers, and every row there
-// is about one.
+// Every reason of a trigger's condition has a row below the heading Triggers, and every row is
+// about one.
 func TestTriggerReasons(t *testing.T) {
 	var rows []string
 	below := ""
@@ -45,8 +45,8 @@ func TestTriggerReasons(t *testing.T) {
 	}
 }
 
-// reasons are the values of the constants Reason... of the files of the repository that a path
-// with wildcards names, sorted.
+// reasons returns the sorted values of the constants Reason... in the files that match a path
+// with wildcards.
 func reasons(t *testing.T, path ...string) (all []string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(append([]string{repo}, path...)...))

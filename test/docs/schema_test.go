@@ -10,8 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What the pages show of the kinds of Goless has no fields that do not exist, and lacks none that are
-// required.
+// Objects of the kinds of Goless in the pages have only existing fields, and all required ones.
 func TestKinds(t *testing.T) {
 	schemas, seen := readSchemas(t), map[string]bool{}
 	for _, p := range pages(t) {
@@ -61,8 +60,8 @@ func readSchemas(t *testing.T) map[string]map[string]any {
 	return all
 }
 
-// mistakes are the fields of a value that a schema does not have, and those that it requires and
-// the value does not have.
+// mistakes returns the fields of a value that its schema does not have, and the missing
+// required ones.
 func mistakes(schema map[string]any, value any, path string) (all []string) {
 	switch value := value.(type) {
 	case []any:

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What the pages show as YAML is YAML. The Functions in it compile, and objects of Kubernetes
-// have no fields that do not exist.
+// YAML in the pages is valid. Functions in it compile, and objects of Kubernetes have only
+// existing fields.
 func TestYAML(t *testing.T) {
 	builder, functions := buildBuilder(t), 0
 	for _, p := range pages(t) {
@@ -49,8 +49,8 @@ func asFunction(builder, text string) error {
 
 var strict = serializer.NewCodecFactory(clientgoscheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 
-// asObject checks the fields of an object whose kind Kubernetes has. Of others, and of what is
-// no object, it checks that it is YAML.
+// asObject checks the fields of an object of a Kubernetes kind. For others it only checks that
+// the text is YAML.
 func asObject(text string) error {
 	if err := yaml.Unmarshal([]byte(text), new(any)); err != nil {
 		return err

@@ -15,12 +15,13 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// audience is that of the API of the cluster of the tests, and of most others.
+// audience is the audience of the API of the test cluster, and of most others.
 const audience = "https://kubernetes.default.svc.cluster.local"
 
-// A function reads with its token just what the Roles of its account allow, in both shapes of pods,
-// and only once RBAC opens the account to functions. An account that is missing is told, and what
-// served goes on. So it does when the account is closed.
+// A function can read with its token exactly what the Roles of its account allow, with both
+// build strategies, and only after RBAC opens the account to functions. A missing account is
+// reported, and the previous revision keeps serving. So does a function whose account is
+// closed.
 func TestAccount(t *testing.T) {
 	t.Parallel()
 	for name, strategy := range map[string]v1beta1.BuildStrategy{"shared": v1beta1.BuildShared, "inpod": v1beta1.BuildInPod} {
@@ -56,12 +57,12 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// asReader runs a Function as the account reader, with a token for the API of Kubernetes.
+// asReader runs a Function as the account reader, with a token for the Kubernetes API.
 func asReader(spec *v1beta1.FunctionSpec) {
 	spec.ServiceAccountName, spec.ServiceAccountToken = "reader", &v1beta1.ServiceAccountToken{Audience: audience}
 }
 
-// reader makes the account reader, which may read one of two ConfigMaps.
+// reader creates the account reader, which may read one of two ConfigMaps.
 func (ns *namespace) reader() {
 	ns.t.Helper()
 	for _, name := range []string{"open", "closed"} {
@@ -72,7 +73,7 @@ func (ns *namespace) reader() {
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: ns.name, Name: "reader"})
 }
 
-// refusesAccount waits until admission refuses the account of a Function.
+// refusesAccount waits until admission rejects the account of a Function.
 func (ns *namespace) refusesAccount(fn *v1beta1.Function) {
 	ns.t.Helper()
 	ns.eventually("the account of "+fn.Name+" is refused", func() error {
@@ -86,8 +87,9 @@ func (ns *namespace) refusesAccount(fn *v1beta1.Function) {
 	})
 }
 
-// readsWhatItMay checks what the function of testdata/production can read as the account reader,
-// and that no other container has its token. It returns the call that reads what is allowed.
+// readsWhatItMay checks what the function of testdata/production can read as the account
+// reader, and that no other container has its token. It returns the call that reads the allowed
+// object.
 func (ns *namespace) readsWhatItMay(fn *v1beta1.Function) call {
 	ns.t.Helper()
 	api := "/api/v1/namespaces/" + ns.name
@@ -106,7 +108,7 @@ func (ns *namespace) readsWhatItMay(fn *v1beta1.Function) call {
 	return allowed
 }
 
-// open lets functions of the namespace run as an account.
+// open allows functions of the namespace to run as an account.
 func (ns *namespace) open(account string) *rbacv1.RoleBinding {
 	ns.t.Helper()
 	return ns.allow("run-functions-as-"+account,
@@ -114,7 +116,7 @@ func (ns *namespace) open(account string) *rbacv1.RoleBinding {
 		rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: systemNamespace, Name: operatorName})
 }
 
-// allow makes a Role of one rule, and binds it.
+// allow creates a Role with one rule, and binds it.
 func (ns *namespace) allow(name string, rule rbacv1.PolicyRule, subject rbacv1.Subject) *rbacv1.RoleBinding {
 	ns.t.Helper()
 	ns.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}})

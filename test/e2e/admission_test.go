@@ -15,14 +15,13 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// webhookName is what deploy/ calls everything of admission.
+// webhookName is the name of the webhook's objects in deploy/.
 const webhookName = "goless-webhook"
 
-// unhandled is the source of no Function, in two places.
+// unhandled is an invalid source, with two errors.
 const unhandled = "package p\n\nimport \"C\"\n\nfunc Handler() {}\n"
 
-// What is wrong with a Function is said when it is applied, and what is right with
-// it passes.
+// kubectl apply reports the errors of an invalid Function, and accepts a valid one.
 func TestAdmission(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -32,7 +31,7 @@ func TestAdmission(t *testing.T) {
 	want := "denied the request: \n" +
 		"handler.go:3:8: cannot import \"C\": functions are built without cgo\n" +
 		"handler.go:5:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)\n"
-	// A busy machine may be too slow once: then it passes.
+	// On a busy machine the webhook may time out once. The Function is then accepted.
 	ns.eventually("kubectl apply is told what is wrong", func() error {
 		apply := exec.CommandContext(t.Context(), "kubectl", "-n", ns.name, "apply", "--dry-run=server", "-f", "-")
 		apply.Stdin = strings.NewReader(manifest)
@@ -46,7 +45,7 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
-// Every replica of the operator has a certificate that the API server trusts, the
+// Every replica of the operator has a certificate that the API server trusts, whether it is the
 // leader or not.
 func TestAdmissionOfEveryReplica(t *testing.T) {
 	t.Parallel()
@@ -70,8 +69,8 @@ func TestAdmissionOfEveryReplica(t *testing.T) {
 	}
 }
 
-// admitted waits until Functions of the namespace are judged: the operator may be
-// starting, or another test may have ended it.
+// admitted waits until Functions of the namespace are validated: the operator may be starting,
+// or another test may have stopped it.
 func admitted(ns *namespace) {
 	ns.t.Helper()
 	ns.eventually("Functions are judged", func() error {
@@ -82,7 +81,7 @@ func admitted(ns *namespace) {
 	})
 }
 
-// dryRun asks whether a Function would be stored.
+// dryRun reports whether a Function would be accepted.
 func (ns *namespace) dryRun(fn *v1beta1.Function) error {
 	fn.Namespace = ns.name
 	return ns.client.Create(ns.t.Context(), fn, client.DryRunAll)

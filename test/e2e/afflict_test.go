@@ -13,16 +13,15 @@ import (
 // afflicted is an annotation of pods that a policy has changed.
 const afflicted = "goless.io/test-afflicted"
 
-// newPods are what policies of the tests are about.
+// newPods matches the pods that policies of the tests change.
 var newPods = admissionv1.NamedRuleWithOperations{RuleWithOperations: admissionv1.RuleWithOperations{
 	Operations: []admissionv1.OperationType{admissionv1.Create},
 	Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
 }}
 
-// afflict lets a policy of the cluster change each new pod of the namespace, by
-// what is a JSONPatch in CEL, and returns when it does so. A cluster may have such
-// policies, and this one stands for what may befall a node as well. cure takes it
-// back.
+// afflict installs a policy that changes each new pod of the namespace with patches, a
+// JSONPatch in CEL, and waits until it works. Clusters may have such policies, and they can
+// simulate failures of a node. cure removes it.
 func (ns *namespace) afflict(patches string) (cure func()) {
 	ns.t.Helper()
 	policy := &admissionv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns.name}}
@@ -62,8 +61,8 @@ func (ns *namespace) afflict(patches string) (cure func()) {
 	}
 }
 
-// isAfflicted looks what becomes of a pod, which is not really made. One that is
-// refused is afflicted.
+// isAfflicted waits until a dry run of creating a pod is changed or rejected by the policy, or
+// until it is not.
 func (ns *namespace) isAfflicted(want bool) error {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns.name, Name: "patient", Annotations: map[string]string{"a": "b"}}}
 	pod.Spec = restrictedPod()
@@ -85,8 +84,8 @@ func (ns *namespace) isAfflicted(want bool) error {
 	return errors.New("the policy does not tell")
 }
 
-// withoutAfflicted deletes the pods that were made under a policy, so that there are
-// others.
+// withoutAfflicted deletes the pods that were created under a policy, so that they are
+// replaced.
 func (ns *namespace) withoutAfflicted() {
 	ns.t.Helper()
 	if err := ns.client.DeleteAllOf(ns.t.Context(), &corev1.Pod{}, client.InNamespace(ns.name), client.GracePeriodSeconds(0)); err != nil {

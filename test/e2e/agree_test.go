@@ -16,10 +16,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// agree fails the test unless kstatus, kubectl wait and the cluster itself say
-// about a Function what its status says. It is for a Function that has settled:
-// that is ready, or stalled. A busy kubelet may still unsettle it, so that they
-// disagree for the time until the operator has seen that; they must not for long.
+// agree fails the test unless kstatus, kubectl wait and the cluster agree with the status of a
+// Function. The Function must be ready or stalled. A busy kubelet may change a pod, so they may
+// disagree briefly, until the operator has seen the change.
 func (ns *namespace) agree(fn *v1beta1.Function) {
 	ns.t.Helper()
 	var first error
@@ -35,7 +34,7 @@ func (ns *namespace) agree(fn *v1beta1.Function) {
 	}
 }
 
-// disagreement is what agree looks for, now. fn becomes what the API server has.
+// disagreement returns the first disagreement, or nil. It updates fn from the API server.
 func (ns *namespace) disagreement(fn *v1beta1.Function) error {
 	ns.t.Helper()
 	live := &unstructured.Unstructured{}
@@ -69,7 +68,7 @@ func (ns *namespace) disagreement(fn *v1beta1.Function) error {
 	return nil
 }
 
-// services is how many Services belong to a Function.
+// services returns the number of Services of a Function.
 func (ns *namespace) services(fn *v1beta1.Function) int {
 	ns.t.Helper()
 	var list corev1.ServiceList
@@ -85,7 +84,7 @@ func (ns *namespace) services(fn *v1beta1.Function) int {
 	return n
 }
 
-// kstatusAgrees compares what kstatus makes of a Function with its conditions.
+// kstatusAgrees compares the result of kstatus for a Function with its conditions.
 func kstatusAgrees(fn *v1beta1.Function, raw *unstructured.Unstructured) error {
 	want := kstatus.InProgressStatus
 	switch {
@@ -108,8 +107,8 @@ func kstatusAgrees(fn *v1beta1.Function, raw *unstructured.Unstructured) error {
 	return nil
 }
 
-// lacking is what the cluster lacks of the spec of a Function: nil when the
-// latest source is what serves, at full strength.
+// lacking returns how the cluster differs from the spec of a Function. It returns nil if all
+// replicas serve the latest source.
 func (ns *namespace) lacking(fn *v1beta1.Function) error {
 	var deployment appsv1.Deployment
 	if err := ns.client.Get(ns.t.Context(), client.ObjectKeyFromObject(fn), &deployment); err != nil {
@@ -144,8 +143,8 @@ func (ns *namespace) lacking(fn *v1beta1.Function) error {
 	return nil
 }
 
-// readyPods are the pods of a Function that the API server shows as ready; of
-// any revision if that is empty.
+// readyPods returns the ready pods of a Function, according to the API server; of all revisions
+// if revision is empty.
 func (ns *namespace) readyPods(fn *v1beta1.Function, revision string) []corev1.Pod {
 	labels := client.MatchingLabels{functionLabel: fn.Name}
 	if revision != "" {
@@ -164,11 +163,10 @@ func (ns *namespace) readyPods(fn *v1beta1.Function, revision string) []corev1.P
 	return ready
 }
 
-// neverLied fails the test if there was a moment at which the status of a
-// Function contradicted itself or the pods.
+// neverLied fails the test if the status of a Function ever contradicted itself or the pods.
 func (ns *namespace) neverLied() {
 	lies := ns.lies()
-	// The witness may have seen a Function, and not yet the pod that it speaks of.
+	// The witness may have seen a Function before the pod that its status refers to.
 	for range 100 {
 		if len(lies) == 0 {
 			return
@@ -206,7 +204,7 @@ func (ns *namespace) lies() []error {
 	return lies
 }
 
-// contradiction is where the conditions of a Function exclude each other.
+// contradiction returns how the conditions of a Function contradict each other.
 func contradiction(fn *v1beta1.Function) error {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(fn)
 	if err != nil {
@@ -235,9 +233,9 @@ func contradiction(fn *v1beta1.Function) error {
 	return nil
 }
 
-// prematurelyReady is that a Function called itself ready before a pod of the
-// revision that it names was. Times are those that the cluster wrote down, in
-// whole seconds; one second is for the clocks of two nodes.
+// prematurelyReady returns an error if a Function was ready before a pod of its revision was.
+// The times come from the cluster and have whole seconds; one second is allowed for the clocks
+// of two nodes.
 func (ns *namespace) prematurelyReady(fn *v1beta1.Function) error {
 	ready := condition(fn, v1beta1.ConditionReady)
 	if ready.Status != metav1.ConditionTrue || ready.Reason == v1beta1.ReasonStopped {
@@ -258,7 +256,7 @@ func (ns *namespace) prematurelyReady(fn *v1beta1.Function) error {
 	return fmt.Errorf("it is Ready, and no pod of revision %s was", fn.Status.LatestRevision)
 }
 
-// unstalled is that a Function gave up what only its user could have changed.
+// unstalled returns an error if a Function stopped being stalled without a change by its user.
 func unstalled(before, now string) error {
 	final := before == v1beta1.ReasonCompileFailed || before == v1beta1.ReasonInvalidSource
 	if final && now != before {

@@ -8,7 +8,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// kubectl explain reads like documentation, and kubectl get shows what counts.
+// kubectl explain documents the fields, and kubectl get shows the important columns.
 func TestKubectlExplainAndGet(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -56,8 +56,7 @@ func begins(table string, want ...string) error {
 	return nil
 }
 
-// The longest source that is one, of letters that take three bytes each, under the
-// longest name that is one.
+// The longest valid source, of three-byte letters, with the longest valid name.
 func TestLongest(t *testing.T) {
 	t.Parallel()
 	const most = 245760

@@ -17,7 +17,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// spinning uses some 5 ms of processor time for each request.
+// spinning uses about 5 ms of processor time per request.
 const spinning = `package handlers
 
 import (
@@ -32,8 +32,8 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// The number of replicas follows the load, by what kubelets measure, and no request is lost
-// on the way up and down.
+// The number of replicas follows the load as measured by the kubelets. No request is lost while
+// it changes.
 func TestAutoscale(t *testing.T) {
 	t.Parallel()
 	serveMetrics(t)
@@ -64,8 +64,8 @@ func TestAutoscale(t *testing.T) {
 	ns.ready(fn)
 }
 
-// An autoscaler of the user's own scales a Function without spec.scaling, and nobody else changes
-// the number of its replicas, not even in a rollout.
+// An autoscaler of the user scales a Function without spec.scaling. No other client changes the
+// number of its replicas, even in a rollout.
 func TestAutoscalerOfTheUser(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -93,9 +93,9 @@ func TestAutoscalerOfTheUser(t *testing.T) {
 	}
 }
 
-// serveMetrics makes a cluster tell what its pods use, until the test ends, if it does not
-// yet. As long as an API is known and does not answer, no namespace can be removed: so it
-// is known last, and forgotten first.
+// serveMetrics provides pod metrics until the test ends, if the cluster has none. While a
+// registered API is unavailable, namespaces cannot be deleted. So it is registered last and
+// unregistered first.
 func serveMetrics(t *testing.T) {
 	t.Helper()
 	if _, err := kubectl(t.Context(), "get", "--raw=/apis/metrics.k8s.io/v1beta1"); err == nil {

@@ -18,9 +18,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A change of a class reaches its functions in waves, while they serve: no request is lost, no more
-// than a tenth of them is rolled out at a time, and the class says how far it is. With FULL=1 there
-// are 200 functions, and nothing beside them.
+// A change of a class reaches its functions in a staged rollout: no request is lost, at most a
+// tenth of them is rolled out at a time, and the class reports the progress. With FULL=1 there
+// are 200 functions, and the test runs alone.
 func TestClass(t *testing.T) {
 	functions, rolling := 5, 1
 	if os.Getenv("FULL") != "" {
@@ -29,7 +29,7 @@ func TestClass(t *testing.T) {
 		t.Parallel()
 	}
 	ns := newNamespace(t)
-	// What the class changes first must not push others off a full node.
+	// Pods that the class changes first must not preempt others on a full node.
 	priority := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: ns.name}, Value: 7, PreemptionPolicy: new(corev1.PreemptNever)}
 	createInCluster(t, priority)
 	class := &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{
@@ -77,7 +77,7 @@ func TestClass(t *testing.T) {
 	}
 }
 
-// createInCluster creates an object that has no namespace, and deletes it after the test.
+// createInCluster creates a cluster-scoped object, and deletes it after the test.
 func createInCluster(t *testing.T, object client.Object) {
 	t.Helper()
 	if err := cluster.Create(t.Context(), object); err != nil {
@@ -90,9 +90,9 @@ func createInCluster(t *testing.T, object client.Object) {
 	})
 }
 
-// rollingOut returns the Deployments of the namespace whose latest template does not have all its
-// pods yet, or others beside them. They are read at once: one that is over may be followed by
-// the next while the Functions still say otherwise.
+// rollingOut returns the Deployments of the namespace whose latest template does not have all
+// its pods yet, or that have other pods. They are read in one request, because rollouts end and
+// begin before the status of the Functions changes.
 func (ns *namespace) rollingOut() (rolling []string) {
 	ns.t.Helper()
 	var all appsv1.DeploymentList
@@ -108,8 +108,8 @@ func (ns *namespace) rollingOut() (rolling []string) {
 	return rolling
 }
 
-// reached returns an error until a class says that as many of its functions as wanted run as it says,
-// or begin to; and until it is ready where all are wanted.
+// reached returns an error until a class reports that the wanted number of its functions run,
+// or are starting, with its spec; and until it is ready if all are wanted.
 func reached(class *v1beta1.FunctionClass, want, functions int) error {
 	var now v1beta1.FunctionClass
 	if err := cluster.Get(context.Background(), client.ObjectKeyFromObject(class), &now); err != nil {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The command line deploys a function and its next version, calls both, tells what does not
-// compile while the version before goes on serving, and reads the logs.
+// The builder deploys a function and its next version, calls both, reports a compile error
+// while the previous version keeps serving, and prints the logs.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -42,7 +42,7 @@ func TestCommandLine(t *testing.T) {
 	})
 }
 
-// A function that sleeps is deployed when it is ready, and invoke wakes it.
+// A sleeping function counts as ready when it is deployed, and invoke wakes it.
 func TestCommandLineWakes(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -52,7 +52,7 @@ func TestCommandLineWakes(t *testing.T) {
 	cli.says("awake")
 }
 
-// commandLine is the builder with the namespace of a test.
+// commandLine is the builder in the namespace of a test.
 type commandLine struct {
 	ns            *namespace
 	builder, file string
@@ -69,7 +69,7 @@ func buildBuilder(t *testing.T) string {
 	return path
 }
 
-// write writes the YAML of a Function that answers with a text.
+// write writes the YAML of a Function that responds with text.
 func (c *commandLine) write(text string) {
 	c.ns.t.Helper()
 	const head = "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: hello\nspec:\n  function: |\n    "
@@ -79,7 +79,7 @@ func (c *commandLine) write(text string) {
 	}
 }
 
-// run calls the builder, which must end with an exit code, and returns all that it prints.
+// run calls the builder, requires an exit code, and returns all output.
 func (c *commandLine) run(code int, command string, args ...string) string {
 	c.ns.t.Helper()
 	ctx, cancel := context.WithTimeout(c.ns.t.Context(), patience)
@@ -95,8 +95,8 @@ func (c *commandLine) run(code int, command string, args ...string) string {
 	return ""
 }
 
-// says calls the function until it answers with a text: for a moment the API server may take
-// the way to a pod that is about to end.
+// says calls the function until it responds with text. The API server may briefly forward to a
+// terminating pod.
 func (c *commandLine) says(text string) {
 	c.ns.t.Helper()
 	c.ns.eventually("the function answers "+text, func() error {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// newClient reads patiently. It writes once: whether a write that got no answer
-// came about, nobody knows.
+// newClient returns a client that retries reads but not writes, because it is unknown whether a
+// write without a response was carried out.
 func newClient(config *rest.Config) (client.Client, error) {
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
@@ -28,10 +28,10 @@ func newClient(config *rest.Config) (client.Client, error) {
 	}), nil
 }
 
-// patiently reads again while the API server is too busy to answer.
+// patiently retries a read while the API server is too busy to respond.
 func patiently(ctx context.Context, read func() error) error { return patientlyIf(ctx, busy, read) }
 
-// patientlyIf tries again while there is an error that says so.
+// patientlyIf retries while again returns true for the error.
 func patientlyIf(ctx context.Context, again func(error) bool, try func() error) error {
 	deadline := time.After(patience)
 	for {
@@ -49,7 +49,8 @@ func patientlyIf(ctx context.Context, again func(error) bool, try func() error) 
 	}
 }
 
-// busy is no answer, or that there is none: a slow etcd is an internal error.
+// busy reports whether the API server did not respond or was overloaded. A slow etcd causes
+// internal errors.
 func busy(err error) bool {
 	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) ||

@@ -10,7 +10,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// undefined does not compile, for one reason.
+// undefined has one compile error.
 const undefined = `package handlers
 
 import "net/http"
@@ -24,7 +24,7 @@ var undefinedDiagnostics = []v1beta1.Diagnostic{
 	{File: "handler.go", Line: 6, Column: 17, Message: "undefined: greeting"},
 }
 
-// mistaken does not compile, for four reasons.
+// mistaken has four compile errors.
 const mistaken = `package handlers
 
 import (
@@ -45,7 +45,7 @@ var mistakenDiagnostics = []v1beta1.Diagnostic{
 	{File: "handler.go", Line: 10, Column: 17, Message: "undefined: greeting"},
 }
 
-// A bad update leaves the last good version serving, and the status says both.
+// After an invalid update the last good revision keeps serving, and the status reports both.
 func TestCompileErrorOnUpdate(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -67,7 +67,7 @@ func TestCompileErrorOnUpdate(t *testing.T) {
 	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
 		t.Errorf("Ready says %q, want %q", got, want)
 	}
-	// The kubelet tries again, at its own pace, and nothing else comes of it.
+	// The kubelet retries with back-off, and nothing else changes.
 	ns.until("the compiler has run again", func() bool {
 		for _, pod := range ns.pods(fn) {
 			if c := pod.Status.InitContainerStatuses; len(c) > 0 && c[0].RestartCount > 0 {
@@ -93,7 +93,7 @@ func (ns *namespace) has(fn *v1beta1.Function, kind string, status metav1.Condit
 	}
 }
 
-// stillServes fails the test unless the status says that an older revision does.
+// stillServes fails the test unless the status reports that an older revision serves.
 func (ns *namespace) stillServes(fn *v1beta1.Function, revision string) {
 	ns.t.Helper()
 	ns.has(fn, v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonServing)
@@ -105,8 +105,8 @@ func (ns *namespace) stillServes(fn *v1beta1.Function, revision string) {
 	}
 }
 
-// fewPods fails the test if a Function, the only one of the namespace, had more
-// pods than told in its life.
+// fewPods fails the test if a Function, the only one of the namespace, ever had more pods than
+// the limit.
 func (ns *namespace) fewPods(fn *v1beta1.Function, most int) {
 	ns.t.Helper()
 	if pods := names[*corev1.Pod](ns.witness); len(pods) > most {

@@ -13,20 +13,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Where deploy/ puts the operator.
+// Namespace and names of the operator in deploy/.
 const (
 	systemNamespace = "goless-system"
 	operatorName    = "goless-operator"
 )
 
-// operatorPods are the operator's pods that are not on their way out.
+// operatorPods returns the operator's pods that are not terminating.
 func operatorPods(ctx context.Context) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	err := cluster.List(ctx, &pods, client.InNamespace(systemNamespace), client.MatchingLabels{"app.kubernetes.io/name": operatorName})
 	return slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil }), err
 }
 
-// leader is the operator's pod that holds the lease.
+// leader returns the operator's pod that holds the lease.
 func leader(ctx context.Context) (*corev1.Pod, error) {
 	var lease coordinationv1.Lease
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: systemNamespace, Name: operatorName}, &lease); err != nil {
@@ -48,8 +48,8 @@ func leader(ctx context.Context) (*corev1.Pod, error) {
 	return nil, fmt.Errorf("the lease is held by %q, which is none of %d pods", holder, len(pods))
 }
 
-// operators waits until there are as many pods of the operator as deploy/ asks for, all
-// ready, of which one holds the lease, and returns that one first.
+// operators waits until the operator has as many ready pods as deploy/ specifies, one of which
+// holds the lease, and returns them with the leader first.
 func (ns *namespace) operators() []corev1.Pod {
 	const n = 2
 	ns.t.Helper()
@@ -82,8 +82,8 @@ func (ns *namespace) operators() []corev1.Pod {
 	return pods
 }
 
-// operatorKeptCalm fails if the operator crashed, recovered from a panic, or was
-// warned that what it makes is not restricted.
+// operatorKeptCalm fails the test if the operator crashed, recovered from a panic, or received
+// a warning that its objects violate Pod Security.
 func operatorKeptCalm(ctx context.Context) error {
 	pods, err := operatorPods(ctx)
 	if err != nil {
@@ -108,9 +108,9 @@ func operatorKeptCalm(ctx context.Context) error {
 
 var alarming = regexp.MustCompile(`.*(would violate PodSecurity|Observed a panic|panic:).*`)
 
-// starved tells whether the operator ended because it got no processor time: it
-// could not renew its lease and gave up, or the kubelet asked it to end. It is
-// made to do so, and prints nothing else then.
+// starved reports whether the operator exited because it got too little processor time: it
+// could not renew its lease, or its liveness probe failed. It exits on purpose in these cases,
+// without other output.
 func starved(ctx context.Context, pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
 	if ended == nil {
 		return false
@@ -124,7 +124,7 @@ func starved(ctx context.Context, pod *corev1.Pod, ended *corev1.ContainerStateT
 	return true
 }
 
-// logOf is the log of a pod of the operator, or the one of its container before.
+// logOf returns the log of a pod of the operator, or of its previous container.
 func logOf(ctx context.Context, pod *corev1.Pod, previous bool) (string, error) {
 	log, err := kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(ctx)
 	if err != nil {

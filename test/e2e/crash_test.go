@@ -10,7 +10,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// panicking compiles, and ends as soon as it starts.
+// panicking compiles, and panics at start.
 const panicking = `package handlers
 
 import "net/http"
@@ -46,7 +46,7 @@ func TestPanicAtStartOnUpdate(t *testing.T) {
 	ns.alwaysServed(fn)
 }
 
-// gluttonous takes more memory than it has, as soon as it starts.
+// gluttonous exceeds its memory limit at start.
 const gluttonous = `package handlers
 
 import "net/http"
@@ -66,7 +66,7 @@ func init() {
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-// That the kernel ended it is said, whatever it wrote before.
+// An out-of-memory kill is reported, whatever the function has logged before.
 func TestOutOfMemoryAtStart(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -84,7 +84,7 @@ func TestOutOfMemoryAtStart(t *testing.T) {
 	ns.answers(fn, "modest")
 }
 
-// A panic while a request is served is that request's problem alone.
+// A panic in a handler affects only its request.
 func TestPanicInHandler(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -94,8 +94,8 @@ import "net/http"
 
 func Handler(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/slip" {
-		var nobody *http.Request
-		w.Write([]byte(nobody.Host))
+		var missing *http.Request
+		w.Write([]byte(missing.Host))
 	}
 	w.Write([]byte("upright"))
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The first Goless had thirteen defects. None of them may come back:
+// Regression tests of thirteen defects of the first Goless:
 //
 //	 1 spec.service was ignored               TestChangeOfService, TestExamples
 //	 2 errors were neither counted nor logged TestDefectErrorsAreCountedAndLogged
@@ -15,8 +15,8 @@ import (
 //	 5 a broken update was available          TestCompileErrorOnUpdate, TestPanicAtStartOnUpdate
 //	 6 replicas: 0 became 1                   TestScale
 //	 7 scaling rolled out, edits stayed       TestScale; TestDrift and TestForeignFields of test/faults
-//	 8 failed writes were not tried again     TestErrors of test/faults
-//	 9 every replica compiled all of Go anew  TestDefectPods
+//	 8 failed writes were not retried         TestErrors of test/faults
+//	 9 every replica compiled all of Go       TestDefectPods
 //	10 images were not pinned                 TestDefectPods
 //	11 nothing was limited, probed, drained   TestPodIsRestricted, TestInsideOfFunction, TestChangeOfSource, TestDefectPods
 //	12 handlers shared the default mux        TestDefectDefaultServeMuxIsNotServed
@@ -59,9 +59,8 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What runs tomorrow is what runs today, because images are named by their content; it cannot
-// take the whole node, and Kubernetes can tell whether it works. Its builder has all but the
-// handler compiled already.
+// Restarts do not change what runs, because images are pinned by digest. The pod has limits and
+// probes. Its builder has compiled everything but the handler in advance.
 func TestDefectPods(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -92,8 +91,8 @@ func TestDefectPods(t *testing.T) {
 	}
 }
 
-// A handler may do with http.DefaultServeMux what it likes, and what imports add
-// to it is not served: neither to the function's callers nor on the admin port.
+// Handlers can use http.DefaultServeMux. What imports register there is served neither to
+// callers of the function nor on the admin port.
 func TestDefectDefaultServeMuxIsNotServed(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

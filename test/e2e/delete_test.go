@@ -11,7 +11,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Whatever a Function is doing when it is deleted, nothing of it is left.
+// A deleted Function leaves no objects, whatever its state was.
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// A Function with a go.mod is built with the modules that it asks for, from the
-// proxy that the cluster's administrator has set.
+// A Function with a go.mod is built with the required modules, from the proxy that the
+// administrator has configured.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -29,7 +29,7 @@ func TestDependencies(t *testing.T) {
 	ns.makes(fn, call{method: http.MethodPost, path: "/yaml", body: "list: [1, two]\n", status: 200, answer: `{"list":[1,"two"]}` + "\n"})
 }
 
-// archive is the source of a Function that the files of a directory make.
+// archive returns the files of a directory as the source of a Function.
 func archive(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := os.ReadDir(dir)

@@ -9,7 +9,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// lingering answers as long after the end of its pod was asked for as the request says.
+// lingering responds after a delay from the start of the termination of its pod, which the
+// request specifies.
 const lingering = `package handlers
 
 import (
@@ -40,9 +41,9 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// A rollout leaves the requests that are under way as long as drainSeconds says, which begins
-// 5 seconds after the end of their pod was asked for. Those that take longer are cut off, by the
-// function itself: the kubelet need not kill it.
+// A rollout lets running requests finish within drainSeconds, which begin 5 seconds after the
+// start of the termination. Requests that take longer are cut off by the function itself: the
+// kubelet need not kill it.
 func TestDrainSeconds(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -69,7 +70,7 @@ func TestDrainSeconds(t *testing.T) {
 		t.Errorf("the request that ends later is answered %d %q", r.Status, r.Body)
 	}
 	gone(ns, "the old pod is gone", func(pod *corev1.Pod) bool { return pod.UID == old.UID })
-	const cutOff = 1 // the exit code of a function that ends with requests under way; it is 137 where the kubelet kills it
+	const cutOff = 1 // the exit code of a function that exits with running requests; 137 if the kubelet kills it
 	ended := first(ns.witness, func(pod *corev1.Pod) bool {
 		return pod.UID == old.UID && len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].State.Terminated != nil &&
 			pod.Status.ContainerStatuses[0].State.Terminated.ExitCode == cutOff

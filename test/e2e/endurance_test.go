@@ -7,9 +7,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A function under heavy traffic is rolled out anew, and then its pods are deleted,
-// sixteen of them, two of four at a time: no request fails, and there are forty thousand
-// at least. It is not parallel, because it wants the machine for itself.
+// A function under heavy traffic is rolled out, and then sixteen of its pods are deleted, two
+// of four at a time. No request of at least forty thousand fails. Not parallel, because it
+// needs the whole machine.
 func TestEndurance(t *testing.T) {
 	const (
 		deletions, atOnce = 16, 2
@@ -31,8 +31,8 @@ func TestEndurance(t *testing.T) {
 	ns.alwaysServed(fn)
 }
 
-// deletePods deletes n pods of a Function whose replicas are all ready, and waits
-// until others are in their place.
+// deletePods deletes n pods of a Function whose replicas are all ready, and waits until they
+// are replaced.
 func (ns *namespace) deletePods(fn *v1beta1.Function, n int) {
 	ns.t.Helper()
 	var deleted []string

@@ -13,15 +13,15 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A call is one request to a Function, and what must come back: the status and
-// the whole body, or something of it.
+// A call is one request to a Function and the expected response: the status, and the whole body
+// or a part of it.
 type call struct {
 	method, path, body string
 	status             int
 	answer, part       string
 }
 
-// examples are the files in examples/, and the calls to each of them, in order.
+// examples lists the files in examples/ with the calls to each of them, in order.
 var examples = []struct {
 	file  string
 	calls []call
@@ -89,14 +89,14 @@ var examples = []struct {
 	{"grpc.yaml", []call{
 		{method: "POST", path: "/grpc.health.v1.Health/Check", status: 200, answer: "\x00\x00\x00\x00\x02\x08\x01"},
 	}},
-	// This one calls json-api.yaml, and finds there what the calls above left.
+	// This one calls json-api.yaml, and expects the notes of the calls above.
 	{"caller.yaml", []call{
 		{method: "GET", path: "/", status: 200, part: "<h1>2 notes</h1><ul><li>buy milk</li><li>&lt;b&gt;</li></ul>"},
 	}},
 }
 
-// Every Function in examples/ is compiled, applied and called, unchanged but for the namespace
-// that RBAC knows accounts by. All of them share a namespace, because one calls another.
+// Every Function in examples/ is compiled, applied and called. Only the namespace of accounts
+// in RBAC objects is changed. All of them share a namespace, because one calls another.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	t.Cleanup(func() {
@@ -134,7 +134,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// makes sends a request and compares the answer.
+// makes sends a request and checks the response.
 func (ns *namespace) makes(fn *v1beta1.Function, c call) {
 	ns.t.Helper()
 	got := ns.call(c.method, url(fn)+c.path, c.body)

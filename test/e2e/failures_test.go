@@ -17,9 +17,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// What goes wrong around a function is told with its cause. Nobody has to touch the
-// Function for it, so it is not stalled; and once the cause is gone, it serves. These
-// tests wait for the kubelet to try again: as parts of one, they would begin last.
+// Problems around a function are reported with their cause. The Function is not stalled,
+// because its user need not change it, and it serves when the cause is removed. The tests wait
+// for retries of the kubelet. They are separate tests, because subtests would begin last.
 
 func TestAfflictedImage(t *testing.T) {
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestAfflictedImage(t *testing.T) {
 		`JSONPatch{op: "replace", path: "/spec/initContainers/0/image", value: "127.0.0.1:9/none:1"}`)
 }
 
-// The toolchain is hidden by an empty directory.
+// An empty directory hides the toolchain.
 func TestAfflictedToolchain(t *testing.T) {
 	t.Parallel()
 	recovers(t, v1beta1.ReasonBuildFailed, "toolchain",
@@ -46,8 +46,8 @@ func TestAfflictedPodSecurity(t *testing.T) {
 		`JSONPatch{op: "replace", path: "/spec/initContainers/0/securityContext/allowPrivilegeEscalation", value: true}`)
 }
 
-// recovers lets patches of a policy stand for what is wrong, and fails the test
-// unless Ready gives the reason, says why, and becomes true afterwards.
+// recovers simulates a problem with patches of a policy. It fails the test unless Ready reports
+// the reason and a message with says, and becomes True when the policy is removed.
 func recovers(t *testing.T, reason, says, patches string) {
 	t.Helper()
 	ns := newNamespace(t)
@@ -69,7 +69,7 @@ func recovers(t *testing.T, reason, says, patches string) {
 	ns.answers(ns.ready(fn), "recovered")
 }
 
-// builtWhile is the status of Built with a reason.
+// builtWhile returns the status of the condition Built for a reason.
 func builtWhile(reason string) metav1.ConditionStatus {
 	if reason == v1beta1.ReasonBuilding {
 		return metav1.ConditionUnknown
@@ -77,8 +77,8 @@ func builtWhile(reason string) metav1.ConditionStatus {
 	return metav1.ConditionFalse
 }
 
-// triedAgain tells whether the kubelet has waited before another try, or there is
-// no pod with which it could.
+// triedAgain reports whether the kubelet has retried after a back-off, or there is no pod that
+// it could retry.
 func (ns *namespace) triedAgain() bool {
 	pods := versions[*corev1.Pod](ns.witness)
 	return len(pods) == 0 || slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
@@ -87,8 +87,8 @@ func (ns *namespace) triedAgain() bool {
 	})
 }
 
-// sameWords fails the test if the message with a reason, of a Function whose
-// generation did not change, went to and fro.
+// sameWords fails the test if the message of a condition with reason alternated for the same
+// generation of a Function.
 func (ns *namespace) sameWords(fn *v1beta1.Function, reason string) {
 	ns.t.Helper()
 	var said []string
@@ -105,7 +105,7 @@ func (ns *namespace) sameWords(fn *v1beta1.Function, reason string) {
 	}
 }
 
-// A pod that fits nowhere is told; less is enough to mend it.
+// A pod that cannot be scheduled is reported. Lower requests fix it.
 func TestNotScheduled(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -133,7 +133,7 @@ func TestNotScheduled(t *testing.T) {
 	ns.answers(fn, "modest")
 }
 
-// dazed starts, and is never ready.
+// dazed starts, and never becomes ready.
 const dazed = `package handlers
 
 import (
@@ -147,7 +147,7 @@ func Ready(context.Context) error { return errors.New("the cache is cold") }
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-// A start that never gets ready is told, and the version before serves on.
+// A revision that never becomes ready is reported, and the previous one keeps serving.
 func TestNeverReady(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -166,7 +166,7 @@ func TestNeverReady(t *testing.T) {
 	ns.toldOnce(fn)
 }
 
-// endless keeps the compiler busy for longer than anybody waits.
+// endless takes longer to compile than any build timeout.
 const endless = `package handlers
 
 import "net/http"
@@ -176,7 +176,7 @@ type I[T any] interface{ M() interface{ I[*T] } }
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-// A build that takes too long needs its author, or more time.
+// A build that exceeds its timeout needs a change by its author, or a longer timeout.
 func TestBuildTimeout(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -198,8 +198,8 @@ type differs string
 
 func (d differs) Error() string { return string(d) }
 
-// toldOnce waits until there are the events of a Function that its status calls
-// for, one for each time that it became ready, or got stuck in a new way.
+// toldOnce waits until the events of a Function match its status: one for each time that it
+// became ready, or stalled in a new way.
 func (ns *namespace) toldOnce(fn *v1beta1.Function) {
 	ns.t.Helper()
 	ns.eventually("there is one event for each thing that happened to "+fn.Name, func() error {
@@ -211,10 +211,10 @@ func (ns *namespace) toldOnce(fn *v1beta1.Function) {
 	})
 }
 
-// passing are reasons of events about what may happen to any pod.
+// passing are the reasons of events that can occur for any pod.
 var passing = []string{"PodsRefused", "NotScheduled", "ContainerWaiting", "NotServing", "Restarted"}
 
-// events are those of a Function that its status calls for, each as often as it was told.
+// events counts the events of a Function that follow from its status.
 func (ns *namespace) events(fn *v1beta1.Function) ([]string, error) {
 	var list eventsv1.EventList
 	if err := ns.client.List(ns.t.Context(), &list, client.InNamespace(ns.name)); err != nil {
@@ -236,11 +236,11 @@ func (ns *namespace) events(fn *v1beta1.Function) ([]string, error) {
 	return events, nil
 }
 
-// announced is what has to be told of a Function, given all its versions.
+// announced returns the events that follow from all versions of a Function.
 func (ns *namespace) announced(fn *v1beta1.Function) []string {
 	var announced []string
 	var before metav1.Condition
-	var served int64 // the generation of which it was told that it is ready
+	var served int64 // the latest generation that was reported as ready
 	for _, f := range versions[*v1beta1.Function](ns.witness) {
 		if f.UID != fn.UID {
 			continue

@@ -14,7 +14,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// telling answers with the value of the variable that the query names.
+// telling responds with the value of the environment variable in the query.
 const telling = `package handlers
 
 import (
@@ -27,8 +27,8 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// The environment reaches the function and not the builder. What is missing is
-// told and waited for, and what changes is rolled out.
+// The environment is set in the function and not in the builder. Missing references are
+// reported until they exist, and changes are rolled out.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -71,7 +71,7 @@ func TestEnvironment(t *testing.T) {
 	ns.ready(fn)
 }
 
-// slow takes as long as the request asks for, or until it is told to stop.
+// slow takes as long as the request specifies, or until its context ends.
 const slow = `package handlers
 
 import (
@@ -88,7 +88,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// A request that takes too long is answered all the same.
+// A request that exceeds the timeout receives a response.
 func TestTimeoutOfRequests(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -109,12 +109,11 @@ func TestTimeoutOfRequests(t *testing.T) {
 	})
 }
 
-// A build that needs more memory than it may have says so, and more memory is
-// enough to mend it.
+// A build that exceeds its memory limit is reported. A higher limit fixes it.
 func TestResourcesOfBuild(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	// The compiler holds the table twice.
+	// The compiler needs twice the size of the table.
 	large := answering("roomy") + "\nvar Table = [64 << 20]byte{64<<20 - 1: 1}\n"
 	fn := ns.apply(inPod("cramped", large, func(spec *v1beta1.FunctionSpec) {
 		little := v1beta1.Amounts{Memory: new(resource.MustParse("64Mi"))}
@@ -125,7 +124,7 @@ func TestResourcesOfBuild(t *testing.T) {
 	ns.answers(fn, "roomy")
 }
 
-// neverReady says of itself that it cannot answer.
+// neverReady has a Ready hook that always fails.
 const neverReady = `package handlers
 
 import (
@@ -139,8 +138,8 @@ func Ready(context.Context) error { return errors.New("the database is gone") }
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-// A rollout that does not come further is given up when the Function says, and what served goes
-// on.
+// A rollout without progress fails after the deadline in the Function, and the previous
+// revision keeps serving.
 func TestProgressDeadline(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -154,7 +153,7 @@ func TestProgressDeadline(t *testing.T) {
 	ns.answers(fn, "new")
 }
 
-// Gateways are told what a function speaks.
+// The Service has the appProtocol of the function.
 func TestAppProtocol(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

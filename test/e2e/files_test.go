@@ -11,7 +11,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// reading answers with two files, and says whether it could write beside them.
+// reading responds with two files, and reports whether it could write next to them.
 const reading = `package handlers
 
 import (
@@ -29,8 +29,9 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// Files reach the function in both shapes of pods. What is missing is told, and waited for. A
-// ConfigMap that changes is rolled out; a Secret that changes reaches the pods that there are.
+// Files are mounted in the function with both build strategies. Missing references are reported
+// until they exist. A change of a ConfigMap is rolled out; a change of a Secret reaches the
+// running pods.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	for name, strategy := range map[string]v1beta1.BuildStrategy{"shared": v1beta1.BuildShared, "inpod": v1beta1.BuildInPod} {
@@ -60,7 +61,7 @@ func TestFiles(t *testing.T) {
 			if err := ns.client.Patch(t.Context(), config, before); err != nil {
 				t.Fatal(err)
 			}
-			// The kubelet may change the file of the former pod before it is exchanged.
+			// The kubelet may update the file of the old pod before it is replaced.
 			var pod corev1.Pod
 			ns.until("the ConfigMap has rolled the function out", func() bool {
 				ready := ns.readyPods(fn, "")

@@ -11,8 +11,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// What everything that belongs to a Function, or to one revision of it, is
-// labelled with.
+// Labels of the objects of a Function, or of one of its revisions.
 const (
 	functionLabel = "goless.io/function"
 	revisionLabel = "goless.io/revision"
@@ -47,7 +46,7 @@ func serverPort(port int32) func(*v1beta1.FunctionSpec) {
 	return func(spec *v1beta1.FunctionSpec) { spec.ServerPort = port }
 }
 
-// answering is the source of a Function that answers every request with text.
+// answering returns a source that responds with text to every request.
 func answering(text string) string {
 	return fmt.Sprintf(`package handlers
 
@@ -59,17 +58,17 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 `, text)
 }
 
-// url is where a Function is to be found in its cluster.
+// url returns the URL of a Function in its cluster.
 func url(fn *v1beta1.Function) string {
 	return fmt.Sprintf("http://%s.%s.svc:%d", fn.ServiceName(), fn.Namespace, fn.Port())
 }
 
-// adminURL is where its metrics and health are.
+// adminURL returns the URL of its metrics and probes.
 func adminURL(fn *v1beta1.Function) string {
 	return fmt.Sprintf("http://%s.%s.svc:%d", fn.ServiceName(), fn.Namespace, v1beta1.AdminPort)
 }
 
-// condition is the condition of a kind; one without a status if there is none.
+// condition returns the condition of a type, or one without a status.
 func condition(fn *v1beta1.Function, kind string) metav1.Condition {
 	if c := meta.FindStatusCondition(fn.Status.Conditions, kind); c != nil {
 		return *c
@@ -81,13 +80,13 @@ func holds(fn *v1beta1.Function, kind string) bool {
 	return meta.IsStatusConditionTrue(fn.Status.Conditions, kind)
 }
 
-// of tells whether an object carries the label of a Function.
+// of reports whether an object has the label of a Function.
 func of(fn *v1beta1.Function, object client.Object) bool {
 	return object.GetLabels()[functionLabel] == fn.Name
 }
 
-// pods are those of a Function that are not on their way out. They are asked of
-// the API server: the witness may see a Function before its pods.
+// pods returns the pods of a Function that are not terminating. It reads them from the API
+// server, because the witness may see a Function before its pods.
 func (ns *namespace) pods(fn *v1beta1.Function) []*corev1.Pod {
 	ns.t.Helper()
 	var list corev1.PodList
@@ -116,8 +115,8 @@ func (ns *namespace) pod(fn *v1beta1.Function) *corev1.Pod {
 	return found
 }
 
-// onlyPod waits until a Function of one replica has one ready pod, that of the template before
-// has gone, and returns it.
+// onlyPod waits until a Function with one replica has one ready pod and the pod of the previous
+// template is gone. It returns the pod.
 func (ns *namespace) onlyPod(fn *v1beta1.Function) *corev1.Pod {
 	ns.t.Helper()
 	var ready []corev1.Pod

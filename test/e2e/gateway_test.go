@@ -17,7 +17,7 @@ import (
 	"goless.io/test/docs/markdown"
 )
 
-// throughGateway is a canary, at first with a Gateway that does not take it.
+// throughGateway is a canary, initially with a Gateway that does not accept it.
 const throughGateway = `
 apiVersion: goless.io/v1alpha1
 kind: HTTPTrigger
@@ -43,9 +43,9 @@ metadata: {name: asleep}
 spec: {functionRef: {name: asleep}, hostnames: [HOST], path: /asleep, ingressClassName: goless-e2e}
 `
 
-// HTTPTriggers lead through a gateway: each Function gets its share of many requests, and none
-// is lost. A Gateway that refuses, and a hostname that one may not have, are told. Who follows the
-// page about this gets there as well.
+// HTTPTriggers work with a gateway: each Function receives its share of the requests, and none
+// is lost. A Gateway that rejects the route, and a hostname that is not allowed, are reported.
+// The commands of the documentation give the same result.
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	requests := 20_000
@@ -106,7 +106,8 @@ func TestGateway(t *testing.T) {
 	r.follow(page)
 }
 
-// triggerSays waits until the condition Ready of an HTTPTrigger has a reason, and a message with a part.
+// triggerSays waits until the condition Ready of an HTTPTrigger has a reason, and a message
+// with a part.
 func (ns *namespace) triggerSays(trigger, reason, part string) {
 	ns.t.Helper()
 	ns.eventually("HTTPTrigger "+trigger+" is "+reason, func() error {
@@ -118,7 +119,7 @@ func (ns *namespace) triggerSays(trigger, reason, part string) {
 	})
 }
 
-// replies waits until a URL has an answer with a status and a part.
+// replies waits until a URL responds with a status and a part.
 func (ns *namespace) replies(p *probe, url string, status int, part string) {
 	ns.t.Helper()
 	ns.eventually(fmt.Sprintf("%s answers %d %s", url, status, part), func() error {
@@ -133,14 +134,14 @@ func (ns *namespace) replies(p *probe, url string, status int, part string) {
 	})
 }
 
-// gatewayAPI tells whether the cluster has the Gateway API.
+// gatewayAPI reports whether the cluster has the Gateway API.
 func gatewayAPI(ctx context.Context) bool {
 	_, err := kubectl(ctx, "get", "crd/httproutes.gateway.networking.k8s.io")
 	return err == nil
 }
 
-// serveGateway lets a gateway serve until the test ends, and returns a probe whose requests go
-// there. Where the cluster has no Gateway API, it has it until then.
+// serveGateway runs a gateway until the test ends, and returns a probe whose requests go to it.
+// It installs the Gateway API for that time if necessary.
 func serveGateway(t *testing.T) *probe {
 	t.Helper()
 	image := os.Getenv("GATEWAY_IMAGE")
@@ -170,7 +171,7 @@ func serveGateway(t *testing.T) *probe {
 	return &probe{namespace: caller.namespace, via: "gateway.goless-e2e-gateway.svc:80"}
 }
 
-// installGatewayAPI installs what of the Gateway API the tests need, from its module.
+// installGatewayAPI installs the required parts of the Gateway API from its module.
 func installGatewayAPI(t *testing.T) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", "sigs.k8s.io/gateway-api").Output()

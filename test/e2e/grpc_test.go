@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A function that wants gRPC is asked by HTTP/2 without TLS, and tells the outcome in a trailer.
+// A gRPC function is called with HTTP/2 without TLS, and returns the status in a trailer.
 func TestGRPC(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -20,7 +20,7 @@ func TestGRPC(t *testing.T) {
 	checkHealth(t, forward(t, ns.name, "service/"+fn.ServiceName(), "8080"))
 }
 
-// checkHealth asks the function of examples/grpc.yaml at an address.
+// checkHealth calls the function of examples/grpc.yaml at an address.
 func checkHealth(t *testing.T, address string) {
 	t.Helper()
 	transport := &http.Transport{Protocols: new(http.Protocols)}

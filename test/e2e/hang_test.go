@@ -31,8 +31,8 @@ func Start(context.Context) error {
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-// A Start that hangs is told: where in the log, since when in the status and by an event, and
-// after the deadline of the rollout it is Stalled.
+// A Start that hangs is reported: in the log with its stack, in the status and an event with
+// its duration, and as Stalled after the progress deadline.
 func TestStartHangs(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -57,7 +57,7 @@ func TestStartHangs(t *testing.T) {
 	ns.answers(fn, "up")
 }
 
-// What a function ends with before it serves is explained.
+// The exit of a function before it serves is explained in the status.
 func TestEndsBeforeItServes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ init, want string }{
@@ -81,7 +81,7 @@ func TestEndsBeforeItServes(t *testing.T) {
 	}
 }
 
-// A panic in a goroutine ends the function, which serves again at once: an event says why.
+// A panic in a goroutine ends the function, which is restarted. An event reports the reason.
 func TestRestartIsTold(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -91,7 +91,7 @@ import "net/http"
 
 func Handler(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/slip" {
-		go panic("nobody recovers this")
+		go panic("this is not recovered")
 		select {}
 	}
 	w.Write([]byte("upright"))
@@ -101,12 +101,12 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	if _, err := caller.call(t.Context(), "GET", url(fn)+"/slip", ""); err != nil {
 		t.Logf("the request that panics: %v", err)
 	}
-	ns.tells(fn, "Warning Restarted: replica "+ns.pod(fn).Name+" ended with exit code 2 and is started again: panic: nobody recovers this at handler.go:7")
+	ns.tells(fn, "Warning Restarted: replica "+ns.pod(fn).Name+" ended with exit code 2 and is started again: panic: this is not recovered at handler.go:7")
 	ns.answers(ns.ready(fn), "upright")
 }
 
-// A quota on the memory of pods names the container that compiles. What is changed for it is
-// not told of any more.
+// If a quota on the memory of pods rejects the build, the message names the build container.
+// After the change for it, the message no longer does.
 func TestQuotaNamesTheBuild(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -140,7 +140,7 @@ func (ns *namespace) says(fn *v1beta1.Function, reason, part string) *v1beta1.Fu
 	})
 }
 
-// tells waits until an event of a Function begins as told.
+// tells waits until an event of a Function begins with the text.
 func (ns *namespace) tells(fn *v1beta1.Function, beginning string) {
 	ns.t.Helper()
 	ns.eventually(fn.Name+" has the event "+beginning, func() error {

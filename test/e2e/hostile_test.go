@@ -11,14 +11,14 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// endlessEnough is the time of a build that no time is enough for, and enough for
-// a builder on a busy machine to come to the compiler.
+// endlessEnough is a build timeout that no endless build meets, but which lets a builder on a
+// busy machine start the compiler.
 const endlessEnough = 4 * time.Second
 
-// Sources that try to reach out of a build or to let it never end get the verdict
-// that they get everywhere, and a function beside them goes on answering. Those that
-// are not built at all are tried against admission, without a cluster. It is not
-// parallel, because it takes the memory of several builds.
+// Sources that try to escape from a build, or never let it end, have the same result as
+// everywhere, and another function keeps serving. Sources that are not built at all are tested
+// against admission, without a cluster. Not parallel, because it uses the memory of several
+// builds.
 func TestHostileSources(t *testing.T) {
 	const atOnce = 4
 	cases, err := hostile.Cases()
@@ -47,11 +47,11 @@ func TestHostileSources(t *testing.T) {
 	beside.alwaysServed(neighbour)
 }
 
-// judges applies a source and compares the verdict.
+// judges applies a source and compares the result.
 func (ns *namespace) judges(c hostile.Case) {
 	fn := inPod(c.Name, string(c.Source))
 	fn.Namespace = ns.name
-	if c.Reason == v1beta1.ReasonBuildTimeout { // the others come to an end by themselves
+	if c.Reason == v1beta1.ReasonBuildTimeout { // the others end by themselves
 		fn.Spec.Build.Timeout = &metav1.Duration{Duration: endlessEnough}
 	}
 	if err := ns.client.Create(ns.t.Context(), fn); err != nil {
@@ -62,14 +62,14 @@ func (ns *namespace) judges(c hostile.Case) {
 	if !c.Matches(verdict.Reason, verdict.Message) {
 		ns.t.Errorf("%s: Built is %s: %s, want %s: %s", c.Name, verdict.Reason, verdict.Message, c.Reason, c.Says)
 	}
-	// Whatever a bomb left to be tried again is not tried beside the next one.
+	// Pods of a bomb must not be retried while the next one runs.
 	if err := ns.client.Delete(ns.t.Context(), fn); err != nil {
 		ns.t.Errorf("%s: %v", c.Name, err)
 	}
 }
 
-// awaitVerdict waits until Built is no longer about something under way. It
-// gives up without ending the test, so that goroutines can call it.
+// awaitVerdict waits until the reason of Built is final. It does not end the test when it times
+// out, so that goroutines can call it.
 func (ns *namespace) awaitVerdict(fn *v1beta1.Function) metav1.Condition {
 	deadline := time.After(patience)
 	for {

@@ -22,8 +22,8 @@ metadata: {name: records}
 spec: {functionRef: {name: taking}, topic: orders, brokers: ["%s:9092"]}
 `
 
-// The records of a topic wake a Function that sleeps, and each of them is delivered. Nothing is
-// left of a trigger that is deleted.
+// The records of a topic wake a sleeping Function, and each of them is delivered. A deleted
+// trigger leaves no objects.
 func TestKafkaTrigger(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -42,7 +42,7 @@ func TestKafkaTrigger(t *testing.T) {
 	ns.kubectl("wait", "deployment/records-trigger", "--for=delete", "--timeout="+patience.String())
 }
 
-// recording writes down the lines that it is sent, and tells them, or how many they are.
+// recording stores the lines that it receives, and returns them or their number.
 const recording = `package handlers
 
 import (
@@ -77,7 +77,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// passingOn takes its time, and then sends the id, the key and the data of an event to a URL.
+// passingOn waits, and then sends the ID, the key and the data of an event to a URL.
 const passingOn = `package handlers
 
 import (
@@ -105,10 +105,10 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// Nothing is lost, and the order of each key is kept, while pods of the trigger and of its Function and
-// the broker are killed, with FULL=1 more often, and those of the build service too. What comes twice
-// was under way, or not committed, when one of them was. Pods have two seconds to end: consumers that
-// have none are in the tests of kafkastream.
+// No record is lost, and the order of each key is kept, while pods of the trigger and its
+// Function and the broker are killed; with FULL=1 more often, and also pods of the build
+// service. Records are repeated only if they were in flight, or not committed, when a pod was
+// killed. Pods have two seconds to exit. Consumers without that time are tested in kafkastream.
 func TestKafkaKills(t *testing.T) {
 	const partitions, uncommitted = 4, 64
 	n, rounds := 1000, 1
@@ -151,8 +151,8 @@ func TestKafkaKills(t *testing.T) {
 	}
 }
 
-// checkOrder fails the test unless n records were taken, those of each key in their order. It returns
-// how many lines repeat a record.
+// checkOrder fails the test unless n records were delivered, in order for each key. It returns
+// the number of repeated records.
 func checkOrder(t *testing.T, lines string, n int) (twice int) {
 	t.Helper()
 	seen, next := map[string]bool{}, map[string]int{}
@@ -178,7 +178,7 @@ func checkOrder(t *testing.T, lines string, n int) (twice int) {
 	return twice
 }
 
-// recorded waits until n lines were written down.
+// recorded waits until n lines are stored.
 func (ns *namespace) recorded(recorder *v1beta1.Function, n int) {
 	ns.t.Helper()
 	ns.eventually(fmt.Sprintf("%d records are taken", n), func() error {
@@ -193,7 +193,7 @@ func (ns *namespace) recorded(recorder *v1beta1.Function, n int) {
 	})
 }
 
-// kafkaConsumer is the pod of the trigger that has an address.
+// kafkaConsumer returns the pod of the trigger that has an address.
 func (ns *namespace) kafkaConsumer() (pod *corev1.Pod) {
 	ns.t.Helper()
 	ns.until("the trigger has a pod", func() bool {
@@ -211,7 +211,7 @@ func (ns *namespace) kafkaConsumer() (pod *corev1.Pod) {
 	return pod
 }
 
-// kill ends a pod, which has two seconds from the kubelet to end by itself.
+// kill deletes a pod with a grace period of two seconds.
 func (ns *namespace) kill(pod *corev1.Pod) {
 	ns.t.Helper()
 	if err := ns.client.Delete(ns.t.Context(), pod, client.GracePeriodSeconds(0)); err != nil {
@@ -219,7 +219,7 @@ func (ns *namespace) kill(pod *corev1.Pod) {
 	}
 }
 
-// killBuildPod ends one of the build service.
+// killBuildPod deletes a pod of the build service.
 func (ns *namespace) killBuildPod() {
 	ns.t.Helper()
 	pods, err := buildPods(ns.t.Context())
@@ -229,7 +229,7 @@ func (ns *namespace) killBuildPod() {
 	ns.kill(&pods[0])
 }
 
-// crash makes the broker end, and waits until it has begun anew.
+// crash makes the broker exit, and waits until it has restarted.
 func (ns *namespace) crash(broker string) {
 	ns.t.Helper()
 	restarts := func() int32 {
@@ -239,10 +239,10 @@ func (ns *namespace) crash(broker string) {
 	if r, err := caller.call(ns.t.Context(), http.MethodGet, "http://"+broker+":9093", ""); err != nil || r.Error == "" {
 		ns.t.Fatalf("the broker does not crash, and answers %d %s (%v)", r.Status, r.Body, err)
 	}
-	ns.until("the broker has begun anew", func() bool { return restarts() > before })
+	ns.until("the broker has restarted", func() bool { return restarts() > before })
 }
 
-// startKafka starts a broker that has records, and returns its address.
+// startKafka starts a broker with n records, and returns its address.
 func startKafka(ns *namespace, n int) string {
 	ns.t.Helper()
 	image := os.Getenv("KAFKA_IMAGE")

@@ -20,8 +20,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// kubectl returns all that the command prints. It is tried again where it did not
-// reach a busy API server.
+// kubectl returns all output of the command. It retries if a busy API server was not reached.
 func kubectl(ctx context.Context, args ...string) (string, error) {
 	for tries := 1; ; tries++ {
 		out, err := exec.CommandContext(ctx, "kubectl", args...).CombinedOutput()
@@ -38,7 +37,7 @@ func kubectl(ctx context.Context, args ...string) (string, error) {
 
 var unreached = regexp.MustCompile(`TLS handshake timeout|connection refused|currently unable to handle the request`)
 
-// kubectl works in the namespace and must succeed.
+// kubectl runs a command in the namespace, which must succeed.
 func (ns *namespace) kubectl(args ...string) string {
 	ns.t.Helper()
 	out, err := kubectl(ns.t.Context(), append([]string{"-n", ns.name}, args...)...)
@@ -48,8 +47,8 @@ func (ns *namespace) kubectl(args ...string) string {
 	return out
 }
 
-// logs waits until the log of a Function's only pod says all that is wanted, and
-// returns it: what a container writes takes its way to there.
+// logs waits until the log of a Function's only pod contains all wanted texts, because logs
+// arrive with a delay. It returns the log.
 func (ns *namespace) logs(fn *v1beta1.Function, want ...string) (log string) {
 	ns.t.Helper()
 	pod := ns.pod(fn)
@@ -67,8 +66,8 @@ func (ns *namespace) logs(fn *v1beta1.Function, want ...string) (log string) {
 
 var forwarding = regexp.MustCompile(`127\.0\.0\.1:(\d+)`)
 
-// forward makes a port of a pod or a Service reachable from here until the test
-// ends, and returns where: host and port.
+// forward forwards a port of a pod or a Service to this machine until the test ends, and
+// returns its host and port.
 func forward(t *testing.T, namespace, target, port string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "kubectl", "-n", namespace, "port-forward", "--address=127.0.0.1", target, ":"+port)
@@ -91,8 +90,7 @@ func forward(t *testing.T, namespace, target, port string) string {
 	return "127.0.0.1:" + found[1]
 }
 
-// dump writes down what is in the namespace, for somebody who was not there. It is
-// thousands of lines, so it goes to a file.
+// dump writes the objects of the namespace to a file, for the analysis of a failure.
 func (ns *namespace) dump(ctx context.Context) {
 	var all strings.Builder
 	show := func(args ...string) {

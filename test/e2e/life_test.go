@@ -22,7 +22,7 @@ func Start(context.Context) error { return errors.New("no route to the database"
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-// Why Start has failed is in the status, and the version before serves on.
+// The error of Start is in the status, and the previous revision keeps serving.
 func TestStartFails(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -42,7 +42,7 @@ func TestStartFails(t *testing.T) {
 	ns.alwaysServed(fn)
 }
 
-// suspicious compiles, and go vet has something to say about it.
+// suspicious compiles, and go vet reports a problem.
 const suspicious = `package handlers
 
 import (
@@ -55,7 +55,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// What go vet finds is a warning in the status, and stops nothing.
+// Problems that go vet finds are warnings in the status. They do not prevent the rollout.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -70,7 +70,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// What is over the limit of a replica is refused and told when to come again.
+// Requests beyond the concurrency limit of a replica are rejected with Retry-After.
 func TestConcurrency(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

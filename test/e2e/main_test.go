@@ -22,12 +22,11 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// patience is how long a test waits for what must happen. It is many times what
-// anything takes, because the machine may be busy; a test that passes does not
-// take longer for it.
+// patience is the timeout of a test's wait. It is many times the usual duration, because the
+// machine may be busy. It does not slow down tests that pass.
 const patience = 8 * time.Minute
 
-// The cluster under test, and the program inside of it that sends requests.
+// The cluster under test, and the program in it that sends requests.
 var (
 	config  *rest.Config
 	scheme  = runtime.NewScheme()
@@ -36,7 +35,7 @@ var (
 	caller  *probe
 )
 
-// prometheus is the path of a Prometheus server; empty where there is none.
+// prometheus is the path of a Prometheus server, or empty.
 var prometheus = os.Getenv("PROMETHEUS")
 
 func TestMain(m *testing.M) {
@@ -44,8 +43,8 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	// Tests wait more than they work, so the processors of this machine do not
-	// count. An explicit -parallel comes later and wins.
+	// Tests mostly wait, so the number of processors does not matter. An explicit -parallel
+	// overrides this.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -76,7 +75,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// connect fails where there is no cluster with Goless in it.
+// connect returns an error if there is no cluster with Goless.
 func connect(ctx context.Context) error {
 	if os.Getenv("KUBECONFIG") == "" {
 		return errors.New("KUBECONFIG is not set: run make e2e, which brings up a cluster with Goless in it")

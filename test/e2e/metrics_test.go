@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// A real Prometheus server reads from a function what was asked of it.
+// A Prometheus server scrapes a function.
 func TestPrometheus(t *testing.T) {
 	if prometheus == "" {
 		t.Skip("PROMETHEUS does not name a Prometheus server: make e2e sets it where the package prometheus is to be had")
@@ -66,7 +66,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 // A promServer is the address of a Prometheus server.
 type promServer string
 
-// startPrometheus starts one that scrapes the target until the test ends.
+// startPrometheus starts a server that scrapes the target until the test ends.
 func (ns *namespace) startPrometheus(target string) promServer {
 	t := ns.t
 	t.Helper()
@@ -80,8 +80,8 @@ scrape_configs:
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// It chooses its own port and tells it in its log: one that was free before
-	// might not be any more.
+	// The server chooses its port and logs it, because a port that was free before may no
+	// longer be.
 	cmd := exec.CommandContext(t.Context(), prometheus, "--config.file="+file, "--storage.tsdb.path="+dir, "--web.listen-address=127.0.0.1:0")
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
@@ -116,7 +116,7 @@ scrape_configs:
 
 var listening = regexp.MustCompile(`msg="Listening on" address=([0-9.:]+)`)
 
-// query is the value of an expression that has one.
+// query returns the value of an expression.
 func (s promServer) query(ctx context.Context, expression string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(s)+"/api/v1/query?query="+neturl.QueryEscape(expression), nil)
 	if err != nil {
@@ -142,20 +142,20 @@ func (s promServer) query(ctx context.Context, expression string) (string, error
 	return fmt.Sprint(answer.Data.Result[0].Value[1]), nil
 }
 
-// The operator's own metrics are for accounts with goless-metrics-reader.
+// The operator's metrics require an account with goless-metrics-reader.
 func TestOperatorMetrics(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	ns.ready(ns.apply(function("counted", answering("one build at least"))))
-	// The replica that waits for the lease has no reconciles to count.
+	// The replica without the lease has no reconciles to count.
 	working := ns.operators()[0]
 	address := "https://" + forward(t, systemNamespace, "pod/"+working.Name, "metrics") + "/metrics"
 
 	if status, body := ns.scrape(address, ""); status != http.StatusUnauthorized {
 		t.Errorf("without a token the answer is %d: %s", status, body)
 	}
-	nobody, reader := ns.token("nobody"), ns.token("reader")
-	if status, body := ns.scrape(address, nobody); status != http.StatusForbidden {
+	unprivileged, reader := ns.token("nobody"), ns.token("reader")
+	if status, body := ns.scrape(address, unprivileged); status != http.StatusForbidden {
 		t.Errorf("for any account the answer is %d: %s", status, body)
 	}
 	binding := ns.name
@@ -181,7 +181,7 @@ func TestOperatorMetrics(t *testing.T) {
 	})
 }
 
-// alertedOn are the metrics that the alerts for the operator look at.
+// alertedOn returns the metrics that the alerts for the operator use.
 func alertedOn(t *testing.T) []string {
 	t.Helper()
 	rules, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "operator-alerts.yaml"))

@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A moduleProxy serves the modules that functions under test need, and is what
-// the operator's settings name while the tests run.
+// A moduleProxy serves the modules that the functions of the tests require. The operator uses
+// it during the tests.
 type moduleProxy struct {
 	namespace string
 	settings  corev1.ConfigMap // as they were before
 }
 
-// startModuleProxy starts modproxy in the cluster and points the operator to it.
+// startModuleProxy starts modproxy in the cluster and configures the operator to use it.
 func startModuleProxy(ctx context.Context) (*moduleProxy, error) {
 	image := os.Getenv("MODPROXY_IMAGE")
 	if image == "" {
@@ -53,8 +53,8 @@ func startModuleProxy(ctx context.Context) (*moduleProxy, error) {
 	return p, nil
 }
 
-// changed are the settings with what the tests need: modules come from here, and
-// the machine may be so busy that any compile takes minutes.
+// changed returns the settings for the tests: the module proxy, and a build timeout that is
+// sufficient for a busy machine.
 func (p *moduleProxy) changed() (string, error) {
 	var settings map[string]any
 	if err := yaml.Unmarshal([]byte(p.settings.Data["config.yaml"]), &settings); err != nil {
@@ -71,7 +71,7 @@ func (p *moduleProxy) changed() (string, error) {
 	return string(text), err
 }
 
-// configure gives the operator other settings, which it reads at its start.
+// configure changes the settings of the operator, which it reads at start.
 func (p *moduleProxy) configure(ctx context.Context, settings string) error {
 	changed := p.settings.DeepCopy()
 	changed.ResourceVersion = ""

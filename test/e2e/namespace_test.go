@@ -19,7 +19,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A namespace of the cluster, for one test.
+// A namespace of the cluster for one test.
 type namespace struct {
 	t       *testing.T
 	name    string
@@ -30,9 +30,8 @@ type namespace struct {
 	warnings []string
 }
 
-// newNamespace makes a namespace that admits no pod that is not restricted, and
-// removes it when the test ends. When the test failed, it prints first what is in
-// there.
+// newNamespace creates a namespace that admits only restricted pods, and deletes it when the
+// test ends. If the test failed, it first prints the contents.
 func newNamespace(t *testing.T, set ...func(*corev1.Namespace)) *namespace {
 	t.Helper()
 	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
@@ -72,7 +71,7 @@ func newNamespace(t *testing.T, set ...func(*corev1.Namespace)) *namespace {
 // the status says of them has to be right as well.
 func unadmitted(object *corev1.Namespace) { object.Labels["goless.io/admission"] = "disabled" }
 
-// HandleWarningHeaderWithContext records what the API server warns of.
+// HandleWarningHeaderWithContext records warnings of the API server.
 func (ns *namespace) HandleWarningHeaderWithContext(_ context.Context, code int, _, text string) {
 	if code != 299 {
 		return
@@ -105,7 +104,7 @@ func (ns *namespace) close(object *corev1.Namespace) {
 	}
 }
 
-// create makes an object in the namespace.
+// create creates an object in the namespace.
 func (ns *namespace) create(object client.Object) {
 	ns.t.Helper()
 	object.SetNamespace(ns.name)
@@ -123,7 +122,7 @@ func get[T client.Object](ns *namespace, name string, into T) T {
 	return into
 }
 
-// apply makes a Function.
+// apply creates a Function.
 func (ns *namespace) apply(fn *v1beta1.Function) *v1beta1.Function {
 	ns.t.Helper()
 	ns.create(fn)
@@ -140,7 +139,7 @@ func (ns *namespace) applyYAML(text string) {
 	ns.kubectl("apply", "-f", file)
 }
 
-// change changes the spec of a Function and returns what it became.
+// change changes the spec of a Function and returns the result.
 func (ns *namespace) change(fn *v1beta1.Function, mutate func(*v1beta1.FunctionSpec)) *v1beta1.Function {
 	ns.t.Helper()
 	fn = get(ns, fn.Name, &v1beta1.Function{})
@@ -155,7 +154,7 @@ func (ns *namespace) change(fn *v1beta1.Function, mutate func(*v1beta1.FunctionS
 	return fn
 }
 
-// until waits for what is told, looking again at each sighting.
+// until waits until the condition holds. It checks it at each sighting.
 func (ns *namespace) until(what string, ok func() bool) {
 	ns.t.Helper()
 	if err := ns.await(what, ok); err != nil {
@@ -163,7 +162,7 @@ func (ns *namespace) until(what string, ok func() bool) {
 	}
 }
 
-// await is until for goroutines, which must not end the test.
+// await is like until, but does not end the test, so that goroutines can call it.
 func (ns *namespace) await(what string, ok func() bool) error {
 	deadline := time.After(patience)
 	for {
@@ -181,8 +180,8 @@ func (ns *namespace) await(what string, ok func() bool) error {
 	}
 }
 
-// becomes waits until the operator has seen the spec of fn and its status is as
-// told.
+// becomes waits until the operator has seen the spec of fn and its status satisfies the
+// condition.
 func (ns *namespace) becomes(fn *v1beta1.Function, what string, ok func(*v1beta1.Function) bool) *v1beta1.Function {
 	ns.t.Helper()
 	var found *v1beta1.Function
@@ -198,7 +197,7 @@ func (ns *namespace) becomes(fn *v1beta1.Function, what string, ok func(*v1beta1
 	return found
 }
 
-// ready waits until what the spec of fn says is what serves, by as many replicas.
+// ready waits until the spec of fn is what serves, with all replicas.
 func (ns *namespace) ready(fn *v1beta1.Function) *v1beta1.Function {
 	ns.t.Helper()
 	fn = ns.becomes(fn, "ready", func(fn *v1beta1.Function) bool {
@@ -208,8 +207,8 @@ func (ns *namespace) ready(fn *v1beta1.Function) *v1beta1.Function {
 	return fn
 }
 
-// reported waits until the status has the report of the builder, which may be seen
-// after the pods are ready.
+// reported waits until the status contains the report of the builder, which may arrive after
+// the pods are ready.
 func (ns *namespace) reported(fn *v1beta1.Function) *v1beta1.Function {
 	ns.t.Helper()
 	return ns.becomes(fn, "built, with a report", func(fn *v1beta1.Function) bool {
@@ -218,7 +217,7 @@ func (ns *namespace) reported(fn *v1beta1.Function) *v1beta1.Function {
 	})
 }
 
-// stalled waits until fn needs its user, for the reason told.
+// stalled waits until fn is stalled for a reason.
 func (ns *namespace) stalled(fn *v1beta1.Function, reason string) *v1beta1.Function {
 	ns.t.Helper()
 	fn = ns.becomes(fn, "stalled: "+reason, func(fn *v1beta1.Function) bool {
@@ -229,7 +228,7 @@ func (ns *namespace) stalled(fn *v1beta1.Function, reason string) *v1beta1.Funct
 	return fn
 }
 
-// gone waits until no object of a kind is left that is told.
+// gone waits until no matching object of a kind is left.
 func gone[T client.Object](ns *namespace, what string, is func(T) bool) {
 	ns.t.Helper()
 	ns.until(what, func() bool { return !slices.ContainsFunc(current[T](ns.witness), is) })

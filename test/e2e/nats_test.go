@@ -28,8 +28,8 @@ spec:
   subject: orders.>
 `
 
-// A message of a stream wakes a Function that sleeps, and is acknowledged. Nothing is left of a
-// trigger that is deleted.
+// A message of a stream wakes a sleeping Function, and is acknowledged. A deleted trigger
+// leaves no objects.
 func TestNATSTrigger(t *testing.T) {
 	t.Parallel()
 	const messages = 3

@@ -13,12 +13,12 @@ import (
 	"goless.io/test/docs/markdown"
 )
 
-// exposed is the page that TestGateway follows, because it needs an Ingress controller.
+// exposed is the page that TestGateway follows, because it requires an Ingress controller.
 const exposed = "docs/how-to/expose.md"
 
-// A page of docs/ with blocks of sh is a script, and does what it says. Each block runs in a shell
-// of its own, from the top of the repository as it seems; blocks that name a file are saved there.
-// A block of text is what the block of sh before it prints, which runs until it does.
+// A page of docs/ with blocks of sh is executed as a script. Each block runs in its own shell,
+// in the root of the repository; blocks with a file name are saved there. A block of text is
+// the expected output of the preceding block of sh, which is repeated until its output matches.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	pages, err := markdown.Pages(repo)
@@ -39,14 +39,14 @@ func TestPages(t *testing.T) {
 // repo is the root of the repository.
 var repo = filepath.Join("..", "..")
 
-// A reader follows a page in a namespace and a directory of its own.
+// A reader follows a page in its own namespace and directory.
 type reader struct {
 	*namespace
 	dir string
 	env []string
 }
 
-// newReader returns one who has the programs of a directory in PATH.
+// newReader returns a reader that has the programs of bin in PATH.
 func newReader(t *testing.T, bin string) *reader {
 	t.Helper()
 	repo, err := filepath.Abs(repo)
@@ -91,7 +91,7 @@ func (r *reader) follow(p markdown.Page) {
 	}
 }
 
-// prints is an error unless each line of want is in what the commands print.
+// prints returns an error unless the commands print each line of want.
 func (r *reader) prints(commands, want string) error {
 	out, err := r.run(commands)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// identified answers with a word and with the user that it runs as.
+// identified returns a source that responds with a word and the user that it runs as.
 func identified(word string) string {
 	return fmt.Sprintf(`package handlers
 
@@ -28,10 +28,10 @@ func Handler(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%s %%d", 
 `, word)
 }
 
-// As restricted-v2 of OpenShift does it, the namespace wants users of its own range and assigns
-// them to containers that name none; and other policies add to pods a container before that of
-// the function, a label and a pull Secret. With a class that leaves the user to the cluster a
-// function serves, and rolls out without losing a request; without it the refusal is told.
+// Like restricted-v2 of OpenShift, the namespace requires users of a range and assigns them to
+// containers without a user. Other policies add a container before that of the function, a
+// label and a pull Secret. With a class that leaves the user to the cluster, a function serves,
+// and rolls out without losing a request. Without it, the rejection is reported.
 func TestPoliciesOfPods(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -74,7 +74,7 @@ func TestPoliciesOfPods(t *testing.T) {
 	}
 }
 
-// demandUsers refuses pods of the namespace with other users.
+// demandUsers rejects pods of the namespace with other users.
 func (ns *namespace) demandUsers(from, to int) {
 	ns.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: ns.name}}

@@ -19,12 +19,11 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A probe sends requests from inside the cluster. It is a Function itself:
-// testdata/probe.yaml. Its requests go to the host of their URL, or to via where that
-// is given.
+// A probe sends requests from inside the cluster. It is the Function of testdata/probe.yaml.
+// Its requests go to the host of their URL, or to via if it is set.
 type probe struct{ namespace, via string }
 
-// A reply is what came back of one request. Error is empty when something did.
+// A reply is the result of one request. Error is empty if there was a response.
 type reply struct {
 	Status int
 	Header http.Header
@@ -32,7 +31,7 @@ type reply struct {
 	Error  string
 }
 
-// Traffic is what came of constant requests.
+// Traffic is the result of constant requests.
 type traffic struct {
 	Requests, Failures int
 	Errors             []string
@@ -43,10 +42,9 @@ type traffic struct {
 	}
 }
 
-// strays are failures that nobody in the cluster is to blame for: a new connection is
-// refused now and then in the very moment in which kube-proxy exchanges the node's
-// nftables rules, whatever it leads to. A server that stops listening too early is met
-// by many more, and at any moment.
+// strays counts failures that Goless does not cause: a new connection is occasionally refused
+// while kube-proxy replaces the node's nftables rules. A server that stops listening too early
+// causes many more.
 func (t traffic) strays() int {
 	if slices.ContainsFunc(t.Errors, func(e string) bool { return !strings.Contains(e, "connect: connection refused") }) {
 		return 0
@@ -78,7 +76,7 @@ func (p *probe) remove() {
 	_ = cluster.Delete(context.Background(), namespace) // the next run makes its own
 }
 
-// request is one to the probe itself, which the API server forwards.
+// request sends a request to the probe itself, through the API server.
 func (p *probe) request(method, path string) *rest.Request {
 	r := kube.CoreV1().RESTClient().Verb(method).
 		Namespace(p.namespace).Resource("services").Name("http:probe:8080").SubResource("proxy").Suffix(path)
@@ -106,15 +104,15 @@ func (p *probe) call(ctx context.Context, method, url, body string) (reply, erro
 	return r, errors.Join(json.Unmarshal(data, &r))
 }
 
-// unreachedProbe is that the probe has not got a request.
+// unreachedProbe reports whether the request did not reach the probe.
 func unreachedProbe(err error) bool {
 	return apierrors.IsServiceUnavailable(err) &&
 		(strings.Contains(err.Error(), "no endpoints available") || strings.Contains(err.Error(), "connection refused"))
 }
 
-// call sends one request to a URL inside the cluster, and fails the test when
-// nothing comes back. One that is refused has reached nobody and is sent again: a
-// node learns with a delay where the pods of a Service are.
+// call sends one request to a URL in the cluster, and fails the test if there is no response.
+// It retries if the connection is refused, because a node learns of the pods of a Service with
+// a delay.
 func (ns *namespace) call(method, url, body string) (r reply) {
 	ns.t.Helper()
 	ns.eventually(method+" "+url+" is not refused", func() (err error) {
@@ -132,8 +130,8 @@ func (ns *namespace) call(method, url, body string) (r reply) {
 	return r
 }
 
-// reach waits until the ports of a Function's Service can be: a node learns with
-// a delay where the pods of a Service are.
+// reach waits until the ports of a Function's Service are reachable, because a node learns of
+// the pods of a Service with a delay.
 func (ns *namespace) reach(fn *v1beta1.Function) {
 	ns.t.Helper()
 	for _, address := range []string{url(fn), adminURL(fn)} {
@@ -147,8 +145,8 @@ func (ns *namespace) reach(fn *v1beta1.Function) {
 	}
 }
 
-// answers waits until a Function gives the answer: as above, and the old pods are
-// asked for a while after the new ones are ready.
+// answers waits until a Function gives the answer. Old pods may still receive requests shortly
+// after new ones are ready.
 func (ns *namespace) answers(fn *v1beta1.Function, want string) {
 	ns.t.Helper()
 	ns.eventually(fmt.Sprintf("%s answers %q", url(fn), want), func() error {
@@ -163,7 +161,7 @@ func (ns *namespace) answers(fn *v1beta1.Function, want string) {
 	})
 }
 
-// eventually is for what cannot be watched: it tries until there is no error.
+// eventually retries until there is no error, for conditions that cannot be watched.
 func (ns *namespace) eventually(what string, try func() error) {
 	ns.t.Helper()
 	again := time.NewTicker(100 * time.Millisecond)
@@ -182,8 +180,8 @@ func (ns *namespace) eventually(what string, try func() error) {
 	}
 }
 
-// load sends constant requests to a Function, over old connections and new ones,
-// until stop is called.
+// load sends constant requests to a Function, over old and new connections, until stop is
+// called.
 func (ns *namespace) load(fn *v1beta1.Function) (stop func() traffic) {
 	ns.t.Helper()
 	return ns.loadAt(fn, 80).stop
@@ -195,14 +193,14 @@ type load struct {
 	id string
 }
 
-// loadAt is load with a number of requests a second, of which there are fewer
-// where the machine cannot keep up.
+// loadAt is like load with a rate per second, which may be lower on a slow machine.
 func (ns *namespace) loadAt(fn *v1beta1.Function, rate int) load {
 	ns.t.Helper()
 	return ns.loadOf(caller, rate, url(fn))
 }
 
-// loadOf is loadAt for URLs, each of which gets an equal part of the requests.
+// loadOf is like loadAt for several URLs, each of which receives an equal share of the
+// requests.
 func (ns *namespace) loadOf(p *probe, rate int, urls ...string) load {
 	ns.t.Helper()
 	workers := max(1, (4+rate/100)/len(urls)) // for each
@@ -217,8 +215,8 @@ func (ns *namespace) loadOf(p *probe, rate int, urls ...string) load {
 	return load{ns, string(id)}
 }
 
-// sent waits until there were at least n requests. Each thousand of them may take
-// its time: how many there are in a second is for the machine to decide.
+// sent waits until at least n requests were sent. It allows time for each thousand of them,
+// because the rate depends on the machine.
 func (l load) sent(n int) {
 	l.ns.t.Helper()
 	for next := min(n, 1000); ; next = min(n, next+1000) {
@@ -235,7 +233,7 @@ func (l load) sent(n int) {
 	}
 }
 
-// count is how many requests were answered by now.
+// count returns the number of requests answered so far.
 func (l load) count() (int, error) {
 	data, err := caller.request(http.MethodGet, "count").Param("id", l.id).DoRaw(l.ns.t.Context())
 	if err != nil {
@@ -244,8 +242,8 @@ func (l load) count() (int, error) {
 	return strconv.Atoi(string(data))
 }
 
-// stop ends the traffic and fails the test if a request failed. It lets some more
-// be sent first: on a busy machine none may have met yet what the test has seen.
+// stop ends the traffic and fails the test if a request failed. It first waits for some more
+// requests, because on a busy machine none may have been sent since the last change.
 func (l load) stop() traffic {
 	l.ns.t.Helper()
 	const more = 50

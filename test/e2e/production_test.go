@@ -18,11 +18,11 @@ import (
 //go:embed testdata/production/handler.go
 var production string
 
-// sent100MB has the function of testdata/production send itself a form with a file of 100 MB.
+// sent100MB makes the function of testdata/production send itself a form with a file of 100 MB.
 var sent100MB = call{method: http.MethodGet, path: "/send?to=http://localhost:8080/upload", status: http.StatusOK, answer: "100000000"}
 
-// One function has a certificate and its key as files, keeps an upload of 100 MB, and reads with
-// its token the one thing that it may read.
+// A function has a certificate and its key as files, stores an upload of 100 MB, and can read
+// exactly one object with its token.
 func TestProduction(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []v1beta1.BuildStrategy{v1beta1.BuildShared, v1beta1.BuildInPod} {

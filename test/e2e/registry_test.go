@@ -15,7 +15,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// guarding lets those who know the password to the registry.
+// guarding allows access to the registry with the password.
 const guarding = `package handlers
 
 import (
@@ -37,9 +37,9 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// Where the images of pods are in a registry that asks who pulls, they wait, and the status says
-// so, until there is the Secret that the class names. The registry is a function at a port of
-// the node; a policy of the cluster has the kubelet pull there.
+// If the images of pods are in a registry that requires authentication, the pods wait, and the
+// status reports it, until the Secret of the class exists. The registry is a function at a port
+// of the node; a policy of the cluster makes the kubelet pull from it.
 func TestPrivateRegistry(t *testing.T) {
 	t.Parallel()
 	registry := registryOfImages(t)
@@ -88,7 +88,7 @@ func TestPrivateRegistry(t *testing.T) {
 	}
 }
 
-// registryOfImages is where the images of functions' pods are.
+// registryOfImages returns the registry of the images of functions' pods.
 func registryOfImages(t *testing.T) string {
 	t.Helper()
 	var operator appsv1.Deployment

@@ -13,8 +13,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Scaling adds and removes pods. It changes no template, so nothing that runs is
-// compiled anew; and 0 is 0.
+// Scaling adds and removes pods. It changes no template, so running pods are not recompiled. 0
+// replicas is no pod.
 func TestScale(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -54,7 +54,7 @@ func TestScale(t *testing.T) {
 	ns.fewPods(fn, 4) // 1, then 2 more, then none, then 1
 }
 
-// noRestarts fails if a container of the namespace was restarted.
+// noRestarts fails the test if a container of the namespace was restarted.
 func noRestarts(t *testing.T, ns *namespace) {
 	t.Helper()
 	for _, pod := range versions[*corev1.Pod](ns.witness) {
@@ -83,8 +83,7 @@ func TestKubectlScale(t *testing.T) {
 	}
 }
 
-// isStopped fails the test unless a Function, which says that it is ready, is at
-// rest.
+// isStopped fails the test unless a Function is ready and has no pods.
 func (ns *namespace) isStopped(fn *v1beta1.Function) {
 	ns.t.Helper()
 	ns.has(fn, v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped)

@@ -8,8 +8,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// With scratch a function keeps an upload of 100 MB in /tmp, on disk and in memory, in both
-// shapes of pods. Without it nothing can be written.
+// With scratch, a function stores an upload of 100 MB in /tmp, on disk and in memory, with both
+// build strategies. Without it, no path is writable.
 func TestScratch(t *testing.T) {
 	t.Parallel()
 	for name, scratch := range map[string]*v1beta1.Scratch{

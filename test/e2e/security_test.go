@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// looking is a Function that tells where it is.
+// looking is a Function that describes its environment.
 const looking = `package handlers
 
 import (
@@ -70,8 +70,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// A function finds itself without rights, and with what it needs: the roots of
-// HTTPS and time zones.
+// A function has no permissions, but has root certificates and time zones.
 func TestInsideOfFunction(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -91,8 +90,8 @@ func TestInsideOfFunction(t *testing.T) {
 	if err := json.Unmarshal([]byte(ns.call("GET", url(fn), "").Body), &seen); err != nil {
 		t.Fatal(err)
 	}
-	// Kubernetes tells every container where its API is, and nothing turns that
-	// off; the token to use it is what counts.
+	// Kubernetes always sets the address of its API in the environment. Without a token it is
+	// of no use.
 	seen.Environment = slices.DeleteFunc(seen.Environment, func(name string) bool { return strings.HasPrefix(name, "KUBERNETES_") })
 	slices.Sort(seen.Environment)
 	want := view{
@@ -109,16 +108,16 @@ func TestInsideOfFunction(t *testing.T) {
 	}
 }
 
-// The pod asks for no right at all, and the strictest namespace admits it without
-// a word.
+// The pod has no privileges, and the restricted Pod Security Standard admits it without
+// warnings.
 func TestPodIsRestricted(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(inPod("restricted", answering("low"), serverPort(80))))
 	asksForNothing(t, ns.pod(fn).Spec)
 
-	// The operator, not the test, made the pod, so what the API server warned of
-	// did not arrive here. The same pod, not really made, brings it out.
+	// The API server sent its warnings to the operator and not to the test. A dry run of the
+	// same pod repeats them.
 	deployment := get(ns, fn.Name, &appsv1.Deployment{})
 	again := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "again", Namespace: ns.name, Labels: deployment.Spec.Template.Labels},
@@ -138,7 +137,7 @@ func TestPodIsRestricted(t *testing.T) {
 	}
 }
 
-// asksForNothing fails the test if a pod asks for a right.
+// asksForNothing fails the test if a pod has a privilege.
 func asksForNothing(t *testing.T, pod corev1.PodSpec) {
 	t.Helper()
 	if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
@@ -166,7 +165,7 @@ func asksForNothing(t *testing.T, pod corev1.PodSpec) {
 	}
 }
 
-// token makes an account and returns a token for it.
+// token creates an account and returns a token for it.
 func (ns *namespace) token(account string) string {
 	ns.t.Helper()
 	ns.create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}})
@@ -177,7 +176,7 @@ func (ns *namespace) token(account string) string {
 	return request.Status.Token
 }
 
-// stranger trusts the certificate of the operator, which it makes for itself.
+// stranger trusts the certificate of the operator, which is self-signed.
 var stranger = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
 // scrape reads metrics with a token, if there is one.

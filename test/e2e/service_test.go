@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A change of spec.service moves the Service and leaves the pods alone.
+// A change of spec.service moves the Service and does not change the pods.
 func TestChangeOfService(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -34,7 +34,7 @@ func TestChangeOfService(t *testing.T) {
 	}
 }
 
-// A change of spec.serverPort, to one that only root could bind elsewhere too.
+// A change of spec.serverPort, to one that usually requires root.
 func TestChangeOfPort(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// meddling sends any request anywhere, and trusts everybody.
+// meddling sends arbitrary requests, and does not verify certificates.
 const meddling = `package handlers
 
 import (
@@ -57,8 +57,8 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// A function reaches the build service, because its pods do, and gets nothing there
-// but what is its own: not even when it knows how the binary of another is called.
+// A function can connect to the build service, because its pods fetch the binary there. It gets
+// only its own binary, even if it knows the key of another one.
 func TestBuildServiceRefuses(t *testing.T) {
 	t.Parallel()
 	ns, others := newNamespace(t), newNamespace(t)
@@ -84,12 +84,12 @@ func TestBuildServiceRefuses(t *testing.T) {
 		status      int
 	}{
 		"its own":                    {"GET", mine, []string{capability, "Prefer: wait=30"}, "", http.StatusOK},
-		"its own, for nobody":        {"GET", mine, nil, "", http.StatusForbidden},
+		"its own, without token":     {"GET", mine, nil, "", http.StatusForbidden},
 		"its own, for anybody":       {"GET", mine, []string{"Authorization: Bearer "}, "", http.StatusForbidden},
 		"that of another":            {"GET", theirs, []string{capability}, "", http.StatusForbidden},
 		"that of another, as a peer": {"GET", theirs, []string{capability, "Goless-Peer: 1"}, "", http.StatusForbidden},
 		"that of another, by a path": {"GET", mine + "/..%2f" + foreign["FUNCTION_BINARY"], []string{capability}, "", http.StatusNotFound},
-		"one that nobody has":        {"GET", mine[:len(mine)-4] + "0000", []string{capability}, "", http.StatusForbidden},
+		"an unknown one":             {"GET", mine[:len(mine)-4] + "0000", []string{capability}, "", http.StatusForbidden},
 		"to write its own":           {"PUT", mine, []string{capability}, "poison", http.StatusMethodNotAllowed},
 		"to delete its own":          {"DELETE", mine, []string{capability}, "", http.StatusMethodNotAllowed},
 		"to see all":                 {"GET", service + "/v1/binaries/", []string{capability}, "", http.StatusNotFound},
@@ -116,7 +116,7 @@ func TestBuildServiceRefuses(t *testing.T) {
 	}
 }
 
-// variables is the environment of a container, as far as it is written in its spec.
+// variables returns the environment of a container, as far as it is in its spec.
 func variables(c corev1.Container) map[string]string {
 	all := map[string]string{}
 	for _, v := range c.Env {

@@ -12,10 +12,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Sources that only a limit ends get the verdict in the build service that they get
-// in a pod of their own. Sources of another namespace are compiled beside them, and
-// no build takes the service with it. It is not parallel, because it takes the
-// memory of several builds.
+// Sources that exceed a limit have the same result in the build service as in a pod. Sources of
+// another namespace are compiled concurrently, and no build stops the service. Not parallel,
+// because it uses the memory of several builds.
 func TestSharedBombs(t *testing.T) {
 	cases, err := hostile.Cases()
 	if err != nil {
@@ -45,11 +44,11 @@ func TestSharedBombs(t *testing.T) {
 	}
 }
 
-// judgesShared applies a source and compares the verdict of the build service.
+// judgesShared applies a source and compares the result of the build service.
 func (ns *namespace) judgesShared(c hostile.Case) {
 	fn := shared(c.Name, string(c.Source))
 	fn.Namespace = ns.name
-	if c.Reason == v1beta1.ReasonBuildTimeout { // the others come to an end by themselves
+	if c.Reason == v1beta1.ReasonBuildTimeout { // the others end by themselves
 		fn.Spec.Build.Timeout = &metav1.Duration{Duration: 10 * time.Second}
 	}
 	if err := ns.client.Create(ns.t.Context(), fn); err != nil {
@@ -62,7 +61,7 @@ func (ns *namespace) judgesShared(c hostile.Case) {
 	}
 }
 
-// buildRestarts is how often containers of the build service were restarted.
+// buildRestarts returns how often containers of the build service were restarted.
 func (ns *namespace) buildRestarts() (n int32) {
 	ns.t.Helper()
 	pods, err := buildPods(ns.t.Context())

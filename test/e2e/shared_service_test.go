@@ -14,16 +14,15 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// buildName is what deploy/ calls everything of the build service.
+// buildName is the name of the build service's objects in deploy/.
 const buildName = "goless-build"
 
-// buildPods are those of the build service that are not on their way out.
+// buildPods returns the pods of the build service that are not terminating.
 func buildPods(ctx context.Context) ([]corev1.Pod, error) {
 	return systemPods(ctx, buildName)
 }
 
-// built fails the test unless the build service has compiled n times for the
-// namespace.
+// built fails the test unless the build service has compiled n times for the namespace.
 func (ns *namespace) built(n int) {
 	ns.t.Helper()
 	pods, err := buildPods(ns.t.Context())
@@ -51,11 +50,10 @@ func (ns *namespace) built(n int) {
 	}
 }
 
-// The tests of this file disturb the build service, so none of them is parallel.
+// The tests of this file disturb the build service, so they are not parallel.
 
-// Without the build service, functions that run do not notice, and what needs it
-// waits and says so. When it comes back, with nothing of what it has known, all of
-// them recover by themselves.
+// Without the build service, running functions are not affected, and what needs it waits and
+// reports that. When it is back, without its data, all functions recover automatically.
 func TestBuildServiceIsDown(t *testing.T) {
 	ns := newNamespace(t)
 	running := ns.ready(ns.apply(shared("running", answering("steady"), replicas(2))))
@@ -72,7 +70,7 @@ func TestBuildServiceIsDown(t *testing.T) {
 	ns.has(get(ns, "waiting", &v1beta1.Function{}), v1beta1.ConditionBuilt, "Unknown", v1beta1.ReasonBuilding)
 	ns.fewPodsOf(waiting, 0)
 
-	// A change that needs no compile goes through: the binary is what lacks.
+	// A change without a compilation is rolled out, but the binary is missing.
 	lost := ns.readyPods(running, "")[0]
 	if err := cluster.Delete(t.Context(), &lost); err != nil {
 		t.Fatal(err)
@@ -87,7 +85,8 @@ func TestBuildServiceIsDown(t *testing.T) {
 	ns.alwaysServed(running)
 }
 
-// waitsForBinary is nil when the log of a pod of a Function says that it does.
+// waitsForBinary returns nil if the log of a pod of a Function reports that it waits for the
+// binary.
 func (ns *namespace) waitsForBinary(fn *v1beta1.Function) error {
 	for _, pod := range ns.pods(fn) {
 		if podReady(pod) != nil {
@@ -104,11 +103,10 @@ func (ns *namespace) waitsForBinary(fn *v1beta1.Function) error {
 	return fmt.Errorf("no pod does")
 }
 
-// scaleBuild changes how many replicas of the build service there are, and waits
-// until there are.
+// scaleBuild changes the number of replicas of the build service, and waits for them.
 func (ns *namespace) scaleBuild(n int) {
 	ns.t.Helper()
-	// A deferred call comes when the context of the test may have ended.
+	// The context of the test may have ended when this is called by defer.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ns.t.Context()), patience)
 	defer cancel()
 	_, err := kubectl(ctx, "-n", systemNamespace, "scale", "deployment/"+buildName, fmt.Sprintf("--replicas=%d", n))
@@ -123,8 +121,8 @@ func (ns *namespace) scaleBuild(n int) {
 	}
 }
 
-// When the seed of all keys is another one, a function that runs does not notice,
-// and one whose pod is lost gets a pod that knows the new keys.
+// When the seed of the keys changes, a running function is not affected, and a function whose
+// pod is lost gets a pod with the new keys.
 func TestBuildSeedIsReplaced(t *testing.T) {
 	ns := newNamespace(t)
 	fn := ns.ready(ns.apply(shared("trusting", answering("trusted"), replicas(2))))
@@ -162,7 +160,7 @@ func TestBuildSeedIsReplaced(t *testing.T) {
 	ns.alwaysServed(fn)
 }
 
-// fewPodsOf fails the test if a Function has more pods than told.
+// fewPodsOf fails the test if a Function has more pods than the limit.
 func (ns *namespace) fewPodsOf(fn *v1beta1.Function, most int) {
 	ns.t.Helper()
 	if pods := ns.pods(fn); len(pods) > most {
@@ -170,7 +168,7 @@ func (ns *namespace) fewPodsOf(fn *v1beta1.Function, most int) {
 	}
 }
 
-// systemPods are the pods of a part of Goless that are not on their way out.
+// systemPods returns the pods of a component of Goless that are not terminating.
 func systemPods(ctx context.Context, name string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	err := cluster.List(ctx, &list, client.InNamespace(systemNamespace), client.MatchingLabels{"app.kubernetes.io/name": name})

@@ -18,7 +18,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// strategy is where the source of a Function is compiled.
+// strategy sets the build strategy of a Function.
 func strategy(s v1beta1.BuildStrategy) func(*v1beta1.FunctionSpec) {
 	return func(spec *v1beta1.FunctionSpec) {
 		if spec.Build == nil {
@@ -28,18 +28,17 @@ func strategy(s v1beta1.BuildStrategy) func(*v1beta1.FunctionSpec) {
 	}
 }
 
-// inPod is a Function that each of its pods compiles.
+// inPod returns a Function that each of its pods compiles.
 func inPod(name, source string, set ...func(*v1beta1.FunctionSpec)) *v1beta1.Function {
 	return function(name, source, append(set, strategy(v1beta1.BuildInPod))...)
 }
 
-// shared is a Function that the build service compiles.
+// shared returns a Function that the build service compiles.
 func shared(name, source string, set ...func(*v1beta1.FunctionSpec)) *v1beta1.Function {
 	return function(name, source, append(set, strategy(v1beta1.BuildShared))...)
 }
 
-// revealing answers "here", and everything that a process can tell of itself to who
-// asks for that.
+// revealing responds with "here", or on request with a description of its process.
 const revealing = `package handlers
 
 import (
@@ -87,8 +86,8 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// The two strategies make the same process of a source, and the change from one to
-// the other and back is a rollout like any other.
+// Both build strategies result in the same process. Changing the strategy is a rollout like any
+// other.
 func TestChangeOfStrategy(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -136,7 +135,7 @@ func (ns *namespace) moves(fn *v1beta1.Function, to v1beta1.BuildStrategy) *v1be
 	return fn
 }
 
-// A revelation is all there is to see of the only pod of a Function.
+// A revelation describes the only pod of a Function.
 type revelation struct {
 	pod    *corev1.Pod
 	self   map[string]any
@@ -163,7 +162,7 @@ func (ns *namespace) reveal(fn *v1beta1.Function) revelation {
 	return r
 }
 
-// fieldsLogged are the names of the fields that the line of a request has.
+// fieldsLogged returns the names of the fields in the log line of a request.
 func fieldsLogged(log, path string) ([]string, error) {
 	for line := range strings.Lines(log) {
 		fields := map[string]any{}
@@ -177,8 +176,8 @@ func fieldsLogged(log, path string) ([]string, error) {
 	return nil, differs(log)
 }
 
-// common is what the pods of both strategies must have in common: all but what
-// compiles, what it needs, and what the cluster adds to each pod.
+// common returns what the pods of both strategies must have in common: everything except what
+// is required for compiling, and what the cluster adds to each pod.
 func common(pod *corev1.Pod) corev1.PodSpec {
 	spec := *pod.Spec.DeepCopy()
 	spec.InitContainers, spec.Volumes = nil, nil
@@ -193,7 +192,7 @@ func common(pod *corev1.Pod) corev1.PodSpec {
 	return spec
 }
 
-// isBare fails the test unless a pod is one container and nothing else.
+// isBare fails the test unless a pod has only one container.
 func (ns *namespace) isBare(pod *corev1.Pod) {
 	ns.t.Helper()
 	asksForNothing(ns.t, pod.Spec)
@@ -202,8 +201,8 @@ func (ns *namespace) isBare(pod *corev1.Pod) {
 	}
 }
 
-// What needs no compile gets none: more replicas, another environment, another
-// timeout. A change of source is served without a failed request.
+// More replicas, another environment or another timeout do not cause a compilation. A change of
+// source is served without a failed request.
 func TestSharedCompilesOnce(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -232,7 +231,7 @@ func TestSharedCompilesOnce(t *testing.T) {
 	}
 }
 
-// A source that does not compile makes no pod, and what served goes on.
+// A compile error creates no pod, and the previous revision keeps serving.
 func TestSharedCompileError(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -269,7 +268,7 @@ func TestSharedCompileError(t *testing.T) {
 	}
 }
 
-// The build service reaches modules as a builder in a pod does.
+// The build service fetches modules like a builder in a pod.
 func TestSharedDependencies(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

@@ -11,8 +11,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// While the build service is away, loses all that it has, and is replaced, functions that run do not
-// notice, and new ones of all namespaces are served in the end.
+// While the build service is unavailable, loses its data, and is replaced, running functions
+// are not affected, and new functions of all namespaces are eventually served.
 func TestBuildServiceTrials(t *testing.T) {
 	if os.Getenv("FULL") == "" {
 		t.Skip("FULL is not set: TestBuildServiceIsDown tries a part of it in one namespace")
@@ -41,7 +41,7 @@ func TestBuildServiceTrials(t *testing.T) {
 	load.stop()
 }
 
-// withoutBuildService makes new functions while there is no build service.
+// withoutBuildService creates functions while the build service has no replicas.
 func withoutBuildService(all []*namespace, name string) {
 	all[0].scaleBuild(0)
 	defer all[0].scaleBuild(2)
@@ -53,7 +53,8 @@ func withoutBuildService(all []*namespace, name string) {
 	}
 }
 
-// killBuildService makes new functions, and ends all pods of the build service, with what they have.
+// killBuildService creates functions, and kills all pods of the build service, including their
+// data.
 func killBuildService(all []*namespace, name string) {
 	applyAll(all, name)
 	pods, err := buildPods(all[0].t.Context())
@@ -65,8 +66,7 @@ func killBuildService(all []*namespace, name string) {
 	}
 }
 
-// replaceBuildService makes new functions while other pods of the build service take the place of those
-// that there are.
+// replaceBuildService creates functions while the pods of the build service are replaced.
 func replaceBuildService(all []*namespace, name string) {
 	applyAll(all, name)
 	for _, command := range []string{"restart", "status"} {
@@ -76,21 +76,21 @@ func replaceBuildService(all []*namespace, name string) {
 	}
 }
 
-// applyAll makes a Function of a name in each namespace.
+// applyAll creates a Function with a name in each namespace.
 func applyAll(all []*namespace, name string) {
 	for _, ns := range all {
 		ns.applySmall(name)
 	}
 }
 
-// applySmall makes a Function of which many fit on a node. Its source is like no other's.
+// applySmall creates a small Function, of which many fit on a node, with a unique source.
 func (ns *namespace) applySmall(name string) *v1beta1.Function {
 	return ns.apply(shared(name, answering(name+" in "+ns.name), func(spec *v1beta1.FunctionSpec) {
 		spec.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{CPU: new(resource.MustParse("1m"))}}
 	}))
 }
 
-// serveAll waits until the Functions of a name serve.
+// serveAll waits until the Functions with a name serve.
 func serveAll(all []*namespace, name string) {
 	for _, ns := range all {
 		ns.answers(ns.ready(get(ns, name, &v1beta1.Function{})), name+" in "+ns.name)

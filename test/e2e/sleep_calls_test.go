@@ -16,8 +16,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A request may come at any moment while a function falls asleep: while nodes come to know that
-// the activators take its requests, while its pod drains, and when that has gone. It is answered.
+// A request may arrive at any moment while a function falls asleep: while nodes learn that the
+// activators receive its requests, while its pod drains, and when it is gone. It is answered.
 func TestSleepCalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	const functions, rounds = 25, 2
@@ -49,7 +49,7 @@ func TestSleepCalledMeanwhile(t *testing.T) {
 	}
 }
 
-// little asks for so little that many fit on a small node.
+// little has requests so small that many of them fit on a small node.
 func little(spec *v1beta1.FunctionSpec) {
 	spec.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{CPU: new(resource.MustParse("10m"))}}
 }
@@ -57,12 +57,12 @@ func little(spec *v1beta1.FunctionSpec) {
 //go:embed testdata/protocols/handler.go
 var protocols string
 
-// Whatever goes over HTTP wakes a function, goes on while the activators leave the way of its
-// requests, and keeps it awake for longer than it would be without.
+// Every protocol over HTTP wakes a function, continues while the activators are removed from
+// the path of its requests, and keeps the function awake.
 func TestSleepProtocols(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	// With the wake before it, one of these requests takes long where the machine is busy.
+	// On a busy machine, the request that wakes the function may take long.
 	patient := func(spec *v1beta1.FunctionSpec) { spec.Timeout = &metav1.Duration{Duration: 3 * time.Minute} }
 	client := ns.apply(function("client", protocols, patient))
 	servers := map[string]*v1beta1.Function{}
@@ -74,7 +74,7 @@ func TestSleepProtocols(t *testing.T) {
 	for protocol, fn := range servers {
 		servers[protocol] = ns.asleep(ns.ready(fn))
 	}
-	// speak returns an error unless all went well. Clients keep their connections.
+	// speak returns an error unless all exchanges succeeded. Clients reuse their connections.
 	speak := func(protocol string, messages int) error {
 		query := neturl.Values{"protocol": {protocol}, "server": {url(servers[protocol])}, "n": {strconv.Itoa(messages)}}
 		r, err := caller.call(t.Context(), http.MethodGet, url(client)+"/speak?"+query.Encode(), "")
@@ -83,7 +83,7 @@ func TestSleepProtocols(t *testing.T) {
 		}
 		return err
 	}
-	// One message a second: it ends well after the activators have left, and later than a
+	// At one message per second, it ends after the activators are removed, and later than a
 	// function without requests would sleep.
 	const messages = 40
 	var group sync.WaitGroup

@@ -16,8 +16,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Functions of either shape sleep and wake, also with a port that only root could bind elsewhere,
-// and where a pod is evicted while its function falls asleep.
+// Functions with both build strategies sleep and wake, also with a port that usually requires
+// root, and if a pod is evicted while its function falls asleep.
 func TestSleepKinds(t *testing.T) {
 	t.Parallel()
 	for name, fn := range map[string]*v1beta1.Function{
@@ -47,8 +47,8 @@ func TestSleepKinds(t *testing.T) {
 // awake is the call of a function that may sleep.
 var awake = call{method: http.MethodGet, status: http.StatusOK, answer: "awake"}
 
-// fallsAsleep keeps a function awake until its requests go to its pods alone, and then waits until
-// it begins to fall asleep: they go to the activators, while the pods are still there.
+// fallsAsleep keeps a function awake until its requests go only to its pods, and then waits
+// until it begins to fall asleep: requests go to the activators while the pods still exist.
 func (ns *namespace) fallsAsleep(fn *v1beta1.Function) error {
 	for deadline := time.Now().Add(patience); ns.activators(fn) != nil; time.Sleep(time.Second) {
 		_, err := caller.call(ns.t.Context(), http.MethodGet, url(fn), "")
@@ -62,8 +62,8 @@ func (ns *namespace) fallsAsleep(fn *v1beta1.Function) error {
 	return ns.await(fn.Name+" falls asleep", func() bool { return ns.activators(fn) != nil })
 }
 
-// activators returns the EndpointSlice that sends the requests of a function to the activators;
-// nil when none does.
+// activators returns the EndpointSlice that routes the requests of a function to the
+// activators, or nil.
 func (ns *namespace) activators(fn *v1beta1.Function) *discoveryv1.EndpointSlice {
 	for _, slice := range current[*discoveryv1.EndpointSlice](ns.witness) {
 		if slice.Name == fn.ServiceName()+"-activator" && len(slice.Endpoints) > 0 {
@@ -73,7 +73,7 @@ func (ns *namespace) activators(fn *v1beta1.Function) *discoveryv1.EndpointSlice
 	return nil
 }
 
-// evict ends a pod as the drain of a node does.
+// evict evicts a pod as the drain of a node does.
 func (ns *namespace) evict(pod *corev1.Pod) {
 	ns.t.Helper()
 	if err := ns.client.SubResource("eviction").Create(ns.t.Context(), pod, &policyv1.Eviction{}); err != nil {
@@ -81,7 +81,7 @@ func (ns *namespace) evict(pod *corev1.Pod) {
 	}
 }
 
-// Clients of gRPC and of websockets wake a function, and do so again after another sleep.
+// gRPC and WebSocket clients wake a function, repeatedly.
 func TestSleepClients(t *testing.T) {
 	t.Parallel()
 	for file, use := range map[string]func(t *testing.T, address string){"grpc.yaml": checkHealth, "websocket.yaml": shout} {
@@ -99,8 +99,8 @@ func TestSleepClients(t *testing.T) {
 	}
 }
 
-// forwardToActivator makes the place where an activator takes the requests of a function
-// reachable from here.
+// forwardToActivator forwards the port at which an activator receives the requests of a
+// function to this machine.
 func (ns *namespace) forwardToActivator(fn *v1beta1.Function) string {
 	ns.t.Helper()
 	slice := ns.activators(fn)

@@ -10,14 +10,13 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// sleeping lets a Function sleep as soon as it may.
+// sleeping lets a Function sleep as soon as possible.
 func sleeping(spec *v1beta1.FunctionSpec) {
 	spec.Scaling = &v1beta1.Scaling{Min: new(int32(0)), SleepAfter: &metav1.Duration{Duration: v1beta1.MinSleepAfter}}
 }
 
-// A function that nobody calls sleeps, and everybody still calls it ready. Requests wake it,
-// and none of them is lost. A broken version that comes while it sleeps leaves the one before
-// it to wake.
+// A function without requests sleeps and is still reported as ready. Requests wake it, and none
+// is lost. If a broken revision arrives while it sleeps, requests wake the previous one.
 func TestSleep(t *testing.T) {
 	t.Parallel()
 	const atOnce = 100
@@ -52,8 +51,8 @@ func TestSleep(t *testing.T) {
 	ns.answers(fn, "wide awake")
 }
 
-// asleep waits until a Function sleeps, and fails the test unless kubectl and kstatus are
-// content with that.
+// asleep waits until a Function sleeps, and fails the test unless kubectl and kstatus report it
+// as ready.
 func (ns *namespace) asleep(fn *v1beta1.Function) *v1beta1.Function {
 	ns.t.Helper()
 	fn = ns.becomes(fn, "asleep", func(fn *v1beta1.Function) bool {

@@ -12,8 +12,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A function for a node with a taint waits, and says for what, until its class tolerates that.
-// The test is not parallel: no other pod can start on the node meanwhile.
+// A function for a tainted node waits and reports the taint, until its class tolerates it. Not
+// parallel, because no other pod can start on the node.
 func TestTaintedNode(t *testing.T) {
 	ns := newNamespace(t)
 	node := taint(t, "goless-e2e")
@@ -41,8 +41,7 @@ func TestTaintedNode(t *testing.T) {
 	}
 }
 
-// taint lets no pod start on a node that does not tolerate the key, until the test ends. What
-// runs there stays.
+// taint adds a NoSchedule taint to a node until the test ends. Running pods stay.
 func taint(t *testing.T, key string) *corev1.Node {
 	t.Helper()
 	var nodes corev1.NodeList

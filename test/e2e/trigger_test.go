@@ -2,7 +2,7 @@ package e2e
 
 import "testing"
 
-// minutely calls a Function each minute.
+// minutely calls a Function every minute.
 const minutely = `
 apiVersion: goless.io/v1alpha1
 kind: CronTrigger
@@ -10,7 +10,7 @@ metadata: {name: minutely}
 spec: {functionRef: {name: called}, schedule: "* * * * *", path: /minute}
 `
 
-// A Function that sleeps is called by the clock.
+// A sleeping Function is called on a schedule.
 func TestTriggers(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)

@@ -16,8 +16,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A change of source under constant traffic: the new answer comes, the old pod
-// ends only when the new one serves, and no request fails.
+// A change of source under constant traffic: the new response arrives, the old pod is
+// terminated only when the new one serves, and no request fails.
 func TestChangeOfSource(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -44,7 +44,7 @@ func TestChangeOfSource(t *testing.T) {
 	ns.endedAfterReady(old[0], fn)
 }
 
-// A function with many replicas changes one after the other.
+// A function with many replicas is replaced pod by pod.
 func TestChangeOfSourceWithReplicas(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -64,8 +64,7 @@ func TestChangeOfSourceWithReplicas(t *testing.T) {
 	ns.nothingTwice()
 }
 
-// Three changes at once and one back: the last one counts, whatever was under
-// way.
+// After three changes in a row and one back, the last one is served.
 func TestChangesInARow(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t, unadmitted)
@@ -89,7 +88,7 @@ func TestChangesInARow(t *testing.T) {
 	})
 }
 
-// A request that is under way when its pod has to go is answered to its end.
+// A request that is running when its pod is terminated is completed.
 func TestRequestOutlivesUpdate(t *testing.T) {
 	t.Parallel()
 	const slow = `package handlers
@@ -131,7 +130,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	ns.answers(fn, "new")
 }
 
-// underWay waits until a function serves n requests at the same time.
+// underWay waits until a function serves n requests concurrently.
 func (ns *namespace) underWay(fn *v1beta1.Function, n int) {
 	ns.t.Helper()
 	ns.eventually("the requests are under way", func() error {
@@ -143,8 +142,8 @@ func (ns *namespace) underWay(fn *v1beta1.Function, n int) {
 	})
 }
 
-// endedAfterReady fails the test if the end of a pod was asked for before one of
-// the latest revision was ready, by the clock of the cluster.
+// endedAfterReady fails the test if a pod was terminated before a pod of the latest revision
+// was ready, according to the clock of the cluster.
 func (ns *namespace) endedAfterReady(old *corev1.Pod, fn *v1beta1.Function) {
 	ns.t.Helper()
 	var asked, ready time.Time
@@ -161,8 +160,8 @@ func (ns *namespace) endedAfterReady(old *corev1.Pod, fn *v1beta1.Function) {
 	}
 }
 
-// alwaysServed fails the test if, after its first pod was ready, there was a moment at which
-// the Service of a Function had none.
+// alwaysServed fails the test if the Service of a Function had no pod at some moment after its
+// first pod was ready.
 func (ns *namespace) alwaysServed(fn *v1beta1.Function) {
 	ns.t.Helper()
 	been := map[types.UID]bool{}
@@ -190,9 +189,9 @@ func (ns *namespace) alwaysServed(fn *v1beta1.Function) {
 	}
 }
 
-// servingEndpoints counts the pods of a slice that have been ready and are not on their way
-// out, and notes who has been. A busy kubelet takes the readiness of a pod back for a moment,
-// which is no work of the operator.
+// servingEndpoints counts the pods of a slice that have been ready and are not terminating, and
+// records which have been. A busy kubelet may revoke the readiness of a pod briefly, which is
+// not caused by the operator.
 func servingEndpoints(slice *discoveryv1.EndpointSlice, been map[types.UID]bool) int {
 	n := 0
 	for _, e := range slice.Endpoints {
@@ -209,7 +208,7 @@ func servingEndpoints(slice *discoveryv1.EndpointSlice, been map[types.UID]bool)
 	return n
 }
 
-// uids are those of pods, in an order.
+// uids returns the sorted UIDs of pods.
 func uids(pods []*corev1.Pod) []string {
 	var ids []string
 	for _, pod := range pods {
@@ -219,8 +218,8 @@ func uids(pods []*corev1.Pod) []string {
 	return ids
 }
 
-// nothingTwice fails the test if an object of a Function was made anew, or one
-// revision got two ReplicaSets.
+// nothingTwice fails the test if an object of a Function was recreated, or a revision got two
+// ReplicaSets.
 func (ns *namespace) nothingTwice() {
 	ns.t.Helper()
 	made := map[string]map[types.UID]bool{}

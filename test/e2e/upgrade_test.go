@@ -12,10 +12,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A new version of the operator, which brings another builder, restarts no
-// function that serves, and no request notices. When it is asked for, the
-// function takes the new builder; a new function has it anyway. Not parallel,
-// because it exchanges the operator.
+// A new version of the operator, with another builder, restarts no running function, and no
+// request fails. On request, the function uses the new builder; new functions always do. Not
+// parallel, because it replaces the operator.
 func TestUpgradeOfOperator(t *testing.T) {
 	ns, elsewhere := newNamespace(t), newNamespace(t)
 	fn := ns.ready(ns.apply(inPod("kept", answering("kept"), replicas(2))))
@@ -59,8 +58,8 @@ func TestUpgradeOfOperator(t *testing.T) {
 
 func builderOf(pod *corev1.Pod) string { return pod.Spec.InitContainers[0].Image }
 
-// installBuilder gives the operator another image of the builder, and waits until
-// its new replicas are the only ones.
+// installBuilder sets another builder image in the operator, and waits until only its new
+// replicas run.
 func (ns *namespace) installBuilder(image string) {
 	ns.t.Helper()
 	var operator appsv1.Deployment

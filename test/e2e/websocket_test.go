@@ -7,7 +7,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// A connection of a websocket goes through to the function of the example.
+// A WebSocket connection reaches the function of the example.
 func TestWebsocket(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
@@ -16,7 +16,7 @@ func TestWebsocket(t *testing.T) {
 	shout(t, forward(t, ns.name, "service/"+fn.ServiceName(), "http"))
 }
 
-// shout talks with the function of examples/websocket.yaml at an address.
+// shout exchanges messages with the function of examples/websocket.yaml at an address.
 func shout(t *testing.T, address string) {
 	t.Helper()
 	c, _, err := websocket.Dial(t.Context(), "ws://"+address, nil) //nolint:bodyclose // it need not be

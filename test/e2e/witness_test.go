@@ -18,7 +18,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A witness watches a namespace and forgets nothing.
+// A witness watches a namespace and records everything.
 type witness struct {
 	mu     sync.Mutex
 	record []sighting
@@ -26,14 +26,14 @@ type witness struct {
 	news   chan struct{} // closed at the next sighting
 }
 
-// A sighting is one version of an object, or its end.
+// A sighting is one version of an object, or its deletion.
 type sighting struct {
 	at     time.Time
 	object client.Object
 	gone   bool
 }
 
-// watched are the kinds that a witness looks at.
+// watched are the kinds that a witness watches.
 var watched = []client.Object{
 	&v1beta1.Function{},
 	&appsv1.Deployment{},
@@ -63,7 +63,7 @@ func newWitness(ctx context.Context, namespace string) (*witness, error) {
 			return nil, err
 		}
 	}
-	go objects.Start(ctx) //nolint:errcheck // it fails only when it is started twice
+	go objects.Start(ctx) //nolint:errcheck // fails only if it is started twice
 	if !objects.WaitForCacheSync(ctx) {
 		return nil, ctx.Err()
 	}
@@ -98,21 +98,21 @@ func (w *witness) see(obj any, gone bool) {
 	w.news = make(chan struct{})
 }
 
-// next is closed when there is something new to see.
+// next returns a channel that is closed at the next sighting.
 func (w *witness) next() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.news
 }
 
-// all is the whole record.
+// all returns the whole record.
 func (w *witness) all() []sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.record)
 }
 
-// current are the objects of a kind that exist, by name.
+// current returns the existing objects of a kind, by name.
 func current[T client.Object](w *witness) []T {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,7 @@ func current[T client.Object](w *witness) []T {
 	return objects
 }
 
-// versions are all versions that there were of the objects of a kind.
+// versions returns all versions of all objects of a kind.
 func versions[T client.Object](w *witness) []T {
 	var objects []T
 	for _, s := range w.all() {
@@ -137,8 +137,8 @@ func versions[T client.Object](w *witness) []T {
 	return objects
 }
 
-// first is when the first version of an object was seen for which is holds; the
-// zero time if it never did.
+// first returns when the first version of an object that satisfies is was seen, or the zero
+// time.
 func first[T client.Object](w *witness, is func(T) bool) time.Time {
 	for _, s := range w.all() {
 		if o, ok := s.object.(T); ok && !s.gone && is(o) {
@@ -148,7 +148,7 @@ func first[T client.Object](w *witness, is func(T) bool) time.Time {
 	return time.Time{}
 }
 
-// names are those of all objects of a kind that there ever were.
+// names returns the names of all objects of a kind that ever existed.
 func names[T client.Object](w *witness) []string {
 	var all []string
 	for _, object := range versions[T](w) {

@@ -19,14 +19,14 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// lasting is how long something must have been true before an operator that looks
-// has to know of it. A reconcile takes seconds where two cores have all of this to do.
+// lasting is how long a state must have existed before the operator must report it. A reconcile
+// can take seconds on two cores.
 const lasting = 10 * time.Second
 
-// alarm is a time in which a Function says that it is not ready although nothing is
-// missing: its Deployment does what the spec says, and the Service and the sources
-// are there. The status may have been computed before the last of these was written, so
-// an alarm is a fault only if the operator leaves it at that: see noFalseAlarm.
+// alarm is a period in which a Function reports that it is not ready although nothing is
+// missing: its Deployment matches the spec, and the Service and the sources exist. The status
+// may have been computed before the last of these was written, so an alarm is an error only if
+// the operator does not correct it: see noFalseAlarm.
 type alarm struct {
 	said     *v1beta1.Function
 	from, to time.Time // to is zero while it says so
@@ -37,10 +37,9 @@ func (a alarm) String() string {
 	return fmt.Sprintf("version %s of the Function says %s (%s) while nothing is missing", a.said.ResourceVersion, ready.Reason, ready.Message)
 }
 
-// noFalseAlarm fails the test if the operator looked at the Function during an alarm,
-// when all had long been true, and left it at that. Which versions were true at the
-// same time is told by the order of etcd; the clock only tells when the operator had
-// to know.
+// noFalseAlarm fails the test if the operator read the Function during an alarm, after the
+// state had existed for lasting, and did not correct it. The order of versions in etcd
+// determines which ones existed at the same time; the clock is only used for lasting.
 func (tr *trial) noFalseAlarm() {
 	tr.t.Helper()
 	var all []version
@@ -63,8 +62,7 @@ func (tr *trial) noFalseAlarm() {
 	}
 }
 
-// alarms returns the alarms of a Function by the versions of all objects of its
-// namespace.
+// alarms returns the alarms of a Function, given the versions of all objects of its namespace.
 func alarms(all []version) (found []alarm, err error) {
 	slices.SortStableFunc(all, func(a, b version) int { return cmp.Compare(number(a), number(b)) })
 	var now scene
@@ -83,7 +81,7 @@ func alarms(all []version) (found []alarm, err error) {
 	return found, nil
 }
 
-// scene is what there is in a namespace at one time.
+// scene is the state of a namespace at one time.
 type scene struct {
 	fn         *v1beta1.Function
 	deployment *appsv1.Deployment
@@ -121,8 +119,8 @@ func (s *scene) add(v version) error {
 	return nil
 }
 
-// alarming tells whether the Function says of its latest spec that it is not ready,
-// and nothing is missing. That a spec is invalid cannot be seen by its Deployment.
+// alarming reports whether the Function reports that its latest spec is not ready although
+// nothing is missing. Whether a spec is invalid cannot be derived from its Deployment.
 func (s *scene) alarming() bool {
 	if s.fn == nil || s.fn.DeletionTimestamp != nil || s.deployment == nil || !complete(s.fn, s.deployment) {
 		return false
@@ -143,7 +141,7 @@ func (s *scene) alarming() bool {
 	return !slices.ContainsFunc(needed, func(key string) bool { return s.owned[key].UID != s.fn.UID })
 }
 
-// inOrder are objects as the versions that they are in the order of etcd, from 1 on.
+// inOrder returns versions of the objects in the order of etcd, numbered from 1.
 func inOrder(t *testing.T, objects []runtime.Object) (all []version) {
 	t.Helper()
 	for i, object := range objects {

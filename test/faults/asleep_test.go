@@ -21,9 +21,9 @@ import (
 )
 
 // TestKillsAroundSleep kills the activator, the API server and the operator while a function
-// falls asleep, and the activator once more while it holds a request. The function sleeps and
-// wakes all the same, the request that was held is the only one that is lost, and nobody but
-// the activator changes the number of replicas.
+// falls asleep, and the activator once more while it holds a request. The function still sleeps
+// and wakes, only the held request is lost, and no other client than the activator changes the
+// number of replicas.
 func TestKillsAroundSleep(t *testing.T) {
 	enter(t)
 	h, tr := world(t), newTrial(t)
@@ -67,15 +67,15 @@ func TestKillsAroundSleep(t *testing.T) {
 		t.Error("a request is answered that no pod has seen")
 	}
 	tr.must(activator.Start())
-	tr.await(tr.reason(v1beta1.ReasonServing)) // it was ready while it slept, too
+	tr.await(tr.reason(v1beta1.ReasonServing)) // it was also ready while it slept
 	s.address()
 	tr.await(s.listens)
 	tr.must(s.call())
 	tr.must(s.replicas(1, 0, 1))
 }
 
-// server is what the pods of the trial's Function serve. They say that they have had no request
-// for an hour.
+// server serves in place of the pods of the trial's Function. It reports that it has had no
+// request for an hour.
 type server struct {
 	*trial
 	ip   string
@@ -98,7 +98,7 @@ func newServer(tr *trial) *server {
 	return s
 }
 
-// address gives the pod its address, which one has that runs on a node.
+// address gives the pod an address, as a node does.
 func (s *server) address() {
 	s.t.Helper()
 	var pods corev1.PodList
@@ -109,22 +109,22 @@ func (s *server) address() {
 	}
 }
 
-// slice is that of the activator.
+// slice returns the EndpointSlice of the activator.
 func (s *server) slice() (slice discoveryv1.EndpointSlice, err error) {
 	err = world(s.t).client.Get(s.t.Context(), client.ObjectKey{Namespace: s.ns, Name: subject + "-activator"}, &slice)
 	return slice, err
 }
 
-// taken is that the activator takes the requests.
+// taken returns nil if the activator receives the requests.
 func (s *server) taken() error {
 	slice, err := s.slice()
 	if err == nil && len(slice.Endpoints) == 0 {
-		err = errors.New("the slice names nobody")
+		err = errors.New("the slice names no activator")
 	}
 	return err
 }
 
-// leader is the activator that holds the lease.
+// leader returns the activator that holds the lease.
 func (s *server) leader() string {
 	s.t.Helper()
 	var lease coordinationv1.Lease
@@ -132,7 +132,7 @@ func (s *server) leader() string {
 	return *lease.Spec.HolderIdentity
 }
 
-// replicas is that the Deployment has had these numbers of replicas, one after the other.
+// replicas returns nil if the Deployment has had these numbers of replicas, in this order.
 func (s *server) replicas(want ...int64) error {
 	var had []int64
 	for _, v := range world(s.t).witness.of("Deployment", s.ns, subject) {
@@ -162,7 +162,7 @@ func (s *server) call() error {
 	return nil
 }
 
-// listens is that the activator accepts connections.
+// listens returns nil if the activator accepts connections.
 func (s *server) listens() error {
 	slice, err := s.slice()
 	if err != nil {

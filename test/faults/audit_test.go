@@ -12,15 +12,14 @@ import (
 	"goless.io/test/faults/plane"
 )
 
-// audit is the audit log as far as it was read: the requests of operators, by
-// namespace.
+// audit contains the requests of operators in the audit log that have been read, by namespace.
 type audit struct {
 	mu     sync.Mutex
 	end    int64
 	events map[string][]plane.Event
 }
 
-// read reads what is new in the log.
+// read reads the new part of the log.
 func (a *audit) read(t *testing.T) {
 	t.Helper()
 	a.mu.Lock()
@@ -36,8 +35,8 @@ func (a *audit) read(t *testing.T) {
 	}
 }
 
-// of are the requests that concern a namespace and an object of the Function, no
-// Events that tell of one.
+// of returns the requests that concern a namespace and an object of the Function, without
+// Events.
 func (a *audit) of(t *testing.T, ns string) (kept []plane.Event) {
 	t.Helper()
 	a.read(t)
@@ -51,8 +50,8 @@ func (a *audit) of(t *testing.T, ns string) (kept []plane.Event) {
 	return kept
 }
 
-// counts says how often each object was created and deleted, and which were
-// written at all, by verb, resource and name. What was refused does not count.
+// counts counts how often each object was created and deleted, and which were written at all,
+// by verb, resource and name. Rejected requests do not count.
 type counts map[string]int
 
 func (a *audit) counts(t *testing.T, ns string) counts {
@@ -73,10 +72,10 @@ func (a *audit) counts(t *testing.T, ns string) counts {
 	return n
 }
 
-// within is that nothing was created or deleted more often than in the
-// reference, and nothing written that is not written there. What belongs to a
-// Function that is deleted may be made anew before the operator sees its end,
-// because two watches are in no order; the garbage collector takes it.
+// within returns an error if more objects were created or deleted than in the reference, or
+// others written. The objects of a deleted Function may be recreated before the operator sees
+// the deletion, because there is no order between two watches; the garbage collector removes
+// them.
 func (n counts) within(want counts, deleted bool) error {
 	for what := range maps.Keys(n) {
 		if most := want[what]; n[what] > most && (most == 0 || strings.HasPrefix(what, "delete ") || strings.HasPrefix(what, "create ") && !deleted) {
@@ -86,7 +85,7 @@ func (n counts) within(want counts, deleted bool) error {
 	return nil
 }
 
-// forbidden are the requests that the operator lacks the right for.
+// forbidden returns the requests for which the operator lacks permission.
 func (a *audit) forbidden(t *testing.T, ns string) (all []string) {
 	t.Helper()
 	for _, event := range a.of(t, ns) {
@@ -97,7 +96,7 @@ func (a *audit) forbidden(t *testing.T, ns string) (all []string) {
 	return all
 }
 
-// after are the writes in a namespace after a time.
+// after returns the writes in a namespace after a time.
 func (a *audit) after(t *testing.T, ns string, since time.Time) (all []string) {
 	t.Helper()
 	for _, event := range a.of(t, ns) {

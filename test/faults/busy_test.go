@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestBusy lets somebody write annotations of an object fifty times a second. The
-// Function comes to its end while that goes on, and no annotation is lost.
+// TestBusy updates annotations of an object fifty times per second. The Function still becomes
+// ready, and no annotation is lost.
 func TestBusy(t *testing.T) {
 	enter(t)
 	kinds := []string{"Function", "Deployment", "Service"}
@@ -46,8 +46,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// busy annotates an object again and again, until stop is called, which returns
-// what was written last.
+// busy annotates an object repeatedly, until stop is called, which returns the last annotation.
 func (tr *trial) busy(object *unstructured.Unstructured) (stop func() string) {
 	tr.t.Helper()
 	t := tr.t // of now: the case goes on below it

@@ -17,9 +17,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// TestClass changes a class of many Functions, and kills the operator in the middle, which forgets
-// by that what it has let roll. Never more of them roll at the same time than a tenth, each serves
-// all the time, and the class says how far it is.
+// TestClass changes a class of many Functions, and kills the operator during the staged
+// rollout, which then loses its state. At most a tenth of them roll out at the same time, all
+// of them serve all the time, and the class reports the progress.
 func TestClass(t *testing.T) {
 	enter(t)
 	functions := 30
@@ -61,8 +61,8 @@ func TestClass(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// reached waits until a class says that as many of its functions as wanted run as it says, or begin
-// to; and until it is ready where all are wanted.
+// reached waits until a class reports that the wanted number of its functions run, or are
+// starting, with its spec; and until it is ready if all are wanted.
 func (tr *trial) reached(class *v1beta1.FunctionClass, functions, want int) {
 	tr.t.Helper()
 	tr.await(func() error {
@@ -78,8 +78,9 @@ func (tr *trial) reached(class *v1beta1.FunctionClass, functions, want int) {
 	})
 }
 
-// rolledAtOnce is the most Deployments of the namespace that had pods of two templates, or none of
-// the latest, at the same time since the faults began. It fails the test for those that had no pod that serves.
+// rolledAtOnce returns the maximum number of Deployments that had pods of two templates, or
+// none of the latest, at the same time since the faults began. It fails the test for those that
+// had no serving pod.
 func (tr *trial) rolledAtOnce() (most int) {
 	tr.t.Helper()
 	all := world(tr.t).witness.ofKind("Deployment", tr.ns)

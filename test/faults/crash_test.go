@@ -8,12 +8,11 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// losses are the ways in which a write goes wrong that leave the operator in the
-// dark about it.
+// losses are the ways in which a write can fail without the operator knowing its result.
 var losses = []struct {
 	name string
 
-	// short is after how many writes the short set takes the next one.
+	// short is the number of writes between two in the short set.
 	short int
 	fault func(*harness) wire.Fault
 }{
@@ -24,8 +23,8 @@ var losses = []struct {
 	{"504-after", 23, func(*harness) wire.Fault { return wire.AnswerAfter(504) }},
 }
 
-// TestWrites kills the operator before and after each write of each scenario, and
-// loses the answer of each.
+// TestWrites kills the operator before and after each write of each scenario, and drops the
+// response of each.
 func TestWrites(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -47,8 +46,9 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// againstWrite lets the n-th write go wrong, and judges. There may be fewer than in the
-// reference, since the operator may write one status in the place of two: then it is the last one.
+// againstWrite makes the n-th write fail, and judges the result. There may be fewer writes than
+// in the reference, because the operator may combine two status updates: the last one is chosen
+// then.
 func (s *scenario) againstWrite(t *testing.T, group string, want *reference, n int, fault wire.Fault) (tr *trial) {
 	t.Helper()
 	var hit atomic.Bool
@@ -60,8 +60,8 @@ func (s *scenario) againstWrite(t *testing.T, group string, want *reference, n i
 	return tr
 }
 
-// against runs the scenario while an injector is at work, and judges. The
-// injector notes when it has done its work.
+// against runs the scenario with an injector, and judges the result. The injector reports when
+// it has injected its fault.
 func (s *scenario) against(t *testing.T, group string, want *reference, injector func(*trial, *atomic.Bool) wire.Injector) *trial {
 	t.Helper()
 	tr := newTrial(t)
@@ -71,7 +71,7 @@ func (s *scenario) against(t *testing.T, group string, want *reference, injector
 	return tr
 }
 
-// judged runs the scenario in a trial while an injector is at work, and judges.
+// judged runs the scenario in a trial with an injector, and judges the result.
 func (s *scenario) judged(tr *trial, want *reference, injector wire.Injector) {
 	t := tr.t
 	t.Helper()
@@ -84,8 +84,8 @@ func (s *scenario) judged(tr *trial, want *reference, injector wire.Injector) {
 	tr.judge(want)
 }
 
-// nth lets the n-th write in a namespace go wrong, counted from now. Events that
-// tell of what happened do not count: they come when they like.
+// nth makes the n-th write in a namespace from now fail. Events do not count, because their
+// order varies.
 func nth(ns string, n int, hit *atomic.Bool, fault wire.Fault) wire.Injector {
 	seen := 0
 	return func(r wire.Request) wire.Fault {

@@ -15,9 +15,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// TestCrowd changes, some times within a moment, the one ConfigMap that many
-// Functions refer to. Each of them follows it once for a change at the most, and all
-// come to what a new one has from the beginning.
+// TestCrowd changes a ConfigMap to which many Functions refer several times in quick
+// succession. Each of them is rolled out at most once per change, and all reach the state of a
+// new Function.
 func TestCrowd(t *testing.T) {
 	enter(t)
 	functions, changes := 20, 3
@@ -29,7 +29,7 @@ func TestCrowd(t *testing.T) {
 	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: "settings"}}
 	tr.must(world(t).client.Create(t.Context(), settings))
 	refer := func(spec *v1beta1.FunctionSpec) {
-		spec.Replicas = new(int32(0)) // it is templates that count here
+		spec.Replicas = new(int32(0)) // only templates count here
 		spec.EnvFrom = []v1beta1.EnvFromSource{{ConfigMapRef: &v1beta1.ObjectRef{Name: settings.Name}}}
 	}
 	for i := range functions {
@@ -67,7 +67,7 @@ func TestCrowd(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// rollouts are how often each Deployment was written since a time.
+// rollouts returns how often each Deployment was written since a time.
 func (tr *trial) rollouts(since time.Time) map[string]int {
 	tr.t.Helper()
 	n := map[string]int{}
@@ -79,15 +79,16 @@ func (tr *trial) rollouts(since time.Time) map[string]int {
 	return n
 }
 
-// values are the annotations that a Deployment gives its pods; the hash of what
-// their Function refers to is one of them.
+// values returns the annotations of a Deployment's pod template. One of them is the hash of the
+// objects to which the Function refers.
 func values(deployment *unstructured.Unstructured) string {
 	annotations, _, _ := unstructured.NestedStringMap(deployment.Object, "spec", "template", "metadata", "annotations")
 	return text(annotations)
 }
 
-// TestRivals lets two Functions want the same Service. One has it, and the other
-// one says so; when the first one ends, the other one gets it by itself.
+// TestRivals creates two Functions with the same Service. One owns it, and the other one
+// reports the conflict. When the first one is deleted, the other one gets the Service
+// automatically.
 func TestRivals(t *testing.T) {
 	enter(t)
 	tr := newTrial(t)
@@ -105,7 +106,7 @@ func TestRivals(t *testing.T) {
 			}
 		}
 		if winner == "" || loser == "" {
-			return errors.New("nobody has won yet")
+			return errors.New("neither Function has the Service yet")
 		}
 		return nil
 	})
@@ -123,7 +124,7 @@ func TestRivals(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// another creates one more Function in the namespace.
+// another creates another Function in the namespace.
 func (tr *trial) another(name string, change func(*v1beta1.FunctionSpec)) {
 	tr.t.Helper()
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: name}}
@@ -132,7 +133,7 @@ func (tr *trial) another(name string, change func(*v1beta1.FunctionSpec)) {
 	tr.must(world(tr.t).client.Create(tr.t.Context(), fn))
 }
 
-// readyOf is what a Function says of its latest spec; nil if it says nothing.
+// readyOf returns the condition Ready of a Function for its latest spec, or nil.
 func (tr *trial) readyOf(name string) *metav1.Condition {
 	tr.t.Helper()
 	object := world(tr.t).witness.live("Function", tr.ns, name)

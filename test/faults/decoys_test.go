@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// lay lays decoys: objects that look as if they belonged to the Function, and do
-// not. They stay as they are, whatever happens.
+// lay creates decoys: objects that resemble those of the Function but do not belong to it. They
+// must never change.
 func (tr *trial) lay() {
 	tr.t.Helper()
 	labels := map[string]string{"goless.io/function": subject, "app.kubernetes.io/managed-by": "goless"}
@@ -20,7 +20,7 @@ func (tr *trial) lay() {
 	stranger := &corev1.ConfigMap{ObjectMeta: named(subject + "-0000000000"), Data: map[string]string{"handler.go": third}}
 	stranger.Labels["goless.io/revision"] = "0000000000"
 	tr.must(world(tr.t).client.Create(tr.t.Context(), stranger))
-	// The owner is there, so that the garbage collector leaves it alone.
+	// The owner exists, so that the garbage collector ignores the object.
 	owned := &corev1.ConfigMap{ObjectMeta: named(subject + "-1111111111")}
 	owned.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: "v1", Kind: "ConfigMap", Name: stranger.Name, UID: stranger.UID, Controller: new(true),
@@ -43,7 +43,7 @@ func (tr *trial) lay() {
 	}
 }
 
-// untouched fails the test unless the decoys are what they were.
+// untouched fails the test if a decoy has changed.
 func (tr *trial) untouched() {
 	tr.t.Helper()
 	for _, want := range tr.decoy {

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestFullDisk fills the disk of etcd in the middle of a rollout. The operator
-// does what it can once there is room.
+// TestFullDisk fills the disk of etcd during a rollout. The operator continues when there is
+// space.
 func TestFullDisk(t *testing.T) {
 	enter(t)
 	s := named("source")
@@ -51,9 +51,9 @@ func TestFullDisk(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// TestRestored restores etcd from a backup, and starts all controllers anew, the operator
-// included, as the manual of Kubernetes says: all versions of objects go back, what came
-// after the backup never was, and what was deleted since is there again.
+// TestRestored restores etcd from a backup, and restarts all controllers including the
+// operator, as the documentation of Kubernetes requires: all objects have their old versions,
+// and what was created since is gone and what was deleted since is back.
 func TestRestored(t *testing.T) {
 	enter(t)
 	h := world(t)
@@ -97,14 +97,14 @@ func TestRestored(t *testing.T) {
 	h.unbroken(t)
 }
 
-// skews are leases that a leader with another clock has left behind.
+// skews are leases of a former leader with a wrong clock.
 var skews = []struct {
 	name string
 	by   time.Duration
 }{{"an hour ahead", time.Hour}, {"an hour behind", -time.Hour}}
 
-// TestSkew lets operators find a lease of somebody who is gone, whose clock was
-// wrong. One of them leads when the lease has not been renewed for its length.
+// TestSkew lets operators find a lease of a former leader whose clock was wrong. One of them
+// becomes the leader when the lease has not been renewed for its duration.
 func TestSkew(t *testing.T) {
 	enter(t)
 	for i, skew := range skews {
@@ -121,7 +121,7 @@ func TestSkew(t *testing.T) {
 			tr.create()
 			tr.await(func() error {
 				if both[0].wrote(begun).IsZero() && both[1].wrote(begun).IsZero() {
-					return errors.New("nobody leads")
+					return errors.New("no operator leads")
 				}
 				return nil
 			})
@@ -138,7 +138,7 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// holdLease writes a lease of somebody who is gone, whose clock differed.
+// holdLease writes a lease of a former leader with a clock skew.
 func holdLease(t *testing.T, skew time.Duration) error {
 	now := metav1.NewMicroTime(time.Now().Add(skew))
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "goless-system", Name: "goless-operator"}}
@@ -151,8 +151,8 @@ func holdLease(t *testing.T, skew time.Duration) error {
 	return world(t).client.Create(t.Context(), lease)
 }
 
-// TestNoKind removes the definition of Functions, and all Functions with it, and
-// brings it back. The same operator goes on.
+// TestNoKind deletes the definition of Functions, and with it all Functions, and creates it
+// again. The same operator continues.
 func TestNoKind(t *testing.T) {
 	enter(t)
 	h := world(t)

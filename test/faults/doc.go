@@ -1,18 +1,16 @@
-// Package faults tests the operator under every fault that its cluster can give
-// it: killed before and after each write, answered wrongly or never, fed with
-// stale, late, repeated and cut watches, drifted under, fought by a mutating
-// policy, doubled, and left without etcd.
+// Package faults tests the operator with fault injection: it is killed before and after each
+// write, its requests fail or hang, its watches are stale, late, repeated and cut, its objects
+// drift, a mutating policy changes them, a second operator runs, and etcd is unavailable.
 //
-// It owns the faults and what must hold after each of them. The operator is the
-// real program, and so are etcd, kube-apiserver and kube-controller-manager; only
-// nodes are played. It refuses to know how the operator works inside: what it
-// wrote is read from the audit log, what came of it from the API server.
+// The operator, etcd, kube-apiserver and kube-controller-manager are the real programs; only
+// nodes are simulated. The tests do not depend on the implementation of the operator: they read
+// its writes from the audit log, and the results from the API server.
 //
-// A case is one trial in a namespace of its own. It ends when the cluster is what
-// it would be without the fault, and the oracles have found nothing (see judge):
-// nothing created twice or left over, nothing foreign touched, nothing written
-// once all is done, no status that was not true, no service interrupted.
+// A case is one trial in its own namespace. It passes when the cluster reaches the state that
+// it has without the fault, and no oracle (see judge) has found a violation: an object created
+// twice or left over, a change of a foreign object, a write after the end, a wrong status, or
+// an interrupted service.
 //
-// go test runs a selection of at most five minutes; -full runs everything. The
-// table at the end counts cases; make faults prints it.
+// go test runs a selection of at most five minutes; -full runs all cases. The table at the end
+// counts the cases; make faults prints it.
 package faults

@@ -18,7 +18,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// everything is a spec with all that a Function can have.
+// everything sets all fields of a spec.
 func everything(spec *v1beta1.FunctionSpec) {
 	spec.Service, spec.ServerPort = "other", 80
 	spec.Replicas = new(int32(2))
@@ -30,8 +30,8 @@ func everything(spec *v1beta1.FunctionSpec) {
 	spec.Build = &v1beta1.BuildSpec{Timeout: &metav1.Duration{Duration: 2 * time.Minute}}
 }
 
-// TestDrift changes, and removes, whatever the operator owns in its objects, one
-// thing after the other. Each comes back.
+// TestDrift changes and removes every field that the operator owns in its objects, one at a
+// time. Each is restored.
 func TestDrift(t *testing.T) {
 	enter(t)
 	choose := random()
@@ -58,7 +58,7 @@ func TestDrift(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// drift does something to a place of an object, and waits until it is undone.
+// drift changes a field of an object, and waits until it is restored.
 func (tr *trial) drift(child *unstructured.Unstructured, op string, p path, want state) {
 	tr.t.Helper()
 	if !tr.distort(child, op, p) {
@@ -71,8 +71,7 @@ func (tr *trial) drift(child *unstructured.Unstructured, op string, p path, want
 	tr.cleaned(child, want)
 }
 
-// restored waits until the operator owns what it owned in an object, with the
-// values that it had.
+// restored waits until the operator owns the same fields in an object, with the same values.
 func (tr *trial) restored(before *unstructured.Unstructured) {
 	tr.t.Helper()
 	want, err := owned(before)
@@ -90,8 +89,8 @@ func (tr *trial) restored(before *unstructured.Unstructured) {
 	})
 }
 
-// cleaned removes what was left of the change, such as a variable with another
-// name, which is somebody else's now, and waits until all is as it was.
+// cleaned removes the rest of the change, such as a variable with another name, which has
+// another owner now, and waits for the original state.
 func (tr *trial) cleaned(before *unstructured.Unstructured, want state) {
 	tr.t.Helper()
 	now := world(tr.t).witness.live(before.GetKind(), tr.ns, before.GetName())
@@ -103,14 +102,14 @@ func (tr *trial) cleaned(before *unstructured.Unstructured, want state) {
 	tr.await(func() error { return tr.whole().like(want) })
 }
 
-// ownership tells whether a place says whose the object is. Without it the
-// object is not the Function's any more, see TestHijack.
+// ownership reports whether a field determines the owner of the object. Without it the object
+// no longer belongs to the Function, see TestHijack.
 func ownership(pointer string) bool {
 	return strings.HasPrefix(pointer, "/metadata/ownerReferences/") &&
 		!strings.HasSuffix(pointer, "/blockOwnerDeletion") && !strings.HasSuffix(pointer, "/apiVersion") && !strings.HasSuffix(pointer, "/kind")
 }
 
-// objects are the children as they are now.
+// objects returns the current children.
 func (tr *trial) objects() (found []*unstructured.Unstructured) {
 	for _, object := range world(tr.t).witness.all(tr.ns) {
 		if ref := metav1.GetControllerOf(object); ref != nil && ref.Kind == "Function" {
@@ -120,15 +119,15 @@ func (tr *trial) objects() (found []*unstructured.Unstructured) {
 	return found
 }
 
-// in is the same trial in a test below.
+// in returns the same trial for a subtest.
 func (tr *trial) in(t *testing.T) *trial {
 	copied := *tr
 	copied.t = t
 	return &copied
 }
 
-// distort does something to a place of an object. It tells whether the object is
-// another after that: the API server may refuse it, or put a default there.
+// distort changes a field of an object, and reports whether the object is different afterwards:
+// the API server may reject the change, or set a default.
 func (tr *trial) distort(object *unstructured.Unstructured, op string, p path) bool {
 	tr.t.Helper()
 	candidates := []any{nil}
@@ -169,8 +168,8 @@ func (tr *trial) seen(object *unstructured.Unstructured) {
 	})
 }
 
-// TestForeignFields sets fields that the operator does not own. They stay, and
-// the operator does not write because of them.
+// TestForeignFields sets fields that the operator does not own. They are kept, and the operator
+// does not write because of them.
 func TestForeignFields(t *testing.T) {
 	enter(t)
 	tr := newTrial(t)

@@ -12,8 +12,8 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// TestEndings deletes the Function in the foreground, before each write: it is still
-// there while its objects go, and gets no new ones. Then there is another one.
+// TestEndings deletes the Function in the foreground before each write: it still exists while
+// its objects are deleted, and gets no new ones. Then it is created again.
 func TestEndings(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -42,8 +42,8 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestHeld deletes a Function that a finalizer of somebody holds. The operator does
-// nothing for it any more, whatever becomes of its objects and of its spec.
+// TestHeld deletes a Function with a finalizer. The operator does nothing more for it, even if
+// its objects or its spec change.
 func TestHeld(t *testing.T) {
 	enter(t)
 	want := named("create").reference(t)
@@ -76,7 +76,7 @@ func TestHeld(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// nth tells the n-th write in the namespace, counted from now.
+// nth returns a predicate for the n-th write in the namespace from now.
 func (tr *trial) nth(n int) func(wire.Request) bool {
 	return func(r wire.Request) bool {
 		if r.Write() && r.Resource != "events" {
@@ -86,7 +86,7 @@ func (tr *trial) nth(n int) func(wire.Request) bool {
 	}
 }
 
-// end deletes the Function in a way.
+// end deletes the Function.
 func (tr *trial) end(how metav1.DeletionPropagation) {
 	tr.t.Helper()
 	tr.deleted = true
@@ -94,7 +94,7 @@ func (tr *trial) end(how metav1.DeletionPropagation) {
 	tr.must(world(tr.t).client.Delete(tr.t.Context(), fn, client.PropagationPolicy(how)))
 }
 
-// vanished waits until there is neither the Function nor anything of it.
+// vanished waits until the Function and all its objects are gone.
 func (tr *trial) vanished() {
 	tr.t.Helper()
 	tr.await(func() error {

@@ -12,7 +12,7 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// points are the kinds of requests that go wrong, each in a scenario that has it.
+// points are the kinds of requests that fail, each in a scenario that sends it.
 var points = []struct{ scenario, verb, resource string }{
 	{"conflict", "get", "services"},
 	{"create", "create", "configmaps"},
@@ -26,7 +26,7 @@ var points = []struct{ scenario, verb, resource string }{
 	{"broken", "patch", "functions/status"},
 }
 
-// mishaps are wrong answers.
+// mishaps are failures of requests.
 var mishaps = []struct {
 	name  string
 	fault func() wire.Fault
@@ -42,14 +42,14 @@ var mishaps = []struct {
 	{"hang", wire.Hang},
 }
 
-// forms are how often it goes wrong: a number of times, or all the time.
+// forms are how often a request fails: a number of times, or always.
 var forms = []struct {
 	name  string
 	times int
 	while time.Duration
 }{{"once", 1, 0}, {"thrice", 3, 0}, {"for 3s", 1 << 30, 3 * time.Second}}
 
-// TestErrors answers each kind of request wrongly, in each way.
+// TestErrors makes each kind of request fail in each way.
 func TestErrors(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -77,7 +77,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// chosen tells whether the i-th case is run. What hangs is given up after half a
+// chosen reports whether the i-th case is run. A request that hangs times out after half a
 // minute, so it hangs only once, and not in the short set.
 func chosen(i int, hangs bool, times int) bool {
 	if hangs {
@@ -86,9 +86,8 @@ func chosen(i int, hangs bool, times int) bool {
 	return *full || i%22 == 0 // each kind of request, answer and form is among them
 }
 
-// TestRefusal makes the API server refuse what the operator needs for as long as
-// it takes until the status says so. Another Function is served meanwhile as if
-// nothing was.
+// TestRefusal makes the API server reject a request that the operator needs, until the status
+// reports it. Another Function is not affected.
 func TestRefusal(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -107,8 +106,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// refusedWith runs the scenario twice, and refuses to create a resource for one of
-// the two.
+// refusedWith runs the scenario twice, and rejects the creation of a resource for one of the
+// two.
 func (s *scenario) refusedWith(t *testing.T, code int, resource string, want *reference) []*trial {
 	t.Helper()
 	tr, other := newTrial(t), newTrial(t)
@@ -138,9 +137,8 @@ func (s *scenario) refusedWith(t *testing.T, code int, resource string, want *re
 	return []*trial{tr, other}
 }
 
-// TestDispensable makes the API server refuse what a Function can do without, for as
-// long as it takes until the operator has tried again. The Function is ready all the
-// same.
+// TestDispensable makes the API server reject a request that a Function does not depend on,
+// until the operator has retried. The Function is ready all the same.
 func TestDispensable(t *testing.T) {
 	enter(t)
 	tr := newTrial(t)
@@ -176,7 +174,7 @@ func TestDispensable(t *testing.T) {
 	tr.oracles()
 }
 
-// some lets requests go wrong, so many times, or for so long from the first on.
+// some makes matching requests fail a number of times, or for a duration from the first one.
 func some(which func(wire.Request) bool, times int, while time.Duration, hit *atomic.Bool, fault wire.Fault) wire.Injector {
 	var began time.Time
 	return func(r wire.Request) wire.Fault {

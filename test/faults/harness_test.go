@@ -20,15 +20,15 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// harness is what the cases of a test share: one control plane, and one line on
-// which one operator after the other lives and dies.
+// harness is shared by the cases of a test. It contains a control plane, and a wire for one
+// operator at a time.
 type harness struct {
 	plane   *plane.Plane
-	client  client.Client // of somebody who may do everything
+	client  client.Client // of a user with all permissions
 	witness *witness
 
-	// renew starts the node and the witness anew, which forget what they saw, for
-	// when the order of versions is broken.
+	// renew restarts the node and the witness without their state. It is required when the
+	// order of versions is broken.
 	renew func() error
 
 	audit  *audit
@@ -37,18 +37,18 @@ type harness struct {
 
 	settings string // the file with those of the operators
 
-	// strategy is where Functions are compiled that say nothing of it.
+	// strategy is the build strategy of Functions that do not set one.
 	strategy v1beta1.BuildStrategy
 
 	mu        sync.Mutex
 	scratches map[string]state // the children of new Functions, by spec
 	operator  *plane.Process
-	away      bool // other operators take its place
+	away      bool // other operators replace it
 	stopping  bool
 }
 
-// everythingOn are settings with which Functions have all the objects that they can have.
-// They are compiled in their pods, unless a test says otherwise.
+// everythingOn are settings with which Functions have all possible objects. They are compiled
+// in their pods, unless a test sets another strategy.
 const everythingOn = plane.InPod + "networkPolicy: true\n"
 
 // newHarness starts a control plane, a node and an operator.
@@ -125,11 +125,10 @@ func (h *harness) restart() {
 	}
 }
 
-// unbroken fails the test if the operator has ended by itself, has panicked, or has
-// a data race.
+// unbroken fails the test if the operator has exited, panicked, or has a data race.
 func (h *harness) unbroken(t *testing.T) {
 	t.Helper()
-	h.mu.Lock() // a fault may just be starting it anew
+	h.mu.Lock() // a fault may be restarting it
 	defer h.mu.Unlock()
 	select {
 	case <-h.operator.Ended():
@@ -145,10 +144,10 @@ func (h *harness) unbroken(t *testing.T) {
 	sound(t, h.operator.Log)
 }
 
-// unsound is how the log of an operator tells of a panic or of a data race.
+// unsound matches a panic or a data race in the log of an operator.
 var unsound = regexp.MustCompile(`(?m)^.*(panic|WARNING: DATA RACE)`)
 
-// sound fails the test if a log tells of any such thing.
+// sound fails the test if a log contains a panic or a data race.
 func sound(t *testing.T, log string) {
 	t.Helper()
 	text, err := os.ReadFile(log)

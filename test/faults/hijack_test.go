@@ -16,9 +16,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// takeovers are ways in which an object that the Function needs comes to be
-// somebody else's. Each gets the object as it was, or as it would be, and leaves
-// one of the same name in its place.
+// takeovers are ways in which an object that the Function needs comes to belong to another
+// owner. Each takes the object as it was, or would be, and replaces it by one with the same
+// name.
 var takeovers = []struct {
 	name string
 	do   func(*trial, *unstructured.Unstructured)
@@ -46,8 +46,8 @@ var takeovers = []struct {
 	}},
 }
 
-// TestHijack gives what the Function needs to somebody else. The operator says so
-// and writes it no more; once it is gone, the Function gets its own again.
+// TestHijack changes the owner of an object that the Function needs. The operator reports it
+// and does not write the object. When it is deleted, the Function gets its own again.
 func TestHijack(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -72,7 +72,7 @@ func TestHijack(t *testing.T) {
 	}
 }
 
-// TestOccupied lets others have the names before the Function comes.
+// TestOccupied creates objects with the names of the Function's objects before the Function.
 func TestOccupied(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -99,7 +99,8 @@ func TestOccupied(t *testing.T) {
 	}
 }
 
-// TestLostOwners removes the owner of what the Function needs. The Function becomes its owner again.
+// TestLostOwners removes the owner of the Function's objects. The Function becomes their owner
+// again.
 func TestLostOwners(t *testing.T) {
 	enter(t)
 	tr := newTrial(t)
@@ -120,8 +121,8 @@ func TestLostOwners(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// TestOrphans deletes the Function and leaves its objects, and creates it again.
-// It becomes their owner, and they are not replaced.
+// TestOrphans deletes the Function without its objects, and creates it again. It becomes their
+// owner, and they are not replaced.
 func TestOrphans(t *testing.T) {
 	enter(t)
 	tr := newTrial(t)
@@ -147,7 +148,7 @@ func TestOrphans(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// same fails the test unless each object is the one that it was.
+// same fails the test if an object was replaced.
 func (tr *trial) same(objects []*unstructured.Unstructured) {
 	tr.t.Helper()
 	for _, object := range objects {
@@ -157,7 +158,7 @@ func (tr *trial) same(objects []*unstructured.Unstructured) {
 	}
 }
 
-// child is the only child of a kind.
+// child returns the only child of a kind.
 func (tr *trial) child(kind string) *unstructured.Unstructured {
 	tr.t.Helper()
 	for _, object := range tr.objects() {
@@ -169,8 +170,7 @@ func (tr *trial) child(kind string) *unstructured.Unstructured {
 	return nil
 }
 
-// own makes the owners of an object those that are given, and keeps in mind what
-// the object is like then.
+// own sets the owners of an object, and records its state.
 func (tr *trial) own(object *unstructured.Unstructured, refs ...metav1.OwnerReference) {
 	tr.t.Helper()
 	before := object.DeepCopy()
@@ -179,7 +179,7 @@ func (tr *trial) own(object *unstructured.Unstructured, refs ...metav1.OwnerRefe
 	tr.keep(object.GetKind(), object.GetName())
 }
 
-// occupy creates an object of a name that the Function needs.
+// occupy creates an object with a name that the Function needs.
 func (tr *trial) occupy(like *unstructured.Unstructured) {
 	tr.t.Helper()
 	object := blank(like.GetKind(), tr.ns, like.GetName())
@@ -187,7 +187,7 @@ func (tr *trial) occupy(like *unstructured.Unstructured) {
 	tr.keep(like.GetKind(), like.GetName())
 }
 
-// blank is an object of somebody else.
+// blank returns an object with another owner.
 func blank(kind, ns, name string) client.Object {
 	labels := map[string]string{"somebody": "else"}
 	meta := metav1.ObjectMeta{Namespace: ns, Name: name, Labels: labels}
@@ -207,7 +207,7 @@ func blank(kind, ns, name string) client.Object {
 	return &corev1.ConfigMap{ObjectMeta: meta}
 }
 
-// keep makes a decoy of an object that is somebody else's now.
+// keep makes a decoy of an object that has another owner now.
 func (tr *trial) keep(kind, name string) {
 	tr.t.Helper()
 	object := map[string]client.Object{"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}, "ConfigMap": &corev1.ConfigMap{}}[kind]
@@ -215,8 +215,8 @@ func (tr *trial) keep(kind, name string) {
 	tr.decoy = append(tr.decoy, object)
 }
 
-// refused waits until the status says that the object is not the Function's, and
-// then for a while in which the operator could touch it all the same.
+// refused waits until the status reports that the object does not belong to the Function, and
+// then for a while in which the operator must not change it.
 func (tr *trial) refused(kind string) {
 	tr.t.Helper()
 	reason := v1beta1.ReasonNotOwned
@@ -228,8 +228,7 @@ func (tr *trial) refused(kind string) {
 	tr.untouched()
 }
 
-// recover deletes what is not the Function's, and waits until the Function has
-// what it wants.
+// recover deletes the foreign object, and waits until the Function has its own.
 func (tr *trial) recover(t *testing.T, group string, want state) {
 	t.Helper()
 	last := tr.decoy[len(tr.decoy)-1]

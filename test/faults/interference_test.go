@@ -20,9 +20,8 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// TestHangingWebhook lets an admission webhook of somebody else take all requests
-// for the objects of a namespace and never answer. The Function there says what it
-// waits for; those elsewhere do not wait.
+// TestHangingWebhook installs an admission webhook that matches all objects of a namespace and
+// never responds. The Function there reports what it waits for; others are not delayed.
 func TestHangingWebhook(t *testing.T) {
 	enter(t)
 	s := named("create")
@@ -45,12 +44,12 @@ func TestHangingWebhook(t *testing.T) {
 	quiet(t, []*trial{tr, other})
 }
 
-// hangAdmission makes the API server ask a listener that never says a word.
+// hangAdmission makes the API server call a webhook that never responds.
 func (tr *trial) hangAdmission() (remove func()) {
 	tr.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	tr.must(err)
-	tr.t.Cleanup(func() { listener.Close() }) //nolint:errcheck // nobody listens any more either way
+	tr.t.Cleanup(func() { listener.Close() }) //nolint:errcheck // the listener is closed in any case
 	url := fmt.Sprintf("https://%s/", listener.Addr())
 	hook := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: tr.ns}}
 	hook.Webhooks = []admissionv1.ValidatingWebhook{{
@@ -78,8 +77,8 @@ func (tr *trial) hangAdmission() (remove func()) {
 	return remove
 }
 
-// TestFinalizers deletes an object that somebody has put a finalizer on. While it
-// is ending it is left alone; once it is gone there is a new one.
+// TestFinalizers deletes an object that has a finalizer. It is ignored while it is terminating,
+// and recreated when it is gone.
 func TestFinalizers(t *testing.T) {
 	enter(t)
 	kinds := []string{"Deployment", "Service", "ConfigMap"}
@@ -120,7 +119,7 @@ func TestFinalizers(t *testing.T) {
 	}
 }
 
-// unwritten fails the test if the operator has written objects of a kind since.
+// unwritten fails the test if the operator has written objects of a kind since a time.
 func (tr *trial) unwritten(kind string, since time.Time) {
 	tr.t.Helper()
 	for _, event := range world(tr.t).audit.of(tr.t, tr.ns) {
@@ -130,8 +129,8 @@ func (tr *trial) unwritten(kind string, since time.Time) {
 	}
 }
 
-// TestNamespace deletes the namespace in the middle of what the operator does in
-// it, and makes it anew with a Function of the same name.
+// TestNamespace deletes the namespace while the operator works in it, and creates it again with
+// a Function of the same name.
 func TestNamespace(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -180,7 +179,7 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
-// again is a new trial in a namespace of the same name.
+// again returns a new trial in a namespace of the same name.
 func (tr *trial) again() *trial {
 	tr.t.Helper()
 	again := &trial{t: tr.t, ns: tr.ns, deleted: true}

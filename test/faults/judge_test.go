@@ -9,20 +9,20 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// trailing is how long after the end of a case a write may still be on its way:
-// a request whose answer was lost is sent once more, by an operator that may have
-// to start first. It is longer than most cases, and shorter than most tests.
+// trailing is how long after the end of a case a write may still arrive: a request whose
+// response was lost is repeated by an operator that may have to start first. It is longer than
+// most cases, and shorter than most tests.
 const trailing = 5 * time.Second
 
-// reference is what a scenario comes to without a fault.
+// reference is the result of a scenario without a fault.
 type reference struct {
 	prepared, state state // before and after the faults
 	counts          counts
 	writes          []wire.Request // from prepared to state
 }
 
-// judge waits until the case has come to what the reference is, and asks the
-// oracles. What must hold from then on is for quiet to say.
+// judge waits until the case has reached the state of the reference, and checks the oracles.
+// quiet checks what must hold from then on.
 func (tr *trial) judge(want *reference) {
 	tr.t.Helper()
 	defer tr.explain()
@@ -34,7 +34,7 @@ func (tr *trial) judge(want *reference) {
 	}
 }
 
-// explain logs all that the operator did in the namespace, if the test failed.
+// explain logs all requests of the operator in the namespace if the test failed.
 func (tr *trial) explain() {
 	if !tr.t.Failed() {
 		return
@@ -44,7 +44,7 @@ func (tr *trial) explain() {
 	}
 }
 
-// oracles fail the test for what must never have been, whatever the case.
+// oracles fail the test if a state occurred that must never occur.
 func (tr *trial) oracles() {
 	tr.t.Helper()
 	tr.untouched()
@@ -60,13 +60,12 @@ func (tr *trial) oracles() {
 	world(tr.t).unbroken(tr.t)
 }
 
-// took is how long the case needed to converge, or what else it measured.
+// took returns the time that the case needed to converge, or another duration that it measured.
 func (tr *trial) took() time.Duration { return cmp.Or(tr.measured, tr.done.Sub(tr.begun)) }
 
-// quiet fails the test if the operator wrote in a namespace whose case was over,
-// although it was restarted there many times, and waits for a while in which it
-// might. Then it deletes all Functions, and fails the test if anything of them
-// is left.
+// quiet fails the test if the operator wrote in the namespace of a finished case, although it
+// was restarted there many times. It waits for such writes for a while. Then it deletes all
+// Functions, and fails the test if any object of them is left.
 func quiet(t *testing.T, over []*trial) {
 	t.Helper()
 	window := time.Second
@@ -103,8 +102,8 @@ func quiet(t *testing.T, over []*trial) {
 	}
 }
 
-// calmed waits until no operator has written in the namespaces of any case for a
-// while, whichever operator it is. It returns when that was so.
+// calmed waits until no operator has written in the namespaces of the cases for a while, and
+// returns the time.
 func calmed(t *testing.T, over []*trial) time.Time {
 	t.Helper()
 	began := time.Now()

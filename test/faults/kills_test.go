@@ -11,8 +11,7 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// TestKills kills the operator at random moments while Functions change all the
-// time.
+// TestKills kills the operator at random moments while Functions change constantly.
 func TestKills(t *testing.T) {
 	enter(t)
 	kills := 12

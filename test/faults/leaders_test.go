@@ -10,15 +10,14 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// candidate is one of two operators that only work as the leader.
+// candidate is one of two operators with leader election.
 type candidate struct {
 	name string
 	line *wire.Wire
 	*plane.Process
 }
 
-// candidates starts two operators in the place of the one of the other tests,
-// until the test ends.
+// candidates replaces the operator of the other tests by two operators, until the test ends.
 func candidates(t *testing.T) (both [2]*candidate) {
 	t.Helper()
 	world(t).operator.Kill()
@@ -53,8 +52,8 @@ func candidates(t *testing.T) (both [2]*candidate) {
 	return both
 }
 
-// wrote is the time of the first write for a Function that an operator has sent
-// after a time; zero if there was none. That it holds the lease is none.
+// wrote returns the time of the first write of an operator for a Function after a time, or the
+// zero time. Renewals of the lease do not count.
 func (c *candidate) wrote(since time.Time) time.Time {
 	for _, r := range c.line.Requests(0) {
 		if r.Write() && r.Resource != "leases" && r.Resource != "events" && r.Time.After(since) {
@@ -64,7 +63,7 @@ func (c *candidate) wrote(since time.Time) time.Time {
 	return time.Time{}
 }
 
-// leading tells the leader from the other one: the leader writes for a Function.
+// leading returns the leader first: the one that writes for a Function.
 func leading(t *testing.T, both [2]*candidate, over *[]*trial) (leader, other *candidate) {
 	t.Helper()
 	since := time.Now()
@@ -78,12 +77,12 @@ func leading(t *testing.T, both [2]*candidate, over *[]*trial) (leader, other *c
 			return c, both[1-i]
 		}
 	}
-	t.Fatal("a Function is ready, and nobody wrote")
+	t.Fatal("a Function is ready, but no operator wrote")
 	return nil, nil
 }
 
-// ends are the ways in which a leader ends, and how long it may take until the
-// other one writes.
+// ends are the ways in which a leader ends, and how long it may take until the other one
+// writes.
 var ends = []struct {
 	name   string
 	within time.Duration
@@ -93,8 +92,7 @@ var ends = []struct {
 	{"kill -9", 20 * time.Second, func(c *candidate) { c.Kill() }},
 }
 
-// TestFailover ends the leader, and looks at how long it takes until the other one
-// writes.
+// TestFailover stops the leader, and measures the time until the other one writes.
 func TestFailover(t *testing.T) {
 	enter(t)
 	times := 1
@@ -127,8 +125,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// TestTwoLeaders holds the leader for longer than its lease, lets the other one
-// take over, and lets both run.
+// TestTwoLeaders stops the leader for longer than its lease with SIGSTOP, lets the other one
+// take over, and continues the first one.
 func TestTwoLeaders(t *testing.T) {
 	enter(t)
 	times := 1
@@ -162,7 +160,7 @@ func TestTwoLeaders(t *testing.T) {
 	}
 }
 
-// wroteSince is that an operator has written for a Function after a time.
+// wroteSince returns nil if an operator has written for a Function after a time.
 func (c *candidate) wroteSince(since time.Time) func() error {
 	return func() error {
 		if c.wrote(since).IsZero() {
@@ -172,8 +170,7 @@ func (c *candidate) wroteSince(since time.Time) func() error {
 	}
 }
 
-// ended fails the test unless the process ends by itself, as one that has lost
-// its lease should.
+// ended fails the test unless the process exits, which it must after it lost its lease.
 func (c *candidate) ended(t *testing.T) {
 	t.Helper()
 	select {
@@ -183,8 +180,8 @@ func (c *candidate) ended(t *testing.T) {
 	}
 }
 
-// saidLittle fails the test if a former leader has changed anything for a
-// Function after it went on: what it had been about to write is out of date.
+// saidLittle fails the test if a former leader has changed anything for a Function after it
+// continued, because its decisions are out of date.
 func (c *candidate) saidLittle(tr *trial, since time.Time) {
 	tr.t.Helper()
 	for _, event := range world(tr.t).audit.of(tr.t, tr.ns) {

@@ -7,16 +7,15 @@ import (
 	"time"
 )
 
-// calm is how long nothing must be written before nothing more will be.
+// calm is the time without a write after which no more writes are expected.
 const calm = time.Second
 
-// stretched is how long a time is on a machine that has much else to do: what a
-// program does within a second when it is alone takes longer where others wait
-// for each processor. Up to four of them make no difference.
+// stretched extends a duration on a busy machine, where programs wait for processors. A load of
+// up to four per processor does not extend it.
 func stretched(d time.Duration) time.Duration {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
-		return d // a kernel that does not tell
+		return d // the kernel does not report the load
 	}
 	var load float64
 	if _, err := fmt.Sscan(string(text), &load); err != nil {

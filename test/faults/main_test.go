@@ -69,5 +69,5 @@ func run(m *testing.M, assets string) (int, error) {
 	return code, nil
 }
 
-// random is the source of a group's random choices.
+// random returns the source of a group's random choices.
 func random() *rand.Rand { return rand.New(rand.NewPCG(*seed, 0)) }

@@ -15,13 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// miscount is a time, as versions of etcd, that begins when a ReplicaSet tells of
-// ready pods that it does not have, and ends when it has some.
+// miscount is a period, in versions of etcd, that begins when a ReplicaSet reports ready pods
+// that it does not have, and ends when it has some.
 type miscount struct{ from, to int64 }
 
-// miscounted tells whether a version of a Deployment has no ready pod because its
-// ReplicaSet told of ready pods that it did not have, and so the ones before were
-// ended.
+// miscounted reports whether a version of a Deployment has no ready pod because its ReplicaSet
+// reported ready pods that it did not have, and the previous pods were therefore terminated.
 func (tr *trial) miscounted(d *appsv1.Deployment, at int64) bool {
 	tr.t.Helper()
 	return world(tr.t).witness.await(stretched(5*time.Second), func() error { // its events may come later than the Deployment's
@@ -40,19 +39,20 @@ func (tr *trial) miscounted(d *appsv1.Deployment, at int64) bool {
 	}) == nil
 }
 
-// miscounts returns those of the ReplicaSet that a Deployment rolls out to, by all
-// versions of ReplicaSets. Kubernetes 1.36 does that in two cases. A template came
-// back while the ReplicaSet of it had just been scaled to zero, and it was scaled up
-// before it had told that its pods go: so with any Deployment whose template is
-// changed and changed back within milliseconds. Or a ReplicaSet has the name of one
-// that has just been deleted, and what is counted for that one is written into the
-// status of this one: so with any Deployment that is deleted and made anew within
-// milliseconds.
+// miscounts returns the miscounts of the ReplicaSet to which a Deployment rolls out, given all
+// versions of ReplicaSets. Kubernetes 1.36 has them in two cases, for any Deployment:
+//
+//   - A template is restored while its ReplicaSet has just been scaled to zero, and the
+//     ReplicaSet is scaled up before it reports that its pods are gone. This happens if a
+//     template is changed and changed back within milliseconds.
+//   - A ReplicaSet has the name of one that has just been deleted, and the count of the
+//     latter is written to its status. This happens if a Deployment is deleted and
+//     recreated within milliseconds.
 func miscounts(d *appsv1.Deployment, sets []appsv1.ReplicaSet) (found []miscount) {
 	type progress struct {
 		namesake  bool // another one of its name was there before
 		open      bool // the last one of found goes on
-		corrected bool // and the ReplicaSet has told by now that it has no pods
+		corrected bool // the ReplicaSet has reported that it has no pods
 	}
 	known := map[types.UID]*progress{}
 	before := map[string]appsv1.ReplicaSet{} // by name
@@ -79,14 +79,14 @@ func miscounts(d *appsv1.Deployment, sets []appsv1.ReplicaSet) (found []miscount
 	return found
 }
 
-// rollsOutTo tells whether a ReplicaSet is of the present template of a Deployment.
+// rollsOutTo reports whether a ReplicaSet has the current template of a Deployment.
 func rollsOutTo(d *appsv1.Deployment, set *appsv1.ReplicaSet) bool {
 	template := set.Spec.Template.DeepCopy()
 	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
 	return metav1.IsControlledBy(set, d) && equality.Semantic.DeepEqual(*template, d.Spec.Template)
 }
 
-// revision is the place of an object in the order of etcd.
+// revision returns the position of an object in the order of etcd.
 func revision(object metav1.Object) int64 {
 	n, err := strconv.ParseInt(object.GetResourceVersion(), 10, 64)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// outages are ways in which the control plane goes away, and comes back.
+// outages are ways in which the control plane becomes unavailable, and available again.
 var outages = []struct {
 	name  string
 	times int // in the full set
@@ -46,7 +46,7 @@ var outages = []struct {
 	}},
 }
 
-// TestOutages takes the control plane away in the middle of a rollout.
+// TestOutages makes the control plane unavailable during a rollout.
 func TestOutages(t *testing.T) {
 	enter(t)
 	var over []*trial

@@ -12,15 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// path is one place of an object that the operator owns.
+// path is one field of an object that the operator owns.
 type path struct {
 	pointer string // as of RFC 6901
-	key     string // with the keys of entries in the place of their numbers
+	key     string // with the keys of entries instead of their indexes
 	value   any
 }
 
-// ownedPaths are the leaves of an object that the operator owns, and the entries
-// of lists that it owns as a whole.
+// ownedPaths returns the leaves of an object that the operator owns, and the entries of lists
+// that it owns as a whole.
 func ownedPaths(object *unstructured.Unstructured) (found []path, err error) {
 	for _, entry := range object.GetManagedFields() {
 		if entry.Manager != "goless-operator" || entry.Subresource != "" {
@@ -39,7 +39,7 @@ func ownedPaths(object *unstructured.Unstructured) (found []path, err error) {
 	return found, nil
 }
 
-// owned are the values of all places that the operator owns in an object, as text.
+// owned returns the values of all fields that the operator owns in an object, as text.
 func owned(object *unstructured.Unstructured) (string, error) {
 	paths, err := ownedPaths(object)
 	if err != nil {
@@ -54,7 +54,7 @@ func owned(object *unstructured.Unstructured) (string, error) {
 	return text(values), nil
 }
 
-// descend walks a set of fields and the value that has them at the same time.
+// descend walks a set of fields together with its value.
 func descend(fields map[string]any, value any, at path) (found []path, err error) {
 	at.value = value
 	if len(fields) == 0 {
@@ -88,13 +88,13 @@ func descend(fields map[string]any, value any, at path) (found []path, err error
 	return found, nil
 }
 
-// isEntry tells whether a pointer leads to an entry of a list.
+// isEntry reports whether a pointer refers to an entry of a list.
 func isEntry(pointer string) bool {
 	_, err := strconv.Atoi(pointer[strings.LastIndexByte(pointer, '/')+1:])
 	return err == nil
 }
 
-// entry is the place in a list of the entry that has certain keys, or is a value.
+// entry returns the index in a list of the entry with certain keys, or of a value.
 func entry(list []any, kind, want string) (int, error) {
 	var wanted any
 	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
@@ -117,7 +117,7 @@ func entry(list []any, kind, want string) (int, error) {
 	return i, nil
 }
 
-// plain has all numbers as encoding/json has them.
+// plain converts all numbers to those of encoding/json.
 func plain(value any) any {
 	if n, ok := value.(int64); ok {
 		return float64(n)
@@ -125,7 +125,7 @@ func plain(value any) any {
 	return value
 }
 
-// others are values that may stand in the place of a value.
+// others returns values that may replace a value.
 func others(value any) []any {
 	switch v := value.(type) {
 	case string:

@@ -17,8 +17,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// meddling is what people do to the objects of a Function that runs. In the end
-// the Function is what it was, or what it says it should be.
+// meddling are changes of the objects of a running Function by users. At the end, the Function
+// is as before, or as its spec says.
 var meddling = []struct {
 	name string
 	do   func(*trial)
@@ -74,7 +74,7 @@ var meddling = []struct {
 	}},
 }
 
-// TestPeople lets people meddle with the objects of a Function.
+// TestPeople changes the objects of a Function as users do.
 func TestPeople(t *testing.T) {
 	enter(t)
 	over := prepared(t, len(meddling), func(tr *trial) { tr.create() })
@@ -96,7 +96,7 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// patch is what somebody does to an object.
+// patch patches an object as a user.
 func (tr *trial) patch(object *unstructured.Unstructured, patch string) {
 	tr.t.Helper()
 	changed := object.DeepCopy()
@@ -104,7 +104,7 @@ func (tr *trial) patch(object *unstructured.Unstructured, patch string) {
 	tr.seen(changed)
 }
 
-// picked are some fields of a spec, those that are there.
+// picked returns those of some fields of a spec that are set.
 func picked(object *unstructured.Unstructured, fields ...string) map[string]any {
 	some := map[string]any{}
 	for _, field := range fields {
@@ -115,7 +115,7 @@ func picked(object *unstructured.Unstructured, fields ...string) map[string]any 
 	return some
 }
 
-// sets are the ReplicaSets that have pods, and how often they had none.
+// sets returns the ReplicaSets that have pods, and how often they had none.
 func (tr *trial) sets() string {
 	tr.t.Helper()
 	all := map[types.UID]int{}

@@ -13,8 +13,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// poisons are Functions that no API server would take any more: from before a
-// schema became stricter, or from a hand that reaches etcd.
+// poisons are Functions that the API server would reject: from before a schema became stricter,
+// or written directly to etcd.
 var poisons = []struct {
 	name string
 	spec map[string]any
@@ -28,8 +28,8 @@ var poisons = []struct {
 	{"list for the spec", nil},
 }
 
-// TestPoison lays Functions that cannot be read into etcd. All others go on as if
-// nothing was, also after a restart.
+// TestPoison writes Functions that cannot be decoded to etcd. All others are not affected, even
+// after a restart.
 func TestPoison(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -57,7 +57,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// unreadable is a Function in the namespace as etcd has it, and its place there.
+// unreadable returns a Function as it is in etcd, and its key.
 func (tr *trial) unreadable(spec map[string]any) (key string, object map[string]any) {
 	object = map[string]any{
 		"apiVersion": "goless.io/v1beta1", "kind": "Function",
@@ -74,9 +74,9 @@ func (tr *trial) unreadable(spec map[string]any) (key string, object map[string]
 	return "/registry/goless.io/functions/" + tr.ns + "/poison", object
 }
 
-// TestLargest is about the largest Function that an API server takes: a source of
-// as many characters as may be, each of four bytes, and all the annotations that
-// fit. It is served, scaled and told the truth of.
+// TestLargest uses the largest possible Function: a source of the maximum length with four-byte
+// characters, and the maximum size of annotations. It is served and scaled, and its status is
+// correct.
 func TestLargest(t *testing.T) {
 	enter(t)
 	tr := newTrial(t)

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mutations are what a policy does to the objects of a Function whenever they are
-// written: it adds something, or fights for a field that the operator owns.
+// mutations are changes that a policy makes to every written object of a Function: it adds a
+// field, or conflicts with the operator for one.
 var mutations = []struct{ name, resource, expression string }{
 	{"label on Deployment", "deployments", `Object{metadata: Object.metadata{labels: {"fought": "yes"}}}`},
 	{"label on Service", "services", `Object{metadata: Object.metadata{labels: {"fought": "yes"}}}`},
@@ -23,8 +23,8 @@ var mutations = []struct{ name, resource, expression string }{
 	{"owned number of Deployment", "deployments", `Object{spec: Object.spec{revisionHistoryLimit: 7}}`},
 }
 
-// TestPolicies lets a policy of the cluster change what the operator writes. The
-// Function becomes ready, and the two do not fight for ever: see quiet.
+// TestPolicies uses policies that change the objects that the operator writes. The Function
+// becomes ready, and the conflict does not cause endless writes: see quiet.
 func TestPolicies(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -52,7 +52,7 @@ func TestPolicies(t *testing.T) {
 	quiet(t, over)
 }
 
-// mutate installs a policy that applies an expression to all that is created or
+// mutate installs a policy that applies an expression to all objects that are created or
 // updated in the namespace, until the test ends, and waits until it works.
 func (tr *trial) mutate(resource, expression string) {
 	tr.t.Helper()
@@ -93,7 +93,7 @@ func (tr *trial) mutate(resource, expression string) {
 	}
 }
 
-// created is what the API server would make of a new object, as text.
+// created returns the result of a dry-run creation of an object, as text.
 func (tr *trial) created(resource string) string {
 	tr.t.Helper()
 	object := blank(map[string]string{"deployments": "Deployment", "services": "Service", "configmaps": "ConfigMap"}[resource], tr.ns, "probe")

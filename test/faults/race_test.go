@@ -18,13 +18,13 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// races are writes between whose decision and whose arrival somebody is faster.
-// Each object that the write is for is another one of the same name by then.
+// races are writes before whose arrival another client is faster. The object of the write has
+// been replaced by another one of the same name.
 var races = []struct {
 	name           string
 	prepare, act   func(*trial)
 	verb, resource string
-	kind           string // of the object that takes the place
+	kind           string // of the new object
 	reason         string // Ready's while it is there; empty where the Function can do without
 }{
 	{"create Deployment", nothing, func(tr *trial) { tr.create() }, "apply", "deployments", "Deployment", v1beta1.ReasonNotOwned},
@@ -36,11 +36,11 @@ var races = []struct {
 	{"delete ConfigMap", ready, func(tr *trial) { tr.change(source(second)) }, "delete", "configmaps", "ConfigMap", ""},
 }
 
-// TestRaces puts somebody else's object in the place of the Function's, after the
-// operator has looked and before it writes. It is never touched.
+// TestRaces replaces an object of the Function by one of another owner, after the operator has
+// read it and before it writes. The new object is never changed.
 func TestRaces(t *testing.T) {
 	enter(t)
-	unfence(t)
+	removeAccessPolicy(t)
 	var over []*trial
 	defer func() { quiet(t, over) }()
 	for i, race := range races {
@@ -71,7 +71,7 @@ func TestRaces(t *testing.T) {
 			if race.reason == "" {
 				return
 			}
-			// What is in the way goes away again.
+			// The conflicting object is deleted.
 			tr.begin()
 			tr.decoy = tr.decoy[:len(tr.decoy)-1]
 			tr.must(world(t).client.Delete(t.Context(), blank(race.kind, tr.ns, name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
@@ -83,9 +83,8 @@ func TestRaces(t *testing.T) {
 	}
 }
 
-// TestTwin puts a new Function of the same name in the place of the one that the
-// operator is about to tell the status of. It must not have the status of another:
-// see truth.
+// TestTwin replaces the Function by a new one of the same name before the operator writes its
+// status. The new one must not get the status of the old one: see truth.
 func TestTwin(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -94,7 +93,7 @@ func TestTwin(t *testing.T) {
 	for _, when := range []struct {
 		name         string
 		prepare, act func(*trial)
-		status       func(wire.Request) bool // that is being told
+		status       func(wire.Request) bool // the status update during which it happens
 	}{
 		{"new", nothing, func(tr *trial) { tr.create() }, anyStatus},
 		{"ready", nothing, func(tr *trial) { tr.create() }, saysReady},
@@ -128,7 +127,7 @@ func TestTwin(t *testing.T) {
 
 func anyStatus(r wire.Request) bool { return r.Verb == "patch" && r.Resource == "functions/status" }
 
-// saysReady is a status that says that the Function is ready.
+// saysReady reports whether a status reports that the Function is ready.
 func saysReady(r wire.Request) bool {
 	var patch []struct {
 		Path  string
@@ -146,9 +145,9 @@ func saysReady(r wire.Request) bool {
 	return false
 }
 
-// unfence takes the fence around the operator's account away until the test ends:
-// the operator must know by itself what is not the Function's.
-func unfence(t *testing.T) {
+// removeAccessPolicy removes the access policy for the operator's account until the test ends:
+// the operator must detect by itself which objects do not belong to the Function.
+func removeAccessPolicy(t *testing.T) {
 	t.Helper()
 	h := world(t)
 	t.Cleanup(func() {
@@ -169,8 +168,8 @@ func unfence(t *testing.T) {
 	tr.await(func() error { return operators.Create(t.Context(), blank("Service", tr.ns, "probe"), client.DryRunAll) })
 }
 
-// during does something between the decision for the first such write and its
-// arrival; to create is to apply. It returns the name of what is written.
+// during runs a function between the decision for the first matching write and its arrival;
+// create includes apply. It returns the name of the written object.
 func (tr *trial) during(verb, resource string, act func(*trial), do func(name string)) string {
 	tr.t.Helper()
 	return tr.duringWhich(func(r wire.Request) bool {
@@ -202,7 +201,7 @@ func (tr *trial) duringWhich(which func(wire.Request) bool, act func(*trial), do
 	return name
 }
 
-// vanish deletes an object and waits for its end.
+// vanish deletes an object and waits until it is gone.
 func (tr *trial) vanish(object *unstructured.Unstructured) {
 	tr.t.Helper()
 	tr.must(world(tr.t).client.Delete(tr.t.Context(), object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)))

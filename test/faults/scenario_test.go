@@ -15,19 +15,19 @@ import (
 
 var errStillThere = errors.New("the Function is still there")
 
-// scenario is something that users do to a Function.
+// scenario is a sequence of actions of users on a Function.
 type scenario struct {
 	name string
 
-	// prepare comes before the faults, and act while they happen.
+	// prepare runs before the faults, and act while they are injected.
 	prepare, act func(*trial)
 
-	// reason is Ready's in the end; empty when it is true. gone means that there
-	// is no Function in the end.
+	// reason is the expected reason of Ready at the end; empty if it is True. gone means that
+	// there is no Function at the end.
 	reason string
 	gone   bool
 
-	// scratch is the spec in the end; nil is that of first.
+	// scratch sets the spec at the end. If nil, it is that of first.
 	scratch func(*v1beta1.FunctionSpec)
 }
 
@@ -81,8 +81,8 @@ var scenarios = []*scenario{
 	}, scratch: service("taken")},
 }
 
-// fromScratch are the children of a Function that was created with the spec that
-// the scenario ends with.
+// fromScratch returns the children of a Function that is created with the final spec of the
+// scenario.
 func (s *scenario) fromScratch(t *testing.T) state {
 	t.Helper()
 	if s.gone {
@@ -100,8 +100,8 @@ func (s *scenario) fromScratch(t *testing.T) state {
 	return tr.children()
 }
 
-// arrived is that the scenario has come to its end, as far as that is known
-// without a reference.
+// arrived returns whether the scenario has reached its end, as far as that is known without a
+// reference.
 func (s *scenario) arrived(tr *trial) func() error {
 	if s.gone {
 		return func() error {
@@ -114,16 +114,16 @@ func (s *scenario) arrived(tr *trial) func() error {
 	return tr.reason(s.reason)
 }
 
-// reference runs the scenario without a fault, once for all control planes, and
-// slowly, so that all that may be written is. The children must be those of a
-// Function that was created with the last spec.
+// reference runs the scenario without a fault, once for all control planes, and slowly, so that
+// all possible writes occur. The children must be those of a Function that is created with the
+// final spec.
 func (s *scenario) reference(t *testing.T) *reference {
 	t.Helper()
 	m := models.of(s.name)
 	if strategy := world(t).strategy; strategy != "" { // pods name the build service, and each world has its own
 		m = models.of(fmt.Sprintf("%s %s %p", s.name, strategy, world(t)))
 	}
-	m.Lock() // somebody else may be about to make it
+	m.Lock() // another test may be creating it
 	defer m.Unlock()
 	if m.reference != nil {
 		return m.reference
@@ -161,7 +161,7 @@ func (s *scenario) model(t *testing.T) *reference {
 	return want
 }
 
-// models are the references that there are, by scenario.
+// models contains the references by scenario.
 var models library
 
 type library struct {
@@ -169,7 +169,7 @@ type library struct {
 	all map[string]*model
 }
 
-// model is a reference, nil until somebody has made it.
+// model is a reference, nil until it is created.
 type model struct {
 	sync.Mutex
 	*reference
@@ -187,8 +187,7 @@ func (l *library) of(key string) *model {
 	return l.all[key]
 }
 
-// settle waits until the operator has written nothing in the namespace for a
-// while.
+// settle waits until the operator has written nothing in the namespace for a while.
 func (tr *trial) settle() {
 	tr.t.Helper()
 	last := time.Now()

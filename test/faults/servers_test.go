@@ -20,8 +20,8 @@ func anotherServer(t *testing.T) *plane.Second {
 	return server
 }
 
-// TestBehind starts the operator on an API server that has heard nothing of what
-// happened since. It must not undo that: it waits, or it knows better.
+// TestBehind starts the operator with an API server that is out of date. It must not revert
+// newer changes.
 func TestBehind(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -70,14 +70,14 @@ func TestBehind(t *testing.T) {
 			tr.done = time.Now()
 			tr.oracles()
 			if now := tr.uids(); now != before {
-				t.Errorf("objects were made anew: %s, and before %s", now, before)
+				t.Errorf("objects were recreated: %s, and before %s", now, before)
 			}
 		})
 	}
 }
 
-// TestRolling takes one of two API servers away after the other, as an upgrade of
-// the control plane does. The operator goes on.
+// TestRolling stops two API servers one after the other, like an upgrade of the control plane.
+// The operator continues.
 func TestRolling(t *testing.T) {
 	enter(t)
 	s := named("source")

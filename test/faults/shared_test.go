@@ -24,7 +24,7 @@ func share(t *testing.T) {
 	})
 }
 
-// sharedSeed is what the build service and the operator share.
+// sharedSeed returns the seed that the build service and the operator share.
 func sharedSeed(c client.Client) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		var secret corev1.Secret
@@ -33,8 +33,7 @@ func sharedSeed(c client.Client) func(context.Context) ([]byte, error) {
 	}
 }
 
-// TestSharedWrites is TestWrites for Functions that are compiled in the build
-// service.
+// TestSharedWrites is TestWrites for Functions that are compiled in the build service.
 func TestSharedWrites(t *testing.T) {
 	enter(t)
 	share(t)
@@ -58,7 +57,7 @@ func TestSharedWrites(t *testing.T) {
 	}
 }
 
-// moods are those of the build service in the middle of a change.
+// moods are the moods of the build service during a change.
 var moods = []struct {
 	name string
 	mood builds.Mood
@@ -69,9 +68,8 @@ var moods = []struct {
 	{"confused", builds.Confused},
 }
 
-// TestMoods lets the build service be in a bad mood for a while, with an operator
-// that is killed meanwhile and one that is not. What runs goes on, and what was
-// ordered comes.
+// TestMoods sets a bad mood of the build service for a while, with an operator that is killed
+// meanwhile and one that is not. Running functions are not affected, and ordered builds finish.
 func TestMoods(t *testing.T) {
 	enter(t)
 	share(t)

@@ -18,9 +18,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// TestSleep plays the activator to the controllers of Kubernetes: it puts a Function to sleep
-// and wakes it. A version that is broken, and comes while the Function sleeps, leaves the one
-// before it serving.
+// TestSleep plays the role of the activator: it makes a Function sleep and wakes it. If a
+// broken revision arrives while the Function sleeps, the previous one keeps serving.
 func TestSleep(t *testing.T) {
 	enter(t)
 	tr := newTrial(t)
@@ -71,7 +70,7 @@ func TestSleep(t *testing.T) {
 	}
 }
 
-// route plays the activator, which takes the requests of the Function.
+// route routes the requests of the Function to the activator, as the activator does.
 func (tr *trial) route() {
 	tr.t.Helper()
 	h, ctx := world(tr.t), tr.t.Context()
@@ -92,7 +91,7 @@ func (tr *trial) route() {
 	}))
 }
 
-// rests is that the Function sleeps, and says so.
+// rests returns nil if the Function sleeps and reports that.
 func (tr *trial) rests() error {
 	if err := tr.reason(v1beta1.ReasonAsleep)(); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (tr *trial) rests() error {
 	return nil
 }
 
-// told tells whether there is an event with a reason.
+// told reports whether there is an event with a reason.
 func (tr *trial) told(reason string) bool {
 	tr.t.Helper()
 	var events eventsv1.EventList
@@ -114,7 +113,7 @@ func (tr *trial) told(reason string) bool {
 	return slices.ContainsFunc(events.Items, func(event eventsv1.Event) bool { return event.Reason == reason })
 }
 
-// scale sets the replicas of the Function's Deployment, as others than the operator do.
+// scale sets the replicas of the Function's Deployment, as clients other than the operator do.
 func (tr *trial) scale(n int32) {
 	tr.t.Helper()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}}

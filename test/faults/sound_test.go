@@ -10,7 +10,7 @@ import (
 	"goless.io/test/faults/plane"
 )
 
-// TestUnsound has programs that do what an operator must not do.
+// TestUnsound tests programs with panics and data races.
 func TestUnsound(t *testing.T) {
 	if !plane.Racing() {
 		t.Skip("there is no gcc, which the race detector needs")

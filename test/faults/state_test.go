@@ -12,13 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// state is what a namespace holds of a Function, by kind and name, as text
-// without what differs between two runs that are the same: times, UIDs,
-// addresses and the name of the namespace.
+// state describes the objects of a Function in a namespace, by kind and name, as text without
+// what differs between two equal runs: times, UIDs, addresses and the name of the namespace.
 type state map[string]string
 
-// children are the objects that belong to the Function, with the fields that the
-// operator owns in them.
+// children returns the objects that belong to the Function, with the fields that the operator
+// owns in them.
 func (tr *trial) children() state {
 	tr.t.Helper()
 	fn := tr.fn()
@@ -37,14 +36,14 @@ func (tr *trial) children() state {
 	return found
 }
 
-// objects are the children alone.
+// objects returns only the children.
 func (s state) objects() state {
 	objects := maps.Clone(s)
 	delete(objects, "status")
 	return objects
 }
 
-// whole are the children and the status of the Function.
+// whole returns the children and the status of the Function.
 func (tr *trial) whole() state {
 	tr.t.Helper()
 	found := tr.children()
@@ -56,8 +55,8 @@ func (tr *trial) whole() state {
 	return found
 }
 
-// normalStatus leaves the times of conditions out. That something has been
-// observed is compared, and not which generation it has: see truth.
+// normalStatus removes the times of conditions. It keeps whether a generation was observed, but
+// not which: see truth.
 func (tr *trial) normalStatus(status map[string]any) string {
 	conditions, _, err := unstructured.NestedSlice(status, "conditions")
 	tr.must(err)
@@ -72,8 +71,7 @@ func (tr *trial) normalStatus(status map[string]any) string {
 	return strings.ReplaceAll(text(copied), tr.ns, "NAMESPACE")
 }
 
-// normal is an object without its status, and without what differs between two
-// runs.
+// normal returns an object without its status, and without what differs between two runs.
 func normal(object *unstructured.Unstructured) string {
 	o := object.DeepCopy()
 	unstructured.RemoveNestedField(o.Object, "status")
@@ -88,7 +86,7 @@ func normal(object *unstructured.Unstructured) string {
 	o.SetAnnotations(annotations)
 	o.Object["owned"] = ownedFields(object)
 	s := strings.ReplaceAll(text(o.Object), object.GetNamespace(), "NAMESPACE")
-	// The hash of a template that has the name of the namespace in it.
+	// The hash of a template that contains the name of the namespace.
 	hash, _, _ := unstructured.NestedString(object.Object, "spec", "template", "metadata", "labels", "goless.io/template")
 	if hash != "" {
 		s = strings.ReplaceAll(s, hash, "HASH")
@@ -96,8 +94,8 @@ func normal(object *unstructured.Unstructured) string {
 	return s
 }
 
-// ownedFields are the managed fields of the operator. That it owns a map as such,
-// beside what is in it, tells only whether its first write was a creation.
+// ownedFields returns the managed fields of the operator. Ownership of a map itself, apart from
+// its entries, only shows whether the first write was a creation.
 func ownedFields(object *unstructured.Unstructured) (owned []any) {
 	for _, entry := range object.GetManagedFields() {
 		if entry.Manager == "goless-operator" && entry.Subresource == "" {
@@ -115,7 +113,7 @@ func text(value any) string {
 	return string(out)
 }
 
-// like is that a state is the wanted one.
+// like returns nil if a state equals the wanted one.
 func (s state) like(want state) error {
 	diff := ""
 	for _, key := range slices.Sorted(maps.Keys(want)) {

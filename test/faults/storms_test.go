@@ -8,7 +8,7 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// storms answer everything wrongly for some seconds, new watches included.
+// storms make all requests fail for some seconds, including new watches.
 var storms = []struct {
 	name  string
 	fault func() wire.Fault
@@ -22,8 +22,7 @@ var storms = []struct {
 	{"no answer", func() wire.Fault { return wire.Garbled("") }},
 }
 
-// TestStorms gives wrong answers to all that the operator asks, in the middle of a
-// rollout, and breaks its watches.
+// TestStorms makes all requests of the operator fail during a rollout, and breaks its watches.
 func TestStorms(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -49,8 +48,7 @@ func TestStorms(t *testing.T) {
 	}
 }
 
-// TestGarbled answers the k-th write with something that is no answer, although it
-// was carried out.
+// TestGarbled responds to the k-th write with invalid data, although it was carried out.
 func TestGarbled(t *testing.T) {
 	enter(t)
 	var over []*trial

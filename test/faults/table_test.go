@@ -24,8 +24,8 @@ type group struct {
 	name          string
 	cases, passed int
 
-	// unreached counts the cases in which nothing went wrong, but without their fault,
-	// because the operator was done before the moment for it came. They are not passed.
+	// unreached counts the cases without an error in which no fault was injected, because the
+	// operator had finished before. They do not count as passed.
 	unreached int
 
 	worst     time.Duration
@@ -56,8 +56,8 @@ func (r *results) note(t *testing.T, name string, reached bool, tr *trial) {
 	}
 }
 
-// missed are the groups in which half of the cases or more went without their fault, and so
-// tell too little.
+// missed returns the groups in which at least half of the cases had no fault, which makes them
+// meaningless.
 func (r *results) missed() (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *results) print(w io.Writer) {
 		cases, passed, unreached = cases+g.cases, passed+g.passed, unreached+g.unreached
 	}
 	fmt.Fprintf(out, "all\t%d\t%d\t%d\t\t\n", cases, passed, unreached)
-	out.Flush() //nolint:errcheck // there is nobody left to tell
+	out.Flush() //nolint:errcheck // nothing can be done about a write error
 }
 
 func TestMissed(t *testing.T) {

@@ -12,8 +12,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// fields sets each field of a spec to a random value of its kind, the default
-// included.
+// fields sets each field of a spec to a random value of its type, including the default.
 var fields = []func(*rand.Rand, *v1beta1.FunctionSpec){
 	func(r *rand.Rand, spec *v1beta1.FunctionSpec) { spec.Function = pick(r, first, second, third) },
 	func(r *rand.Rand, spec *v1beta1.FunctionSpec) { spec.Service = pick(r, "", "one", "two") },
@@ -38,8 +37,8 @@ var fields = []func(*rand.Rand, *v1beta1.FunctionSpec){
 	},
 }
 
-// mistakes are specs that the operator refuses, or the compiler. The last
-// good spec after one of them must bring the last good state back.
+// mistakes are specs that the operator or the compiler rejects. The last good spec after one of
+// them must restore the last good state.
 var mistakes = []struct {
 	reason string
 	change func(*v1beta1.FunctionSpec)
@@ -51,9 +50,8 @@ var mistakes = []struct {
 
 func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-// TestTransitions changes one Function again and again, and compares what comes of
-// it with a new Function that is like that from the beginning. Now and then a
-// mistake comes between.
+// TestTransitions changes a Function repeatedly, and compares the result with a new Function
+// that has the final spec from the beginning. Some changes are mistakes.
 func TestTransitions(t *testing.T) {
 	enter(t)
 	steps := 15
@@ -89,7 +87,7 @@ func TestTransitions(t *testing.T) {
 	quiet(t, []*trial{tr})
 }
 
-// err makes a mistake, waits until it is told, and takes it back.
+// err makes a mistake, waits until it is reported, and reverts it.
 func (tr *trial) err(r *rand.Rand) {
 	tr.t.Helper()
 	mistake := mistakes[r.IntN(len(mistakes))]

@@ -35,15 +35,15 @@ type trial struct {
 	slow bool // waits after each step of what users do
 
 	deleted bool // the Function, at least once
-	unowned bool // something is somebody else's on purpose
-	outage  bool // the API server was started anew, and forbids everything at first
-	behind  bool // the Deployment's status is late, because somebody writes it all the time
+	unowned bool // an object has another owner on purpose
+	outage  bool // the API server was restarted, and at first forbids everything
+	behind  bool // the Deployment's status is late, because it is written constantly
 	decoy   []client.Object
 	from    int       // where in the operator's requests it began
 	begun   time.Time // when the faults began
 	done    time.Time // when all was as it should be; zero before
 
-	measured time.Duration // what counts in the place of the time between
+	measured time.Duration // replaces the time between
 }
 
 var trials atomic.Int64
@@ -90,8 +90,8 @@ func (tr *trial) change(change func(*v1beta1.FunctionSpec)) {
 	tr.known(fn)
 }
 
-// known waits until the witness has seen what was done to the Function, so that
-// nobody takes the status of before for that of now.
+// known waits until the witness has seen the change of the Function, so that no old status is
+// mistaken for the current one.
 func (tr *trial) known(fn *v1beta1.Function) {
 	tr.t.Helper()
 	tr.await(func() error {
@@ -102,7 +102,7 @@ func (tr *trial) known(fn *v1beta1.Function) {
 	})
 }
 
-// remove deletes the Function; what belongs to it goes after it.
+// remove deletes the Function; the garbage collector deletes its objects.
 func (tr *trial) remove() {
 	tr.t.Helper()
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: tr.ns, Name: subject}}
@@ -110,7 +110,7 @@ func (tr *trial) remove() {
 	tr.must(world(tr.t).client.Delete(tr.t.Context(), fn, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
-// await waits until something holds, and fails the test if it never does.
+// await waits until a condition holds, and fails the test if it never does.
 func (tr *trial) await(holds func() error) {
 	tr.t.Helper()
 	if err := world(tr.t).witness.await(stretched(*patience), holds); err != nil {
@@ -118,7 +118,7 @@ func (tr *trial) await(holds func() error) {
 	}
 }
 
-// fn is the Function as it is now, nil if there is none.
+// fn returns the current Function, or nil.
 func (tr *trial) fn() *v1beta1.Function {
 	tr.t.Helper()
 	object := world(tr.t).witness.live("Function", tr.ns, subject)
@@ -135,8 +135,8 @@ func (tr *trial) typed(object map[string]any) *v1beta1.Function {
 	return fn
 }
 
-// reason is that Ready of the latest spec has a reason; the empty one means that
-// it is true, and that there are as many replicas as are wanted.
+// reason returns a condition: Ready of the latest spec has a reason. An empty reason means that
+// Ready is True, with the wanted number of replicas.
 func (tr *trial) reason(want string) func() error {
 	return func() error {
 		fn := tr.fn()
@@ -156,8 +156,7 @@ func (tr *trial) reason(want string) func() error {
 	}
 }
 
-// step ends one step of what users do. They do not wait for the operator where
-// there are faults.
+// step ends one step of the users. They do not wait for the operator while there are faults.
 func (tr *trial) step() {
 	tr.t.Helper()
 	if tr.slow {
@@ -171,11 +170,11 @@ func (tr *trial) awaitReady() {
 	tr.await(tr.reason(""))
 }
 
-// begin is the moment from which the time to converge counts.
+// begin starts the measurement of the time to converge.
 func (tr *trial) begin() { tr.begun = time.Now() }
 
-// applied is that the operator owns its fields by applying them alone, and so has
-// come to the end of what it does to a new object.
+// applied returns nil if the operator owns its fields only by server-side apply, which is the
+// last step for a new object.
 func (tr *trial) applied() error {
 	for _, object := range tr.objects() {
 		for _, entry := range object.GetManagedFields() {
@@ -187,7 +186,7 @@ func (tr *trial) applied() error {
 	return nil
 }
 
-// condition is a condition of the Function; empty if it has none of that kind.
+// condition returns a condition of the Function, or an empty one.
 func (tr *trial) condition(kind string) metav1.Condition {
 	tr.t.Helper()
 	if fn := tr.fn(); fn != nil {

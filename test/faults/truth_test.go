@@ -18,11 +18,10 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// truth fails the test if the Function has ever said of itself what was not so:
-// that it is ready while its Deployment was never complete since the spec is what
-// it is, that it is not while nothing was missing, or two things that exclude each
-// other. All versions of all objects are
-// in one order, that of etcd, so this looks at no clock.
+// truth fails the test if the status of the Function was ever wrong: if it was ready although
+// its Deployment was never complete for the spec, if it was not ready although nothing was
+// missing, or if it contradicted itself. All versions of all objects are in the order of etcd,
+// so no clock is used.
 func (tr *trial) truth() {
 	tr.t.Helper()
 	tr.noFalseAlarm()
@@ -46,7 +45,7 @@ func (tr *trial) truth() {
 				tr.t.Errorf("%s: version %d: %v\n%s", tr.ns, revision, err, text(fn.Status))
 			}
 		}
-		// What waits for a condition looks at the generation of that one alone.
+		// A client that waits for a condition compares only the generation of that condition.
 		ready := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != fn.Generation {
 			continue
@@ -58,8 +57,7 @@ func (tr *trial) truth() {
 	}
 }
 
-// everComplete tells whether a Deployment did what a spec says, at any time
-// between two versions.
+// everComplete reports whether a Deployment matched a spec at any time between two versions.
 func (tr *trial) everComplete(fn *v1beta1.Function, deployments []version, from, to int64) bool {
 	type life struct {
 		uid        types.UID
@@ -76,9 +74,9 @@ func (tr *trial) everComplete(fn *v1beta1.Function, deployments []version, from,
 		if superseded := i+1 < len(deployments) && number(deployments[i+1]) <= from; superseded || number(v) > to && !tr.behind {
 			continue
 		}
-		// While somebody annotates a Deployment all the time, its controller is always
-		// behind, and the ReplicaSets tell earlier than its status that a rollout is over.
-		// It is enough that it has seen the template, and says later that this has served.
+		// While a Deployment is annotated constantly, its controller is always behind, and the
+		// ReplicaSets show that a rollout is complete before its status does. It is sufficient
+		// that the controller has seen the template, and reports later that it served.
 		if seen, ok := templates[life{d.UID, d.Status.ObservedGeneration}]; ok && equality.Semantic.DeepEqual(seen, d.Spec.Template) {
 			d.Generation = d.Status.ObservedGeneration
 		}
@@ -89,8 +87,8 @@ func (tr *trial) everComplete(fn *v1beta1.Function, deployments []version, from,
 	return false
 }
 
-// complete tells whether a Deployment has rolled out what a spec says: its pods are all
-// of the latest template and some are available, or there is none, as the spec says.
+// complete reports whether a Deployment has rolled out a spec: all pods have the latest
+// template and some are available, or there is none if the spec wants none.
 func complete(fn *v1beta1.Function, d *appsv1.Deployment) bool {
 	want, s := *fn.Spec.Replicas, d.Status
 	return metav1.IsControlledBy(d, fn) && d.DeletionTimestamp == nil &&
@@ -99,13 +97,13 @@ func complete(fn *v1beta1.Function, d *appsv1.Deployment) bool {
 		(s.AvailableReplicas > 0 || want == 0 && s.Replicas == 0)
 }
 
-// sourceRevision is the name of the revision that a source has.
+// sourceRevision returns the name of the revision of a source.
 func sourceRevision(source string) string {
 	sum := sha256.Sum256([]byte(source))
 	return hex.EncodeToString(sum[:])[:10]
 }
 
-// contradiction is where conditions exclude each other.
+// contradiction returns how conditions contradict each other.
 func contradiction(fn *v1beta1.Function) error {
 	signs := 0
 	for _, kind := range []string{v1beta1.ConditionReady, v1beta1.ConditionReconciling, v1beta1.ConditionStalled} {
@@ -124,10 +122,10 @@ func contradiction(fn *v1beta1.Function) error {
 	return nil
 }
 
-// uninterrupted fails the test if a Deployment that served had no ready replica
-// while it should have had some. What was to be stopped ends once, even if it is
-// to go on by then; the pods of a Function that is deleted in the foreground end
-// before its Deployment; and some gaps are not the operator's, see miscounted.
+// uninterrupted fails the test if a Deployment that served had no ready replica although it
+// should have. Exceptions: a Function that was to be stopped ends once, even if it is started
+// again by then; the pods of a Function that is deleted in the foreground are deleted before
+// its Deployment; and some gaps are not caused by the operator, see miscounted.
 func (tr *trial) uninterrupted() {
 	tr.t.Helper()
 	var before appsv1.Deployment
@@ -148,7 +146,7 @@ func (tr *trial) uninterrupted() {
 	}
 }
 
-// reachable fails the test if the Function ever had no Service after it had one.
+// reachable fails the test if the Function had no Service after it once had one.
 func (tr *trial) reachable() {
 	tr.t.Helper()
 	ended := tr.ends()
@@ -173,7 +171,7 @@ func (tr *trial) reachable() {
 	}
 }
 
-// ends are the versions at which Functions were deleted.
+// ends returns the versions at which Functions were deleted.
 func (tr *trial) ends() map[types.UID]int64 {
 	tr.t.Helper()
 	ended := map[types.UID]int64{}
@@ -185,8 +183,8 @@ func (tr *trial) ends() map[types.UID]int64 {
 	return ended
 }
 
-// unblamed fails the test if the Function ever said that what it needs is somebody
-// else's, where nothing was. What a namesake has left behind is about to go.
+// unblamed fails the test if the Function ever reported that an object has another owner
+// although none had. Objects of a deleted Function with the same name are about to be deleted.
 func (tr *trial) unblamed() {
 	tr.t.Helper()
 	for _, v := range world(tr.t).witness.of("Function", tr.ns, subject) {
@@ -199,5 +197,5 @@ func (tr *trial) unblamed() {
 	}
 }
 
-// number is the place of a version in the order of etcd.
+// number returns the position of a version in the order of etcd.
 func number(v version) int64 { return revision(v) }

@@ -9,10 +9,10 @@ import (
 	"goless.io/test/faults/wire"
 )
 
-// watchedResources are what the operator watches.
+// watchedResources are the resources that the operator watches.
 var watchedResources = []string{"functions", "deployments", "services", "configmaps", "poddisruptionbudgets", "networkpolicies", "horizontalpodautoscalers", "replicasets", "pods", "endpointslices"}
 
-// edits are scenarios in which the operator may see the end and not the way.
+// edits are scenarios of which the operator may see only the end.
 var edits = []*scenario{
 	named("source"), named("service"), named("scale"), named("recreate"),
 	{name: "there and back", prepare: ready, act: func(tr *trial) {
@@ -32,7 +32,7 @@ var edits = []*scenario{
 	}},
 }
 
-// stalls are what becomes of a watch that has told nothing for a second.
+// stalls are what happens to a watch that has received nothing for a second.
 var stalls = []struct {
 	name string
 	end  func(*wire.Valve)
@@ -42,8 +42,8 @@ var stalls = []struct {
 	{"expired", func(v *wire.Valve) { v.Expire(); v.Release() }},
 }
 
-// TestWatches holds the events of one kind while those of others arrive, and
-// then lets them come late, or never: the watch breaks, or is too old to go on.
+// TestWatches holds the events of one kind while those of others arrive, and then delivers them
+// late, or never: the watch breaks, or is too old to continue.
 func TestWatches(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -66,7 +66,7 @@ func TestWatches(t *testing.T) {
 	}
 }
 
-// TestEvents repeats every event, and makes every event late.
+// TestEvents repeats every event, and delays every event.
 func TestEvents(t *testing.T) {
 	enter(t)
 	var over []*trial
@@ -94,8 +94,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// wantEdits are the references of all edits. They are made before anything goes through a
-// valve.
+// wantEdits returns the references of all edits. They are created before a valve is used.
 func wantEdits(t *testing.T) map[*scenario]*reference {
 	t.Helper()
 	wants := map[*scenario]*reference{}
@@ -105,8 +104,8 @@ func wantEdits(t *testing.T) map[*scenario]*reference {
 	return wants
 }
 
-// throughValve starts an operator whose watches of a resource go through a valve
-// until the test ends.
+// throughValve starts an operator whose watches of a resource go through a valve until the test
+// ends.
 func throughValve(t *testing.T, resource string, valve *wire.Valve) *wire.Valve {
 	t.Helper()
 	world(t).wire.Inject(func(r wire.Request) wire.Fault {
@@ -119,7 +118,7 @@ func throughValve(t *testing.T, resource string, valve *wire.Valve) *wire.Valve 
 	world(t).restart()
 	if err := world(t).witness.await(*patience, func() error {
 		if valve.Streams() == 0 {
-			return errors.New("nobody watches " + resource)
+			return errors.New("no operator watches " + resource)
 		}
 		return nil
 	}); err != nil {
@@ -128,8 +127,8 @@ func throughValve(t *testing.T, resource string, valve *wire.Valve) *wire.Valve 
 	return valve
 }
 
-// stalled runs the scenario while the valve is shut, ends that after a second in
-// a way of its own, and judges.
+// stalled runs the scenario while the valve is closed, opens it after a second in the given
+// way, and judges the result.
 func (s *scenario) stalled(t *testing.T, want *reference, valve *wire.Valve, group string, end func(*wire.Valve)) *trial {
 	t.Helper()
 	tr := newTrial(t)

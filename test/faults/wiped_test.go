@@ -11,8 +11,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// TestWiped takes away who owns which field of an object, as a restore from a
-// backup does. What the Function no longer wants goes away all the same.
+// TestWiped removes the managed fields of objects, as a restore from a backup does. What the
+// Function no longer needs is removed all the same.
 func TestWiped(t *testing.T) {
 	enter(t)
 	wiped(t, "before a change", func(wipe, change func()) {
@@ -62,7 +62,7 @@ func wiped(t *testing.T, when string, do func(wipe, change func())) {
 	}
 }
 
-// prepared are cases whose Functions are ready, and nothing happens to them.
+// prepared returns cases with ready Functions.
 func prepared(t *testing.T, n int, create func(*trial)) (all []*trial) {
 	t.Helper()
 	for range n {
@@ -77,7 +77,7 @@ func prepared(t *testing.T, n int, create func(*trial)) (all []*trial) {
 	return all
 }
 
-// lies are what somebody writes into the status of a Function.
+// lies are false statuses of a Function.
 var lies = []struct{ name, patch string }{
 	{"wiped", `{"status":null}`},
 	{"empty", `{"status":{"conditions":[],"latestRevision":"","readyRevision":"","selector":"","url":"","build":null}}`},
@@ -87,8 +87,8 @@ var lies = []struct{ name, patch string }{
 	{"other replicas", `{"status":{"replicas":7,"readyReplicas":7}}`},
 }
 
-// TestLies lets somebody falsify the status, while the operator looks and while it
-// is away. The truth is told again, and what runs stays as it is.
+// TestLies writes false statuses, while the operator runs and while it does not. The status is
+// corrected, and running pods do not change.
 func TestLies(t *testing.T) {
 	enter(t)
 	over := prepared(t, len(lies), func(tr *trial) { tr.create() })
@@ -110,7 +110,7 @@ func TestLies(t *testing.T) {
 			tr.await(func() error { return tr.whole().like(wants[i]) })
 			tr.done = time.Now()
 			if now := tr.uids(); now != uids[i] {
-				t.Errorf("objects were made anew: %s, and before %s", now, uids[i])
+				t.Errorf("objects were recreated: %s, and before %s", now, uids[i])
 			}
 			tr.untouched()
 			world(t).unbroken(t)
@@ -118,7 +118,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// uids tells which objects the children are.
+// uids identifies the children.
 func (tr *trial) uids() string {
 	all := map[string]types.UID{}
 	for _, object := range tr.objects() {

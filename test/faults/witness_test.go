@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// witnessed are the kinds that the oracles speak of.
+// witnessed are the kinds that the oracles use.
 var witnessed = map[string]string{
 	"Function": "goless.io/v1beta1", "Deployment": "apps/v1", "ReplicaSet": "apps/v1", "PodDisruptionBudget": "policy/v1",
 	"NetworkPolicy": "networking.k8s.io/v1", "Service": "v1", "ConfigMap": "v1",
@@ -24,7 +24,7 @@ var witnessed = map[string]string{
 type version struct {
 	*unstructured.Unstructured
 	deleted bool // it is the last one, and the object is gone
-	lost    bool // and nobody saw when
+	lost    bool // and the time is unknown
 	seen    time.Time
 }
 
@@ -79,15 +79,15 @@ func (w *witness) note(obj any, deleted bool) {
 	w.changed = make(chan struct{})
 }
 
-// of are all versions of an object.
+// of returns all versions of an object.
 func (w *witness) of(kind, namespace, name string) []version {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.versions[kind+"/"+namespace+"/"+name])
 }
 
-// ofKind are all versions of all objects of a kind in a namespace, those of each
-// object in order.
+// ofKind returns all versions of all objects of a kind in a namespace, in order for each
+// object.
 func (w *witness) ofKind(kind, namespace string) (all []version) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *witness) ofKind(kind, namespace string) (all []version) {
 	return all
 }
 
-// live is an object as it is now, nil if there is none.
+// live returns the current object, or nil.
 func (w *witness) live(kind, namespace, name string) *unstructured.Unstructured {
 	all := w.of(kind, namespace, name)
 	if len(all) == 0 || all[len(all)-1].deleted {
@@ -108,8 +108,7 @@ func (w *witness) live(kind, namespace, name string) *unstructured.Unstructured 
 	return all[len(all)-1].Unstructured
 }
 
-// all are the objects of a namespace as they are now, of all kinds, by kind and
-// name.
+// all returns the current objects of a namespace, by kind and name.
 func (w *witness) all(namespace string) []*unstructured.Unstructured {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +124,7 @@ func (w *witness) all(namespace string) []*unstructured.Unstructured {
 	return live
 }
 
-// forget drops what was seen of a namespace.
+// forget removes the versions of a namespace.
 func (w *witness) forget(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,9 +135,8 @@ func (w *witness) forget(namespace string) {
 	}
 }
 
-// await waits until holds returns nil, and asks it again after every event,
-// and now and then. When
-// patience is over, it returns what holds has said last.
+// await waits until holds returns nil. It calls it after every event, and at intervals. After
+// patience it returns the last result.
 func (w *witness) await(patience time.Duration, holds func() error) error {
 	deadline := time.After(patience)
 	for {

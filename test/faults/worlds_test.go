@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// worlds are the control planes. Each belongs to one test at a time; there are as
-// many as tests run at once, which is what -parallel says.
+// worlds are the control planes. Each is used by one test at a time. There are as many as
+// concurrent tests, see -parallel.
 var worlds pool
 
 type pool struct {
@@ -19,8 +19,7 @@ type pool struct {
 	of   map[string]*harness // by the name of the test
 }
 
-// enter gives a test, and all tests below it, a control plane, and lets it run
-// beside others.
+// enter gives a control plane to a test and its subtests, and makes the test parallel.
 func enter(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -43,7 +42,7 @@ func enter(t *testing.T) {
 	})
 }
 
-// take is a control plane that no test has, a new one if need be.
+// take returns an unused control plane, or a new one.
 func (p *pool) take() (*harness, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {
@@ -63,7 +62,7 @@ func (p *pool) take() (*harness, error) {
 	return h, nil
 }
 
-// world is the control plane of a test.
+// world returns the control plane of a test.
 func world(t *testing.T) *harness {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	worlds.mu.Lock()

@@ -5,8 +5,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// admitIngress says in the status of an Ingress where it is served, and returns its rules. Those
-// of other classes are left alone.
+// admitIngress sets the address in the status of an Ingress, and returns its rules. It ignores
+// those of other classes.
 func (w *world) admitIngress(ingress *networkingv1.Ingress) rules {
 	if ingress.Spec.IngressClassName == nil || *ingress.Spec.IngressClassName != class {
 		return nil

@@ -1,12 +1,12 @@
-// Command gateway is a gateway for the end-to-end tests, from inside the cluster: it obeys
-// HTTPRoutes of the Gateway API and Ingresses, as far as triggers need that, and writes their
-// status. It stands in for those that have an Envoy or an nginx with them. Its Gateways and
-// Ingresses are those of the class goless-e2e.
+// Command gateway is a gateway for the end-to-end tests, which runs in the cluster. It
+// implements the parts of the Gateway API's HTTPRoutes and of Ingresses that triggers use, and
+// writes their status. It replaces a gateway with Envoy or nginx. It handles the Gateways and
+// Ingresses of the class goless-e2e.
 //
-//	main.go       reads what there is, and writes statuses
-//	routes.go     what HTTPRoutes mean
-//	ingresses.go  what Ingresses mean
-//	proxy.go      which request goes where
+//	main.go       reads the objects, and writes statuses
+//	routes.go     the rules of HTTPRoutes
+//	ingresses.go  the rules of Ingresses
+//	proxy.go      routes requests
 package main
 
 import (
@@ -32,10 +32,10 @@ import (
 )
 
 const (
-	// class is that of the Gateways and Ingresses that are obeyed.
+	// class is the class of the handled Gateways and Ingresses.
 	class = "goless-e2e"
 
-	// controllerName is by whom a status of a route is.
+	// controllerName is the controller in the status of routes.
 	controllerName = "goless.io/e2e-gateway"
 )
 
@@ -50,7 +50,7 @@ func main() {
 		log.Fatal(err)
 	}
 	g := &gateway{client: mgr.GetClient()}
-	// Whatever has changed, everything is read and decided anew.
+	// After any change, all objects are read and evaluated.
 	everything := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{}}
 	})
@@ -68,13 +68,13 @@ func main() {
 	log.Fatal(mgr.Start(ctrl.SetupSignalHandler()))
 }
 
-// gateway makes the rules of its proxy from what is in the cluster.
+// gateway derives the rules of its proxy from the objects in the cluster.
 type gateway struct {
 	client client.Client
 	proxy  proxy
 }
 
-// A world is what is in the cluster.
+// A world contains the objects in the cluster.
 type world struct {
 	gateways  gatewayv1.GatewayList
 	routes    gatewayv1.HTTPRouteList
@@ -82,7 +82,7 @@ type world struct {
 	services  map[client.ObjectKey]corev1.Service
 }
 
-// Reconcile reads everything, obeys it, and says so in the statuses that have to change.
+// Reconcile reads all objects, updates the rules, and writes the statuses that have changed.
 func (g *gateway) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	w, err := g.read(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (g *gateway) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 		}
 	}
 	all.sort()
-	g.proxy.rules.Store(&all) // what is said of them is true by now
+	g.proxy.rules.Store(&all) // their statuses are current
 	var errs []error
 	for _, object := range said {
 		errs = append(errs, g.client.Status().Update(ctx, object))

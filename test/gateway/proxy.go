@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// A rule is where the requests for a host and a path go.
+// A rule is the destination of requests for a host and a path.
 type rule struct {
 	host     string // all below it where it begins with *., and every one where it is empty
 	path     string
@@ -25,18 +25,18 @@ type rule struct {
 	backends []backend
 }
 
-// A backend is the address of a Service, and its share of the requests. It has no address where
-// there is no such Service.
+// A backend is the address of a Service, and its share of the requests. The address is empty if
+// the Service does not exist.
 type backend struct {
 	address string
 	weight  int32
 }
 
-// rules are sorted: the first that fits counts.
+// rules are sorted: the first match is used.
 type rules []rule
 
-// sort puts names before those with *., and those before every host; the longer ones come first,
-// of hosts and of paths.
+// sort puts exact hosts before wildcards, and wildcards before all hosts. Longer hosts and
+// paths come first.
 func (all rules) sort() {
 	breadth := func(r rule) int {
 		switch {
@@ -77,7 +77,7 @@ func (r rule) fits(host, path string) bool {
 	return path == r.path || !r.exact && strings.HasPrefix(path, strings.TrimSuffix(r.path, "/")+"/")
 }
 
-// choose returns the backend for a request. By chance each gets its share.
+// choose returns a random backend for a request, according to the shares.
 func (r rule) choose() (backend, bool) {
 	sum := int32(0)
 	for _, b := range r.backends {
@@ -95,7 +95,7 @@ func (r rule) choose() (backend, bool) {
 	return backend{}, false
 }
 
-// proxy sends requests to where the rules say.
+// proxy sends requests to the backends of the rules.
 type proxy struct{ rules atomic.Pointer[rules] }
 
 var transport = func() *http.Transport {

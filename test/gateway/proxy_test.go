@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The most specific rule counts, whatever the order in which they came.
+// The most specific rule is used, regardless of the order of creation.
 func TestFind(t *testing.T) {
 	all := rules{
 		{host: "", path: "/"},
@@ -38,7 +38,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Backends get their shares, within six standard deviations.
+// Backends receive their shares, within six standard deviations.
 func TestChoose(t *testing.T) {
 	const n = 100_000
 	r := rule{backends: []backend{{"old", 90}, {"none", 0}, {"new", 10}}}

@@ -16,11 +16,11 @@ import (
 	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 )
 
-// admit says in the status of a route what its Gateways think of it, and returns the rules of one
-// that a Gateway has accepted.
+// admit sets the status of a route for its Gateways, and returns the rules of a route that a
+// Gateway has accepted.
 func (w *world) admit(route *gatewayv1.HTTPRoute) rules {
 	before := route.Status.Parents
-	// What others say stays, and what was said of parents that the route has no more goes.
+	// Statuses of other controllers are kept, and those of former parents are removed.
 	route.Status.Parents = slices.DeleteFunc(slices.Clone(before), func(p gatewayv1.RouteParentStatus) bool {
 		return p.ControllerName == controllerName
 	})
@@ -52,8 +52,8 @@ func (w *world) admit(route *gatewayv1.HTTPRoute) rules {
 	return all
 }
 
-// conditions are what there is to say of a route: how the listeners find it, and which Service
-// there is not.
+// conditions returns the conditions of a route: whether the listeners accept it, and whether a
+// Service is missing.
 func conditions(verdict gatewayv1.RouteConditionReason, unresolved string) []metav1.Condition {
 	accepted := metav1.Condition{Type: string(gatewayv1.RouteConditionAccepted), Status: metav1.ConditionFalse, Reason: string(verdict), Message: "so say the listeners"}
 	if verdict == gatewayv1.RouteReasonAccepted {
@@ -67,7 +67,7 @@ func conditions(verdict gatewayv1.RouteConditionReason, unresolved string) []met
 	return []metav1.Condition{accepted, resolved}
 }
 
-// gateway returns the Gateway of a reference, if that is one of ours.
+// gateway returns the Gateway of a reference, if it is one of ours.
 func (w *world) gateway(route *gatewayv1.HTTPRoute, ref gatewayv1.ParentReference) *gatewayv1.Gateway {
 	namespace := route.Namespace
 	if ref.Namespace != nil {
@@ -82,8 +82,8 @@ func (w *world) gateway(route *gatewayv1.HTTPRoute, ref gatewayv1.ParentReferenc
 	return nil
 }
 
-// verdict is what the listeners of a Gateway say of a route. They take routes of their own
-// namespace, or of all.
+// verdict returns the result of a Gateway's listeners for a route. They accept routes of their
+// own namespace, or of all.
 func verdict(g *gatewayv1.Gateway, route *gatewayv1.HTTPRoute, ref gatewayv1.ParentReference) gatewayv1.RouteConditionReason {
 	reason := gatewayv1.RouteReasonNoMatchingParent
 	for _, l := range g.Spec.Listeners {
@@ -107,7 +107,7 @@ func verdict(g *gatewayv1.Gateway, route *gatewayv1.HTTPRoute, ref gatewayv1.Par
 	return reason
 }
 
-// rulesOf are the rules of a route, and the name of a Service that there is not.
+// rulesOf returns the rules of a route, and the name of a missing Service.
 func (w *world) rulesOf(route *gatewayv1.HTTPRoute) (all rules, unresolved string) {
 	for _, from := range route.Spec.Rules {
 		var to rule
@@ -132,7 +132,7 @@ func (w *world) rulesOf(route *gatewayv1.HTTPRoute) (all rules, unresolved strin
 	return all, unresolved
 }
 
-// resolve returns the address of a Service of the namespace; empty where there is none.
+// resolve returns the address of a Service of the namespace, or "" if it does not exist.
 func (w *world) resolve(route *gatewayv1.HTTPRoute, ref gatewayv1.BackendObjectReference) string {
 	service, ok := w.services[client.ObjectKey{Namespace: route.Namespace, Name: string(ref.Name)}]
 	if !ok || ref.Port == nil || ref.Namespace != nil && string(*ref.Namespace) != route.Namespace {
@@ -141,7 +141,8 @@ func (w *world) resolve(route *gatewayv1.HTTPRoute, ref gatewayv1.BackendObjectR
 	return addressOf(service, *ref.Port)
 }
 
-// addressOf is where a port of a Service is; empty where it has none of that number.
+// addressOf returns the address of a port of a Service, or "" if it has no port with that
+// number.
 func addressOf(service corev1.Service, port int32) string {
 	if !slices.ContainsFunc(service.Spec.Ports, func(p corev1.ServicePort) bool { return p.Port == port }) {
 		return ""

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// The API server takes what is checked out in the place of the last release, and that again, with
-// the Functions of that release as they are: nothing in deploy/ cannot be changed, and no new field
-// makes a Function another one. That the operator leaves them alone, too, is for TestUpgrade.
+// The API server accepts the current deploy/ as an update of the last release, and vice versa,
+// with the Functions of that release: no object of deploy/ has an immutable change, and no new
+// field changes a Function. TestUpgrade checks that the operator does not change them either.
 func TestUpgradeApplies(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS does not name etcd, kube-apiserver and kubectl: make unit sets it")
@@ -46,7 +46,7 @@ func TestUpgradeApplies(t *testing.T) {
 	}
 	c.kubectl("", "wait", "--for=condition=Established", "--timeout="+patience.String(), "crd", "--all")
 	after := c.kubectl("", "-n", apart, "get", "functions", "-o", "jsonpath={.items[*].spec}")
-	// The one field that came later with a default; it is none of the pods.
+	// The only field that was added with a default. It does not affect pods.
 	if after = strings.ReplaceAll(after, `"revisionHistoryLimit":5,`, ""); after != before {
 		t.Errorf("the Functions were\n%s\nand are\n%s", before, after)
 	}

@@ -28,7 +28,7 @@ spec:
     func Handler(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello") }
 `
 
-// rules are what an administrator asks of a namespace: restricted pods, with a label.
+// rules are the restrictions of a namespace: restricted pods with a label.
 func rules(namespace string) string {
 	return strings.ReplaceAll(`
 apiVersion: v1
@@ -55,7 +55,7 @@ spec:
 `, "NAMESPACE", namespace)
 }
 
-// class gives the pods of functions the label that the rules ask for.
+// class gives the pods of functions the required label.
 const class = `
 apiVersion: goless.io/v1beta1
 kind: FunctionClass
@@ -63,8 +63,7 @@ metadata: {name: standard, annotations: {functionclass.goless.io/is-default-clas
 spec: {labels: {team: functions}}
 `
 
-// modules are a proxy of Go modules in a namespace of its own. For those who ask it for another
-// host, it is a proxy of HTTP as well.
+// modules is a proxy of Go modules in its own namespace. For other hosts it is an HTTP proxy.
 const modules = `
 apiVersion: v1
 kind: Namespace
@@ -87,8 +86,8 @@ spec:
   ports: [{port: 8080}]
 `
 
-// values are for a cluster with rules and without the internet: nothing resolves the name of the
-// module proxy, so that it is reached by the proxy of HTTP alone.
+// values are for a cluster with restrictions and without internet access: the name of the
+// module proxy cannot be resolved, so it is reachable only through the HTTP proxy.
 const values = `
 images: {mirror: MIRROR}
 podLabels: {team: platform}
@@ -101,8 +100,8 @@ config:
       httpProxy: http://modules.` + apart + `-modules.svc:8080
 `
 
-// TestLifeOfARelease installs, upgrades, goes back, uninstalls and installs again, in a cluster
-// with rules, from a mirror. The function serves all the time.
+// TestLifeOfARelease installs, upgrades, rolls back, uninstalls and reinstalls Goless in a
+// cluster with restrictions, from a mirror. The function serves all the time.
 func TestLifeOfARelease(t *testing.T) {
 	chart, image := os.Getenv("CHART"), os.Getenv("MODPROXY_IMAGE")
 	if chart == "" || image == "" {
@@ -155,7 +154,8 @@ func TestLifeOfARelease(t *testing.T) {
 	r.await("hello", "changed")
 }
 
-// mirror copies the images of a chart to another place of the same registry, and returns that.
+// mirror copies the images of a chart to another repository of the same registry, and returns
+// it.
 func (r *release) mirror(chart string) string {
 	r.Helper()
 	var defaults struct {
@@ -176,7 +176,7 @@ func (r *release) mirror(chart string) string {
 	return to
 }
 
-// requires tests that a function gets the modules of its go.mod, which has to come by the proxies.
+// requires checks that a function gets the modules of its go.mod through the proxies.
 func (r *release) requires() {
 	r.Helper()
 	var archive txtar.Archive
@@ -201,7 +201,7 @@ func (r *release) requires() {
 	}
 }
 
-// pulledFrom tests that all images of Goless and of functions are those of a mirror.
+// pulledFrom checks that all images of Goless and of functions come from a mirror.
 func (r *release) pulledFrom(mirror string) {
 	r.Helper()
 	for _, namespace := range []string{r.system, apart} {
@@ -217,8 +217,8 @@ func (r *release) pulledFrom(mirror string) {
 	}
 }
 
-// tellVersion tests that scrapes tell of which version Goless is, and in the image of which
-// version a function runs. Those of the operator want a token.
+// tellVersion checks that metrics report the version of Goless, and that of a function's image.
+// Those of the operator require a token.
 func (r *release) tellVersion(chart string) {
 	r.Helper()
 	want := `version="v` + strings.TrimSuffix(strings.TrimPrefix(filepath.Base(chart), "goless-"), ".tgz") + `"`
@@ -234,7 +234,7 @@ func (r *release) tellVersion(chart string) {
 	}
 }
 
-// A typing mistake in a value is refused.
+// A misspelled value is rejected.
 func TestWrongValue(t *testing.T) {
 	chart := os.Getenv("CHART")
 	if chart == "" {
@@ -246,7 +246,7 @@ func TestWrongValue(t *testing.T) {
 	}
 }
 
-// A release is Goless in another namespace than the one that deploy/ names, as Helm knows it.
+// A release is a Helm release of Goless in another namespace than that of deploy/.
 type release struct{ *cluster }
 
 func (r *release) helm(args ...string) {
@@ -255,7 +255,7 @@ func (r *release) helm(args ...string) {
 	r.run("", os.Getenv("HELM"), args...)
 }
 
-// remove leaves the cluster as it was.
+// remove restores the initial state of the cluster.
 func (r *release) remove() {
 	for _, args := range [][]string{
 		{os.Getenv("HELM"), "uninstall", "goless", "--namespace", r.system, "--wait", "--ignore-not-found"},

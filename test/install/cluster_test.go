@@ -1,6 +1,5 @@
-// Package install tests how Goless gets into a cluster, and from one version to the next, as an
-// administrator does it: by the Helm chart, and by deploy/. It needs a real cluster where Goless
-// is not installed yet.
+// Package install tests the installation and the upgrade of Goless with the Helm chart and with
+// deploy/, as an administrator performs them. It requires a real cluster without Goless.
 package install
 
 import (
@@ -18,13 +17,13 @@ import (
 )
 
 const (
-	// apart is where the Functions of these tests are.
+	// apart is the namespace of the Functions of these tests.
 	apart = "goless-install-test"
 
 	patience = 5 * time.Minute
 )
 
-// A cluster is one that Goless is installed into.
+// A cluster is the cluster in which Goless is installed.
 type cluster struct {
 	*testing.T
 	system   string // the namespace of Goless
@@ -45,7 +44,7 @@ func connect(t *testing.T, kubeconfig, system string) *cluster {
 	return &cluster{T: t, system: system, requests: kube.CoreV1().RESTClient()}
 }
 
-// run runs a command. When it fails, so does the test, with what the pods of Goless are at.
+// run runs a command. If it fails, the test fails with the state of the pods of Goless.
 func (c *cluster) run(stdin, name string, args ...string) string {
 	c.Helper()
 	cmd := exec.Command(name, args...)
@@ -63,7 +62,7 @@ func (c *cluster) kubectl(stdin string, args ...string) string {
 	return c.run(stdin, "kubectl", args...)
 }
 
-// ready waits until Functions are.
+// ready waits until Functions are ready.
 func (c *cluster) ready(functions ...string) {
 	c.Helper()
 	for _, name := range functions {
@@ -71,20 +70,20 @@ func (c *cluster) ready(functions ...string) {
 	}
 }
 
-// pods are the names of the pods of Functions, in the order of these names, or what an
-// expression of JSONPath makes of the list of the pods.
+// pods returns the names of the pods of Functions, sorted, or the result of a JSONPath
+// expression for the list of pods.
 func (c *cluster) pods(output string, functions ...string) string {
 	c.Helper()
 	return c.kubectl("", "-n", apart, "get", "pods", "-l", "goless.io/function in ("+strings.Join(functions, ",")+")", "-o", output)
 }
 
-// call asks a function by way of the API server.
+// call calls a function through the API server.
 func (c *cluster) call(ctx context.Context, function string) (string, error) {
 	body, err := c.requests.Get().Namespace(apart).Resource("services").Name(function + ":8080").SubResource("proxy").DoRaw(ctx)
 	return string(body), err
 }
 
-// await waits for an answer.
+// await waits for a response.
 func (c *cluster) await(function, want string) {
 	c.Helper()
 	var got string
@@ -97,8 +96,7 @@ func (c *cluster) await(function, want string) {
 	}
 }
 
-// ask sends requests until stop is called, and fails the test for each that gets another
-// answer.
+// ask sends requests until stop is called, and fails the test for each other response.
 func (c *cluster) ask(function, want string) (stop func()) {
 	ctx, cancel := context.WithCancel(c.Context())
 	ended := make(chan string)

@@ -17,16 +17,16 @@ import (
 
 const root = "../.."
 
-// A formerRelease is the newest one in CHANGELOG.md that has been made.
+// A formerRelease is the latest published release in CHANGELOG.md.
 type formerRelease struct {
 	version, commit string
 
-	// upgrade are the commands of CHANGELOG.md by which administrators delete what the
-	// release had, and what is not there any more.
+	// upgrade contains the commands in CHANGELOG.md that delete the objects of the release that
+	// no longer exist.
 	upgrade []string
 }
 
-// releaseSection is the head of the section of a release that has been made.
+// releaseSection matches the heading of a published release.
 var releaseSection = regexp.MustCompile(`(?m)^## \[([0-9.]+)\].*\n\nCommit: ([0-9a-f]{40})$`)
 
 func lastRelease() (*formerRelease, error) {
@@ -75,7 +75,7 @@ func command(t *testing.T, dir string, env []string, name string, args ...string
 	}
 }
 
-// former checks out the last release. Without its commit the test is skipped.
+// former checks out the last release. It skips the test if its commit is not available.
 func former(t *testing.T) (release *formerRelease, deploy string) {
 	t.Helper()
 	release, err := lastRelease()
@@ -89,7 +89,7 @@ func former(t *testing.T) (release *formerRelease, deploy string) {
 
 type object = map[string]any
 
-// objects are those of deploy/ by KIND/NAME.
+// objects returns those of deploy/ by KIND/NAME.
 func objects(t *testing.T, deploy string) map[string]object {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(deploy, "*.yaml"))
@@ -115,7 +115,8 @@ func objects(t *testing.T, deploy string) map[string]object {
 	return all
 }
 
-// kubectl apply leaves what is not in the files any more. CHANGELOG.md says how it is deleted.
+// kubectl apply does not delete objects that are no longer in the files. CHANGELOG.md describes
+// how to delete them.
 func TestUpgradeDeletesWhatIsGone(t *testing.T) {
 	release, deploy := former(t)
 	now, told := objects(t, filepath.Join(root, "deploy")), strings.Fields(strings.Join(release.upgrade, "\n"))
@@ -126,8 +127,8 @@ func TestUpgradeDeletesWhatIsGone(t *testing.T) {
 	}
 }
 
-// What a Function or a trigger could say in the last release it can say now, and it means the
-// same: no field is gone, has another type or another default, or is required.
+// Functions and triggers of the last release are still valid and have the same meaning: no
+// field was removed, became required, or has another type or default.
 func TestFieldsStay(t *testing.T) {
 	_, deploy := former(t)
 	now := objects(t, filepath.Join(root, "deploy"))
@@ -146,7 +147,7 @@ func TestFieldsStay(t *testing.T) {
 	}
 }
 
-// versions are the schemas of a CustomResourceDefinition by their versions.
+// versions returns the schemas of a CustomResourceDefinition by version.
 func versions(crd object) map[string]object {
 	all := map[string]object{}
 	spec, _ := crd["spec"].(object)
@@ -158,7 +159,7 @@ func versions(crd object) map[string]object {
 	return all
 }
 
-// incompatible is what a schema does not promise any more.
+// incompatible returns the incompatible changes of a schema.
 func incompatible(path string, before, after object) (all []string) {
 	if after == nil {
 		return []string{path + " is gone"}
@@ -190,7 +191,7 @@ func incompatible(path string, before, after object) (all []string) {
 	return all
 }
 
-// The comparison of schemas sees what it is there for.
+// The comparison of schemas detects incompatible changes.
 func TestIncompatible(t *testing.T) {
 	const before = `{type: object, properties: {a: {type: string, default: x}, b: {type: array, items: {type: object, properties: {c: {type: string}}}}}}`
 	for after, want := range map[string]string{

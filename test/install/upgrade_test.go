@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// functions are what the version before is asked to run: compiled in each pod and by the build
-// service, with what was set and what was left out, stopped, and broken.
+// functions are the functions that the previous version runs: compiled in each pod and by the
+// build service, with explicit and default fields, stopped, and broken.
 const functions = `
 apiVersion: v1
 kind: ConfigMap
@@ -88,8 +88,8 @@ spec:
     func Handler(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w) }
 `
 
-// serving are the functions that serve, answers what they answer, and replicas how many pods
-// they have together.
+// serving are the functions that serve, answers their responses, and replicas the total number
+// of their pods.
 var (
 	serving = []string{"plain", "in-pod", "shared"}
 	answers = map[string]string{"plain": "plain", "in-pod": "from the environment", "shared": "shared"}
@@ -97,15 +97,14 @@ var (
 
 const replicas = 5
 
-// exchanged is the release that noted what its pods were made of in a way that later ones do not
-// compare with theirs, so that an upgrade exchanges the pods of its functions once.
+// exchanged is the release whose record of the pod template later releases cannot compare with
+// theirs, so that an upgrade replaces the pods of its functions once.
 const exchanged = "0.1.0"
 
-// TestUpgrade installs the last release, made of the commit that CHANGELOG.md names for it, and
-// after that what is checked out, as the resolved deploy/ that the variable INSTALL names. The
-// functions of the release serve on in the pods that they have, those of one release aside, and
-// no request is lost. Asked
-// for it, they take the new version.
+// TestUpgrade installs the last release, built from its commit in CHANGELOG.md, and then the
+// current one, which is the resolved deploy/ in the variable INSTALL. The functions keep
+// serving in their pods, except those of one release, and no request is lost. On request, they
+// use the new version.
 func TestUpgrade(t *testing.T) {
 	install := os.Getenv("INSTALL")
 	if install == "" {
@@ -165,7 +164,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// install applies a resolved deploy/, and waits until all of it runs.
+// install applies a resolved deploy/, and waits until everything runs.
 func (c *cluster) install(file string) {
 	c.Helper()
 	c.kubectl("", "apply", "-f", file)
@@ -174,7 +173,7 @@ func (c *cluster) install(file string) {
 	}
 }
 
-// reason waits until a Function that does not serve says why.
+// reason waits until a Function that does not serve reports a reason.
 func (c *cluster) reason(function, want string) {
 	c.Helper()
 	c.until(function+" has the reason "+want, func() (string, bool) {
@@ -183,7 +182,7 @@ func (c *cluster) reason(function, want string) {
 	})
 }
 
-// until waits for what condition tells, beside what it has seen.
+// until waits until the condition holds. It prints the last state when it times out.
 func (c *cluster) until(what string, condition func() (string, bool)) {
 	c.Helper()
 	var seen string
@@ -195,7 +194,7 @@ func (c *cluster) until(what string, condition func() (string, bool)) {
 	}
 }
 
-// uninstall deletes the functions, and all that was installed.
+// uninstall deletes the functions, and everything that was installed.
 func (c *cluster) uninstall(files ...string) {
 	commands := [][]string{{"delete", "namespace", apart, "--ignore-not-found"}}
 	for _, file := range files {
@@ -208,8 +207,8 @@ func (c *cluster) uninstall(files ...string) {
 	}
 }
 
-// make makes the images of the release, pushes them to the registry KO_DOCKER_REPO, and returns
-// the name of its deploy/ with these images.
+// make builds the images of the release, pushes them to the registry KO_DOCKER_REPO, and
+// returns the path of its deploy/ with these images.
 func (r *formerRelease) make(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join(root, ".cache", "releases", r.commit))

@@ -1,5 +1,5 @@
-// Command kafkaserver speaks Kafka's protocol: kfake, the stand-in of the client library, with a
-// topic that has records from the start. In the cluster of the end-to-end tests it is an image.
+// Command kafkaserver is a fake Kafka broker (kfake of the client library) with a topic that
+// initially has records. In the cluster of the end-to-end tests it is an image.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// crashAt ends the process at the first connection to an address, as a crash does.
+// crashAt exits the process at the first connection to an address, like a crash.
 func crashAt(address string) {
 	l, err := net.Listen("tcp", address)
 	if err == nil {

@@ -1,7 +1,6 @@
-// Command modproxy serves the Go modules that the tests' functions require, from
-// inside the cluster: no test depends on a network. What it serves are the files
-// of a module cache, which make modules puts into its image. The builder's tests
-// read the same files without it.
+// Command modproxy serves the Go modules that the functions of the tests require, in the
+// cluster, so that no test depends on a network. It serves the files of a module cache, which
+// make modules adds to its image. The builder's tests read the same files directly.
 package main
 
 import (

@@ -25,8 +25,7 @@ import (
 	"goless.io/test/faults/plane"
 )
 
-// wakeful puts a function to sleep and wakes it by a request, again and again until the test
-// ends.
+// wakeful repeatedly puts a function to sleep and wakes it with a request, until the test ends.
 func wakeful(t *testing.T, p *plane.Plane) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -47,7 +46,7 @@ func wakeful(t *testing.T, p *plane.Plane) {
 	if err := errors.Join(c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fn.Namespace}}), c.Create(t.Context(), fn)); err != nil {
 		t.Fatal(err)
 	}
-	// The operator lets no function sleep that has not served.
+	// The operator lets a function sleep only after it has served.
 	eventually(t, "the function that is to sleep serves", func() error {
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(fn), fn); err != nil {
 			return err
@@ -73,11 +72,11 @@ func wakeful(t *testing.T, p *plane.Plane) {
 	})
 }
 
-// sleeper is the function, in the namespace wakeful.
+// sleeper is the function in the namespace wakeful.
 type sleeper struct{ client.Client }
 
-// wake ends the pods of the function, and sends a request to the activator. It gives up after
-// a minute.
+// wake deletes the pods of the function, and sends a request to the activator. It times out
+// after a minute.
 func (s sleeper) wake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -119,7 +118,7 @@ func (s sleeper) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return list.Items, err
 }
 
-// address gives the pods of the function an address, which those have that run on a node.
+// address gives the pods of the function an address, as a node does.
 func (s sleeper) address(ctx context.Context) {
 	here := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"podIP":"127.0.0.1","podIPs":[{"ip":"127.0.0.1"}]}}`))
 	for ; ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {

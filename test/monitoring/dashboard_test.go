@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A dashboard is what the tests read of one.
+// A dashboard contains the fields of a dashboard that the tests read.
 type dashboard struct {
 	UID, Title    string
 	SchemaVersion int
@@ -34,7 +34,7 @@ func readDashboard(t *testing.T, name string) dashboard {
 	return d
 }
 
-// queries are all that the dashboard asks for, with its variables at "All".
+// queries returns all queries of the dashboard, with its variables set to "All".
 func (d dashboard) queries() []string {
 	variables := strings.NewReplacer("$__rate_interval", "15s", "$namespace", ".*", "$function", ".*")
 	var all []string
@@ -46,7 +46,7 @@ func (d dashboard) queries() []string {
 	return all
 }
 
-// What Grafana itself would find out when the dashboard is imported.
+// Checks what Grafana would check when the dashboard is imported.
 func TestDashboardsAreWellFormed(t *testing.T) {
 	t.Parallel()
 	for name, variables := range map[string][]string{

@@ -1,5 +1,4 @@
-// Package monitoring holds the tests of deploy/monitoring: a real Prometheus
-// scrapes a real function, operator and activator, and answers every query of the
-// dashboards and of the alerts. Of nodes it knows nothing; what a cluster would say
-// of a pod, it makes up.
+// Package monitoring tests deploy/monitoring: a real Prometheus scrapes a real function,
+// operator and activator, and evaluates every query of the dashboards and of the alerts. There
+// are no nodes; metrics about pods are generated.
 package monitoring

@@ -20,11 +20,11 @@ import (
 	_ "goless.io/runtime/otlp"
 )
 
-// A served is a function with all that can happen to one, served in this
-// process, with a collector for its spans.
+// A served is a function that runs in this process and has all kinds of events, with a
+// collector for its spans.
 type served struct{ url, admin string }
 
-// TestMain gives the function a collector by the environment, which a parallel test may not set.
+// TestMain configures a collector in the environment, which a parallel test may not change.
 func TestMain(m *testing.M) {
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	if err := errors.Join(os.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL), os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "200")); err != nil {
@@ -90,8 +90,8 @@ func loopback(t *testing.T) net.Listener {
 	return l
 }
 
-// load sends requests of all kinds until the test ends, four of the slow ones
-// at a time, of which two are too many.
+// load sends all kinds of requests until the test ends. Four slow requests run at a time, two
+// of which exceed the limit.
 func (s served) load(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -109,7 +109,7 @@ func (s served) load(t *testing.T) {
 	})
 }
 
-// ask sends one sampled request, whatever becomes of it, and rests a little.
+// ask sends one sampled request, ignores its result, and pauses.
 func (s served) ask(ctx context.Context, path string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+path, strings.NewReader("some text"))
 	if err != nil {

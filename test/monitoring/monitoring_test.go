@@ -23,7 +23,7 @@ func TestAlertsHold(t *testing.T) {
 
 var alertFiles = []string{"alerts", "operator-alerts"}
 
-// Each alert has a unit test of its own: what promtool ran is all there is.
+// Each alert has a unit test. The result of promtool is the only output.
 func TestEveryAlertIsTested(t *testing.T) {
 	t.Parallel()
 	for _, file := range alertFiles {
@@ -42,8 +42,8 @@ func TestEveryAlertIsTested(t *testing.T) {
 	}
 }
 
-// The Prometheus Operator has each job that an alert asks for: that of the operator by the name of
-// its Service, and the others by what they are relabelled from.
+// The Prometheus Operator has each job that an alert selects: that of the operator by the name
+// of its Service, and the others by their relabeling.
 func TestMonitorsHaveJobs(t *testing.T) {
 	t.Parallel()
 	monitors := string(read(t, "podmonitor.yaml")) + string(read(t, "operator-servicemonitor.yaml"))
@@ -63,8 +63,8 @@ func TestMonitorsHaveJobs(t *testing.T) {
 	}
 }
 
-// A Prometheus that finds the function's pod by scrape.yaml has data for every
-// panel of the dashboard, and evaluates every alert.
+// A Prometheus that finds the function's pod with scrape.yaml has data for every panel of the
+// dashboard, and evaluates every alert.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	function := serve(t)
@@ -86,7 +86,7 @@ func TestMonitoring(t *testing.T) {
 	wantLabels(t, server)
 }
 
-// answers wants data for every query of a dashboard.
+// answers requires data for every query of a dashboard.
 func (p prometheus) answers(t *testing.T, d dashboard) {
 	t.Helper()
 	for _, query := range d.queries() {
@@ -100,7 +100,7 @@ func (p prometheus) answers(t *testing.T, d dashboard) {
 	}
 }
 
-// wantLabels wants the labels that scrape.yaml gives, and nothing twice.
+// wantLabels requires the labels that scrape.yaml sets, and no duplicates.
 func wantLabels(t *testing.T, server prometheus) {
 	t.Helper()
 	var got map[string]string
@@ -146,8 +146,8 @@ func evaluated(t *testing.T, server prometheus) error {
 	return nil
 }
 
-// configOf is scrape.yaml with three ports of pods that it would find in a
-// cluster. Only the first is a function's port of metrics.
+// configOf returns scrape.yaml with three ports of pods that it would find in a cluster. Only
+// the first one is the metrics port of a function.
 func configOf(t *testing.T, admin string) string {
 	t.Helper()
 	var config map[string]any
@@ -187,7 +187,7 @@ func configOf(t *testing.T, admin string) string {
 	return string(text)
 }
 
-// What the scrape configurations look for is what the operator makes.
+// The scrape configurations select the names that the operator creates.
 func TestScrapedNames(t *testing.T) {
 	t.Parallel()
 	deployment := string(readFile(t, "../../operator/internal/desired/testdata/hello.yaml"))

@@ -35,8 +35,8 @@ const (
 	bad    = "package p // %d\n"
 )
 
-// A Prometheus that finds the operator's pod by scrape.yaml has data for every panel
-// of its dashboard, and evaluates every alert, while Functions come, change and fail.
+// A Prometheus that finds the operator's pod with scrape.yaml has data for every panel of its
+// dashboard, and evaluates every alert, while Functions are created, changed and fail.
 func TestOperatorMonitoring(t *testing.T) {
 	t.Parallel()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
@@ -89,7 +89,7 @@ func TestOperatorMonitoring(t *testing.T) {
 	eventually(t, "the alerts are evaluated", func() error { return evaluated(t, server) })
 }
 
-// freeAddress is one that nobody listens on.
+// freeAddress returns an unused address.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l := loopback(t)
@@ -99,9 +99,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// busy lets people change Functions until the test ends: one that is good, one that
-// does not compile, one that is none; and asks admission, which is at an address, as an
-// API server would.
+// busy changes Functions until the test ends: a valid one, one that does not compile, and an
+// invalid one. It calls admission at an address like an API server.
 func busy(t *testing.T, p *plane.Plane, address string) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -136,8 +135,8 @@ func busy(t *testing.T, p *plane.Plane, address string) {
 	})
 }
 
-// secretPath is where the operator lets the API server ask. It writes that into the
-// configuration of its webhook.
+// secretPath returns the path at which the operator serves its webhook. The operator writes it
+// to the configuration of the webhook.
 func secretPath(t *testing.T, c client.Client) string {
 	t.Helper()
 	at := "/nowhere"
@@ -171,8 +170,8 @@ func secretPath(t *testing.T, c client.Client) string {
 	return at
 }
 
-// apply asks admission, stores a Function, and waits until the operator says that it is
-// ready, or that its author has to mend it.
+// apply calls admission, stores a Function, and waits until the operator reports that it is
+// ready or stalled.
 func apply(t *testing.T, ctx context.Context, c client.Client, webhook string, fn *v1beta1.Function) {
 	if err := errors.Join(review(ctx, webhook, fn), write(ctx, c, fn)); err != nil && ctx.Err() == nil {
 		t.Logf("%s: %v", fn.Name, err) // the operator may just be starting
@@ -207,7 +206,7 @@ func write(ctx context.Context, c client.Client, fn *v1beta1.Function) error {
 	return c.Create(ctx, fn)
 }
 
-// review asks the webhook of a Function.
+// review calls the webhook for a Function.
 func review(ctx context.Context, webhook string, fn *v1beta1.Function) error {
 	object, err := json.Marshal(fn)
 	if err != nil {
@@ -240,7 +239,7 @@ func review(ctx context.Context, webhook string, fn *v1beta1.Function) error {
 	return err
 }
 
-// configOfOperator is scrape.yaml with the ports of metrics of the operator and the activator
+// configOfOperator returns scrape.yaml with the metrics ports of the operator and the activator
 // that it would find in a cluster.
 func configOfOperator(t *testing.T, operator, activator, token string) string {
 	t.Helper()

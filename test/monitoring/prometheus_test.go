@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// folder is what is tested.
+// folder is the directory under test.
 const folder = "../../deploy/monitoring"
 
-// program returns the path of prometheus or of promtool beside it. PROMETHEUS
-// names it, else it is looked for where make has put it and in the path.
+// program returns the path of prometheus, or of promtool in the same directory. PROMETHEUS
+// contains it; otherwise it is searched where make installs it, and in PATH.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	if server := os.Getenv("PROMETHEUS"); server != "" {
@@ -41,7 +41,7 @@ func program(t *testing.T, name string) string {
 	return found
 }
 
-// promtool runs in the folder of the monitoring files.
+// promtool runs in the directory of the monitoring files.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program(t, "promtool"), args...)
@@ -56,8 +56,8 @@ type prometheus string
 
 var listening = regexp.MustCompile(`msg="Listening on" address=([0-9.:]+)`)
 
-// startPrometheus starts a server that reads the configuration until the test
-// ends. It chooses its own port and tells it in its log.
+// startPrometheus starts a server with the configuration until the test ends. It chooses its
+// port and logs it.
 func startPrometheus(t *testing.T, config string) prometheus {
 	t.Helper()
 	dir := t.TempDir()
@@ -98,7 +98,7 @@ func startPrometheus(t *testing.T, config string) prometheus {
 	return prometheus(address)
 }
 
-// get asks the API and decodes the field data of the answer.
+// get calls the API and decodes the field data of the response.
 func (p prometheus) get(ctx context.Context, path string, query url.Values, data any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+string(p)+path+"?"+query.Encode(), nil)
 	if err != nil {
@@ -123,20 +123,20 @@ func (p prometheus) get(ctx context.Context, path string, query url.Values, data
 	return nil
 }
 
-// A sample is one series of an answer, with its value of now.
+// A sample is one series of a response, with its current value.
 type sample struct {
 	Metric map[string]string
 	Value  [2]any // time, and the value as text
 }
 
-// query returns the series that an expression has now.
+// query returns the current series of an expression.
 func (p prometheus) query(ctx context.Context, expression string) ([]sample, error) {
 	var data struct{ Result []sample }
 	err := p.get(ctx, "/api/v1/query", url.Values{"query": {expression}}, &data)
 	return data.Result, err
 }
 
-// eventually polls until the condition holds, for five minutes at most.
+// eventually polls until the condition holds, for at most five minutes.
 func eventually(t *testing.T, what string, condition func() error) {
 	t.Helper()
 	deadline := time.Now().Add(5 * time.Minute)

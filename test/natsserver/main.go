@@ -1,5 +1,5 @@
-// Command natsserver is a NATS server, as nats-server is, for the tests of triggers: they start
-// it as a process, and in the cluster it is an image.
+// Command natsserver is a NATS server for the tests of triggers. They start it as a process; in
+// the cluster it is an image.
 package main
 
 import (

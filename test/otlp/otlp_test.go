@@ -22,8 +22,7 @@ import (
 	_ "goless.io/runtime/otlp"
 )
 
-// What is exported can be read by whoever knows the official messages, with every field
-// known to it.
+// The export can be decoded with the official messages, which know every field.
 func TestExport(t *testing.T) {
 	data := export(t)
 	wantKnown(t, data.ProtoReflect())
@@ -40,8 +39,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// export returns what a function sends to a collector of a request that makes
-// its handler panic.
+// export returns what a function sends to a collector for a request whose handler panics.
 func export(t *testing.T) *tracev1.TracesData {
 	t.Helper()
 	received := make(chan *tracev1.TracesData, 1)
@@ -81,7 +79,7 @@ func export(t *testing.T) *tracev1.TracesData {
 	}
 }
 
-// handler has a span of its own and then panics.
+// handler creates a span and then panics.
 func handler(_ http.ResponseWriter, r *http.Request) {
 	_, span := otel.Tracer("example.com/user").Start(r.Context(), "work")
 	span.SetAttributes(attribute.String("input", "user \xff"))
@@ -120,7 +118,7 @@ func loopback(t *testing.T) net.Listener {
 	return l
 }
 
-// wantKnown looks for fields that the official messages do not have.
+// wantKnown fails the test if there are fields that the official messages do not have.
 func wantKnown(t *testing.T, m protoreflect.Message) {
 	t.Helper()
 	if unknown := m.GetUnknown(); len(unknown) > 0 {
@@ -140,7 +138,7 @@ func wantKnown(t *testing.T, m protoreflect.Message) {
 	})
 }
 
-// spansOf returns the span of the request and the one that its handler made.
+// spansOf returns the span of the request and the one that its handler created.
 func spansOf(t *testing.T, data *tracev1.TracesData) (server, work *tracev1.Span) {
 	t.Helper()
 	spans := make(map[string]*tracev1.Span)

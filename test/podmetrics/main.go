@@ -1,12 +1,11 @@
-// Command podmetrics tells how much processor time and memory pods use, as API
-// metrics.k8s.io/v1beta1, from inside the cluster. It stands in for metrics-server, for the
-// sake of one test: that takes three minutes of processor time to build, and an API server
-// with certificates for it. Like metrics-server it asks the kubelets what they measure; unlike
-// it, it knows pods alone, no lists over all namespaces, and believes everybody who can reach
-// it.
+// Command podmetrics serves the processor and memory use of pods as API metrics.k8s.io/v1beta1,
+// in the cluster. It replaces metrics-server in one test, because that takes three minutes of
+// processor time to build, and needs an API server with certificates for it. Like
+// metrics-server it reads the measurements of the kubelets. Unlike it, it serves only pods, no
+// lists over all namespaces, and does not authenticate its clients.
 //
-//	main.go   what it serves
-//	usage.go  what kubelets say, and what follows from two such answers
+//	main.go   the API
+//	usage.go  the measurements of the kubelets, and the use between two of them
 package main
 
 import (
@@ -23,7 +22,8 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// pause is between two questions to the kubelets, which measure every ten seconds or so.
+// pause is the time between two requests to the kubelets, which measure about every ten
+// seconds.
 const pause = 5 * time.Second
 
 const version = "metrics.k8s.io/v1beta1"
@@ -58,7 +58,7 @@ type server struct {
 	usage  usage
 }
 
-// measure asks the kubelets until ctx ends.
+// measure reads the measurements of the kubelets until ctx ends.
 func (s *server) measure(ctx context.Context) {
 	for ; ctx.Err() == nil; time.Sleep(pause) {
 		nodes, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -79,7 +79,7 @@ func (s *server) measure(ctx context.Context) {
 	}
 }
 
-// resources is what there is, for clients that ask.
+// resources serves the resources of the API, for discovery.
 func resources(w http.ResponseWriter, _ *http.Request) {
 	answer(w, metav1.APIResourceList{
 		TypeMeta:     metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"},
@@ -88,7 +88,7 @@ func resources(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// pods are those of a namespace that labels select, as far as their use is known.
+// pods serves the pods of a namespace that match a label selector and whose use is known.
 func (s *server) pods(w http.ResponseWriter, r *http.Request) {
 	namespace := r.PathValue("namespace")
 	pods, err := s.client.CoreV1().Pods(namespace).List(r.Context(), metav1.ListOptions{LabelSelector: r.URL.Query().Get("labelSelector")})
@@ -108,5 +108,5 @@ func (s *server) pods(w http.ResponseWriter, r *http.Request) {
 
 func answer(w http.ResponseWriter, what any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(what) // who hangs up is no fault
+	_ = json.NewEncoder(w).Encode(what) // the client may have disconnected
 }

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The types of the API, with the fields that autoscalers read.
+// Types of the API, with the fields that autoscalers read.
 type (
 	podMetricsList struct {
 		metav1.TypeMeta
@@ -32,7 +32,7 @@ type (
 	}
 )
 
-// usage is what was measured. Its zero value is ready.
+// usage contains the measurements. Its zero value is ready for use.
 type usage struct {
 	mu   sync.Mutex
 	seen map[string]map[container]measured // by node
@@ -40,8 +40,8 @@ type usage struct {
 
 type container struct{ namespace, pod, name string }
 
-// measured are the two latest measurements of a container. before is zero if there is one
-// alone.
+// measured contains the two latest measurements of a container. before is zero if there is only
+// one.
 type measured struct{ before, now measurement }
 
 type measurement struct {
@@ -50,7 +50,7 @@ type measurement struct {
 	memory  float64 // bytes
 }
 
-// add takes what a kubelet says at /metrics/resource.
+// add adds the response of a kubelet at /metrics/resource.
 func (u *usage) add(node string, text []byte) error {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -87,8 +87,8 @@ func (u *usage) add(node string, text []byte) error {
 	return nil
 }
 
-// of returns the use of a pod between the two latest measurements, and false as long as there
-// are not two.
+// of returns the use of a pod between the two latest measurements, and false if there are
+// fewer.
 func (u *usage) of(namespace, pod string) (podMetrics, bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -124,7 +124,7 @@ func containerOf(m *dto.Metric) (c container) {
 	return c
 }
 
-// valueOf returns the value of a metric of a kubelet, which says counter or gauge.
+// valueOf returns the value of a kubelet's metric, which is a counter or a gauge.
 func valueOf(m *dto.Metric) float64 {
 	if m.GetCounter() != nil {
 		return m.GetCounter().GetValue()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// said is what a kubelet says of two containers after so many milliseconds.
+// said returns the response of a kubelet about two containers after some milliseconds.
 func said(at int, seconds, others float64) []byte {
 	return fmt.Appendf(nil, `# HELP container_cpu_usage_seconds_total [STABLE] Cumulative cpu time consumed by the container in core-seconds
 # TYPE container_cpu_usage_seconds_total counter
@@ -18,7 +18,7 @@ container_memory_working_set_bytes{container="function",namespace="a",pod="hello
 `, seconds, at, others, at, at)
 }
 
-// told is what a client reads of a pod.
+// told returns what a client reads about a pod.
 func told(t *testing.T, u *usage) string {
 	t.Helper()
 	m, ok := u.of("a", "hello-1")

@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// serveRegistry serves a registry until the test ends, with a base image that has nothing
-// in it, and has ko take that one. It returns the address.
+// serveRegistry serves a registry until the test ends, with an empty base image for ko. It
+// returns the address.
 func serveRegistry(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -54,8 +54,8 @@ func reference(t *testing.T, text string) name.Reference {
 	return ref
 }
 
-// publishes tests tools/publish.sh with a key that is made for it. Then whoever has the
-// public key can verify the checksums, and the registry has what install.yaml names.
+// publishes tests tools/publish.sh with a new key. The checksums can be verified with the
+// public key, and the registry contains the images in install.yaml.
 func (c *checkout) publishes(repository string) {
 	c.Helper()
 	key := filepath.Join(c.TempDir(), "key")
@@ -88,7 +88,7 @@ func (c *checkout) publishes(repository string) {
 	c.publishesOnce(repository, key)
 }
 
-// publishesOnce tests that a version which others may have pulled is not replaced.
+// publishesOnce tests that a published version is not replaced.
 func (c *checkout) publishesOnce(repository, key string) {
 	c.Helper()
 	name := repository + "/launch:" + version
@@ -102,13 +102,13 @@ func (c *checkout) publishesOnce(repository, key string) {
 	}
 }
 
-// says is what a program prints when it is asked for its version.
+// says returns the output of a program's --version.
 func says(program, commit string) string {
 	return fmt.Sprintf("%s %s (commit %s, %s)", program, version, commit, runtime.Version())
 }
 
-// namesVersion tests that the release notes and the builder for each platform say which
-// release they are of.
+// namesVersion tests that the release notes and the builder for each platform contain the
+// version.
 func (c *checkout) namesVersion(commit string) {
 	c.Helper()
 	want := says("builder", commit)
@@ -125,8 +125,8 @@ func (c *checkout) namesVersion(commit string) {
 	}
 }
 
-// isOfVersion looks at the labels of an image in the registry, and has its program say its
-// version.
+// isOfVersion checks the labels of an image in the registry, and the version that its program
+// prints.
 func (c *checkout) isOfVersion(name, commit string) {
 	c.Helper()
 	ref := reference(c.T, name)
@@ -147,7 +147,7 @@ func (c *checkout) isOfVersion(name, commit string) {
 	if out := run(c.T, c.dir, nil, file, "--version"); !strings.HasPrefix(out, want) {
 		c.Errorf("%s says %q, want %q", program, out, want)
 	}
-	if program == "launch" { // which tells it to functions, for their metrics
+	if program == "launch" { // which passes it to functions, for their metrics
 		if out := run(c.T, c.dir, nil, file, "/usr/bin/env"); !strings.Contains(out, "GOLESS_VERSION="+version+"\n") {
 			c.Errorf("launch gives functions the environment\n%s", out)
 		}

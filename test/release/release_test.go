@@ -1,5 +1,5 @@
-// Package release tests make release and tools/publish.sh, with a registry and a key of its
-// own. make release-test runs it.
+// Package release tests make release and tools/publish.sh, with its own registry and key. make
+// release-test runs it.
 package release
 
 import (
@@ -22,7 +22,7 @@ const (
 
 var full = flag.Bool("full", false, "make the images for amd64 and arm64, as a release has them, and not only for this machine")
 
-// platforms are those of the images.
+// platforms returns the platforms of the images.
 func platforms() []string {
 	if *full {
 		return []string{"linux/amd64", "linux/arm64"}
@@ -30,11 +30,11 @@ func platforms() []string {
 	return []string{"linux/" + runtime.GOARCH}
 }
 
-// section is what CHANGELOG.md has of the release that the tests make.
+// section is the section in CHANGELOG.md for the release of the tests.
 const section = "## [1.2.3] - 2026-01-02\n\nCommit: this one\n\n### Added\n\n- This test.\n\n## [1.2.2] - 2026-01-01\n\nCommit: 0123\n"
 
-// A checkout is a clone of this repository in a directory of its own, with the tools and
-// the data of the builder's image, which take minutes to make.
+// A checkout is a clone of this repository in its own directory, with the tools and the data of
+// the builder's image, which take minutes to create.
 type checkout struct {
 	*testing.T
 	dir string
@@ -60,7 +60,7 @@ func (c *checkout) git(args ...string) string {
 	return strings.TrimSpace(run(c.T, c.dir, nil, "git", append(identity, args...)...))
 }
 
-// release runs make release, and returns what it has printed.
+// release runs make release, and returns its output.
 func (c *checkout) release(repository string, args ...string) (string, error) {
 	args = append([]string{"release", "KO_DOCKER_REPO=" + repository, "PLATFORMS=" + strings.Join(platforms(), ",")}, args...)
 	cmd := exec.CommandContext(c.Context(), "make", args...)
@@ -97,7 +97,7 @@ func run(t *testing.T, dir string, stdin []byte, name string, args ...string) st
 	return string(out)
 }
 
-// TestRelease takes the last commit of this repository, with a section for the version of
+// TestRelease releases the last commit of this repository, with a section for the version of
 // the tests in its CHANGELOG.md.
 func TestRelease(t *testing.T) {
 	work, err := filepath.Abs(filepath.Join(root, ".cache", "release-test"))
@@ -153,7 +153,7 @@ func (c *checkout) make(repository string) {
 	}
 }
 
-// refuses tests what is no release.
+// refuses tests that invalid releases are rejected.
 func (c *checkout) refuses(repository string) {
 	for name, test := range map[string]struct {
 		repository, version, uncommitted, want string
@@ -197,11 +197,10 @@ func (c *checkout) hasItsFiles() {
 	}
 }
 
-// digest is what an image that cannot change is named by.
+// digest matches an image reference with a digest.
 var digest = regexp.MustCompile(`^[^@]+@sha256:[0-9a-f]{64}$`)
 
-// namesDigests looks at each line of install.yaml and of the chart's values that names an
-// image.
+// namesDigests checks each line with an image in install.yaml and in the chart's values.
 func (c *checkout) namesDigests(repository string) {
 	c.Helper()
 	chart := run(c.T, c.dir, nil, "tar", "--extract", "--to-stdout", "--gzip", "--file=dist/goless-1.2.3.tgz", "goless/values.yaml", "goless/Chart.yaml")
@@ -234,8 +233,8 @@ func (c *checkout) namesImages(name, text, repository string, count int) {
 	}
 }
 
-// namesModules looks into the SBOMs: of images, of the builder for another system, and of what
-// functions are linked with.
+// namesModules checks the SBOMs of images, of the builder for another system, and of the
+// modules that functions link.
 func (c *checkout) namesModules() {
 	c.Helper()
 	linux := "-linux-" + runtime.GOARCH

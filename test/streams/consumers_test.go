@@ -10,11 +10,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ownerKey is the metadata that says which trigger has created a consumer.
+// ownerKey is the metadata key with the trigger that created a consumer.
 const ownerKey = "goless.io/trigger"
 
-// A consumer of another owner that could lose or mix events is rejected with what is wrong, and none
-// of its messages is taken, acknowledged or given back.
+// A consumer of another owner that could lose or mix events is rejected with the reason, and
+// none of its messages is delivered, acknowledged or returned.
 func TestNATSForeignConsumer(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -83,8 +83,8 @@ func TestNATSForeignConsumer(t *testing.T) {
 	}
 }
 
-// A consumer whose configuration changes while messages are taken is rejected too, and is used again
-// once the configuration is as it was.
+// A consumer whose configuration changes during delivery is rejected as well, and is used again
+// when the configuration is restored.
 func TestNATSForeignConsumerChanges(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -110,8 +110,9 @@ func TestNATSForeignConsumerChanges(t *testing.T) {
 	eventually(t, "the second is taken", func() bool { return distinct(f) == 2 && c.healthy(t) })
 }
 
-// The default name of the consumer has separators that names of namespaces and triggers cannot have.
-// A consumer with the default name of earlier releases is used where it belongs to the trigger.
+// The default name of the consumer contains separators that names of namespaces and triggers
+// cannot contain. A consumer with the default name of earlier releases is used if it belongs to
+// the trigger.
 func TestNATSConsumerName(t *testing.T) {
 	const name, earlier = "goless_shop_orders", "goless-shop-orders"
 	for title, test := range map[string]struct {
@@ -156,7 +157,8 @@ func TestNATSConsumerName(t *testing.T) {
 	}
 }
 
-// A user who may use the consumer with the default name of earlier releases alone goes on with that.
+// A user with permissions only for the consumer with the default name of earlier releases keeps
+// using that.
 func TestNATSEarlierNameOnly(t *testing.T) {
 	const name, earlier = "goless_shop_orders", "goless-shop-orders"
 	server := newNATS(t, fmt.Sprintf(`authorization {users: [{user: test, password: test}, {user: shop, password: secret, permissions: {publish: [

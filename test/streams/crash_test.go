@@ -17,12 +17,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// memoryLimit is what a pod of a trigger may have, and 100 KB messages in batches are the load that the
-// limit must suffice for.
+// memoryLimit is the memory limit of a trigger's pod. It must be sufficient for messages of 100
+// KB in batches.
 const memoryLimit = 256 << 20
 
-// A process that follows one that was killed has what that one had, and no more: its memory is bounded
-// however many messages wait.
+// A process that replaces a killed one receives the same messages, and no more: its memory is
+// bounded regardless of the number of waiting messages.
 func TestNATSCrashMemory(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	const messages, kills = 3000, 3
@@ -72,9 +72,9 @@ func TestNATSCrashMemory(t *testing.T) {
 	}
 }
 
-// More may be missing than a process holds, in another order than that of the stream: as after an
-// earlier release, or where two processes in a row were killed. It is taken in its order all the same,
-// and the memory is bounded.
+// More messages may be missing than a process holds, in another order than that of the stream,
+// for example after an earlier release, or if two processes in a row were killed. They are
+// delivered in order, and the memory is bounded.
 func TestNATSBacklog(t *testing.T) {
 	const messages, again, ackWait = 600, 200, 15 * time.Second
 	server := newNATS(t, "")
@@ -118,7 +118,7 @@ func TestNATSBacklog(t *testing.T) {
 	}
 }
 
-// Without a stream messages are lost when too many wait, but memory is bounded.
+// Without a stream, messages are lost when too many wait, but memory is bounded.
 func TestNATSCoreMemory(t *testing.T) {
 	const messages = 3000
 	server := newNATS(t, "")
@@ -153,7 +153,7 @@ func TestNATSCoreMemory(t *testing.T) {
 	}
 }
 
-// requested is how many requests have come.
+// requested returns the number of requests received.
 func (f *function) requested() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -166,7 +166,7 @@ func (f *function) forgetRequests() {
 	f.requests = 0
 }
 
-// peakMemory is the largest resident set of a process.
+// peakMemory returns the maximum resident set size of a process.
 func peakMemory(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -181,8 +181,8 @@ func peakMemory(t *testing.T, pid int) int {
 	return kilobytes << 10
 }
 
-// After a crash newer messages wait for those that were given to the process that has ended. The
-// status says so when that takes long, and until when.
+// After a crash, newer messages wait for those that were delivered to the previous process. The
+// status reports it if that takes long, and until when.
 func TestNATSCrashReported(t *testing.T) {
 	t.Parallel() // it takes more than a minute
 	server := newNATS(t, "")
@@ -198,8 +198,8 @@ func TestNATSCrashReported(t *testing.T) {
 	eventually(t, "it says what it waits for", func() bool { return c.says(t, "Blocked", "1 message") && c.says(t, "Blocked", expected) })
 }
 
-// What was with the function when a process was told to end may come twice, and nothing else does,
-// also where requests take long.
+// Only messages that were in flight to the function when a process received SIGTERM may be
+// repeated, even if requests are slow.
 func TestNATSEndSlow(t *testing.T) {
 	const messages, concurrency = 60, 4
 	server := newNATS(t, "")
@@ -222,7 +222,8 @@ func TestNATSEndSlow(t *testing.T) {
 	inOrder(t, f.events())
 }
 
-// newSlowFunction returns the address of a function that takes an event at once, and answers after a while.
+// newSlowFunction returns the address of a function that accepts an event immediately, and
+// responds after a delay.
 func newSlowFunction(t *testing.T, f *function, after time.Duration) string {
 	t.Helper()
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

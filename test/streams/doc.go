@@ -1,3 +1,3 @@
-// Package streams tests what runs in the pods of triggers that consume a stream, as processes:
-// they deliver from real servers to a function, while any of them is killed.
+// Package streams tests the processes in the pods of triggers that consume a stream. They
+// deliver from real servers to a function, while any of them is killed.
 package streams

@@ -64,14 +64,14 @@ func copyAll(to io.Writer, from net.Conn) {
 	_, _ = io.Copy(to, from) // it ends with the connections
 }
 
-// swallow loses what the server sends from now on.
+// swallow drops what the server sends from now on.
 func (l *link) swallow() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.swallowing = true
 }
 
-// cut ends all connections. What is sent by others arrives.
+// cut closes all connections. Data from other clients still arrives.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

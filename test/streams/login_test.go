@@ -25,8 +25,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// A Secret that is missing is told, and so is one that is wrong; and both can be mended while
-// the process runs.
+// A missing or wrong Secret is reported, and both can be fixed while the process runs.
 func TestNATSLogin(t *testing.T) {
 	dir := t.TempDir()
 	const userSeed, userKey = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY", "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
@@ -84,8 +83,8 @@ func TestNATSLogin(t *testing.T) {
 	}
 }
 
-// A Secret that is rotated is told until it is what the server wants, and nothing is lost
-// meanwhile. Another nkey takes another connection, also while an event is blocked.
+// A rotated Secret is reported until it matches the server, and no event is lost meanwhile.
+// Another nkey uses a new connection, even while an event is blocked.
 func TestNATSRotated(t *testing.T) {
 	oldSeed, oldKey := seedOf(t)
 	newSeed, newKey := seedOf(t)
@@ -135,7 +134,7 @@ func TestNATSRotated(t *testing.T) {
 	}
 }
 
-// seedOf makes a user, and returns the seed of its nkey and the public half.
+// seedOf creates a user, and returns the seed of its nkey and the public key.
 func seedOf(t *testing.T) (seed, public string) {
 	t.Helper()
 	user, public := identity(t, nkeys.CreateUser)
@@ -146,7 +145,7 @@ func seedOf(t *testing.T) (seed, public string) {
 	return string(text), public
 }
 
-// configure replaces a part of the configuration, and lets the server read it again.
+// configure replaces a part of the configuration, and makes the server reload it.
 func (s *natsServer) configure(t *testing.T, before, after string) {
 	t.Helper()
 	file := filepath.Join(s.dir, "server.conf")
@@ -160,7 +159,8 @@ func (s *natsServer) configure(t *testing.T, before, after string) {
 	}
 }
 
-// A user who may not ask for messages gets no answer, which is told as long as it is so.
+// A user without permission to request messages gets no response, which is reported while it
+// lasts.
 func TestNATSForbidden(t *testing.T) {
 	const next = "$JS.API.CONSUMER.MSG.NEXT.>"
 	server := newNATS(t, fmt.Sprintf("authorization {users: [{user: test, password: test}, {user: shop, password: secret, permissions: {publish: {deny: %q}}}]}", next))
@@ -190,9 +190,9 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// Servers are verified by the authority that is named, and verify the trigger. One of another
-// authority is refused, which is told, as is a trigger that they do not know; and both can be
-// mended while the process runs.
+// Servers are verified with the configured authority, and verify the trigger. A server with
+// another authority is rejected, which is reported, as is a trigger that the server rejects.
+// Both can be fixed while the process runs.
 func TestNATSTLS(t *testing.T) {
 	dir := t.TempDir()
 	right, wrong := newAuthority(t), newAuthority(t)
@@ -251,7 +251,7 @@ func (a *authority) sign(t *testing.T, template *x509.Certificate, key *ecdsa.Pr
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// issue writes a certificate of this machine and its key to NAME.crt and NAME.key.
+// issue writes a certificate for this machine and its key to NAME.crt and NAME.key.
 func (a *authority) issue(t *testing.T, dir, name string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -270,8 +270,8 @@ func (a *authority) issue(t *testing.T, dir, name string) {
 	}, key))
 }
 
-// operated returns the configuration of a server that knows accounts by their operator, and the
-// credentials of a user, as nsc writes them.
+// operated returns the configuration of a server that authenticates accounts by their operator,
+// and the credentials of a user in the format of nsc.
 func operated(t *testing.T) (configuration, credentials string) {
 	t.Helper()
 	operator, operatorKey := identity(t, nkeys.CreateOperator)
@@ -298,7 +298,7 @@ func operated(t *testing.T) (configuration, credentials string) {
 	return configuration, string(text)
 }
 
-// identity makes a key, and returns it with its public half.
+// identity creates a key, and returns it with its public key.
 func identity(t *testing.T, create func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string) {
 	t.Helper()
 	key, err := create()

@@ -22,7 +22,7 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 )
 
-// programs are what the tests start, by their names.
+// programs are the paths of the programs that the tests start, by name.
 var programs = map[string]string{}
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes a program of a module.
+// build compiles a program of a module.
 func build(dir, name, module, pattern string) error {
 	programs[name] = filepath.Join(dir, name)
 	cmd := exec.Command("go", "build", "-o", programs[name], pattern)
@@ -50,7 +50,7 @@ func build(dir, name, module, pattern string) error {
 	return nil
 }
 
-// process is one that can be killed, and comes back with the same arguments.
+// process can be killed, and restarted with the same arguments.
 type process struct {
 	t    *testing.T
 	name string
@@ -75,7 +75,7 @@ func (p *process) begin() {
 	}
 }
 
-// end sends a signal, and waits for the end.
+// end sends a signal, and waits for the exit.
 func (p *process) end(signal os.Signal) {
 	_ = p.cmd.Process.Signal(signal) // it may have ended
 	_ = p.cmd.Wait()
@@ -86,7 +86,7 @@ func (p *process) restart(signal os.Signal) {
 	p.begin()
 }
 
-// port is one that nobody listens at.
+// port returns an unused port.
 func port(t *testing.T) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -97,8 +97,7 @@ func port(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// function takes events, which each must be CloudEvents, and notes them in the order in which
-// it has taken them.
+// function accepts events, each of which must be a CloudEvent, and records them in order.
 type function struct {
 	t       *testing.T
 	address string
@@ -120,7 +119,8 @@ func newFunction(t *testing.T, answer func(cloudevents.Event, int) int) *functio
 	return f
 }
 
-// noAnswer is in the place of a status where the function has got an event, and cuts the connection.
+// noAnswer, used instead of a status, makes the function accept an event and close the
+// connection.
 const noAnswer = 0
 
 func ok(cloudevents.Event, int) int { return http.StatusOK }
@@ -177,17 +177,17 @@ func (f *function) begin() {
 	go f.server.Serve(l) //nolint:errcheck // it ends with an error
 }
 
-// kill cuts all connections.
+// kill closes all connections.
 func (f *function) kill() { _ = f.server.Close() }
 
-// events are those that were taken, in their order.
+// events returns the accepted events, in order.
 func (f *function) events() []cloudevents.Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]cloudevents.Event(nil), f.taken...)
 }
 
-// tried is how often the first messages of the stream were tried.
+// tried returns how often the first messages of the stream were delivered.
 func (f *function) tried() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -215,7 +215,7 @@ func consume(t *testing.T, f *function, args ...string) *consumer {
 	return c
 }
 
-// status is what the process says of itself; nil while it does not answer.
+// status returns the status that the process reports; nil while it does not respond.
 func (c *consumer) status(t *testing.T) *status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -237,14 +237,14 @@ func (c *consumer) status(t *testing.T) *status {
 	return s
 }
 
-// says tells whether it has a problem of that reason, whose message has a text.
+// says reports whether it has a problem with a reason, whose message contains a text.
 func (c *consumer) says(t *testing.T, reason, text string) bool {
 	t.Helper()
 	s := c.status(t)
 	return s != nil && s.has(reason, text)
 }
 
-// healthy tells whether it has no problem.
+// healthy reports whether it has no problem.
 func (c *consumer) healthy(t *testing.T) bool {
 	t.Helper()
 	s := c.status(t)

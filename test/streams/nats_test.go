@@ -17,13 +17,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// natsServer is a NATS server with JetStream, which keeps what it has where it is killed.
+// natsServer is a NATS server with JetStream, which keeps its data when it is killed.
 type natsServer struct {
 	*process
 	url, dir string
 }
 
-// newNATS starts a server, with more configuration.
+// newNATS starts a server with additional configuration.
 func newNATS(t *testing.T, configuration string) *natsServer {
 	t.Helper()
 	dir, at := t.TempDir(), port(t)
@@ -35,7 +35,7 @@ func newNATS(t *testing.T, configuration string) *natsServer {
 	return &natsServer{start(t, "natsserver", "-c", file), fmt.Sprintf("nats://127.0.0.1:%d", at), dir}
 }
 
-// connect waits until the server takes somebody's connection, which comes back when it is lost.
+// connect waits until the server accepts a connection, which reconnects when it is lost.
 func (s *natsServer) connect(t *testing.T, options ...nats.Option) jetstream.JetStream {
 	t.Helper()
 	var js jetstream.JetStream
@@ -54,14 +54,14 @@ func (s *natsServer) connect(t *testing.T, options ...nats.Option) jetstream.Jet
 	return js
 }
 
-// orders is a stream of the subjects below orders, and a consumer that gives again soon what was
-// lost with a process.
+// orders creates a stream of the subjects below orders, and a consumer that soon redelivers
+// what a killed process had.
 func orders(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
 	ordersAgain(t, js, time.Second)
 }
 
-// ordersAgain is the same with a consumer that gives again after another time.
+// ordersAgain is like orders, with another redelivery time of the consumer.
 func ordersAgain(t *testing.T, js jetstream.JetStream, after time.Duration) {
 	t.Helper()
 	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}})
@@ -86,7 +86,7 @@ func publish(t *testing.T, js jetstream.JetStream, subject, data string) {
 	}
 }
 
-// publishAll publishes messages of so many subjects, each of which has its number.
+// publishAll publishes numbered messages of several subjects.
 func publishAll(t *testing.T, js jetstream.JetStream, messages, subjects int) {
 	t.Helper()
 	for i := range messages {
@@ -101,12 +101,12 @@ func publishAll(t *testing.T, js jetstream.JetStream, messages, subjects int) {
 	}
 }
 
-// stock are the arguments for the stream orders.
+// stock returns the arguments for the stream orders.
 func (s *natsServer) stock(more ...string) []string {
 	return append([]string{"--servers=" + s.url, "--stream=ORDERS", "--subject=orders.>", "--consumer=shop", "--concurrency=16"}, more...)
 }
 
-// distinct is how many different events a function has taken.
+// distinct returns the number of distinct events that a function has accepted.
 func distinct(f *function) int {
 	ids := map[string]bool{}
 	for _, e := range f.events() {
@@ -115,8 +115,7 @@ func distinct(f *function) int {
 	return len(ids)
 }
 
-// inOrder checks that the first time that each event was taken is after those before it of the
-// same subject.
+// inOrder checks that each event is first accepted after the previous ones of the same subject.
 func inOrder(t *testing.T, events []cloudevents.Event) {
 	t.Helper()
 	seen, last := map[string]bool{}, map[string]int{}
@@ -133,8 +132,8 @@ func inOrder(t *testing.T, events []cloudevents.Event) {
 	}
 }
 
-// What the function gets is the message: an event with its subject, its headers, and an id that
-// is the same for each try.
+// The function receives the message as an event with its subject, its headers, and an ID that
+// is the same for each attempt.
 func TestNATSEvent(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -155,8 +154,8 @@ func TestNATSEvent(t *testing.T) {
 	}
 }
 
-// A poisonous message reaches the dead letter once, with the reason, and those after it go on.
-// Without its dead letter they wait, which is told.
+// A poisonous message is sent to the dead letter once, with the reason, and later messages
+// continue. Without its dead letter they wait, which is reported.
 func TestNATSDeadLetter(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -202,7 +201,7 @@ func TestNATSDeadLetter(t *testing.T) {
 	}
 }
 
-// A consumer of somebody else's is asked for no more than it may be asked for.
+// The limits of a consumer of another owner are respected when messages are requested.
 func TestNATSLimits(t *testing.T) {
 	const messages = 20
 	server := newNATS(t, "")
@@ -222,8 +221,8 @@ func TestNATSLimits(t *testing.T) {
 	eventually(t, "all are taken", func() bool { return distinct(f) == messages })
 }
 
-// What the server says of requests that it refuses is told, and what it has is taken once it does
-// not any more.
+// Errors of the server for requests are reported. Its messages are delivered when it accepts
+// requests again.
 func TestNATSRefused(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -253,7 +252,8 @@ func TestNATSRefused(t *testing.T) {
 	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 
-// A message that is larger than what a consumer may be asked for is told, and taken once it is not.
+// A message that exceeds the maximum size of a consumer's requests is reported, and delivered
+// when the limit is raised.
 func TestNATSTooLarge(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -276,8 +276,8 @@ func TestNATSTooLarge(t *testing.T) {
 	eventually(t, "the message is taken", func() bool { return distinct(f) == 1 && c.healthy(t) })
 }
 
-// While the function takes nothing, it is not asked in a hot loop, and the events wait: their
-// number is told, and that they are held up.
+// While the function rejects events, it is not called in a hot loop, and the events wait. The
+// status reports their number, and that they are blocked.
 func TestNATSBlocked(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -291,7 +291,7 @@ func TestNATSBlocked(t *testing.T) {
 		s := c.status(t)
 		return s != nil && s.has("Blocked", "ORDERS/1") && s.Lag != nil && *s.Lag == 100
 	})
-	// The consumer gives again after a second what shows no sign of life.
+	// The consumer redelivers after a second what has not been marked as in progress.
 	info, err := js.Consumer(t.Context(), "ORDERS", "shop")
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +307,7 @@ func TestNATSBlocked(t *testing.T) {
 	}
 }
 
-// Without a stream messages are delivered while the process is there.
+// Without a stream, messages are delivered while the process runs.
 func TestNATSCore(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)

@@ -24,16 +24,16 @@ import (
 
 var full = flag.Bool("full", false, "deliver 10,000 messages during the kills")
 
-// underWay bounds how many messages are with a process or a function when it is killed.
+// underWay limits how many messages are in flight when a process or a function is killed.
 const underWay = 64
 
-// Each message is taken, in the order of its subject, while the deliverer and the function are
-// killed in any order, and no more than what was under way is taken twice.
+// All messages are delivered, in the order of their subjects, while the deliverer and the
+// function are killed in any order. Only messages in flight are repeated.
 func TestNATSKills(t *testing.T) {
 	surviveKills(t)
 }
 
-// The same holds where requests have several messages.
+// The same holds for batches.
 func TestNATSBatches(t *testing.T) {
 	f := surviveKills(t, "--batch=20", "--concurrency=4")
 	n := distinct(f)
@@ -44,8 +44,8 @@ func TestNATSBatches(t *testing.T) {
 	}
 }
 
-// surviveKills kills a deliverer, which has more arguments, and its function again and again, and
-// checks what they take. It returns the function.
+// surviveKills repeatedly kills a deliverer, with additional arguments, and its function, and
+// checks the accepted events. It returns the function.
 func surviveKills(t *testing.T, more ...string) *function {
 	t.Helper()
 	server := newNATS(t, "")
@@ -64,9 +64,9 @@ func surviveKills(t *testing.T, more ...string) *function {
 	return f
 }
 
-// Each message is taken, in the order of its subject, while the server is killed, too. How many
-// are taken twice is not bounded by what was under way: a server writes down ten times a second
-// which messages were acknowledged.
+// All messages are delivered, in the order of their subjects, while the server is killed as
+// well. The number of repetitions is not limited by the messages in flight: a server persists
+// acknowledgements ten times per second.
 func TestNATSServerKills(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -79,9 +79,8 @@ func TestNATSServerKills(t *testing.T) {
 	})
 }
 
-// killAtRandom publishes messages, does one of several kills again and again while they are
-// delivered, and waits until all are taken, in their order. It returns how many were taken twice,
-// and the number of kills.
+// killAtRandom publishes messages, calls one of kills repeatedly during the delivery, and waits
+// until all are delivered in order. It returns the number of repetitions, and of kills.
 func killAtRandom(t *testing.T, f *function, js jetstream.JetStream, victims []func()) (twice, kills int) {
 	t.Helper()
 	messages, kills := 3000, 6
@@ -91,7 +90,7 @@ func killAtRandom(t *testing.T, f *function, js jetstream.JetStream, victims []f
 	const subjects = 25
 	publishAll(t, js, messages, subjects)
 	for i := range kills {
-		// Not before it goes on, so that each kill is in the midst of deliveries.
+		// Waits until it has continued, so that each kill is during deliveries.
 		enough := len(f.events()) + rand.IntN(messages/kills/2)
 		eventually(t, "it delivers", func() bool { return len(f.events()) > enough || distinct(f) == messages })
 		if i < len(victims) { // each of them
@@ -108,8 +107,8 @@ func killAtRandom(t *testing.T, f *function, js jetstream.JetStream, victims []f
 	return twice, kills
 }
 
-// A server that crashes has forgotten which messages it gave last. Those that are here are not taken
-// for what is missing since before, and so nothing comes before that.
+// A server that crashes has lost which messages it delivered last. They are not mistaken for
+// messages that have been missing since before, and so none is delivered out of order.
 func TestNATSCrash(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -153,7 +152,8 @@ func TestNATSCrash(t *testing.T) {
 	inOrder(t, f.events())
 }
 
-// What a server gives to a request that it answers too late is missing, and nothing overtakes it.
+// Messages that a server sends to a request that has timed out are missing, and no later
+// message overtakes them.
 func TestNATSSlowServer(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)
@@ -177,7 +177,7 @@ func TestNATSSlowServer(t *testing.T) {
 	inOrder(t, f.events())
 }
 
-// slowdown is between a NATS server and its clients, and can hold what the server says.
+// slowdown is a proxy between a NATS server and its clients, which can hold data of the server.
 type slowdown struct {
 	address string
 	answers sync.Mutex  // held while the server is not heard
@@ -210,7 +210,7 @@ func newSlowdown(t *testing.T, server string) *slowdown {
 	return s
 }
 
-// forward copies from one connection to another, while nobody else has the lock.
+// forward copies from one connection to another, while the lock is free.
 func (s *slowdown) forward(to, from net.Conn, lock sync.Locker) {
 	defer func() { _ = to.Close() }()
 	buffer := make([]byte, 64<<10)
@@ -228,15 +228,15 @@ func (s *slowdown) forward(to, from net.Conn, lock sync.Locker) {
 	}
 }
 
-// holdAnswers does something while the server is not heard.
+// holdAnswers calls do while data of the server is held.
 func (s *slowdown) holdAnswers(do func()) {
 	s.answers.Lock()
 	defer s.answers.Unlock()
 	do()
 }
 
-// A process that is told to end lets go of what it has, and of what comes meanwhile: nothing is
-// taken twice, the next one does not wait, and takes it in its order.
+// A process that receives SIGTERM returns the messages that it has, and those that arrive
+// meanwhile. None is repeated, and the next process delivers them in order without a delay.
 func TestNATSEnd(t *testing.T) {
 	const subjects, ends, each = 5, 6, 50
 	server := newNATS(t, "")
@@ -273,8 +273,8 @@ func TestNATSEnd(t *testing.T) {
 	inOrder(t, f.events())
 }
 
-// What comes after a message of its subject waits while that is tried again, also where nobody
-// knows whether the function has taken it. Other subjects do not.
+// Later messages of a subject wait while a message is retried, even if it is unknown whether
+// the function has accepted it. Other subjects do not wait.
 func TestNATSRetry(t *testing.T) {
 	const after = 5
 	server := newNATS(t, "")
@@ -302,7 +302,7 @@ func TestNATSRetry(t *testing.T) {
 	}
 }
 
-// What was on its way when a connection was lost comes before what is newer.
+// Messages that were in flight when a connection was lost are delivered before newer ones.
 func TestNATSLostConnection(t *testing.T) {
 	server := newNATS(t, "")
 	js := server.connect(t)

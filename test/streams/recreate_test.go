@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A stream that is deleted and created again under load has new events: their ids differ from those
-// of the previous stream, and the dead letter keeps all of them.
+// A stream that is deleted and created again under load has new events: their IDs differ from
+// those of the previous stream, and the dead letter keeps all of them.
 func TestNATSRecreated(t *testing.T) {
 	const streams, poison = 5, 3
 	server := newNATS(t, "")
@@ -57,7 +57,7 @@ func TestNATSRecreated(t *testing.T) {
 	}
 }
 
-// good returns how many of the events that are not of the load were taken.
+// good returns how many of the events that are not part of the load were accepted.
 func good(f *function) int {
 	ids := map[string]bool{}
 	for _, e := range f.events() {
@@ -77,8 +77,8 @@ func lettersOf(t *testing.T, stream jetstream.Stream) uint64 {
 	return info.State.Msgs
 }
 
-// A message whose dead letter is too large for the server, or for the stream, is there without its
-// data, and where its headers are too large, without those.
+// If a dead letter is too large for the server or for the stream, it is stored without its
+// data, and without its headers if they are too large.
 func TestNATSLargeDeadLetter(t *testing.T) {
 	const payload = 16 << 10
 	for name, test := range map[string]struct {

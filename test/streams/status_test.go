@@ -2,7 +2,7 @@ package streams
 
 import "strings"
 
-// status is what a process says of itself at /status.
+// status is the response of a process at /status.
 type status struct {
 	Lag      *int64
 	Problems []struct{ Reason, Message string }

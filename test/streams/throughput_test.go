@@ -12,8 +12,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// The throughput beside a bare loop of the client library that posts to the same function, and
-// the processor time of both. They are printed, and depend on the machine.
+// TestNATSThroughput compares the throughput and the processor time with those of a loop that
+// uses only the client library and posts to the same function. They are printed, and depend on
+// the machine.
 func TestNATSThroughput(t *testing.T) {
 	if !*full {
 		t.Skip("it measures: run it with -full, on a quiet machine")
@@ -42,13 +43,13 @@ func TestNATSThroughput(t *testing.T) {
 	}
 }
 
-// figures are of one program.
+// figures are the measurements of a program.
 type figures struct {
 	rate      float64       // messages a second
 	processor time.Duration // the time of processors for each
 }
 
-// fill makes a stream of messages of many subjects.
+// fill creates a stream of messages of many subjects.
 func fill(t *testing.T, js jetstream.JetStream, messages int) {
 	t.Helper()
 	_, err := js.CreateOrUpdateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}, Storage: jetstream.MemoryStorage})
@@ -65,7 +66,8 @@ func fill(t *testing.T, js jetstream.JetStream, messages int) {
 	publishAll(t, js, messages, 1000)
 }
 
-// measure lets a program post all messages, and looks at the time from the first to the last one.
+// measure lets a program post all messages, and measures the time from the first to the last
+// one.
 func measure(t *testing.T, server *natsServer, js jetstream.JetStream, program, durable string, concurrency, messages int) figures {
 	t.Helper()
 	_, err := js.CreateConsumer(t.Context(), "ORDERS", jetstream.ConsumerConfig{

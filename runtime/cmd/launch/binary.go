@@ -13,17 +13,17 @@ import (
 	"syscall"
 )
 
-// A binary is a program that the build service has, or is about to have.
+// A binary is a program that the build service has or is compiling.
 type binary struct {
 	url             string
 	key, capability string
-	service         ed25519.PublicKey // has signed it
+	service         ed25519.PublicKey // key of the build service, which signs the binary
 	transport       *http.Transport
-	state           atomic.Value // a string: why the binary is not here yet
+	state           atomic.Value // a string: why the binary is not available yet
 }
 
-// binaryFromEnv takes the variables that name a binary out of the environment. It
-// returns nil if they name none.
+// binaryFromEnv reads the variables that name a binary and removes them from the environment.
+// It returns nil if FUNCTION_BINARY is empty.
 func binaryFromEnv() (*binary, error) {
 	service, key := takeEnv("FUNCTION_BUILD_SERVICE"), takeEnv("FUNCTION_BINARY")
 	capability, public := takeEnv("FUNCTION_BINARY_CAPABILITY"), takeEnv("FUNCTION_BINARY_PUBLIC_KEY")
@@ -44,19 +44,19 @@ func binaryFromEnv() (*binary, error) {
 	return b, nil
 }
 
-// takeEnv returns a variable of the environment and removes it.
+// takeEnv returns the value of an environment variable and removes the variable.
 func takeEnv(variable string) string {
 	value := os.Getenv(variable)
 	_ = os.Unsetenv(variable)
 	return value
 }
 
-// execute executes the binary. It returns only if it could not, with a message and the exit
-// code.
+// execute fetches and executes the binary. It returns only if that fails, with a message and
+// the exit code.
 func (b *binary) execute(program []string, admin *net.TCPListener) (message string, code int) {
 	if err := checkMemory(); err != nil {
-		return "the binary cannot be executed: let processes execute memory (vm.memfd_noexec below 2), " +
-			"or let the pod compile its source itself (spec.build.strategy: InPod): " + err.Error(), exitNoExecution
+		return "the binary cannot be executed from memory: set the sysctl vm.memfd_noexec below 2, " +
+			"or compile the source in the pod (spec.build.strategy: InPod): " + err.Error(), exitNoExecution
 	}
 	ctx, release := signalContext()
 	endWaiting := b.whileWaiting(admin)
@@ -67,7 +67,7 @@ func (b *binary) execute(program []string, admin *net.TCPListener) (message stri
 	release()
 	switch {
 	case ctx.Err() != nil:
-		return "asked to end before the program could run: " + b.waitingFor(), exitTerminated
+		return "terminated before the program started: " + b.waitingFor(), exitTerminated
 	case err != nil:
 		return "no binary to execute: " + err.Error(), exitNoBinary
 	}
@@ -75,7 +75,7 @@ func (b *binary) execute(program []string, admin *net.TCPListener) (message stri
 	return "cannot execute the binary: " + err.Error(), exitNoExecution
 }
 
-// verify returns errForged unless the service has signed a binary with this SHA-256.
+// verify returns errForged unless the build service has signed a binary with this SHA-256.
 func (b *binary) verify(hash []byte, signature string) error {
 	message := b.key + "\n" + hex.EncodeToString(hash)
 	signed, err := base64.RawURLEncoding.DecodeString(signature)

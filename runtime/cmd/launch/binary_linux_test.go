@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The program that runs is as it would be from a file: but for where it is kept.
+// The program differs from one in a file only in the place of its file.
 func TestBinary(t *testing.T) {
 	s := serve(t, good)
 	l := start(t, s)
@@ -47,7 +47,7 @@ func TestBinary(t *testing.T) {
 	}
 }
 
-// A request that comes while the binary is compiled is answered by it.
+// A request that arrives during the compilation is served by the program.
 func TestEarlyRequest(t *testing.T) {
 	compiled := make(chan struct{})
 	s := serve(t, func(s *service, w http.ResponseWriter, r *http.Request) {
@@ -68,7 +68,7 @@ func TestEarlyRequest(t *testing.T) {
 	}
 }
 
-// What may pass is tried again.
+// Temporary errors are retried.
 func TestTriesAgain(t *testing.T) {
 	for name, answers := range map[string][]answer{
 		"Compiling":    {status(404, "compiling"), good},
@@ -92,7 +92,7 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
-// The service may restart while it is asked.
+// The build service may restart during a request.
 func TestServiceRestarts(t *testing.T) {
 	first := serve(t, waiting)
 	l := start(t, first)
@@ -102,7 +102,7 @@ func TestServiceRestarts(t *testing.T) {
 	l.describe(t)
 }
 
-// What will not pass, or not soon enough, is told.
+// Permanent errors, and errors that last too long, are reported.
 func TestGivesUp(t *testing.T) {
 	const soon = testAnswerTimeout + "=1200ms"
 	const atLast = testTimeout + "=1200ms"
@@ -116,13 +116,13 @@ func TestGivesUp(t *testing.T) {
 		"WrongCapability": {status(403, "wrong capability"), 1, nil, "see its log if it does not (the build service answers 403 Forbidden: wrong capability)"},
 		"NoCapability":    {status(401, "none"), 1, nil, "(the build service answers 401 Unauthorized: none)"},
 		"TooLarge":        {tooLarge, 1, nil, "the binary is larger than 256 MiB"},
-		"Forged":          {forged, 1, nil, "what came is not what the build service has signed, and was not executed"},
-		"Unsigned":        {unsigned, 1, nil, "what came is not what the build service has signed"},
-		"OfAnotherKey":    {goodFor("other"), 1, nil, "what came is not what the build service has signed"},
-		"Stranger":        {good, 2, nil, "somebody else answers in place of the build service"},
-		"Compiling":       {status(404, "compiling\nlong"), 1, []string{soon}, ": the binary is not there: the build service answers 404 Not Found: compiling; see the log of"},
+		"Forged":          {forged, 1, nil, "the downloaded binary is not signed by the build service and was not executed"},
+		"Unsigned":        {unsigned, 1, nil, "the downloaded binary is not signed by the build service"},
+		"OfAnotherKey":    {goodFor("other"), 1, nil, "the downloaded binary is not signed by the build service"},
+		"Stranger":        {good, 2, nil, "another process answers in its place"},
+		"Compiling":       {status(404, "compiling\nlong"), 1, []string{soon}, ": the build service does not have the binary: the build service answers 404 Not Found: compiling; see the log of"},
 		"Busy":            {status(503, "busy"), 1, []string{atLast}, ": the build service answers 503 Service Unavailable: busy; see the log of"},
-		"Truncated":       {truncated, 1, []string{atLast}, "the download failed: unexpected EOF"},
+		"Truncated":       {truncated, 1, []string{atLast}, "downloading the binary: unexpected EOF"},
 		"Silent":          {waiting, 1, []string{soon, atLast, sooner}, "the build service sent nothing for too long"},
 		"Stalled":         {stalled, 1, []string{atLast, sooner}, "the build service sent nothing for too long"},
 	} {
@@ -161,8 +161,7 @@ func TestWrongVariables(t *testing.T) {
 	}
 }
 
-// As the first process of a container, the launcher gets only the signals that it
-// asks for.
+// As the first process of a container, the launcher receives only the signals that it handles.
 func TestTerminated(t *testing.T) {
 	s := serve(t, waiting)
 	l := prepare(t, s.URL)
@@ -172,13 +171,13 @@ func TestTerminated(t *testing.T) {
 	if err := l.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	want := "launch: asked to end before the program could run: the build service has not answered yet, it may be compiling\n"
+	want := "launch: terminated before the program started: the build service has not answered yet, it may be compiling\n"
 	if code, message := l.end(t); code != 143 || message != want {
 		t.Errorf("it ended with %d and %q, want 143 and %q", code, message, want)
 	}
 }
 
-// inProcessNamespace makes the launcher the first process of a namespace.
+// inProcessNamespace makes the launcher the first process of a process namespace.
 func inProcessNamespace(l *launcher) {
 	l.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
 	if os.Getuid() != 0 {
@@ -186,7 +185,7 @@ func inProcessNamespace(l *launcher) {
 	}
 }
 
-// Where memory cannot be executed, that is known before anything is downloaded.
+// If files in memory cannot be executed, launch reports that before it downloads.
 func TestNoMemory(t *testing.T) {
 	for _, memory := range []string{"unknown", "forbidden"} {
 		t.Run(memory, func(t *testing.T) {
@@ -197,7 +196,7 @@ func TestNoMemory(t *testing.T) {
 			l := prepare(t, s.URL, testMemory+"="+memory)
 			inProcessNamespace(l)
 			l.start(t)
-			if code, message := l.end(t); code != 126 || !strings.HasPrefix(message, "launch: the binary cannot be executed: let processes execute memory (vm.memfd_noexec below 2)") {
+			if code, message := l.end(t); code != 126 || !strings.HasPrefix(message, "launch: the binary cannot be executed from memory: set the sysctl vm.memfd_noexec below 2, ") {
 				t.Errorf("it ended with %d and %q", code, message)
 			}
 			if s.count.Load() > 0 {
@@ -207,8 +206,8 @@ func TestNoMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkBinary is the time from the start of a launcher to the first answer of
-// a program of 10 MB, as most functions are.
+// BenchmarkBinary measures the time from the start of a launcher to the first response of a
+// program of 10 MB, the usual size of a function.
 func BenchmarkBinary(b *testing.B) {
 	s := serve(b, good)
 	s.content = append(slices.Clone(program), make([]byte, 10_000_000-len(program))...)

@@ -17,11 +17,12 @@ import (
 )
 
 const (
-	maxRequestWait = 30 * time.Second // until the service answers one request
-	maxSize        = 256 << 20        // of a binary, in bytes, which are memory of the container
+	maxRequestWait = 30 * time.Second // limit of the wait for one response
+	maxSize        = 256 << 20        // of a binary, in bytes; it uses memory of the container
 )
 
-// download asks for the binary once. The service may wait for it for as long as maxWait.
+// download requests the binary once. The build service may wait for the binary up to maxWait
+// before it responds.
 func (b *binary) download(ctx context.Context, maxWait time.Duration) (*os.File, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -33,22 +34,22 @@ func (b *binary) download(ctx context.Context, maxWait time.Duration) (*os.File,
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // nothing more is read of it
+	defer response.Body.Close() //nolint:errcheck // no more is read
 	if err := checkResponse(response); err != nil {
 		return nil, err
 	}
-	b.state.Store(fmt.Sprintf("%d bytes of it are on their way", response.ContentLength))
+	b.state.Store(fmt.Sprintf("downloading %d bytes", response.ContentLength))
 	file, err := inMemory()
 	if err != nil {
 		return nil, err
 	}
-	hash := sha256.New() // nobody else can write to the file
+	hash := sha256.New() // no other process can write to the file
 	if _, err := io.Copy(io.MultiWriter(file, hash), watchedReader{response.Body, watchdog}); err != nil {
-		_ = file.Close() // it is of no use
-		return nil, fmt.Errorf("the download failed: %w", err)
+		_ = file.Close() // it is discarded
+		return nil, fmt.Errorf("downloading the binary: %w", err)
 	}
 	if err := b.verify(hash.Sum(nil), response.Header.Get("Goless-Signature")); err != nil {
-		_ = file.Close() // it is of no use
+		_ = file.Close() // it is discarded
 		return nil, err
 	}
 	return seal(file)
@@ -68,17 +69,17 @@ func (b *binary) get(ctx context.Context, wait time.Duration) (*http.Response, e
 	return response, nil
 }
 
-// newTransport returns a transport that ignores the environment, because the proxies
-// there are for the function.
+// newTransport returns a transport that ignores the proxies in the environment, because they
+// are meant for the function.
 func newTransport(verify func(tls.ConnectionState) error) *http.Transport {
 	dialer := net.Dialer{
 		Timeout: 3 * time.Second,
-		// A node that is lost does not close its connections.
+		// Detects a lost node, which does not close its connections.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3},
 	}
 	return &http.Transport{
 		DialContext:         dialer.DialContext,
-		DisableKeepAlives:   true, // the next try may reach another replica
+		DisableKeepAlives:   true, // the next attempt may reach another replica
 		DisableCompression:  true,
 		TLSHandshakeTimeout: 5 * time.Second,
 		TLSClientConfig: &tls.Config{
@@ -89,7 +90,7 @@ func newTransport(verify func(tls.ConnectionState) error) *http.Transport {
 	}
 }
 
-// verifyServer refuses a server with another key.
+// verifyServer rejects a server with another key.
 func (b *binary) verifyServer(peer tls.ConnectionState) error {
 	if key, ok := peer.PeerCertificates[0].PublicKey.(ed25519.PublicKey); !ok || !key.Equal(b.service) {
 		return errOtherKey
@@ -97,7 +98,7 @@ func (b *binary) verifyServer(peer tls.ConnectionState) error {
 	return nil
 }
 
-// checkResponse returns an error unless the response has a binary.
+// checkResponse returns an error unless the response contains a binary.
 func checkResponse(response *http.Response) error {
 	switch {
 	case response.StatusCode == http.StatusOK && response.ContentLength > maxSize:
@@ -111,12 +112,12 @@ func checkResponse(response *http.Response) error {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return fmt.Errorf("%w (%s)", errRefused, answer)
 	case code == http.StatusTooManyRequests || code >= http.StatusInternalServerError:
-		return errors.New(answer) // which says nothing about the binary
+		return errors.New(answer) // says nothing about the binary
 	}
 	return fmt.Errorf("%w: %s", errAbsent, answer)
 }
 
-// A watchedReader restarts its watchdog with every read.
+// A watchedReader restarts its watchdog at each read.
 type watchedReader struct {
 	io.Reader
 	watchdog *time.Timer

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// What a test changes in the launcher, which is this program, executed again.
+// Changes of the launcher for a test. The launcher is this test program, executed again.
 const (
 	asLaunch           = "GOLESS_TEST_LAUNCH"
 	testTerminationLog = "GOLESS_TEST_TERMINATION_LOG"
@@ -47,14 +47,14 @@ func run(m *testing.M) int {
 	if err != nil {
 		panic(err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is the system's for temporary files
+	defer os.RemoveAll(dir) //nolint:errcheck // it is in the system's directory for temporary files
 	if program, err = build(dir, "./testdata/program"); err != nil {
 		panic(err)
 	}
 	return m.Run()
 }
 
-// build returns a program as the images have it: .ko.yaml has the same flags.
+// build compiles a program as it is in the images. The flags are those in .ko.yaml.
 func build(dir, source string) ([]byte, error) {
 	file := filepath.Join(dir, "program")
 	cmd := exec.Command("go", "build", "-trimpath", "-tags=nethttpomithttp2", "-ldflags=-s -w", "-o", file, source)
@@ -78,14 +78,14 @@ func change() {
 	switch os.Getenv(testMemory) {
 	case "unknown":
 		memfdCreate = 0
-	case "forbidden": // in a process namespace of its own
+	case "forbidden": // in its own process namespace
 		if err := os.WriteFile("/proc/sys/vm/memfd_noexec", []byte("2"), 0); err != nil {
 			panic(err)
 		}
 	}
 }
 
-// A launcher is a process that has a binary to launch.
+// A launcher is a process of launch that fetches a binary.
 type launcher struct {
 	*exec.Cmd
 	port, admin    string
@@ -93,7 +93,7 @@ type launcher struct {
 	terminationLog string
 }
 
-// start starts a launcher that asks s for the binary.
+// start starts a launcher that fetches the binary from s.
 func start(t testing.TB, s *service, environment ...string) *launcher {
 	t.Helper()
 	l := prepare(t, s.URL, environment...)
@@ -119,7 +119,7 @@ func (l *launcher) start(t testing.TB) {
 	if err := l.Start(); err != nil {
 		t.Fatal(err)
 	}
-	hang := time.AfterFunc(time.Minute, func() { _ = l.Process.Kill() }) // so that a test fails, and with a reason
+	hang := time.AfterFunc(time.Minute, func() { _ = l.Process.Kill() }) // so that the test fails with a reason
 	t.Cleanup(func() {
 		hang.Stop()
 		_ = l.Process.Kill() // it may have ended
@@ -146,13 +146,13 @@ func (l *launcher) dial() (net.Conn, error) {
 	}
 }
 
-// description is what the program says of itself.
+// description is the description that the program gives of its process.
 type description struct {
 	Args, Environment, Files []string
 	Executable, Write        string
 }
 
-// describe asks the program, whether it runs already or not.
+// describe requests the description, waiting for the program if necessary.
 func (l *launcher) describe(t testing.TB) (d description) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{
@@ -171,11 +171,10 @@ func (l *launcher) describe(t testing.TB) (d description) {
 	return d
 }
 
-// end waits for the end of a launcher, and returns its exit code and its
-// termination message.
+// end waits for the launcher to exit, and returns its exit code and termination message.
 func (l *launcher) end(t testing.TB) (code int, message string) {
 	t.Helper()
-	_ = l.Wait() // the state has it
+	_ = l.Wait() // the exit code is in ProcessState
 	text, err := os.ReadFile(l.terminationLog)
 	if err != nil {
 		t.Fatal(err)
@@ -183,8 +182,8 @@ func (l *launcher) end(t testing.TB) (code int, message string) {
 	return l.ProcessState.ExitCode(), string(text)
 }
 
-// freePort returns a port that nobody uses. It is below those that the kernel gives to connections,
-// one of which could have it before the launcher opens it.
+// freePort returns an unused port. It is below the range of ephemeral ports, one of which a
+// connection could take before the launcher listens on it.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {

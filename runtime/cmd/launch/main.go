@@ -1,30 +1,37 @@
-// Command launch is the entry point of the image that functions run in. It opens the
-// ports of the function and replaces itself with the program of the function. A
-// connection that comes while the program starts is not refused but waits. The first
-// readiness probe is one, and the kubelet would repeat it only a second later.
+// Command launch is the entry point of the image that functions run in. It opens the ports of
+// the function and replaces itself with the program of the function. Connections that arrive
+// while the program starts wait instead of being refused. In particular this holds for the
+// first readiness probe, which the kubelet would otherwise repeat only a second later.
 //
 //	launch [program [argument...]]
 //	launch --version
 //
-// The program is /function/server unless named, and a file, unless the
-// environment names a binary that a build service has:
+// The default program is /function/server. It is a file, unless the environment names a binary
+// of a build service:
 //
-//	FUNCTION_BUILD_SERVICE      where it answers, as https://goless-build.goless-system.svc:8443
+//	FUNCTION_BUILD_SERVICE      URL of the build service, such as https://goless-build.goless-system.svc:8443
 //	FUNCTION_BINARY             key of the binary
-//	FUNCTION_BINARY_CAPABILITY  what entitles to it
-//	FUNCTION_BINARY_PUBLIC_KEY  Ed25519 key of the service, raw base64 as in URLs
+//	FUNCTION_BINARY_CAPABILITY  token that authorizes the download of the binary
+//	FUNCTION_BINARY_PUBLIC_KEY  Ed25519 public key of the build service, in raw URL-safe base64
 //
-// Then launch waits until the service has the binary, verifies its signature, and
-// executes it from memory. While it waits it logs why, and answers the probes of the
-// kubelet: the container is alive and not ready. For the program there are three
-// differences: it does not see these four variables, its file has no name (os.Executable
-// is of no use, /proc/self/exe can be executed), and the file counts as memory of the
-// container.
+// In that case launch waits until the build service has the binary, verifies its signature, and
+// executes it from memory. While it waits, it logs the reason and answers the probes of the
+// kubelet: the container is alive but not ready. The program differs from one in a file in
+// three ways:
 //
-// The process keeps its ID, so signals reach the program. If launch cannot execute it,
-// it exits with the codes of a shell: 127 if the program is missing, 126 if it cannot be
-// executed, 143 if SIGTERM came first; and with 125 if there is no binary. The reason is
-// on standard error and in the termination message of the container.
+//   - it does not see these four variables
+//   - os.Executable does not return a usable path; /proc/self/exe can be executed
+//   - its file counts towards the memory of the container
+//
+// The process ID does not change, so signals reach the program. If launch cannot execute the
+// program, the exit code is
+//
+//	125  there is no binary
+//	126  the program cannot be executed
+//	127  the program does not exist
+//	143  SIGTERM or SIGINT arrived first
+//
+// and the reason is written to standard error and to the termination message of the container.
 package main
 
 import (
@@ -44,14 +51,13 @@ const (
 	exitNoBinary    = 125
 	exitNoExecution = 126
 	exitNoProgram   = 127
-	exitTerminated  = 128 + int(syscall.SIGTERM) // 0 would say that the function had ended well
+	exitTerminated  = 128 + int(syscall.SIGTERM) // 0 would mean that the function has finished successfully
 )
 
-// terminationLog is the file with the termination message of a container. It exists only
-// in pods.
+// terminationLog is the file of the container's termination message. It exists only in pods.
 var terminationLog = "/dev/termination-log"
 
-// The version and commit of a release. The linker sets them.
+// The version and commit of a release, set by the linker.
 var version, commit = "devel", "unknown"
 
 func main() {
@@ -63,15 +69,15 @@ func main() {
 	if len(os.Args) > 1 {
 		program = os.Args[1:]
 	}
-	_ = os.Setenv("GOLESS_VERSION", version) // for a metric; the name and the value are valid
+	_ = os.Setenv("GOLESS_VERSION", version) // for a metric; fails only for an invalid name or value
 	openPort("SERVER")
 	message, code := launch(program, openPort("ADMIN"))
 	report(message)
 	os.Exit(code)
 }
 
-// launch executes the program. It returns only if it could not, with a message and the
-// exit code. The listener of the admin port may be nil.
+// launch executes the program. It returns only if that fails, with a message and the exit code.
+// admin may be nil.
 func launch(program []string, admin *net.TCPListener) (message string, code int) {
 	b, err := binaryFromEnv()
 	switch {
@@ -83,13 +89,15 @@ func launch(program []string, admin *net.TCPListener) (message string, code int)
 	return b.execute(program, admin)
 }
 
-// signalContext returns a context that ends with SIGTERM or SIGINT, so that launch can
-// report what it has waited for. When release returns, the context has ended if a signal
-// came before, and a later signal ends the process, with the exit code 2 if it is the
-// first one of a container. So none is lost until the program is executed. From then on
-// the kernel drops signals for the first process of a container until the Go runtime of
-// the program is initialized. A signal mask would keep them, but the program and its
-// children would inherit it.
+// signalContext returns a context that is cancelled by SIGTERM or SIGINT, so that launch can
+// report what it was waiting for.
+//
+// release stops the handling of signals. When it returns, the context is cancelled if a signal
+// arrived before. A later signal ends the process, with exit code 2 if it is the first process
+// of a container. So no signal is lost until the program is executed. From then on, the kernel
+// drops signals to the first process of a container until the Go runtime of the program is
+// initialized. A signal mask would keep them, but the program and its children would inherit
+// it.
 func signalContext() (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -107,11 +115,12 @@ func signalContext() (ctx context.Context, release func()) {
 	}
 }
 
-// openPort opens the port in the variable NAME_PORT, and has the program inherit it by
-// NAME_LISTENER. It returns nil if it cannot. The program then fails, too, and says why.
+// openPort listens on the port in the variable NAME_PORT, and passes the listener to the
+// program in NAME_LISTENER. It returns nil if it cannot listen. The program then fails as well
+// and reports the reason.
 func openPort(name string) *net.TCPListener {
 	variable := name + "_LISTENER"
-	_ = os.Unsetenv(variable) // the user of a function may have set it
+	_ = os.Unsetenv(variable) // a user may have set it
 	port := os.Getenv(name + "_PORT")
 	if port == "" {
 		return nil
@@ -122,12 +131,12 @@ func openPort(name string) *net.TCPListener {
 	}
 	tcp := listener.(*net.TCPListener)
 	if fd, err := inheritable(tcp); err == nil {
-		_ = os.Setenv(variable, strconv.Itoa(fd)) // the name and the value are valid
+		_ = os.Setenv(variable, strconv.Itoa(fd)) // fails only for an invalid name or value
 	}
 	return tcp
 }
 
-// inheritable returns a file descriptor that outlives an exec.
+// inheritable returns a file descriptor that stays open across exec.
 func inheritable(listener *net.TCPListener) (fd int, err error) {
 	raw, err := listener.SyscallConn()
 	if err != nil {
@@ -140,12 +149,11 @@ func inheritable(listener *net.TCPListener) (fd int, err error) {
 	return fd, errors.Join(err, failed)
 }
 
-// explain returns the message and the exit code for a program that could not be executed
-// because of err.
+// explain returns the message and the exit code for the error of executing the program.
 func explain(program string, err error) (message string, code int) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return program + " does not exist: the build that should have written it did not, see its log", exitNoProgram
+		return program + " does not exist: the build did not write it, see its log", exitNoProgram
 	case errors.Is(err, fs.ErrPermission):
 		return program + " is not an executable file, or its volume forbids execution (noexec)", exitNoExecution
 	default:
@@ -153,11 +161,11 @@ func explain(program string, err error) (message string, code int) {
 	}
 }
 
-// report writes the termination message, of which the kubelet reads 4096 bytes.
+// report writes the termination message, of which the kubelet reads at most 4096 bytes.
 func report(message string) {
 	message = "launch: " + message[:min(len(message), 4000)] + "\n"
 	_, _ = os.Stderr.WriteString(message)
 	if file, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
-		_, _ = file.WriteString(message) // there is no other place for an error
+		_, _ = file.WriteString(message) // a write error cannot be reported
 	}
 }

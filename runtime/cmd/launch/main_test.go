@@ -58,14 +58,14 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// A connection that comes before the program serves is not refused.
+// A connection that is opened before the program serves is not refused.
 func TestLaunchOpensThePorts(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	write(t, script, "#!/bin/sh\necho $SERVER_LISTENER $ADMIN_LISTENER; cat\n", 0o755)
 	port := freePort(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], script)
 	cmd.Env = append(os.Environ(), asLaunch+"=1", "SERVER_PORT="+port, "ADMIN_PORT=no port",
-		"SERVER_LISTENER=99", "ADMIN_LISTENER=99") // nobody but launch knows its descriptors
+		"SERVER_LISTENER=99", "ADMIN_LISTENER=99") // overwritten by launch
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestLaunchOpensThePorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One number: what could not be opened is left to the program.
+	// A single number: ports that could not be opened are left to the program.
 	if fd, err := strconv.Atoi(strings.TrimSpace(line)); err != nil || fd == 99 {
 		t.Errorf("the program got the listeners %q", line)
 	}
@@ -96,7 +96,7 @@ func TestLaunchOpensThePorts(t *testing.T) {
 	}
 }
 
-// The image is small: no node should wait for it.
+// The image is small, so that nodes pull it quickly.
 func TestSize(t *testing.T) {
 	launch, err := build(t.TempDir(), ".")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is sealed can be read, and never be written again.
+// A sealed file can be read but not changed.
 func TestMemory(t *testing.T) {
 	if err := checkMemory(); err != nil {
 		t.Fatal(err)

@@ -19,14 +19,14 @@ import (
 	"testing"
 )
 
-// service is a build service as the launcher sees it. The first request gets the
-// first answer, and the last answer is for all that follow.
+// service is a fake build service. The n-th request receives the n-th answer, and requests
+// beyond the last one receive the last one.
 type service struct {
 	*httptest.Server
 	private ed25519.PrivateKey
 	content []byte
 	answers []answer
-	asked   chan *http.Request // has room for those of a test
+	asked   chan *http.Request // has room for the requests of a test
 	count   atomic.Int32
 }
 
@@ -67,11 +67,11 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.answers[min(n, len(s.answers)-1)](s, w, r)
 }
 
-// The answers of a service.
+// Answers of a service.
 
 func good(s *service, w http.ResponseWriter, _ *http.Request) {
 	s.header(w, s.signature(testKey))
-	_, _ = w.Write(s.content) // the launcher may have gone, as below
+	_, _ = w.Write(s.content) // the launcher may have disconnected, here and below
 }
 
 func goodFor(key string) answer {
@@ -118,7 +118,7 @@ func tooLarge(s *service, w http.ResponseWriter, _ *http.Request) {
 
 func waiting(_ *service, _ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
-	panic(http.ErrAbortHandler) // who hangs up may still hear what is said to that, and nothing is
+	panic(http.ErrAbortHandler) // the client may still read a response after disconnecting
 }
 
 func status(code int, text string) answer {

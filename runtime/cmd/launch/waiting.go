@@ -14,27 +14,26 @@ import (
 	"time"
 )
 
-// These are variables for the tests.
+// Variables, because tests change them.
 var (
-	// probeDelay is how long a probe waits for the program before it is answered without
-	// it. Usually the program comes sooner, and after a refusal the kubelet would ask
-	// again only a second later.
+	// probeDelay is how long a probe waits for the program before launch answers it. Usually
+	// the program is available sooner, and the kubelet would repeat a failed probe only a
+	// second later.
 	probeDelay = 10 * time.Second
 
-	// probeTimeout is how long a probe and its answer may take.
+	// probeTimeout limits how long reading and answering a probe may take.
 	probeTimeout = 2 * time.Second
 )
 
 const (
-	firstLog    = time.Second      // until the first line of log
-	logInterval = 10 * time.Second // between two of them
-	maxProbe    = 16 << 10         // size of a probe, in bytes
+	firstLog    = time.Second      // time until the first log line
+	logInterval = 10 * time.Second // time between log lines
+	maxProbe    = 16 << 10         // maximum size of a probe, in bytes
 )
 
-// whileWaiting logs what the launcher waits for, and answers probes on the admin port,
-// which may be nil. Requests to the function wait. The returned function ends that: it
-// answers the probes that were accepted, unless ctx ends, and leaves all others to the
-// program.
+// whileWaiting logs what launch waits for, and answers probes on the admin port. admin may be
+// nil. Requests to the function wait. The returned function stops that: it finishes the probes
+// that were accepted, unless ctx ends, and leaves all others to the program.
 func (b *binary) whileWaiting(admin *net.TCPListener) (end func(ctx context.Context)) {
 	ended := make(chan struct{})
 	var work sync.WaitGroup
@@ -42,7 +41,7 @@ func (b *binary) whileWaiting(admin *net.TCPListener) (end func(ctx context.Cont
 	if admin == nil {
 		return func(context.Context) { close(ended); work.Wait() }
 	}
-	_ = admin.SetDeadline(time.Time{}) // it is open, here and below
+	_ = admin.SetDeadline(time.Time{}) // cannot fail: the listener is open, here and below
 	work.Go(func() {
 		if !endsWithin(ended, probeDelay) {
 			b.serveProbes(admin, &work)
@@ -63,7 +62,7 @@ func (b *binary) whileWaiting(admin *net.TCPListener) (end func(ctx context.Cont
 	}
 }
 
-// endsWithin waits for ended, and for d at most, and reports which of them came first.
+// endsWithin waits for ended, at most d, and reports whether it was closed.
 func endsWithin(ended <-chan struct{}, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -73,8 +72,8 @@ func endsWithin(ended <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// serveProbes answers probes until the listener has a deadline. An http.Server would not
-// do: when it ends, it may close a connection that it has just accepted.
+// serveProbes answers probes until the listener's deadline is set. An http.Server is not used,
+// because it may close a connection that it has just accepted when it shuts down.
 func (b *binary) serveProbes(admin *net.TCPListener, work *sync.WaitGroup) {
 	for {
 		connection, err := admin.Accept()
@@ -90,7 +89,7 @@ func (b *binary) serveProbes(admin *net.TCPListener, work *sync.WaitGroup) {
 }
 
 func (b *binary) answerProbe(connection net.Conn) {
-	defer connection.Close() //nolint:errcheck // the answer was written
+	defer connection.Close() //nolint:errcheck // the response was written
 	_ = connection.SetDeadline(time.Now().Add(probeTimeout))
 	request, err := http.ReadRequest(bufio.NewReader(io.LimitReader(connection, maxProbe)))
 	if err != nil {
@@ -100,13 +99,13 @@ func (b *binary) answerProbe(connection net.Conn) {
 	if request.URL.Path == "/healthz" {
 		code = http.StatusOK
 	}
-	// The kubelet repeats a probe that gets no answer.
+	// If writing fails, the kubelet repeats the probe.
 	_, _ = fmt.Fprintf(connection, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		code, http.StatusText(code), len(text), text)
 }
 
-// log logs what the launcher waits for until ended is closed, in the format of the
-// program: one JSON object a line, on standard error.
+// log logs what launch waits for until ended is closed. The lines have the format of the
+// program's log: one JSON object per line, on standard error.
 func (b *binary) log(ended <-chan struct{}) {
 	for wait := firstLog; !endsWithin(ended, wait); wait = logInterval {
 		line, err := json.Marshal(map[string]string{
@@ -116,10 +115,10 @@ func (b *binary) log(ended <-chan struct{}) {
 			"service.namespace": os.Getenv("FUNCTION_NAMESPACE"),
 		})
 		if err == nil {
-			_, _ = os.Stderr.Write(append(line, '\n')) // there is no other place for an error
+			_, _ = os.Stderr.Write(append(line, '\n')) // a write error cannot be reported
 		}
 	}
 }
 
-// waitingFor says why the binary is not here yet.
+// waitingFor returns why the binary is not available yet.
 func (b *binary) waitingFor() string { return b.state.Load().(string) }

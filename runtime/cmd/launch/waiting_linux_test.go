@@ -14,12 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// impatient is the environment of a launcher that gives up at once with a service that
-// answers, and answers probes at once.
+// impatient is the environment of a launcher that gives up immediately if the service responds,
+// and answers probes immediately.
 var impatient = []string{testAnswerTimeout + "=1ms", testProbeDelay + "=1ms"}
 
-// However long nobody is there, the launcher waits, says why, and lets the kubelet
-// and requests wait; when the service returns, the program answers all of them.
+// During an outage of the build service, launch waits, reports the reason, and lets probes and
+// requests wait. When the service is back, the program answers all of them.
 func TestOutage(t *testing.T) {
 	address := "127.0.0.1:" + freePort(t)
 	l := prepare(t, "https://"+address, impatient...)
@@ -40,7 +40,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// A service that has trouble of its own says nothing about the binary.
+// Temporary errors of the build service say nothing about the binary.
 func TestTrouble(t *testing.T) {
 	for name, trouble := range map[string]answer{
 		"Busy":      status(429, "busy"),
@@ -55,8 +55,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// Whoever asks while the program takes the place of the launcher is answered by one
-// of them.
+// While the program replaces the launcher, each probe is answered by one of them.
 func TestHandOver(t *testing.T) {
 	address := "127.0.0.1:" + freePort(t)
 	l := prepare(t, "https://"+address, impatient...)
@@ -65,7 +64,7 @@ func TestHandOver(t *testing.T) {
 	for n := range 1_000_000 {
 		code, text, err := l.probe("/healthz")
 		switch {
-		case err != nil || code != 200: // after a minute, too
+		case err != nil || code != 200: // also after a minute
 			t.Fatalf("question %d got %d, %q, %v", n, code, text, err)
 		case strings.Contains(text, "memfd:function"):
 			return
@@ -75,7 +74,7 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// The log of a launcher is like that of the program that it waits for.
+// The log of launch has the format of the program's log.
 func TestJournal(t *testing.T) {
 	l := prepare(t, serve(t, waiting).URL, "FUNCTION_NAME=f", "FUNCTION_NAMESPACE=team", "FUNCTION_REVISION=1")
 	reader, writer := io.Pipe()
@@ -103,7 +102,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// probe asks on the admin port, as the kubelet does.
+// probe sends a probe to the admin port, as the kubelet does.
 func (l *launcher) probe(path string) (code int, text string, err error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://127.0.0.1:" + l.admin + path)
@@ -115,7 +114,7 @@ func (l *launcher) probe(path string) (code int, text string, err error) {
 	return response.StatusCode, string(body), err
 }
 
-// until asks on the admin port until it likes the answer.
+// until repeats a probe until its response satisfies holds.
 func (l *launcher) until(t *testing.T, path string, holds func(code int, text string) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -129,8 +128,8 @@ func (l *launcher) until(t *testing.T, path string, holds func(code int, text st
 	}
 }
 
-// A signal that comes when the binary is there, and somebody who was accepted on the
-// admin port asks nothing, ends the launcher: the program would not know of it.
+// If a client has opened a connection to the admin port and sends nothing, and a signal arrives
+// after the binary, the launcher exits: the program would not receive the signal.
 func TestSignalAfterFetch(t *testing.T) {
 	address := "127.0.0.1:" + freePort(t)
 	l := prepare(t, "https://"+address, append(impatient, testProbeTimeout+"=1m")...)
@@ -141,16 +140,16 @@ func TestSignalAfterFetch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = idle.Close() }) // the other side has ended
-	// Whoever is answered after it was accepted after it.
+	t.Cleanup(func() { _ = idle.Close() }) // the other side has exited
+	// A probe that is answered now was accepted after the idle connection.
 	l.until(t, "/healthz", func(code int, _ string) bool { return code == 200 })
 	serveAt(t, address, newKey(1), good)
-	// With the binary there, the launcher accepts nobody any more.
+	// When launch has the binary, it accepts no more connections.
 	client := http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for err := error(nil); err == nil; {
 		var response *http.Response
 		if response, err = client.Get("http://127.0.0.1:" + l.admin); err == nil {
-			_ = response.Body.Close() // only that there is one matters
+			_ = response.Body.Close() // only the fact that there is a response matters
 		}
 	}
 	if err := l.Process.Signal(syscall.SIGTERM); err != nil {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// started stands for the end of a request before the first one.
+// started counts as the end of a request before the first one.
 var started = time.Now()
 
-// activity is what a server remembers of its requests to tell whether it is idle.
+// activity records the requests of a server, to report whether it is idle.
 type activity struct {
 	running atomic.Int64
 	overdue atomic.Int64
@@ -21,7 +21,7 @@ type activity struct {
 	unsettled map[*Exchange]struct{}
 }
 
-// begin remembers x until it is settled.
+// begin records x until it is settled.
 func (a *activity) begin(x *Exchange) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -37,24 +37,24 @@ func (a *activity) settled(x *Exchange) {
 	delete(a.unsettled, x)
 }
 
-// Unsettled returns the exchanges that no observer has seen yet, in no order.
+// Unsettled returns the exchanges that are not settled yet, in no particular order.
 func (a *activity) Unsettled() []*Exchange {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Collect(maps.Keys(a.unsettled))
 }
 
-// Running returns how many handlers have begun and not returned, whether their
-// exchange is settled or not, and whether they took over their connection.
+// Running returns the number of handlers that have been called and have not returned. It
+// includes handlers of settled exchanges and of hijacked connections.
 func (a *activity) Running() int64 { return a.running.Load() }
 
-// Overdue returns how many of the running handlers have a request whose time is over, so that
-// their client hears nothing of them any more.
+// Overdue returns the number of running handlers whose request has timed out. Their clients
+// receive nothing more from them.
 func (a *activity) Overdue() int64 { return a.overdue.Load() }
 
-// Activity returns how many requests are in flight and, if there are none, the time since the last one
-// ended, or since the start of the process. A hijacked connection is in flight until its handler
-// returns, even if the handler leaves it open.
+// Activity returns the number of requests in flight and, if there are none, the time since the
+// last one ended, or since the process started. A hijacked connection is in flight until its
+// handler returns, even if the handler leaves it open.
 func (a *activity) Activity() (inFlight int64, idle time.Duration) {
 	if inFlight = a.Running(); inFlight > 0 {
 		return inFlight, 0

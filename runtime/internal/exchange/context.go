@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// requestContext is the server's context of the request, with the exchange and
-// a deadline in it. It is a part of the exchange so that both are one
-// allocation, and what can be waited for is made only once somebody does.
+// requestContext is the server's context of the request, with the exchange and a deadline. It
+// is embedded in the exchange, to save an allocation, and creates what can be waited for only
+// when it is needed.
 //
-// The standard library's own context with a deadline would be more allocations, and
-// would also end for a handler that took over its connection, which may go on for
-// ever.
+// The context.WithDeadline of the standard library would allocate more. It would also end for
+// handlers of hijacked connections, which have no time limit.
 type requestContext struct {
 	base     context.Context
 	exchange *Exchange
@@ -24,14 +23,14 @@ type requestContext struct {
 	waited *cancelable // made by wait
 }
 
-// A timeLimit is how long the requests of a server may take, and why the context
-// of one that takes longer has ended.
+// A timeLimit is the time limit of the requests of a server, and the cause of a context that
+// exceeded it.
 type timeLimit struct {
 	duration time.Duration
 	cause    error
 }
 
-// A cancelable is what a requestContext makes once somebody waits for its end.
+// A cancelable is created by a requestContext when its end is first waited for.
 type cancelable struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -39,7 +38,7 @@ type cancelable struct {
 
 type contextKey struct{}
 
-// wait returns what ends when the context ends, and makes it at the first call.
+// wait returns a context that ends with this one. It creates it at the first call.
 func (c *requestContext) wait() *cancelable {
 	c.once.Do(func() {
 		ctx, cancel := context.WithCancelCause(c.base)
@@ -50,11 +49,11 @@ func (c *requestContext) wait() *cancelable {
 
 // expire ends the context because its deadline has passed.
 func (c *requestContext) expire() {
-	c.expired.Store(true) // at first: whoever sees the end may ask for its cause
+	c.expired.Store(true) // first, because the cause may be read as soon as the context has ended
 	c.wait().cancel(c.limit.cause)
 }
 
-// Deadline is part of [context.Context].
+// Deadline implements [context.Context].
 func (c *requestContext) Deadline() (time.Time, bool) {
 	if c.limit == nil || c.exchange.hijacked.Load() {
 		return c.base.Deadline()
@@ -62,7 +61,7 @@ func (c *requestContext) Deadline() (time.Time, bool) {
 	return c.exchange.Start.Add(c.limit.duration), true
 }
 
-// Done is part of [context.Context].
+// Done implements [context.Context].
 func (c *requestContext) Done() <-chan struct{} {
 	if c.limit == nil {
 		return c.base.Done()
@@ -70,21 +69,21 @@ func (c *requestContext) Done() <-chan struct{} {
 	return c.wait().Done()
 }
 
-// Err is part of [context.Context].
+// Err implements [context.Context].
 func (c *requestContext) Err() error {
 	if c.base.Err() == nil && !c.expired.Load() {
-		return nil // nothing has to be made for that
+		return nil // avoids the allocation
 	}
 	waited := c.wait()
 	err := waited.Err()
-	if err != nil && c.limit != nil && context.Cause(waited) == c.limit.cause { //nolint:errorlint // the very error
+	if err != nil && c.limit != nil && context.Cause(waited) == c.limit.cause { //nolint:errorlint // compares identity
 		return context.DeadlineExceeded
 	}
 	return err
 }
 
-// Value is part of [context.Context]. After the deadline [context.Cause] finds
-// the cause by it.
+// Value implements [context.Context]. [context.Cause] uses it to find the cause after the
+// deadline.
 func (c *requestContext) Value(key any) any {
 	if key == (contextKey{}) {
 		return c.exchange
@@ -95,8 +94,7 @@ func (c *requestContext) Value(key any) any {
 	return c.base.Value(key)
 }
 
-// AfterFunc saves the context package a goroutine for each context that is
-// derived from this one.
+// AfterFunc saves the context package a goroutine for each derived context.
 func (c *requestContext) AfterFunc(f func()) (stop func() bool) {
 	if c.limit == nil {
 		return context.AfterFunc(c.base, f)

@@ -7,9 +7,9 @@ import (
 	"goless.io/runtime/internal/netconn"
 )
 
-// control calls f with what sets the deadlines of the connection or stream, unless the
-// server's writer was released. It has a lock of its own, and not that of the
-// response: whoever wants to end a write that hangs must not wait for the write.
+// control calls f with a controller that sets the deadlines of the connection or stream. It
+// fails if the server's writer was released. It does not use the lock of the response, so that
+// a blocked write can be interrupted.
 func (w *writer) control(f func(*http.ResponseController) error) error {
 	w.controlMu.Lock()
 	defer w.controlMu.Unlock()
@@ -27,11 +27,11 @@ func (w *writer) setWriteDeadline(deadline time.Time) error {
 	return w.control(func(c *http.ResponseController) error { return c.SetWriteDeadline(deadline) })
 }
 
-// past is a deadline that ends at once what waits.
+// past is a deadline that immediately ends pending reads or writes.
 var past = time.Unix(1, 0)
 
-// SetReadDeadline is for [http.ResponseController]. From then on it takes the place of
-// the stall timeout for the body. The limit of the request's time stays.
+// SetReadDeadline is called by [http.ResponseController]. The deadline replaces the stall
+// timeout of the body. The time limit of the request still applies.
 func (w *writer) SetReadDeadline(deadline time.Time) error {
 	if b := w.exchange.body; b != nil {
 		b.stall.disabled.Store(true)
@@ -40,37 +40,38 @@ func (w *writer) SetReadDeadline(deadline time.Time) error {
 	return w.setReadDeadline(deadline)
 }
 
-// SetWriteDeadline is for [http.ResponseController]. From then on it takes the place
-// of the stall timeout for the response. The limit of the request's time stays.
+// SetWriteDeadline is called by [http.ResponseController]. The deadline replaces the stall
+// timeout of the response. The time limit of the request still applies.
 func (w *writer) SetWriteDeadline(deadline time.Time) error {
 	w.stall.disabled.Store(true)
 	return w.setWriteDeadline(deadline)
 }
 
-// SetWriteDeadline is for [http.ResponseController]. The connection has to know that it is
-// the handler who sets the deadline, or wants none. For net/http, too, sets none after each
-// request, and then the stall timeout holds again.
+// SetWriteDeadline is called by [http.ResponseController]. It tells the connection that the
+// handler sets the deadline, which may be the zero time. Without that, the connection could not
+// distinguish it from net/http, which clears the deadline after each request to restore the
+// stall timeout.
 func (w http1) SetWriteDeadline(deadline time.Time) error {
 	return w.control(func(*http.ResponseController) error {
 		return netconn.FromContext(w.exchange.ctx.base).SetHandlerWriteDeadline(deadline)
 	})
 }
 
-// EnableFullDuplex is for [http.ResponseController]. From then on the server does not read
-// the body before it writes the header.
+// EnableFullDuplex is called by [http.ResponseController]. The server then does not read the
+// body before it writes the header.
 func (w *writer) EnableFullDuplex() error {
 	w.fullDuplex.Store(true)
 	return w.control((*http.ResponseController).EnableFullDuplex)
 }
 
-// release is the last use of the server's writer. What the server still has to read or
-// write for the exchange must make progress, too.
+// release ends the use of the server's writer. It sets deadlines for what the server still
+// reads and writes for the exchange.
 func (x *Exchange) release() {
 	if b := x.body; b != nil && b.unread.enabled() && !b.ended.Load() {
-		_ = x.setReadDeadline(time.Now().Add(b.unread.limit)) // the server throws the rest of the body away
+		_ = x.setReadDeadline(time.Now().Add(b.unread.limit)) // the server discards the rest of the body
 	}
 	if x.stall.enabled() {
-		_ = x.setWriteDeadline(time.Now().Add(x.stall.limit)) // it may fail only as the response does
+		_ = x.setWriteDeadline(time.Now().Add(x.stall.limit)) // fails only if the response does
 	}
 	x.controlMu.Lock()
 	x.released = true

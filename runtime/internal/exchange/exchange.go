@@ -1,22 +1,21 @@
-// Package exchange follows one request and its response while they are served,
-// one concern a file:
+// Package exchange tracks one request and its response while they are served:
 //
-//	exchange.go   what a request is, and the outermost handler, which makes it
-//	ids.go        the ids that it is known by, in X-Request-Id and traceparent
-//	context.go    the context that handlers get
-//	writer.go     the response writer that handlers get, for each protocol in protocol.go
+//	exchange.go   the request, and the outermost handler, which creates the exchange
+//	ids.go        the request ID and the trace context: X-Request-Id and traceparent
+//	context.go    the context that handlers receive
+//	writer.go     the response writer that handlers receive
+//	protocol.go   the variants of the response writer for HTTP/1 and HTTP/2
 //	body.go       the body of the request
 //	stall.go      the interruption of reads and writes that make no progress
-//	deadlines.go  what sets the deadlines of the connection, for that and for handlers
-//	timeout.go    the limit of the request's time, and the answer when it is over
-//	settle.go     the end: who decides what the client gets, and when it is final
-//	outcome.go    what came of it, for those who are told
-//	activity.go   how many there are, and since when there are none
-//	hijacked.go   the connections that handlers took over
+//	deadlines.go  the deadlines of the connection
+//	timeout.go    the time limit of a request, and the response when it is exceeded
+//	settle.go     the end of an exchange, which makes the result final
+//	outcome.go    the result, for observers
+//	activity.go   the number of running requests, and the time since the last one
 //
-// An exchange is settled once, when its handler has returned or its time is over:
-// from then on what the client got is final. Logs, metrics, limits and the recovery
-// of panics are middlewares and observers in package middleware.
+// An exchange is settled once, when its handler returns or the request times out. The result
+// that the client receives is then final. Logs, metrics, limits and the recovery of panics are
+// middlewares and observers in package middleware.
 package exchange
 
 import (
@@ -32,72 +31,72 @@ import (
 	"goless.io/runtime/internal/tracing"
 )
 
-// Longest method and path that an exchange remembers, in bytes. A request line
-// may be as long as the header limit, a log line must not.
+// Maximum length of the recorded method and path, in bytes. A request line may be as long as
+// the header limit, but a log line must be short.
 const (
 	maxMethod = 32
 	maxPath   = 1024
 )
 
-// An Exchange is one request and its response. It is made anew for every
-// request and never reused: a handler's goroutine may hold the request's
-// context or the writer longer than it should, and must not find another
-// client's request behind them.
+// An Exchange is one request and its response. It is created for each request and not reused: a
+// goroutine of a handler may keep the request's context or writer for too long, and must not
+// get access to the request of another client.
 type Exchange struct {
-	// Method, Path and Peer are the request's as it arrived, cut to a length
-	// that fits a log line. The handler may change its request; these stay.
-	// Path has no query, Peer is an address without port.
+	// Method, Path and Peer describe the request as it arrived, cut to a length that is
+	// suitable for a log line. They do not change if the handler changes its request. Path has
+	// no query. Peer is an address without port.
 	Method, Path, Peer string
-	// RequestID and TraceParent are the client's if well formed, else new.
+	// RequestID and TraceParent are the values of the client if they are valid, and generated
+	// otherwise.
 	RequestID, TraceParent string
-	// Remote tells that TraceParent is the client's. Only then TraceState is
-	// set, the header of that name as it came.
+	// Remote reports whether TraceParent comes from the client. Only then is TraceState set, to
+	// the values of the tracestate header, not validated.
 	Remote     bool
 	TraceState []string
-	// Start is when the exchange began.
+	// Start is the time when the exchange began.
 	Start time.Time
 
 	ctx    requestContext
 	server *Server
 	logger atomic.Pointer[zap.Logger]
 	body   *body     // nil if the request has none
-	echo   [2]string // backs the two response headers, saves an allocation
+	echo   [2]string // backing array of the two response headers, saves an allocation
 
 	writer
 	outcome
 }
 
-// A Server is what all exchanges of one server share.
+// A Server contains what all exchanges of a server share.
 type Server struct {
-	// Logger is the parent of every request's logger.
+	// Logger is the parent of the loggers of all requests.
 	Logger *zap.Logger
-	// UserCore, if not nil, wraps the core of each request's logger. That core has added
-	// the ids of the request, under the keys ids.
+	// UserCore, if not nil, wraps the core of each request's logger. That core has already
+	// added the IDs of the request, with the keys ids.
 	UserCore func(core zapcore.Core, ids ...string) zapcore.Core
-	// Tracer makes spans of the requests, unless it is nil.
+	// Tracer creates spans for the requests. Optional.
 	Tracer tracing.Tracer
-	// Observers are called once for each exchange, in this order, when it is
-	// settled: its handler returned or panicked, or its time was over. What
-	// the client got is final then. They may run beside the handler.
+	// Observers are called in this order, once for each exchange, when it is settled: when its
+	// handler has returned or panicked, or the request has timed out. The result is final then.
+	// They may run concurrently with the handler.
 	Observers []func(*Exchange)
-	// Stall is for how long the body of a request may come without progress,
-	// and an HTTP/2 response go out without it. 0 is no limit.
+	// Stall limits how long reading a request body, or writing an HTTP/2 response, may make no
+	// progress. 0 is no limit.
 	Stall time.Duration
-	// Unread is the same for what is left of a body that the handler does not want,
+	// Unread is the corresponding limit for the rest of a body that the handler did not read,
 	// which the server reads.
 	Unread time.Duration
-	// Draining tells clients, by the header Connection: close, to send their
-	// next request on a new connection, and so to another replica.
+	// Draining, if true, adds the header Connection: close to responses, so that clients send
+	// their next request on a new connection, and so to another replica.
 	Draining atomic.Bool
-	// Closed is closed when no more requests are accepted. It may be nil.
+	// Closed is closed when the server accepts no more requests. It may be nil.
 	Closed <-chan struct{}
 
 	activity
 }
 
-// Middleware returns the outermost handler. It makes the exchange, puts it in the
-// request's context, sends its ids back, and calls next with a writer that
-// offers what the server's own writer offers.
+// Middleware returns the outermost handler. It creates the exchange, adds it to the request's
+// context, adds the IDs to the response, and calls next with a writer that has the methods of
+// the server's own writer, except Push.
 func (s *Server) Middleware(next http.Handler) http.Handler {
 	return &outermost{s, next}
 }
@@ -110,7 +109,7 @@ type outermost struct {
 func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x, xw := h.server.newExchange(w)
 	h.server.running.Add(1)
-	defer x.end()
+	defer x.finish()
 	x.Start = time.Now()
 	x.Method = truncate(r.Method, maxMethod)
 	x.Path = truncate(r.URL.Path, maxPath)
@@ -123,26 +122,25 @@ func (h *outermost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveBody(x, xw, r)
 		return
 	}
-	// In place, so that the copy stays on the stack. Nobody else has the
+	// Changed in place, so that the copy stays on the stack. There is no other reference to the
 	// request yet.
 	*r = *r.WithContext(&x.ctx)
 	h.next.ServeHTTP(xw, r)
 }
 
-// serveBody gives the handler a request of its own: the server looks into its
-// copy to learn what became of the body, and would not find it behind ours.
+// serveBody gives the handler a copy of the request. The server inspects the body of its own
+// request after the handler has returned, and must find its own type there.
 func (h *outermost) serveBody(x *Exchange, w http.ResponseWriter, r *http.Request) {
 	own := r.WithContext(&x.ctx)
 	x.body = newBody(x, r, own)
 	own.Body = x.body
-	// The temporary files of a form are removed by the server, which has to
-	// find them.
+	// The server removes the temporary files of a form, and looks for them in its own request.
 	defer func() { r.MultipartForm = own.MultipartForm }()
 	h.next.ServeHTTP(w, own)
 }
 
-// FromContext returns the exchange of a request that came through [Server.Middleware], and
-// nil for any other context.
+// FromContext returns the exchange of a request that [Server.Middleware] serves, or nil for any
+// other context.
 func FromContext(ctx context.Context) *Exchange {
 	if c, ok := ctx.(*requestContext); ok {
 		return c.exchange
@@ -151,11 +149,11 @@ func FromContext(ctx context.Context) *Exchange {
 	return x
 }
 
-// The keys of the ids in lines of the log.
+// Keys of the IDs in log lines.
 const requestIDKey, traceIDKey = "request_id", "trace_id"
 
-// Logger returns the request's own logger, whose lines carry the request's
-// ids. It is made at the first call and safe for concurrent use.
+// Logger returns the logger of the request, whose lines contain the IDs of the request. It is
+// created at the first call. It is safe for concurrent use.
 func (x *Exchange) Logger() *zap.Logger {
 	if l := x.logger.Load(); l != nil {
 		return l
@@ -168,10 +166,10 @@ func (x *Exchange) Logger() *zap.Logger {
 	return x.logger.Load()
 }
 
-// Closed returns what is closed when the exchange's server accepts no more requests.
+// Closed returns a channel that is closed when the server accepts no more requests.
 func (x *Exchange) Closed() <-chan struct{} { return x.server.Closed }
 
-// Tracer returns the tracer of the exchange's server, or nil.
+// Tracer returns the tracer of the server, or nil.
 func (x *Exchange) Tracer() tracing.Tracer { return x.server.Tracer }
 
 func truncate(s string, limit int) string {

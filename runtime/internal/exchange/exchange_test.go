@@ -39,7 +39,7 @@ func TestFromContext(t *testing.T) {
 	})).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(outer, http.MethodGet, "/", nil))
 }
 
-// What is remembered is what arrived, whatever the handler does to its request.
+// The exchange records the request as it arrived, even if the handler changes it.
 func TestExchangeRemembersTheRequest(t *testing.T) {
 	server := &exchange.Server{Logger: zap.NewNop()}
 	var x *exchange.Exchange
@@ -87,7 +87,7 @@ func TestLoggerIsMadeOnce(t *testing.T) {
 	}
 }
 
-// kernelWriter is a server's writer that tells what it is asked to copy.
+// kernelWriter is a server's writer that records which sources it copies.
 type kernelWriter struct {
 	*httptest.ResponseRecorder
 	copies int
@@ -104,8 +104,7 @@ func (*kernelWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nil, nil, http.ErrNotSupported
 }
 
-// The kernel copies files, however they are handed over, and nothing that may be
-// silent.
+// The kernel copies regular files, including wrapped ones, and no sources that may block.
 func TestKernelCopiesFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {

@@ -8,16 +8,15 @@ import (
 	"strings"
 )
 
-// The response headers (canonical) that carry the ids, which are also the
-// request headers that they are taken from.
+// Canonical names of the headers with the IDs. The first two are request and response headers.
 const (
 	headerRequestID   = "X-Request-Id"
 	headerTraceParent = "Traceparent"
-	headerTraceState  = "Tracestate" // of requests alone
+	headerTraceState  = "Tracestate" // request header only
 )
 
-// Layout of a W3C traceparent of version 00, in bytes:
-// 00-<32 hex digits of trace>-<16 of parent>-<2 of flags>.
+// Layout of a W3C traceparent of version 00, in bytes: 00-<32 hex digits of trace>-<16 of
+// parent>-<2 of flags>.
 const (
 	traceStart   = 3
 	traceEnd     = traceStart + 32
@@ -28,8 +27,7 @@ const (
 	maxRequestID = 128
 )
 
-// identify takes the client's ids where they are well formed, and makes the
-// others.
+// identify takes the valid IDs from the request header, and generates the others.
 func (x *Exchange) identify(in http.Header) {
 	x.TraceParent = parseTraceParent(single(in[headerTraceParent]))
 	if x.Remote = x.TraceParent != ""; x.Remote {
@@ -44,7 +42,7 @@ func (x *Exchange) identify(in http.Header) {
 	x.echo = [2]string{x.RequestID, x.TraceParent}
 }
 
-// echoIDs sends the ids of the request back, unless the handler sends others.
+// echoIDs adds the IDs to the response header, unless the handler has set them.
 func (x *Exchange) echoIDs(out http.Header) {
 	for i, name := range [...]string{headerRequestID, headerTraceParent} {
 		if _, set := out[name]; !set {
@@ -53,19 +51,19 @@ func (x *Exchange) echoIDs(out http.Header) {
 	}
 }
 
-// TraceID returns the 32 hex digits that name the trace. They are the request
-// id as well where the client sent none.
+// TraceID returns the 32 hex digits of the trace ID. It is also the request ID if the client
+// sent none.
 func (x *Exchange) TraceID() string {
 	return x.TraceParent[traceStart:traceEnd]
 }
 
-// SpanID returns the 16 hex digits that name the span of TraceParent.
+// SpanID returns the 16 hex digits of the span ID in TraceParent.
 func (x *Exchange) SpanID() string {
 	return x.TraceParent[parentStart:parentEnd]
 }
 
-// SetSpan makes another span of the same trace the one that the handler runs in.
-// A client that sent no span of its own is told this one.
+// SetSpan sets the span in which the handler runs. It must belong to the same trace. If the
+// client sent no span, the response contains this one.
 func (x *Exchange) SetSpan(traceParent string) {
 	x.TraceParent = traceParent
 	if !x.Remote {
@@ -73,13 +71,13 @@ func (x *Exchange) SetSpan(traceParent string) {
 	}
 }
 
-// Sampled reports whether somebody records the trace.
+// Sampled reports whether the trace is recorded.
 func (x *Exchange) Sampled() bool {
 	return strings.IndexByte("13579bdf", x.TraceParent[traceLength-1]) >= 0
 }
 
-// single returns the only value of a header; several contradict each other
-// and count as none.
+// single returns the only value of a header. It returns "" if there are several, because they
+// contradict each other.
 func single(values []string) string {
 	if len(values) != 1 {
 		return ""
@@ -101,9 +99,8 @@ func validRequestID(s string) bool {
 	return true
 }
 
-// parseTraceParent returns s as version 00 of the W3C recommendation, and nothing if
-// it is not well formed. What a later version adds to the end is cut off, as the
-// recommendation asks.
+// parseTraceParent returns s as version 00 of the W3C recommendation, or "" if s is invalid. As
+// the recommendation requires, fields that a later version appends are dropped.
 func parseTraceParent(s string) string {
 	if len(s) < traceLength || s[traceStart-1] != '-' || s[traceEnd] != '-' || s[parentEnd] != '-' {
 		return ""
@@ -132,13 +129,12 @@ func lowerHex(s string) bool {
 	return true
 }
 
-// newTraceParent returns a traceparent that nobody has seen, with the flag
-// "sampled" off, because nothing records the trace. The ids are random, as the
-// standard asks; they are not secrets.
+// newTraceParent returns a generated traceparent. The flag "sampled" is not set, because the
+// trace is not recorded. The IDs are random, as the recommendation requires, but not secret.
 func newTraceParent() string {
 	var ids [24]byte
 	binary.NativeEndian.PutUint64(ids[:], rand.Uint64())
-	binary.NativeEndian.PutUint64(ids[8:], rand.Uint64()|1) // an id of zeros alone is none
+	binary.NativeEndian.PutUint64(ids[8:], rand.Uint64()|1) // an ID of zeros is invalid
 	binary.NativeEndian.PutUint64(ids[16:], rand.Uint64()|1)
 	text := append(make([]byte, 0, traceLength), "00-"...)
 	text = hex.AppendEncode(text, ids[:16])

@@ -19,8 +19,8 @@ var (
 	wellFormedID     = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 )
 
-// serve passes a request with the given headers through an exchange and
-// returns the exchange and the response's headers.
+// serve sends a request with the given headers through an exchange. It returns the exchange and
+// the headers of the response.
 func serve(t testing.TB, header http.Header) (*exchange.Exchange, http.Header) {
 	t.Helper()
 	var x *exchange.Exchange

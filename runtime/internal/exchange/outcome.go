@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// outcome is how an exchange ended.
+// outcome is the result of an exchange.
 type outcome struct {
-	// Panic is what the handler panicked with, if it did.
+	// Panic is the panic of the handler, or nil.
 	Panic *Panic
-	// ErrorType says in one word what is wrong with the answer: [ErrorTimeout],
-	// [ErrorRejected], [ErrorStalled], [ErrorContentLength], or nothing.
+	// ErrorType is the kind of error: [ErrorTimeout], [ErrorRejected], [ErrorStalled],
+	// [ErrorContentLength], or "" if there was none.
 	ErrorType string
 	// OnSettled, if not nil, is called once, after the observers of the server.
 	OnSettled func()
@@ -18,28 +18,28 @@ type outcome struct {
 	duration time.Duration
 }
 
-// The values of ErrorType.
+// Values of ErrorType.
 const (
-	// ErrorTimeout says that the handler took too long.
+	// ErrorTimeout means that the request exceeded its time limit.
 	ErrorTimeout = "timeout"
-	// ErrorRejected says that the handler was not called.
+	// ErrorRejected means that the handler was not called.
 	ErrorRejected = "rejected"
-	// ErrorStalled says that a read or write of the handler's was interrupted, since the
-	// client neither sent nor took anything for the stall timeout.
+	// ErrorStalled means that a read or write of the handler was interrupted, because the
+	// client neither sent nor received anything for the stall timeout.
 	ErrorStalled = "stalled"
-	// ErrorContentLength says that the handler wrote a body of another length than
-	// its header Content-Length says.
+	// ErrorContentLength means that the length of the body that the handler wrote differs from
+	// its Content-Length.
 	ErrorContentLength = "content_length_mismatch"
 )
 
-// RejectedHeader is in answers to requests for which the handler was not called. Who delivers events
-// believes it, and does not count the request as a try.
+// RejectedHeader is set in responses to requests for which the handler was not called. Triggers
+// do not count such a request as a delivery attempt.
 const RejectedHeader = "Goless-Rejected"
 
-// A Panic is a panic of the handler as texts.
+// A Panic describes a panic of the handler.
 type Panic struct{ Type, Message, Stack string }
 
-// Panicked notes a panic, unless the exchange is settled already.
+// Panicked records a panic, unless the exchange is settled.
 func (x *Exchange) Panicked(p *Panic) {
 	if x.lockIfActive() == nil {
 		x.Panic = p
@@ -47,7 +47,7 @@ func (x *Exchange) Panicked(p *Panic) {
 	}
 }
 
-// Reject notes that the handler was not called.
+// Reject records that the handler was not called.
 func (x *Exchange) Reject() {
 	if x.lockIfActive() == nil {
 		x.ErrorType = ErrorRejected
@@ -55,8 +55,8 @@ func (x *Exchange) Reject() {
 	}
 }
 
-// MarkAborted notes that the connection will be cut, since the handler ended its
-// goroutine.
+// MarkAborted records that the connection will be closed, because the handler called
+// [runtime.Goexit].
 func (x *Exchange) MarkAborted() {
 	if x.lockIfActive() == nil {
 		x.aborted = true
@@ -64,15 +64,15 @@ func (x *Exchange) MarkAborted() {
 	}
 }
 
-// AbortHandler ends the connection, so that the client cannot take what it got for an
-// answer. It does not return.
+// AbortHandler closes the connection, so that the client does not mistake a partial response
+// for a complete one. It does not return.
 func (x *Exchange) AbortHandler() {
 	x.MarkAborted()
 	panic(http.ErrAbortHandler)
 }
 
-// Begun reports whether it is too late for another answer: some of this one
-// may be on its way, or the connection is no longer ours.
+// Begun reports whether it is too late for a different response: a part of the current one may
+// have been sent, or the connection is hijacked.
 func (x *Exchange) Begun() bool {
 	if x.lockIfActive() != nil {
 		return true
@@ -81,12 +81,11 @@ func (x *Exchange) Begun() bool {
 	return x.begun()
 }
 
-// The methods from here to Duration are for observers: what they return is final
-// once the exchange is settled.
+// The methods from here to Duration are for observers. Their results are final once the
+// exchange is settled.
 
-// Status returns the final status that was sent: 200 if the handler wrote
-// nothing, 101 if it took over the connection, and 0 if the connection was
-// aborted without an answer.
+// Status returns the final status that was sent: 200 if the handler wrote nothing, 101 if the
+// connection was hijacked, and 0 if the connection was aborted without a response.
 func (x *Exchange) Status() int {
 	switch {
 	case x.status != 0:
@@ -100,13 +99,13 @@ func (x *Exchange) Status() int {
 	}
 }
 
-// Bytes returns the bytes of the body that the handler wrote. It is 0 once the
-// handler took over the connection.
+// Bytes returns the size of the response body that the handler wrote, not including what was
+// written to a hijacked connection.
 func (x *Exchange) Bytes() int64 { return x.bytes }
 
-// Aborted reports whether the request or the answer is known to have broken off: the
-// handler or the server cut it, or the client left before its end. What the server still
-// has to write when the handler has returned may be lost, which is not known.
+// Aborted reports whether the request or the response is known to be incomplete: the handler or
+// the server aborted it, or the client disconnected. Data that the server writes after the
+// handler has returned may be lost without being reported here.
 func (x *Exchange) Aborted() bool { return x.aborted || x.ErrorType == ErrorStalled }
 
 // Duration returns the time from Start until the exchange was settled.

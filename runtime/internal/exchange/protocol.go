@@ -12,22 +12,22 @@ import (
 	"goless.io/runtime/internal/netconn"
 )
 
-// closeNotifier is [http.CloseNotifier], which is deprecated. The server offers it,
-// and frameworks that have been in use for long panic without it.
+// closeNotifier is the deprecated [http.CloseNotifier]. The server implements it, and old
+// frameworks panic without it.
 type closeNotifier interface{ CloseNotify() <-chan bool }
 
-// http1Writer is what the server's own writer offers over HTTP/1. Over HTTP/2 that is
-// closeNotifier and [http.Pusher], which handlers do not get: browsers do not take what
-// is pushed.
+// http1Writer contains the methods that only the HTTP/1 writer of the server has. Its HTTP/2
+// writer implements closeNotifier and [http.Pusher]. Handlers do not get the latter, because
+// browsers do not support push.
 type http1Writer interface {
 	http.Hijacker
 	io.ReaderFrom
 	closeNotifier
 }
 
-// newExchange wraps w by what it can do. The second result is what handlers
-// get: the exchange's response writer of the right protocol. It is a pointer
-// into the exchange and costs nothing.
+// newExchange creates the exchange for w. The second result is the response writer for the
+// handler, which depends on the protocol. It is a pointer into the exchange and needs no
+// allocation.
 func (s *Server) newExchange(w http.ResponseWriter) (*Exchange, http.ResponseWriter) {
 	x := &Exchange{server: s}
 	x.inner, x.exchange, x.contentLength = w, x, -1
@@ -40,7 +40,7 @@ func (s *Server) newExchange(w http.ResponseWriter) (*Exchange, http.ResponseWri
 
 func (x *Exchange) interruptWrite() { _ = x.setWriteDeadline(past) } // the stream may have ended meanwhile
 
-// CloseNotify is part of [http.CloseNotifier].
+// CloseNotify implements [http.CloseNotifier].
 func (w *writer) CloseNotify() <-chan bool {
 	if w.lockIfActive() != nil {
 		return nil
@@ -49,11 +49,11 @@ func (w *writer) CloseNotify() <-chan bool {
 	return w.inner.(closeNotifier).CloseNotify()
 }
 
-// http1 is a writer with what only HTTP/1 can do.
+// http1 is a writer with the methods that only HTTP/1 supports.
 type http1 struct{ *writer }
 
-// Hijack is part of [http.Hijacker]. The runtime sets no limits for the connection from then on, and counts
-// it as a request in flight until the handler returns.
+// Hijack implements [http.Hijacker]. The runtime sets no more limits for the connection, and
+// counts it as a request in flight until the handler returns.
 func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err := w.lockIfActive(); err != nil {
 		return nil, nil, err
@@ -69,9 +69,9 @@ func (w http1) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, nil
 }
 
-// ReadFrom keeps the way of sendfile open. All sources but files take the
-// ordinary way: one that is silent must not keep the response locked, nor may
-// its pauses count against the client.
+// ReadFrom allows the server to use sendfile, for regular files whose write needs no stall
+// timer. A source that blocks would keep the response locked, and its pauses would count as a
+// stalled client.
 func (w http1) ReadFrom(src io.Reader) (int64, error) {
 	if w.writeTimer().limit > 0 || !regular(src) {
 		buffer := buffers.Get().(*[32 << 10]byte)
@@ -97,8 +97,8 @@ func (w http1) ReadFrom(src io.Reader) (int64, error) {
 
 var buffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// regular reports whether src is a file that never lets us wait. It may be the
-// one that [os.File.WriteTo] wraps, which has no type that could be named.
+// regular reports whether src is a regular file, whose reads do not block. The file may be
+// wrapped in the unexported type of [os.File.WriteTo].
 func regular(src io.Reader) bool {
 	if limited, ok := src.(*io.LimitedReader); ok {
 		src = limited.R

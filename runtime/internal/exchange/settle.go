@@ -6,30 +6,29 @@ import (
 	"time"
 )
 
-// An exchange is settled once, by one of two functions that may run at the same time:
+// An exchange is settled once, by one of two functions that may run concurrently:
 //
-//	end       when the handler has returned or panicked
-//	timeIsUp  when the time of the request is over, beside the handler
+//	finish     when the handler has returned or panicked
+//	onTimeout  when the time limit of the request is exceeded, while the handler runs
 //
-// The lock of the response decides who is first. Then complete or expire brings the
-// answer to its end, with the lock, and observe tells who wants to know, without it.
+// The lock of the response determines which one settles it. While holding the lock, it calls
+// complete or expire to finish the response. It then releases the lock and calls observe.
 //
-// A handler that is writing has the lock, maybe for ever, as its client need not read. So
-// timeIsUp interrupts the write and says by timedOut that the time is over. From then on
-// the handler cannot use the response any more, and whoever is first of end and timeIsUp
-// lets the exchange expire.
+// A handler that is writing holds the lock, possibly indefinitely, because its client may not
+// read. So onTimeout sets timedOut and interrupts the write. The handler cannot use the response
+// from then on, and whichever of finish and onTimeout gets the lock first calls expire.
 
-// state says whether an exchange is settled, and how.
+// state is the state of an exchange.
 type state uint8
 
 const (
 	active   state = iota // not settled
-	returned              // its handler has returned or panicked in time
-	expired               // its time was over before that
+	returned              // the handler returned or panicked in time
+	expired               // the request timed out
 )
 
-// lockIfActive locks the response. It returns an error, without the lock, if the
-// exchange is settled or is about to expire.
+// lockIfActive locks the response. It returns an error, without the lock, if the exchange is
+// settled or is about to expire.
 func (w *writer) lockIfActive() error {
 	w.mu.Lock()
 	switch {
@@ -43,9 +42,9 @@ func (w *writer) lockIfActive() error {
 	return nil
 }
 
-// end is called when all handlers have returned or panicked, but for one of HTTP/2 that
-// goes on after its time. It settles the exchange unless timeIsUp has.
-func (x *Exchange) end() {
+// finish is called when all handlers have returned or panicked, except an HTTP/2 handler that
+// continues after its timeout. It settles the exchange unless onTimeout has done so.
+func (x *Exchange) finish() {
 	x.ending.Store(true)
 	x.mu.Lock()
 	first := x.state == active
@@ -57,7 +56,7 @@ func (x *Exchange) end() {
 		if x.stalled.Load() {
 			x.ErrorType = ErrorStalled
 		}
-	case x.header == nil: // for HTTP/2 serveStream does this when the handler returns
+	case x.header == nil: // for HTTP/2, serveStream does this when the handler returns
 		x.server.overdue.Add(-1)
 	}
 	x.mu.Unlock()
@@ -66,15 +65,15 @@ func (x *Exchange) end() {
 	}
 	x.release()
 	x.server.recordLastEnd()
-	x.server.running.Add(-1) // at last: a drain waits for the lines of its log
+	x.server.running.Add(-1) // last, so that a drain waits for the log line
 }
 
-// timeIsUp settles the exchange unless end has, or the handler has taken over the
-// connection. The handler goes on, and is overdue until it returns.
-func (x *Exchange) timeIsUp() {
-	x.server.running.Add(1) // as in end, a drain waits for the line of the log
+// onTimeout settles the exchange unless finish has done so, or the connection is hijacked. The
+// handler continues, and is overdue until it returns.
+func (x *Exchange) onTimeout() {
+	x.server.running.Add(1) // as in finish, a drain waits for the log line
 	defer x.server.running.Add(-1)
-	if !x.mu.TryLock() { // the handler is writing, or end has the lock
+	if !x.mu.TryLock() { // the handler is writing, or finish holds the lock
 		x.timedOut.Store(true)
 		if !x.ending.Load() {
 			x.interrupt()
@@ -92,8 +91,9 @@ func (x *Exchange) timeIsUp() {
 	}
 }
 
-// interrupt ends a write that is under way. Its client may not read, or not send
-// the rest of a body that the server wants to have first.
+// interrupt interrupts a pending write. The write may be blocked because the client does not
+// read, or because the server first reads the rest of the request body and the client does not
+// send it.
 func (x *Exchange) interrupt() {
 	_ = x.setWriteDeadline(past) // the write may have ended meanwhile
 	if x.body != nil && !x.body.ended.Load() {
@@ -101,16 +101,15 @@ func (x *Exchange) interrupt() {
 	}
 }
 
-// expire gives the client the answer that the time is over. It is called with the lock.
+// expire finishes the response after the timeout. x.mu must be held.
 func (x *Exchange) expire() {
 	x.state = expired
 	x.ErrorType = ErrorTimeout
-	x.ctx.expire() // before the client hears of it: it may hang up, another reason for the end
+	x.ctx.expire() // before the response: the client may disconnect then, which would be another cause
 	x.answerTimeout()
 }
 
-// complete brings to the server what it writes when the handler has returned. It is
-// called with the lock.
+// complete prepares what the server writes after the handler has returned. x.mu must be held.
 func (x *Exchange) complete() {
 	x.state = returned
 	switch {
@@ -119,15 +118,15 @@ func (x *Exchange) complete() {
 	case x.status == 0:
 		x.implicitHeader() // the server writes it now
 	case x.header != nil:
-		maps.Copy(x.inner.Header(), x.header) // what the handler announced as trailers
+		maps.Copy(x.inner.Header(), x.header) // the announced trailers
 	}
 	x.checkLength()
 }
 
-// checkLength notes an answer that cannot come to its end: the client has left, or the
-// body has another length than its header says. The server does not report either.
-// A wrong length, for which it or HTTP/2's client cuts the connection, is the
-// handler's mistake, unless the client did not want the rest.
+// checkLength records whether the response is incomplete, which the server does not report: the
+// client has disconnected, or the length of the body differs from its Content-Length. In the
+// latter case the server, or the HTTP/2 client, aborts the connection. It is an error of the
+// handler unless the client has disconnected.
 func (x *Exchange) checkLength() {
 	switch {
 	case x.bytes == x.contentLength: // the server has all of it
@@ -139,7 +138,7 @@ func (x *Exchange) checkLength() {
 	}
 }
 
-// observe tells all who want to know of the settled exchange.
+// observe calls the observers of the settled exchange.
 func (x *Exchange) observe() {
 	x.duration = time.Since(x.Start)
 	x.server.settled(x)

@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// A stallTimer interrupts reads and writes that wait for the client for too long. A
-// deadline that is set in advance would not do for HTTP/2: when it passes, it ends the
-// stream even if nothing waits, and a handler that computes for a while has not stalled.
+// A stallTimer interrupts reads and writes that wait too long for the client. Deadlines that
+// are set in advance are not suitable for HTTP/2: when one passes, it ends the stream even if
+// no read or write is pending, and a handler that computes for a while has not stalled.
 type stallTimer struct {
 	limit     time.Duration // 0 for none
-	interrupt func()        // interrupts the reads or writes that wait
-	disabled  atomic.Bool   // the handler has set a deadline, which takes the place of limit
+	interrupt func()        // interrupts pending reads or writes
+	disabled  atomic.Bool   // the handler has set a deadline, which replaces limit
 	expired   atomic.Bool   // interrupt was called
 
 	mu      sync.Mutex
-	waiting int // how many reads and writes have begun and not ended
+	waiting int // number of pending reads and writes
 	timer   *time.Timer
 }
 
-// enabled reports whether there is a limit, and the handler has not replaced it.
+// enabled reports whether there is a limit that the handler has not replaced.
 func (t *stallTimer) enabled() bool { return t.limit > 0 && !t.disabled.Load() }
 
-// begin is called before each read or write. It gives all that wait the whole limit
-// again, since one that begins shows that there was progress.
+// begin is called before each read or write. It restarts the timer for all pending ones,
+// because a new read or write means that there was progress.
 func (t *stallTimer) begin() {
 	if !t.enabled() {
 		return
@@ -46,7 +46,7 @@ func (t *stallTimer) end() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.waiting > 0 { // 0 if the timer was disabled when this one began
+	if t.waiting > 0 { // 0 if the timer was disabled at begin
 		t.waiting--
 	}
 	if t.waiting == 0 && t.timer != nil {
@@ -54,7 +54,7 @@ func (t *stallTimer) end() {
 	}
 }
 
-// expire interrupts what waits. Nothing may wait any more when it gets the lock.
+// expire interrupts the pending reads and writes, if there still are any.
 func (t *stallTimer) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 	"goless.io/runtime/internal/netconn"
 )
 
-// Timeout bounds the time of a request. When it is over, the request's context
-// ends and the exchange is settled: the client gets the status 504, or a
-// connection that is cut if a part of another answer was on its way. What the
-// handler writes after that fails with [http.ErrHandlerTimeout]. A limit of 0 is
-// none, and a handler that took over its connection has none either.
+// Timeout limits the duration of a request. When the limit is exceeded, the request's context
+// ends and the exchange is settled: the client receives 504, or the connection is closed if a
+// part of another response has been sent. Later writes of the handler fail with
+// [http.ErrHandlerTimeout]. If limit is 0, there is no limit. Hijacked connections have no
+// limit.
 //
-// Nothing can stop a handler that ignores the end of its context. It goes on, and
-// counts as running, but its client hears nothing of it any more.
+// A handler that ignores its context cannot be stopped. It continues and counts as running, but
+// its client receives nothing more from it.
 func Timeout(limit time.Duration) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		if limit <= 0 {
@@ -43,20 +43,20 @@ func (t *timeout) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.serveStream(w, r, x)
 		return
 	}
-	timer := time.AfterFunc(t.limit.duration, x.timeIsUp)
-	defer timer.Stop() // also if the handler panics or ends its goroutine
+	timer := time.AfterFunc(t.limit.duration, x.onTimeout)
+	defer timer.Stop() // also if the handler panics or calls runtime.Goexit
 	t.next.ServeHTTP(w, r)
 }
 
-// serveStream serves an HTTP/2 request. Its stream ends only when this returns, so
-// that the handler needs a goroutine and a header of its own, which may be left
-// behind.
+// serveStream serves an HTTP/2 request. The stream ends only when serveStream returns. So the
+// handler runs in its own goroutine and with its own header, which are abandoned after the
+// timeout.
 func (t *timeout) serveStream(w http.ResponseWriter, r *http.Request, x *Exchange) {
 	x.header = x.inner.Header().Clone()
-	own := r.WithContext(r.Context()) // the server may need r while the handler still uses its own
+	own := r.WithContext(r.Context()) // the server may use r while the handler still uses its copy
 	done := make(chan any, 1)
 	go func() {
-		var thrown any = http.ErrAbortHandler // if the handler ends its goroutine
+		var thrown any = http.ErrAbortHandler // if the handler calls runtime.Goexit
 		defer func() { done <- thrown }()
 		defer func() {
 			if v := recover(); v != nil {
@@ -75,7 +75,7 @@ func (t *timeout) serveStream(w http.ResponseWriter, r *http.Request, x *Exchang
 			panic(thrown)
 		}
 	case <-timer.C:
-		x.timeIsUp()
+		x.onTimeout()
 		x.server.running.Add(1) // the handler, until it returns
 		go func() {
 			<-done
@@ -83,7 +83,7 @@ func (t *timeout) serveStream(w http.ResponseWriter, r *http.Request, x *Exchang
 			x.server.overdue.Add(-1)
 			x.server.running.Add(-1)
 			if own.MultipartForm != nil {
-				_ = own.MultipartForm.RemoveAll() // the server would ignore an error, too
+				_ = own.MultipartForm.RemoveAll() // the server ignores an error as well
 			}
 		}()
 		if x.Aborted() {
@@ -94,8 +94,8 @@ func (t *timeout) serveStream(w http.ResponseWriter, r *http.Request, x *Exchang
 
 const timeoutBody = "the function took too long to answer\n"
 
-// answerTimeout gives the client the status 504, or has the connection cut if some of
-// another answer has gone out. It is called with the lock.
+// answerTimeout sends 504, or closes the connection if a part of another response has been
+// sent. x.mu must be held.
 func (x *Exchange) answerTimeout() {
 	x.aborted = x.aborted || x.begun() && !x.unsent()
 	if !x.aborted {
@@ -104,29 +104,29 @@ func (x *Exchange) answerTimeout() {
 	}
 	conn := netconn.FromContext(x.ctx.base)
 	switch {
-	case x.header != nil && x.aborted: // HTTP/2, and serveStream resets the stream
-	case x.header != nil: // the handler does not use the server's own header
+	case x.header != nil && x.aborted: // HTTP/2: serveStream resets the stream
+	case x.header != nil: // HTTP/2: the handler does not use the server's header
 		header := x.inner.Header()
 		clear(header)
 		x.echoIDs(header)
 		http.Error(x.inner, strings.TrimSpace(timeoutBody), x.status)
 	case x.aborted:
-		_ = conn.Close() // it is cut off, however well that works
+		_ = conn.Close() // nothing can be done if that fails
 	default:
 		conn.WriteFinalAndClose(x.timeoutAnswer())
 	}
 }
 
-// unsent reports whether all that the handler wrote over HTTP/1 is still in the
-// server's buffer. It is no answer then: a client that is cut off without a byte
-// would ask once more.
+// unsent reports whether all that the handler has written over HTTP/1 is still in the server's
+// buffer. It is then discarded: a client whose connection is closed without a response would
+// retry.
 func (x *Exchange) unsent() bool {
-	interrupted := x.timedOut.Load() // so that nobody knows how much of a write has gone out
+	interrupted := x.timedOut.Load() // it is unknown how much of the write was sent
 	return x.status != 0 && x.header == nil && !interrupted && netconn.FromContext(x.ctx.base).Sent() == x.sentBefore
 }
 
-// timeoutAnswer is the answer as it goes over an HTTP/1 connection, past the
-// server's own writer, which the handler may be using.
+// timeoutAnswer returns the encoded HTTP/1 response. It is written directly to the connection,
+// because the handler may be using the server's writer.
 func (x *Exchange) timeoutAnswer() []byte {
 	answer := http.Response{
 		ProtoMajor: 1, ProtoMinor: 1,
@@ -139,7 +139,7 @@ func (x *Exchange) timeoutAnswer() []byte {
 		ContentLength: int64(len(timeoutBody)),
 		Body:          io.NopCloser(strings.NewReader(timeoutBody)),
 		Close:         true,
-		Request:       &http.Request{Method: x.Method}, // the answer to HEAD has no body
+		Request:       &http.Request{Method: x.Method}, // the response to HEAD has no body
 	}
 	x.echoIDs(answer.Header)
 	var text bytes.Buffer

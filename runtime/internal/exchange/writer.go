@@ -12,54 +12,53 @@ import (
 	"goless.io/runtime/internal/netconn"
 )
 
-// writer is the response writer that handlers get. It remembers the final
-// status and counts the bytes of the body. To the header it adds the ids of the
-// request, and while the server drains what ends the connection. Nothing else that
-// goes over the wire is changed.
+// writer is the response writer of handlers. It records the final status and counts the bytes
+// of the body. It adds the IDs of the request to the header and, while the server drains,
+// Connection: close. It changes nothing else.
 //
-// When the exchange is settled it lets nothing through any longer: the server
-// may use its own writer for another request by then.
+// When the exchange is settled, all calls fail, because the server may already use its own
+// writer for another request.
 //
-// It has the methods of the server's own writer over HTTP/2, and [http1] adds those of
-// HTTP/1, so that a type assertion by the handler finds the same as there. What else an
-// [Exchange] can do is not among them.
+// It has the methods of the server's HTTP/2 writer, except Push; [http1] adds those of HTTP/1.
+// So type assertions by the handler give the same results as with net/http. It does not have
+// the other methods of [Exchange].
 type writer struct {
-	inner    http.ResponseWriter // the server's own
-	exchange *Exchange           // that it is a part of
-	stall    stallTimer          // of HTTP/2; the connections of HTTP/1 have theirs in package netconn
+	inner    http.ResponseWriter // the server's writer
+	exchange *Exchange           // contains this writer
+	stall    stallTimer          // for HTTP/2; for HTTP/1 see package netconn
 
 	controlMu sync.Mutex // see control
-	released  bool       // the server's writer must not be used any more
+	released  bool       // the server's writer must no longer be used
 
 	ending   atomic.Bool // the handler has returned
-	timedOut atomic.Bool // the time was over while somebody had the lock: see settle.go
-	hijacked atomic.Bool // the handler took over the connection
+	timedOut atomic.Bool // the request timed out while the lock was held, see settle.go
+	hijacked atomic.Bool // the connection is hijacked
 
-	fullDuplex atomic.Bool // the handler reads while it writes, over HTTP/1
-	stalled    atomic.Bool // a read or write of the handler's has failed, as the client made no progress
+	fullDuplex atomic.Bool // over HTTP/1, the handler reads while it writes
+	stalled    atomic.Bool // a read or write of the handler failed, because the client made no progress
 
-	// mu is the lock of the response. It is held while the server's writer is used, and a
-	// write to a client that does not read can take long.
+	// mu is the lock of the response. It is held while the server's writer is used. A write to
+	// a client that does not read may hold it for long.
 	mu            sync.Mutex
 	state         state
 	copying       bool        // ReadFrom runs, or has panicked
 	aborted       bool        // see Aborted
-	header        http.Header // the handler's own, nil if it uses the server's
+	header        http.Header // of the handler, nil if it uses that of the server
 	status        int         // 0 until the final header is written
 	bytes         int64       // of the body
-	contentLength int64       // of the body that has to come, -1 if nobody has said
-	sentBefore    int64       // bytes that the connection had sent when the final header was prepared
+	contentLength int64       // required length of the body, -1 if unknown
+	sentBefore    int64       // bytes sent on the connection before the final header
 }
 
-// errReturned is what a goroutine gets that writes when its handler has returned.
+// errReturned is the error of a write after the handler has returned.
 var errReturned = errors.New("runtime: the handler has returned, its response is closed")
 
-// writeError returns what the handler gets for an error of the server's writer, and
-// notes that the client lacks the rest of the answer. It is called with the lock.
+// writeError returns the error for the handler, given the error of the server's writer, and
+// records whether the response is incomplete. w.mu must be held.
 func (w *writer) writeError(err error) error {
 	switch {
 	case err == nil, w.hijacked.Load(), errors.Is(err, http.ErrBodyNotAllowed), errors.Is(err, http.ErrContentLength):
-		return err // the handler's mistake, which the client need not notice
+		return err // an error of the handler; the response may still be complete
 	case w.timedOut.Load(): // the write was interrupted
 		return http.ErrHandlerTimeout
 	}
@@ -72,7 +71,7 @@ func (w *writer) writeError(err error) error {
 
 func (w *writer) begun() bool { return w.status != 0 || w.copying || w.hijacked.Load() }
 
-// Header is part of [http.ResponseWriter].
+// Header implements [http.ResponseWriter].
 func (w *writer) Header() http.Header {
 	if w.header != nil {
 		return w.header
@@ -80,7 +79,7 @@ func (w *writer) Header() http.Header {
 	return w.inner.Header()
 }
 
-// WriteHeader is part of [http.ResponseWriter].
+// WriteHeader implements [http.ResponseWriter].
 func (w *writer) WriteHeader(status int) {
 	if w.lockIfActive() != nil {
 		return
@@ -97,12 +96,12 @@ func (w *writer) WriteHeader(status int) {
 
 func (w *writer) Write(p []byte) (int, error) { return write(w, p, w.inner.Write) }
 
-// WriteString is part of [io.StringWriter].
+// WriteString implements [io.StringWriter].
 func (w *writer) WriteString(s string) (int, error) {
 	return write(w, s, func(s string) (int, error) { return io.WriteString(w.inner, s) })
 }
 
-// writeSize is how many bytes of a response have to be written within the stall timeout.
+// writeSize is how many bytes of a response must be written within the stall timeout.
 const writeSize = 64 << 10
 
 func write[T string | []byte](w *writer, p T, to func(T) (int, error)) (n int, err error) {
@@ -123,20 +122,20 @@ func write[T string | []byte](w *writer, p T, to func(T) (int, error)) (n int, e
 		w.bytes += int64(written)
 		switch {
 		case err != nil && w.contentLength >= 0 && w.bytes+int64(len(p)-n) > w.contentLength:
-			return n, err // more than the header says, for which HTTP/2 has an error without a name
+			return n, err // exceeds Content-Length; the error of HTTP/2 is unexported
 		case err != nil || n == len(p):
 			return n, w.writeError(err)
 		}
 	}
 }
 
-// writeTimer returns what interrupts a write that makes no progress. On HTTP/1 the
-// connection does so itself, but before the server writes a header it reads what the
-// handler has not read of the request's body, which may stall as well.
+// writeTimer returns the timer that interrupts a write without progress. Over HTTP/1 the
+// connection has its own timeout for that. But before the server writes a header, it reads the
+// rest of the request's body, which may stall as well.
 func (w *writer) writeTimer() *stallTimer {
 	b := w.exchange.body
 	switch {
-	case b == nil || w.stall.interrupt != nil || b.ended.Load(): // the second is HTTP/2
+	case b == nil || w.stall.interrupt != nil || b.ended.Load(): // the second condition is HTTP/2
 		return &w.stall
 	case b.stall.limit > 0:
 		return &b.stall
@@ -147,12 +146,12 @@ func (w *writer) writeTimer() *stallTimer {
 	}
 }
 
-// Flush is part of [http.Flusher].
+// Flush implements [http.Flusher].
 func (w *writer) Flush() {
-	_ = w.FlushError() // Flush has no way to tell
+	_ = w.FlushError() // Flush has no result
 }
 
-// FlushError is Flush for callers that want to know.
+// FlushError is called by [http.ResponseController].
 func (w *writer) FlushError() error {
 	if err := w.lockIfActive(); err != nil {
 		return err
@@ -165,7 +164,7 @@ func (w *writer) FlushError() error {
 	return w.writeError(http.NewResponseController(w.inner).Flush())
 }
 
-// implicitHeader is called before what makes the server write the header.
+// implicitHeader is called before operations that make the server write the header.
 func (w *writer) implicitHeader() {
 	if w.status == 0 {
 		w.prepareHeader(http.StatusOK)
@@ -177,37 +176,38 @@ func informational(status int) bool {
 	return 100 <= status && status <= 199 && status != http.StatusSwitchingProtocols
 }
 
-// prepareHeader brings the handler's header to where the server looks for it, and to
-// the final one adds ours. They come last, so that a handler that passes on the
-// header of another function's answer finds nothing in its way.
+// prepareHeader copies the handler's header to that of the server and, if status is final, adds
+// ours. Ours are added last, so that a handler that copies the header of another function's
+// response does not conflict with them.
 func (w *writer) prepareHeader(status int) {
 	header := w.inner.Header()
 	if w.header != nil {
 		clear(header)
 		for name, values := range w.header {
-			header[name] = slices.Clone(values) // the handler may go on with its own
+			header[name] = slices.Clone(values) // the handler may change its header later
 		}
 	}
 	if informational(status) {
 		return
 	}
 	if w.exchange.ErrorType != ErrorRejected {
-		delete(header, RejectedHeader) // it is of another function, and this one has seen the request
+		delete(header, RejectedHeader) // copied from another function's response; this function was called
 	}
 	if ctx := &w.exchange.ctx; ctx.limit != nil {
 		w.sentBefore = netconn.FromContext(ctx.base).Sent()
 	}
 	w.contentLength = w.bodyLength(status, header)
 	w.exchange.echoIDs(header)
-	// An idle connection is not closed under a client that may be sending at that
-	// moment; it is told with an answer. HTTP/2 turns the header into GOAWAY.
+	// Idle connections are not closed, because a client may be sending a request at that
+	// moment. It is asked to close the connection in the response instead. HTTP/2 converts the
+	// header to GOAWAY.
 	if w.exchange.server.Draining.Load() && status != http.StatusSwitchingProtocols {
 		header["Connection"] = []string{"close"}
 	}
 }
 
-// bodyLength returns how long the body of a final answer has to be by its header,
-// and -1 if any length is right or there is no body.
+// bodyLength returns the required length of the body of a final response according to its
+// header, or -1 if the length is not restricted or there is no body.
 func (w *writer) bodyLength(status int, header http.Header) int64 {
 	lengths := header["Content-Length"]
 	if len(lengths) == 0 || w.exchange.Method == http.MethodHead || !bodyAllowed(status) {
@@ -218,7 +218,7 @@ func (w *writer) bodyLength(status int, header http.Header) int64 {
 	}
 	n, err := strconv.ParseInt(lengths[0], 10, 64)
 	if err != nil || n < 0 {
-		return -1 // this one, too
+		return -1 // net/http drops this one as well
 	}
 	return n
 }

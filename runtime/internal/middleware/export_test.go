@@ -1,4 +1,4 @@
 package middleware
 
-// AppendSeconds is tested by itself: the duration of a request cannot be chosen.
+// AppendSeconds is exported for tests, which cannot choose the duration of a request.
 var AppendSeconds = appendSeconds

@@ -1,10 +1,10 @@
-// Package middleware has what is done for every request around the user's handler, and
-// what observes the requests. The order of the handlers is
+// Package middleware contains the middlewares around the user's handler, and the observers of
+// requests. The order of the handlers is
 //
 //	exchange.Server.Middleware(tracer.Handler(exchange.Timeout(Limit(Recover(handler)))))
 //
-// where the tracer is optional. [Log] and [HTTPMetrics] observe an exchange when it is
-// settled, so that they see what the client saw.
+// where the tracer is optional. [Log] and [HTTPMetrics] observe an exchange when it is settled,
+// and so report the result that the client received.
 package middleware
 
 import (
@@ -17,45 +17,50 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// A Log writes one line for each request when it is settled, with the message
-// "request", at level error after a timeout or a panic and from status 500 on, as a
-// warning after a refusal by [Limit], where the client made no progress for the stall
-// timeout, or where the body is not as long as its header says, else at info. The fields
-// have OpenTelemetry's names where it has one:
+// A Log writes one line with the message "request" for each request when it is settled. The
+// level is
+//
+//	error  after a timeout or a panic, and for status 500 and above
+//	warn   if [Limit] rejected the request, if the client made no progress for the stall
+//	       timeout, or if the length of the body differs from its Content-Length
+//	info   otherwise
+//
+// The fields use the names of OpenTelemetry where it defines one:
 //
 //	http.request.method        cut to 32 bytes
 //	url.path                   without query, cut to 1 KiB
-//	http.response.status_code  0 if the connection was aborted without an answer
+//	http.response.status_code  0 if the connection was aborted without a response
 //	http.request.body.size     bytes that the handler read, missing if 0
 //	http.response.body.size    bytes that the handler wrote
 //	duration                   seconds
 //	network.peer.address       without port
 //	request_id, trace_id
 //	error.type                 timeout, rejected, stalled or content_length_mismatch, else missing
-//	aborted                    true if the request or the answer is known to have broken off, else missing
+//	aborted                    true if the request or the response is known to be incomplete, else missing
 //
-// Headers, query and bodies are never logged.
+// Headers, query and bodies are not logged.
 //
-// The line is that of zap's JSON encoder but is put together here, since the
-// encoder took as long as all the rest that is done around a handler.
+// The lines have the format of zap's JSON encoder. They are encoded here, because that encoder
+// takes as long as all other middlewares together.
 type Log struct {
-	// Sink takes whole lines. It may buffer them, but is synced after a line at level
-	// error: it may be the last one of the process. A refusal is no reason to sync, as
-	// there are many of them when the function has no time for that.
+	// Sink receives whole lines. It may buffer them. It is synced after a line at level error,
+	// which may be the last one of the process. Rejected requests have the level warn, because
+	// they are frequent when the function is overloaded.
 	Sink zapcore.WriteSyncer
-	// Level is the lowest that is written.
+	// Level is the minimum level of the lines that are written.
 	Level zapcore.Level
-	// Labels are put into each line: pairs of key and value.
+	// Labels are added to each line: pairs of key and value.
 	Labels [][2]string
-	// Sampling thins lines out that are no errors, whatever their level; nil writes all.
+	// Sampling limits the lines below level error, counting all levels together. If nil, all
+	// lines are written.
 	Sampling *Sampler
 
 	once  sync.Once
-	fixed []byte // what follows the time in each line
+	fixed []byte // the part of each line after the time
 	lines sync.Pool
 }
 
-// Observe writes the line of x.
+// Observe writes the log line of x.
 func (l *Log) Observe(x *exchange.Exchange) {
 	level := levelOf(x)
 	if level < l.Level {
@@ -68,7 +73,7 @@ func (l *Log) Observe(x *exchange.Exchange) {
 	l.once.Do(l.prepare)
 	line := l.lines.Get().(*[]byte)
 	*line = l.append((*line)[:0], level, now, x)
-	_, _ = l.Sink.Write(*line) // an error of the log has no place to be logged
+	_, _ = l.Sink.Write(*line) // a write error cannot be logged
 	l.lines.Put(line)
 	if level >= zapcore.ErrorLevel {
 		_ = l.Sink.Sync() // as above
@@ -77,7 +82,7 @@ func (l *Log) Observe(x *exchange.Exchange) {
 
 func levelOf(x *exchange.Exchange) zapcore.Level {
 	switch {
-	case x.ErrorType == exchange.ErrorTimeout || x.Panic != nil: // the status may have been sent before
+	case x.ErrorType == exchange.ErrorTimeout || x.Panic != nil: // the status may have been sent before the error
 		return zapcore.ErrorLevel
 	case x.ErrorType == exchange.ErrorRejected:
 		return zapcore.WarnLevel
@@ -115,7 +120,7 @@ func (l *Log) append(line []byte, level zapcore.Level, now time.Time, x *exchang
 	line = appendInt(line, `,"http.response.body.size":`, x.Bytes())
 	line = appendSeconds(line, `,"duration":`, x.Duration())
 	line = appendText(line, `,"network.peer.address":`, x.Peer)
-	line = append(line, `,"request_id":"`...) // the ids are known to be harmless
+	line = append(line, `,"request_id":"`...) // the IDs contain no characters to escape
 	line = append(line, x.RequestID...)
 	line = append(line, `","trace_id":"`...)
 	line = append(line, x.TraceID()...)

@@ -17,7 +17,7 @@ import (
 	"goless.io/runtime/internal/middleware"
 )
 
-// logged serves one request and returns what the log got.
+// logged serves one request and returns the log output.
 func logged(t testing.TB, level zapcore.Level, r *http.Request, handler http.HandlerFunc) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -78,7 +78,7 @@ func TestLogLevel(t *testing.T) {
 	}
 }
 
-// syncs counts how often a log is synced.
+// syncs counts the calls of Sync.
 type syncs struct {
 	bytes.Buffer
 	n int
@@ -89,8 +89,8 @@ func (s *syncs) Sync() error {
 	return nil
 }
 
-// The line of a request that went wrong does not wait in a buffer. That of a refusal does,
-// as there are many when the function is busy.
+// The line of a failed request is synced. That of a rejected request is not, because there are
+// many when the function is overloaded.
 func TestLogSyncsErrors(t *testing.T) {
 	var out syncs
 	log := &middleware.Log{Sink: &out}
@@ -111,7 +111,7 @@ func TestLogSyncsErrors(t *testing.T) {
 	}
 }
 
-// Sampling thins out the lines of a second, but for errors, and counts what it drops.
+// Sampling limits the lines of a second, except errors, and counts dropped lines.
 func TestLogSampling(t *testing.T) {
 	var out bytes.Buffer
 	dropped := 0
@@ -126,7 +126,7 @@ func TestLogSampling(t *testing.T) {
 		request(h, "GET", "/")
 		request(h, "GET", "/fails")
 	}
-	// A new second may begin meanwhile, with its own first lines.
+	// A new second may begin during the test, with its own first lines.
 	if n := strings.Count(out.String(), `"level":"info"`); n < 7 || n > 12 || dropped != 25-n {
 		t.Errorf("%d lines of 25 are written and %d dropped, want 5 and each tenth of the others", n, dropped)
 	}
@@ -135,7 +135,7 @@ func TestLogSampling(t *testing.T) {
 	}
 }
 
-// Requests that end on either side of a second do not begin it again and again.
+// Requests that finish before and after the start of a second do not reset its count.
 func TestSamplingAroundASecond(t *testing.T) {
 	sampling := &middleware.Sampler{First: 1}
 	before := time.Now().Truncate(time.Second).Add(time.Hour)
@@ -152,7 +152,7 @@ func TestSamplingAroundASecond(t *testing.T) {
 	}
 }
 
-// The line has no floating point in it that would round a duration.
+// Durations are not rounded by floating-point arithmetic.
 func TestLogDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0", 1: "0.000000001", 1500 * time.Millisecond: "1.5", time.Hour + time.Microsecond: "3600.000001", 100 * time.Millisecond: "0.1",
@@ -163,7 +163,7 @@ func TestLogDuration(t *testing.T) {
 	}
 }
 
-// Whatever a client sends, a request is one line and one JSON object.
+// Each request is logged as one line and one JSON object, whatever the client sends.
 func FuzzLogIsOneLine(f *testing.F) {
 	f.Add("GET", "/", "192.0.2.1:1", "id")
 	f.Add("G\nET", "/\n{\"level\":\"error\"}\r\n", ":", "a\"b")

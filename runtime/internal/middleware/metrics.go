@@ -12,18 +12,18 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// other is the label of every method and status that is not a known one, so
-// that clients and handlers cannot make series without end.
+// other is the label value of all unknown methods and statuses, so that clients and handlers
+// cannot create an unlimited number of series.
 const other = "other"
 
-// methods are the values of the label method; the last one stands for all
-// that net/http has no constant for.
+// methods contains the values of the label method. The last one represents all methods without
+// a constant in net/http.
 var methods = [...]string{
 	http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
 	http.MethodHead, http.MethodOptions, http.MethodConnect, http.MethodTrace, other,
 }
 
-// codes are the values of the label code, by status.
+// codes contains the values of the label code, indexed by status.
 var codes = func() (all [600]string) {
 	for status := range all {
 		all[status] = other
@@ -41,9 +41,9 @@ func codeOf(status int) string {
 	return codes[status]
 }
 
-// HTTPMetrics are the metrics of the requests of one server.
+// HTTPMetrics are the metrics of the requests of a server.
 type HTTPMetrics struct {
-	// Panics counts the panics that were recovered.
+	// Panics counts recovered panics.
 	Panics prometheus.Counter
 
 	timeouts     prometheus.Counter
@@ -55,31 +55,31 @@ type HTTPMetrics struct {
 	responseSize *prometheus.HistogramVec
 }
 
-// NewHTTPMetrics returns metrics that are registered in reg; running says how many
-// requests are being served, and overdue how many of them are so after their time. It
-// panics if they are registered already.
+// NewHTTPMetrics returns metrics that are registered in reg. It panics if they are already
+// registered. running returns the number of running handlers, overdue the number of those whose
+// request has timed out.
 func NewHTTPMetrics(reg prometheus.Registerer, running, overdue func() int64) *HTTPMetrics {
 	m := &HTTPMetrics{
 		Panics:   counter("goless_panics_total", "Panics of the handler that were recovered."),
-		timeouts: counter("goless_request_timeouts_total", "Requests that took longer than the function's limit."),
-		rejected: counter("goless_requests_rejected_total", "Requests that were refused because so many were served as the function may."),
+		timeouts: counter("goless_request_timeouts_total", "Requests that exceeded the function's time limit."),
+		rejected: counter("goless_requests_rejected_total", "Requests rejected because the function's concurrency limit was reached."),
 		mismatches: counter("goless_content_length_mismatches_total",
-			"Responses that were cut off, as the handler wrote a body of another length than its Content-Length."),
+			"Responses aborted because the length of the body differed from its Content-Length."),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:                            "http_server_request_duration_seconds",
-			Help:                            "Time from the request's header to the handler's return, or to the timeout.",
+			Help:                            "Time from the request's header to the return of the handler, or to the timeout.",
 			Buckets:                         []float64{.005, .01, .025, .05, .075, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10},
 			NativeHistogramBucketFactor:     1.1,
 			NativeHistogramMaxBucketNumber:  100,
 			NativeHistogramMinResetDuration: time.Hour,
 		}, requestLabels),
-		requestSize:  sizes("http_server_request_body_size_bytes", "Bytes of the request's body that the handler read, of requests that have one."),
-		responseSize: sizes("http_server_response_body_size_bytes", "Bytes of the response's body that the handler wrote."),
+		requestSize:  sizes("http_server_request_body_size_bytes", "Bytes of the request body that the handler read. Requests of which it read none are not counted."),
+		responseSize: sizes("http_server_response_body_size_bytes", "Bytes of the response body that the handler wrote."),
 	}
 	reg.MustRegister(m.Panics, m.timeouts, m.rejected, m.mismatches, m.duration, m.requestSize, m.responseSize, m,
-		gauge("http_server_active_requests", "Requests that are being served.", running),
+		gauge("http_server_active_requests", "Requests being served.", running),
 		gauge("goless_requests_overdue",
-			"Requests that took longer than the function's limit, and whose handler goes on all the same.", overdue))
+			"Requests that exceeded the function's time limit and whose handler is still running.", overdue))
 	return m
 }
 
@@ -100,15 +100,14 @@ func sizes(name, help string) *prometheus.HistogramVec {
 	}, requestLabels)
 }
 
-// Observe times and counts x.
+// Observe records x.
 func (m *HTTPMetrics) Observe(x *exchange.Exchange) {
 	method := methodIndex(x.Method)
 	m.requests[method].Add(1)
 	name, code := methods[method], codeOf(x.Status())
 	duration, seconds := m.duration.WithLabelValues(name, code), x.Duration().Seconds()
 	if x.Sampled() {
-		// Somebody has recorded the trace, so that the id leads somewhere. An
-		// exemplar is not free.
+		// Exemplars have a cost, and a trace ID is of use only if the trace is recorded.
 		duration.(prometheus.ExemplarObserver).ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": x.TraceID()})
 	} else {
 		duration.Observe(seconds)
@@ -134,10 +133,9 @@ func methodIndex(method string) int {
 	return len(methods) - 1
 }
 
-// Dashboards and alerts of users have had these two names since before the
-// histograms. They lack what is asked of a counter's name today, the suffix
-// _total, and OpenMetrics would add it. So they have no type; to queries that is
-// the same.
+// These two names are kept for existing dashboards and alerts. They lack the suffix _total,
+// which OpenMetrics would add to counters. So they are untyped, which makes no difference for
+// queries.
 var (
 	invocationsDesc = prometheus.NewDesc("total_invocations",
 		"Requests served. Kept for old dashboards: count http_server_request_duration_seconds instead.", nil, nil)
@@ -146,14 +144,14 @@ var (
 		[]string{"method"}, nil)
 )
 
-// Describe is part of [prometheus.Collector].
+// Describe implements [prometheus.Collector].
 func (m *HTTPMetrics) Describe(ch chan<- *prometheus.Desc) {
 	ch <- invocationsDesc
 	ch <- byMethodDesc
 }
 
-// Collect is part of [prometheus.Collector]. The two old metrics are derived when they
-// are read, so that a request pays for one addition.
+// Collect implements [prometheus.Collector]. The two old metrics are computed here, so that a
+// request costs only one addition.
 func (m *HTTPMetrics) Collect(ch chan<- prometheus.Metric) {
 	var total uint64
 	for i, method := range methods {

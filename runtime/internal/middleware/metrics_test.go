@@ -18,7 +18,7 @@ import (
 	"goless.io/runtime/internal/middleware"
 )
 
-// measured returns the handler with the metrics around it, and their registry.
+// measured returns the handler with the metrics middleware, and their registry.
 func measured(handler http.HandlerFunc) (http.Handler, *prometheus.Registry) {
 	reg := prometheus.NewPedanticRegistry()
 	server := &exchange.Server{Logger: zap.NewNop()}
@@ -45,7 +45,7 @@ func TestMetrics(t *testing.T) {
 	request(h, "POST", "/")
 	request(h, "BREW", "/")
 	counters := `
-# HELP http_server_active_requests Requests that are being served.
+# HELP http_server_active_requests Requests being served.
 # TYPE http_server_active_requests gauge
 http_server_active_requests 0
 # HELP total_by_method Requests served by method. Kept for old dashboards: count http_server_request_duration_seconds instead.
@@ -79,8 +79,8 @@ type histogram struct {
 	sum   float64
 }
 
-// histograms returns what was observed, by name and labels; of times only how
-// many there are.
+// histograms returns the observed values by name and labels, but for durations only their
+// count.
 func histograms(t *testing.T, reg prometheus.Gatherer) map[string]histogram {
 	t.Helper()
 	families, err := reg.Gather()
@@ -110,7 +110,7 @@ func histograms(t *testing.T, reg prometheus.Gatherer) map[string]histogram {
 func TestActiveRequests(t *testing.T) {
 	var reg *prometheus.Registry
 	h, reg := measured(func(http.ResponseWriter, *http.Request) {
-		want := "# HELP http_server_active_requests Requests that are being served.\n" +
+		want := "# HELP http_server_active_requests Requests being served.\n" +
 			"# TYPE http_server_active_requests gauge\nhttp_server_active_requests 1\n"
 		if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "http_server_active_requests"); err != nil {
 			t.Error(err)
@@ -119,7 +119,7 @@ func TestActiveRequests(t *testing.T) {
 	request(h, "GET", "/")
 }
 
-// However many methods, statuses and paths there are, the series are bounded.
+// The number of series is bounded, regardless of the number of methods, statuses and paths.
 func TestLabelAttack(t *testing.T) {
 	h, reg := measured(func(w http.ResponseWriter, r *http.Request) {
 		var status int

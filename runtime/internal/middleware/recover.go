@@ -11,14 +11,13 @@ import (
 	"goless.io/runtime/internal/exchange"
 )
 
-// Recover turns a panic of the handler into a line of the log, a count, and
-// the answer 500, without any header that the handler had set for an answer of
-// its own. If some of that was written already, the connection is aborted
-// instead: the client must not take half an answer for a whole one.
-// [http.ErrAbortHandler] is not a fault, it passes.
+// Recover recovers panics of the handler: it logs and counts them, and responds with 500
+// without any of the handler's headers. If a part of the response has already been sent, it
+// aborts the connection instead, so that the client does not mistake a partial response for a
+// complete one. [http.ErrAbortHandler] is passed on and does not count.
 //
-// A panic in a goroutine that the handler started cannot be recovered; it ends
-// the process, as in every Go program.
+// A panic in a goroutine that the handler started cannot be recovered. It ends the process, as
+// in every Go program.
 func Recover(panics prometheus.Counter) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,9 +54,8 @@ func answerPanic(w http.ResponseWriter, x *exchange.Exchange, v any) {
 	if x.Begun() {
 		x.AbortHandler()
 	}
-	// All of it goes, as a proxy would keep what says Cache-Control: public, and
-	// nobody could read a text that says Content-Encoding: gzip. http.Error leaves
-	// both to its caller.
+	// All headers are removed, because http.Error keeps some: Cache-Control: public would let
+	// proxies cache the error, and Content-Encoding: gzip would make it unreadable.
 	clear(w.Header())
 	http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
 }

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// A Sampler keeps the First lines of each second and then every Thereafter-th line,
-// or no more if Thereafter is 0. A nil Sampler keeps all.
+// A Sampler keeps the first First lines of each second, and then every Thereafter-th line, or
+// none if Thereafter is 0. A nil Sampler keeps all lines.
 type Sampler struct {
 	First, Thereafter uint64
-	// Dropped, if not nil, is called for each line that is not kept.
+	// Dropped, if not nil, is called for each dropped line.
 	Dropped func()
 
 	mu     sync.Mutex
@@ -17,10 +17,11 @@ type Sampler struct {
 	seen   uint64
 }
 
-// epoch is where seconds are counted from. Its monotonic clock is never set back.
+// epoch is the start of the first second. Its monotonic clock is not affected by changes of the
+// system time.
 var epoch = time.Now()
 
-// Keep decides on a line at the time now.
+// Keep reports whether to keep a line at the time now.
 func (s *Sampler) Keep(now time.Time) bool {
 	if s == nil {
 		return true
@@ -35,8 +36,8 @@ func (s *Sampler) Keep(now time.Time) bool {
 	return false
 }
 
-// count returns the number of the line in its second. A line that comes late, of a
-// second that is over, counts in the present one.
+// count returns the number of the line in its second. Lines of a past second count in the
+// current one.
 func (s *Sampler) count(second int64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

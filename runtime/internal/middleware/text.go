@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendText appends key, which is written as it is, and value as a string of
-// JSON. What a client sent cannot end the string, nor the line.
+// appendText appends key, unchanged, and value as a JSON string. Data of a client cannot end
+// the string or the line.
 func appendText(line []byte, key, value string) []byte {
 	line = append(line, key...)
 	for i := range len(value) {
@@ -22,10 +22,10 @@ func appendText(line []byte, key, value string) []byte {
 	return append(line, '"')
 }
 
-// appendEscaped is the slow way. Beyond what JSON asks for it escapes the control
-// characters that JSON leaves alone and a terminal obeys.
+// appendEscaped is the slow path of appendText. In addition to what JSON requires, it escapes
+// the control characters that terminals interpret.
 func appendEscaped(line []byte, value string) []byte {
-	text, _ := json.Marshal(value) // a string cannot fail
+	text, _ := json.Marshal(value) // cannot fail for a string
 	for _, r := range string(text) {
 		if 0x7f <= r && r <= 0x9f {
 			line = fmt.Appendf(line, `\u%04x`, r)
@@ -36,13 +36,13 @@ func appendEscaped(line []byte, value string) []byte {
 	return line
 }
 
-// appendInt is appendText for a number.
+// appendInt is like appendText for an integer.
 func appendInt(line []byte, key string, value int64) []byte {
 	return strconv.AppendInt(append(line, key...), value, 10)
 }
 
-// appendSeconds is appendText for a duration: seconds, to the nanosecond,
-// without the detour over floating point.
+// appendSeconds is like appendText for a duration: seconds, with nanosecond precision, without
+// floating-point arithmetic.
 func appendSeconds(line []byte, key string, d time.Duration) []byte {
 	line = appendInt(line, key, int64(d/time.Second))
 	rest := d % time.Second

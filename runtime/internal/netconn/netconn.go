@@ -1,5 +1,6 @@
-// Package netconn wraps the connections to a function. It sets a deadline for writes that make no progress,
-// and writes the response on a connection whose handler has timed out. It does not parse requests.
+// Package netconn wraps the connections to a function. It limits the duration of writes that
+// make no progress, and writes the response on a connection whose handler has timed out. It
+// does not parse requests.
 package netconn
 
 import (
@@ -15,9 +16,9 @@ import (
 	"time"
 )
 
-// Listen returns a listener whose connections fail a write that makes no
-// progress for stall, never if 0. It calls refused, unless that is nil, with the status
-// of each answer of the server to an HTTP/1 request that it cannot read.
+// Listen returns a listener whose connections fail a write that makes no progress for stall. If
+// stall is 0, there is no limit. If refused is not nil, it is called for each HTTP/1 request
+// that the server cannot parse, with the status of the response.
 func Listen(inner net.Listener, stall time.Duration, refused func(status int, peer net.Addr)) net.Listener {
 	return &listener{inner, stall, refused}
 }
@@ -28,7 +29,7 @@ type listener struct {
 	refused func(int, net.Addr)
 }
 
-// Accept is part of [net.Listener].
+// Accept implements [net.Listener].
 func (l *listener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
@@ -37,46 +38,45 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &Conn{Conn: conn, stall: l.stall, refused: l.refused}, nil
 }
 
-// A Conn is a connection of a listener that [Listen] made. It offers what
-// net/http looks for in a TCP connection.
+// A Conn is a connection that a listener of [Listen] accepted. It has the methods of a TCP
+// connection that net/http uses.
 type Conn struct {
 	net.Conn
-	stall    time.Duration // how long a write may make no progress, 0 for any time
+	stall    time.Duration // limit of a write without progress, 0 for none
 	refused  func(int, net.Addr)
-	answered atomic.Bool  // by WriteFinalAndClose
+	answered atomic.Bool  // WriteFinalAndClose was called
 	sent     atomic.Int64 // bytes
 	stalled  atomic.Bool  // a write made no progress
 
-	mu       sync.Mutex // of what follows, and of the deadlines of the connection below
-	until    time.Time  // the deadline of writes that extend has set
-	replaced bool       // somebody else has set the deadline of writes
-	taken    bool       // Unwrap has given the connection away, and its deadlines with it
+	mu       sync.Mutex // guards the following fields and the deadlines of Conn
+	until    time.Time  // write deadline set by extend
+	replaced bool       // SetWriteDeadline has replaced the deadline of extend
+	taken    bool       // Unwrap was called
 }
 
 var (
-	// errAnswered is what writes get after WriteFinalAndClose.
-	errAnswered = errors.New("wire: the connection was answered already")
-	// errTaken is what setting a deadline fails with after Unwrap.
-	errTaken = errors.New("wire: the connection was taken over")
+	// errAnswered is the error of writes after WriteFinalAndClose.
+	errAnswered = errors.New("netconn: the connection was answered already")
+	// errTaken is the error of setting a deadline after Unwrap.
+	errTaken = errors.New("netconn: the connection was taken over")
 )
 
 type contextKey struct{}
 
-// Context is for [net/http.Server.ConnContext].
+// Context is used as [net/http.Server.ConnContext].
 func Context(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, contextKey{}, conn)
 }
 
-// FromContext returns the connection that the server's context of a request came over,
-// nil if it is none of ours.
+// FromContext returns the connection of the request whose server context is ctx, or nil if it
+// was not accepted by a listener of [Listen].
 func FromContext(ctx context.Context) *Conn {
 	conn, _ := ctx.Value(contextKey{}).(*Conn)
 	return conn
 }
 
-// Unwrap returns the connection that the inner listener accepted, without any
-// deadline, for a handler that takes it over. The wrapper still reads and writes,
-// but can no longer change deadlines.
+// Unwrap returns the wrapped connection without deadlines, for a handler that hijacks it. The
+// wrapper can still read and write, but not set deadlines.
 func Unwrap(conn net.Conn) net.Conn {
 	c, ok := conn.(*Conn)
 	if !ok {
@@ -85,15 +85,15 @@ func Unwrap(conn net.Conn) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.taken = true
-	_ = c.Conn.SetDeadline(time.Time{}) // fails only if it is closed, as the next use will say
+	_ = c.Conn.SetDeadline(time.Time{}) // fails only if it is closed, which the next use reports
 	return c.Conn
 }
 
-// chunkSize is how many bytes are written under one deadline. A client makes progress if
-// it takes as many in three quarters of the stall timeout, however slow it is otherwise.
+// chunkSize is the number of bytes that are written under one deadline. A client makes progress
+// if it receives that many in three quarters of the stall timeout.
 const chunkSize = 64 << 10
 
-// Sent returns how many bytes were written to the connection. It is 0 for nil.
+// Sent returns the number of bytes written to the connection. It returns 0 for nil.
 func (c *Conn) Sent() int64 {
 	if c == nil {
 		return 0
@@ -101,7 +101,7 @@ func (c *Conn) Sent() int64 {
 	return c.sent.Load()
 }
 
-// Write is part of [net.Conn].
+// Write implements [net.Conn].
 func (c *Conn) Write(p []byte) (n int, err error) {
 	if status := refusal(p); status > 0 && c.refused != nil {
 		c.refused(status, c.RemoteAddr())
@@ -122,12 +122,12 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// refusalHeader is all that net/http writes between the status and the text where it
-// cannot read a request. Answers of handlers have the ids of the request as well.
+// refusalHeader is what net/http writes between the status and the text of the response to a
+// request that it cannot parse. Responses of handlers also contain the IDs of the request.
 const refusalHeader = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
 
-// refusal returns the status if p is the answer to a request that the server cannot read,
-// else 0. net/http has no hook for those.
+// refusal returns the status if p is the response to a request that the server cannot parse,
+// and 0 otherwise. net/http has no hook for these responses.
 func refusal(p []byte) (status int) {
 	code, ok := bytes.CutPrefix(p, []byte("HTTP/1.1 "))
 	if !ok || len(code) < 3 {
@@ -140,13 +140,13 @@ func refusal(p []byte) (status int) {
 	return status
 }
 
-// ReadFrom is part of [io.ReaderFrom]. It has the kernel copy where that is possible.
+// ReadFrom implements [io.ReaderFrom]. It lets the kernel copy the data if possible.
 func (c *Conn) ReadFrom(src io.Reader) (n int64, err error) {
 	to, ok := c.Conn.(io.ReaderFrom)
 	if !ok {
 		return io.Copy(struct{ io.Writer }{c}, src)
 	}
-	// net looks for a file behind one LimitedReader, but not behind two.
+	// Package net finds a file in one LimitedReader, but not in two nested ones.
 	rest, limited := src.(*io.LimitedReader)
 	if !limited {
 		rest = &io.LimitedReader{R: src, N: 1<<63 - 1}
@@ -169,8 +169,8 @@ func (c *Conn) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, nil
 }
 
-// extend moves the deadline of writes on once a quarter of it is used up. Setting it
-// for each write would cost more.
+// extend extends the write deadline when a quarter of it has passed. That is cheaper than
+// setting it for each write.
 func (c *Conn) extend() {
 	if c.stall == 0 {
 		return
@@ -181,10 +181,10 @@ func (c *Conn) extend() {
 		return
 	}
 	c.until = time.Now().Add(c.stall)
-	_ = c.Conn.SetWriteDeadline(c.until) // the write that follows says what is wrong
+	_ = c.Conn.SetWriteDeadline(c.until) // the next write reports the error
 }
 
-// noteStall notes that a write has failed by the deadline that extend has set.
+// noteStall records that a write has exceeded the deadline of extend.
 func (c *Conn) noteStall(err error) {
 	if !errors.Is(err, os.ErrDeadlineExceeded) {
 		return
@@ -196,11 +196,11 @@ func (c *Conn) noteStall(err error) {
 	}
 }
 
-// Stalled reports whether a write has failed since the client took nothing for the stall
-// timeout. It is false for nil.
+// Stalled reports whether a write failed because the client received nothing for the stall
+// timeout. It returns false for nil.
 func (c *Conn) Stalled() bool { return c != nil && c.stalled.Load() }
 
-// SetReadDeadline is part of [net.Conn].
+// SetReadDeadline implements [net.Conn].
 func (c *Conn) SetReadDeadline(deadline time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,8 +210,8 @@ func (c *Conn) SetReadDeadline(deadline time.Time) error {
 	return c.Conn.SetReadDeadline(deadline)
 }
 
-// SetWriteDeadline is part of [net.Conn]. A deadline that is set by it takes the
-// place of ours, until net/http clears it after the request.
+// SetWriteDeadline implements [net.Conn]. The deadline replaces the stall timeout until
+// net/http clears it after the request.
 func (c *Conn) SetWriteDeadline(deadline time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,14 +219,14 @@ func (c *Conn) SetWriteDeadline(deadline time.Time) error {
 		return errTaken
 	}
 	if deadline.IsZero() && !c.replaced {
-		return nil // ours may stay
+		return nil // keeps the deadline of extend
 	}
 	c.replaced, c.until = !deadline.IsZero(), time.Time{}
 	return c.Conn.SetWriteDeadline(deadline)
 }
 
-// SetHandlerWriteDeadline takes the place of ours until net/http clears deadlines after
-// the request, even if it is the zero time, which is none.
+// SetHandlerWriteDeadline sets a deadline that replaces the stall timeout until net/http clears
+// it after the request. The zero time is no deadline.
 func (c *Conn) SetHandlerWriteDeadline(deadline time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -237,13 +237,13 @@ func (c *Conn) SetHandlerWriteDeadline(deadline time.Time) error {
 	return c.Conn.SetWriteDeadline(deadline)
 }
 
-// SetDeadline is part of [net.Conn].
+// SetDeadline implements [net.Conn].
 func (c *Conn) SetDeadline(deadline time.Time) error {
 	return errors.Join(c.SetReadDeadline(deadline), c.SetWriteDeadline(deadline))
 }
 
-// CloseWrite is what net/http calls before it closes a connection, so that the
-// client can read the end of the answer.
+// CloseWrite is called by net/http before it closes a connection, so that the client receives
+// the end of the response.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -251,20 +251,20 @@ func (c *Conn) CloseWrite() error {
 	return c.Close()
 }
 
-// linger is how long a connection stays open after WriteFinalAndClose. If it were closed at
-// once with data that nobody has read, the client might not get the answer.
+// linger is how long a connection stays open after WriteFinalAndClose. If it were closed
+// immediately with unread data, the client might not receive the response.
 const linger = 500 * time.Millisecond
 
-// WriteFinalAndClose writes the last answer to the connection and closes it soon after. All
-// writes after that fail.
+// WriteFinalAndClose writes the last response to the connection and closes it after linger.
+// Later writes fail.
 func (c *Conn) WriteFinalAndClose(answer []byte) {
 	if c.answered.Swap(true) {
 		return
 	}
-	_ = c.SetWriteDeadline(time.Time{}) // a write may have been interrupted by one
+	_ = c.SetWriteDeadline(time.Time{}) // one may have been set to interrupt a write
 	c.extend()
 	if _, err := c.Conn.Write(answer); err == nil {
-		_ = c.CloseWrite() // it is closed below in any case
+		_ = c.CloseWrite() // closed below in any case
 	}
 	time.AfterFunc(linger, func() { _ = c.Close() })
 }

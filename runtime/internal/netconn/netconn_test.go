@@ -14,7 +14,7 @@ import (
 	"goless.io/runtime/internal/netconn"
 )
 
-// pair returns the two ends of a connection, the server's as [wire.Listen] makes it.
+// pair returns the two ends of a connection. The server's end comes from [netconn.Listen].
 func pair(t *testing.T, stall time.Duration) (server *netconn.Conn, client *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -77,7 +77,7 @@ func TestSteadyWriteLasts(t *testing.T) {
 	}
 }
 
-// A deadline that is set by somebody is left alone until it is cleared.
+// A deadline that another caller has set is kept until it is cleared.
 func TestForeignDeadline(t *testing.T) {
 	server, _ := pair(t, time.Hour)
 	if err := server.SetWriteDeadline(time.Unix(1, 0)); err != nil {
@@ -94,7 +94,7 @@ func TestForeignDeadline(t *testing.T) {
 	}
 }
 
-// A handler lifts our deadline for its response, and only for that.
+// A handler can clear the deadline for its response only.
 func TestHandlerHasNoDeadline(t *testing.T) {
 	const stall = 100 * time.Millisecond
 	server, client := pair(t, stall)
@@ -135,7 +135,7 @@ func TestWriteFinalAndClose(t *testing.T) {
 	}
 }
 
-// Whatever the source, all of it is copied and no more than asked for.
+// ReadFrom copies all of the source, or as much as requested, for all kinds of sources.
 func TestReadFrom(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 20_000) // five pieces
 	path := filepath.Join(t.TempDir(), "file")
@@ -172,8 +172,8 @@ func TestReadFrom(t *testing.T) {
 	}
 }
 
-// Whoever interrupts a read is heard at once, as the server is that wants to
-// have its connection back.
+// A pending read is interrupted immediately, which the server needs to take back the
+// connection.
 func TestReadIsInterrupted(t *testing.T) {
 	server, client := pair(t, 0)
 	time.AfterFunc(20*time.Millisecond, func() { _ = server.SetReadDeadline(time.Unix(1, 0)) })

@@ -1,6 +1,6 @@
-// Command bare is what the runtime of functions is measured against: a server
-// of net/http as it comes, with the handler that the measured Function has. It
-// serves on the listener that it inherits as file descriptor 3.
+// Command bare is the baseline of the runtime: a server of net/http with defaults and the
+// handler of the measured Function. It serves on the listener that it inherits as file
+// descriptor 3.
 package main
 
 import (

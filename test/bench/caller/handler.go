@@ -1,5 +1,5 @@
 // Package caller is a Function that sends requests from inside the cluster, through DNS and the
-// ClusterIPs of Services, and tells how many were lost.
+// ClusterIPs of Services, and reports how many were lost.
 package caller
 
 import (
@@ -13,31 +13,30 @@ import (
 	"time"
 )
 
-// A Request is a GET that is to be sent.
+// A Request is a GET to send.
 type Request struct {
 	URL string
 
-	// After is when it is sent, from the beginning on.
+	// After is the time of the request since the beginning.
 	After time.Duration
 }
 
-// An Outcome tells what became of requests. One that is not answered 200 is lost.
+// An Outcome is the result of the requests. A request without status 200 is lost.
 type Outcome struct {
 	Answered, Lost int
 
-	// Errors are those of the first requests that were lost.
+	// Errors contains those of the first lost requests.
 	Errors []string
 }
 
 const (
 	maxErrors = 10
 
-	// patience is how long a request may take: longer than activators hold one.
+	// patience is the timeout of a request. It is longer than activators hold one.
 	patience = 90 * time.Second
 )
 
-// Handler sends the requests that its body has, in the order of their time, and answers with
-// their outcome.
+// Handler sends the requests in its body at their times, and responds with their outcome.
 func Handler(w http.ResponseWriter, r *http.Request) {
 	var requests []Request
 	if err := json.NewDecoder(r.Body).Decode(&requests); err != nil {
@@ -48,7 +47,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(outcome) //nolint:errcheck // who has gone does not read it
 }
 
-// send uses a new connection for every other request, and keeps those of the others.
+// send uses a new connection for every second request, and reuses those of the others.
 func send(ctx context.Context, requests []Request) (outcome Outcome) {
 	clients := []*http.Client{newClient(), newClient()}
 	clients[0].Transport.(*http.Transport).DisableKeepAlives = true //nolint:forcetypeassert // as newClient makes it
@@ -75,7 +74,8 @@ func send(ctx context.Context, requests []Request) (outcome Outcome) {
 	return outcome
 }
 
-// newClient returns a client that looks up each name once: the resolver is not what is measured.
+// newClient returns a client that resolves each name once, so that the resolver is not
+// measured.
 func newClient() *http.Client {
 	var addresses sync.Map
 	dialer := &net.Dialer{Timeout: patience}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Every request is sent, and what is lost is told.
+// Every request is sent, and lost ones are reported.
 func TestHandler(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/busy" {

@@ -1,6 +1,5 @@
-// Command plain is the baseline of the benchmarks: the function that they
-// measure, but compiled beforehand into an image of its own. It answers with the
-// variable ANSWER.
+// Command plain is the baseline of the benchmarks: the function that they measure, compiled in
+// advance into its own image. It responds with the variable ANSWER.
 package main
 
 import (

@@ -1,7 +1,7 @@
-// Command coredns is CoreDNS with the few plugins that a cluster's own names
-// need: no forwarding, because the cluster's network reaches nothing outside.
+// Command coredns is CoreDNS with the plugins that are required to resolve names of the
+// cluster. It forwards no queries, because the cluster's network has no access to others.
 //
-// It owns the choice of plugins and their order; the Corefile is the cluster's.
+// This package selects the plugins and their order. The cluster provides the Corefile.
 package main
 
 import (

@@ -1,10 +1,7 @@
-// Command kubernetes is a control plane, a node and their client in one static
-// binary: etcd, kube-apiserver, kube-controller-manager, kube-scheduler,
-// kubelet, kube-proxy and kubectl, chosen by the name it is called by or by its
-// first argument. One binary links in seconds where seven take minutes, and
-// shares its pages between the processes of the node.
-//
-// It owns the choice alone; flags and configuration are each program's own.
+// Command kubernetes contains a control plane, a node and kubectl in one static binary: etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy and kubectl. The
+// name of the binary or the first argument selects the program. One binary links in seconds
+// instead of minutes, and its pages are shared by the processes of the node.
 package main
 
 import (
@@ -31,7 +28,7 @@ import (
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 )
 
-// programs holds a main function for each name.
+// programs maps names to main functions.
 var programs = map[string]func(){
 	"etcd":                    func() { etcdmain.Main(os.Args) },
 	"kube-apiserver":          daemon(apiserver.NewAPIServerCommand),
@@ -59,8 +56,8 @@ func main() {
 	os.Exit(2)
 }
 
-// daemon makes the main function of a server. The command is made late: making
-// one registers flags and metrics in process-wide tables.
+// daemon returns the main function of a server. The command is created late, because that
+// registers flags and metrics in process-wide tables.
 func daemon(command func() *cobra.Command) func() {
 	return func() { os.Exit(cli.Run(command())) }
 }

@@ -1,5 +1,5 @@
-// Package markdown reads the pages of this repository: their headings, their prose and their
-// blocks of code. It knows the Markdown that they use, and no more.
+// Package markdown parses the pages of this repository: headings, prose and code blocks. It
+// supports only the Markdown that they use.
 package markdown
 
 import (
@@ -16,17 +16,17 @@ import (
 type Page struct {
 	Path string // from the root of the repository
 
-	// Prose are its lines, those of code blocks empty.
+	// Prose contains its lines. Those of code blocks are empty.
 	Prose []string
 
 	Blocks []Block
 
-	// Indented says that it has code without fences, of which nobody knows the language.
+	// Indented reports whether the page has an indented code block, whose language is unknown.
 	Indented bool
 }
 
-// A Block is a fenced block of code. What its first line says is its language and, where a
-// reader is to save it, the name of the file: ```yaml hello.yaml
+// A Block is a fenced code block. Its info string contains the language, and the file name if
+// readers save it: ```yaml hello.yaml
 type Block struct {
 	Language, File, Text string
 	Line                 int // of what is in it, from 1
@@ -38,7 +38,7 @@ type Heading struct {
 	Text  string
 }
 
-// Pages returns all pages below root, which is that of the repository.
+// Pages returns all pages below root, which is the root of the repository.
 func Pages(root string) ([]Page, error) {
 	var all []Page
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
@@ -58,7 +58,7 @@ func Pages(root string) ([]Page, error) {
 	return all, err
 }
 
-// Read reads the page at a path below root. A block that does not end is an error.
+// Read reads the page at a path below root. An unclosed block is an error.
 func Read(root, path string) (Page, error) {
 	text, err := os.ReadFile(filepath.Join(root, path))
 	if err != nil {
@@ -92,7 +92,7 @@ func Read(root, path string) (Page, error) {
 
 var headingLine = regexp.MustCompile(`^(#+) (.+)$`)
 
-// Headings are the headings of the page, in its order.
+// Headings returns the headings of the page, in order.
 func (p Page) Headings() (all []Heading) {
 	for _, line := range p.Prose {
 		if match := headingLine.FindStringSubmatch(line); match != nil {
@@ -102,7 +102,7 @@ func (p Page) Headings() (all []Heading) {
 	return all
 }
 
-// Sections are the texts of the headings of a level.
+// Sections returns the texts of the headings of a level.
 func (p Page) Sections(level int) (all []string) {
 	for _, h := range p.Headings() {
 		if h.Level == level {
@@ -112,7 +112,7 @@ func (p Page) Sections(level int) (all []string) {
 	return all
 }
 
-// Anchor is the fragment of a link to the heading.
+// Anchor returns the fragment of a link to the heading.
 func (h Heading) Anchor() string {
 	return strings.Map(func(r rune) rune {
 		switch {

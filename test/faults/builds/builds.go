@@ -1,6 +1,6 @@
-// Package builds stands in for the build service: it speaks the protocol of
-// goless.io/builder/remote, and can be slow, busy, broken or away. It compiles
-// nothing: a source with the word Broken in it has failed to compile.
+// Package builds is a fake build service. It implements the protocol of
+// goless.io/builder/remote, and can be slow, busy, broken or unavailable. It does not compile:
+// a source that contains the word Broken fails.
 package builds
 
 import (
@@ -23,21 +23,21 @@ const (
 	failed = `{"reason":"CompileFailed","message":"handler.go:1:1: undefined: Broken","diagnostics":[{"file":"handler.go","line":1,"column":1,"message":"undefined: Broken"}]}`
 )
 
-// Mood is how the service answers an order.
+// Mood is the way in which the service responds to an order.
 type Mood int
 
 // Moods.
 const (
 	Well      Mood = iota
-	Busy           // it has too many orders
-	Forgetful      // it takes the order, and the connection breaks
-	Silent         // it takes the order, and says no more until who asks has gone
-	Confused       // what it says is no answer
+	Busy           // rejects the order, because it has too many
+	Forgetful      // accepts the order, and closes the connection
+	Silent         // accepts the order, and does not respond until the client disconnects
+	Confused       // responds with invalid data
 )
 
 // Service is a build service.
 type Service struct {
-	// URL is where it answers.
+	// URL is the URL of the service.
 	URL string
 
 	server *httptest.Server
@@ -47,7 +47,7 @@ type Service struct {
 	mood Mood
 }
 
-// Start starts a service, which asks for its seed whenever somebody connects.
+// Start starts a service. It calls seed for each connection.
 func Start(seed func(context.Context) ([]byte, error)) *Service {
 	s := &Service{seed: seed}
 	s.server = remotetest.NewServer(s.keys, s.build)
@@ -55,14 +55,13 @@ func Start(seed func(context.Context) ([]byte, error)) *Service {
 	return s
 }
 
-// Close ends the service.
+// Close stops the service.
 func (s *Service) Close() {
 	s.server.CloseClientConnections()
 	s.server.Close()
 }
 
-// Feel makes the service answer in a mood from now on. Connections end, and with
-// them what was under way.
+// Feel sets the mood. Connections are closed, and the builds in progress are lost.
 func (s *Service) Feel(mood Mood) {
 	s.mu.Lock()
 	s.mood = mood
@@ -82,8 +81,8 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Ord
 	s.mu.Lock()
 	mood := s.mood
 	s.mu.Unlock()
-	// The real key differs by namespace. This one does not, so that two cases that
-	// are the same have the same pods.
+	// The real key depends on the namespace. This one does not, so that two equal cases have
+	// equal pods.
 	sum := sha256.Sum256([]byte(order.Source))
 	key := hex.EncodeToString(sum[:])
 	broken := strings.Contains(order.Source, "Broken")
@@ -93,7 +92,7 @@ func (s *Service) build(w http.ResponseWriter, r *http.Request, order remote.Ord
 		http.Error(w, "too many orders", http.StatusServiceUnavailable)
 		return
 	case Confused:
-		io.WriteString(w, "<html>") //nolint:errcheck // who asked may have gone
+		io.WriteString(w, "<html>") //nolint:errcheck // the client may have disconnected
 		return
 	}
 	remotetest.Tell(w, remote.Event{Key: key})

@@ -1,9 +1,8 @@
-// Package kubelet stands in for the nodes of a cluster that has none. Pods of
-// Functions begin to compile and become ready by its hand, with the status that
-// a real kubelet would write. Deployments, ReplicaSets and the garbage collector
-// are real.
+// Package kubelet simulates the nodes of a cluster. It makes the pods of Functions compile and
+// become ready, with the status that a real kubelet would write. Deployments, ReplicaSets and
+// the garbage collector are real.
 //
-// It compiles nothing: a source with the word Broken in it has failed to compile.
+// It does not compile: a source that contains the word Broken fails.
 package kubelet
 
 import (
@@ -33,7 +32,7 @@ type Node struct {
 	queue workqueue.TypedRateLimitingInterface[cache.ObjectName]
 }
 
-// Start lets a Node work until the context ends.
+// Start runs a Node until the context ends.
 func Start(ctx context.Context, config *rest.Config) error {
 	set, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -77,7 +76,7 @@ func (n *Node) work(ctx context.Context) {
 	}
 }
 
-// advance takes a pod to its next status: compiling, and then ready or failed.
+// advance sets the next status of a pod: compiling, and then ready or failed.
 func (n *Node) advance(ctx context.Context, name cache.ObjectName) error {
 	pods := n.set.CoreV1().Pods(name.Namespace)
 	pod, err := pods.Get(ctx, name.Name, metav1.GetOptions{})
@@ -101,13 +100,12 @@ func (n *Node) advance(ctx context.Context, name cache.ObjectName) error {
 	}
 	_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the next event tells
+		return nil // decided at the next event
 	}
 	return err
 }
 
-// finish writes down how the build ended, and that the function serves if it
-// ended well.
+// finish writes the result of the build, and that the function serves if it succeeded.
 func (n *Node) finish(ctx context.Context, pod *corev1.Pod) error {
 	source, err := n.source(ctx, pod)
 	if err != nil {
@@ -138,7 +136,7 @@ func serve(pod *corev1.Pod) {
 	})
 }
 
-// source is what the build container of a pod is given to compile.
+// source returns the source that the build container of a pod compiles.
 func (n *Node) source(ctx context.Context, pod *corev1.Pod) (string, error) {
 	for _, volume := range pod.Spec.Volumes {
 		if volume.Name != "source" || volume.ConfigMap == nil {

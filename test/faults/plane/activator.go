@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Activator is the account that deploy/ gives the rights of the activator to.
+// Activator is the activator's account, to which deploy/ grants permissions.
 const Activator = "system:serviceaccount:goless-system:goless-activator"
 
-// StartActivator compiles the activator as its image has it, makes a pod that stands for it, and
-// starts it with an environment. It returns the address of its admin port too. There can be
-// one alone: replicas listen on the same ports, each in a pod.
+// StartActivator compiles the activator as in its image, creates a pod for it, and starts it
+// with an environment. It also returns the address of its admin port. Only one can run, because
+// replicas listen on the same ports, each in a pod.
 func (p *Plane) StartActivator(ctx context.Context, env ...string) (activator *Process, admin string, err error) {
 	binary := p.path("goless-activator")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/goless-activator")
@@ -52,7 +52,8 @@ func (p *Plane) StartActivator(ctx context.Context, env ...string) (activator *P
 	return activator, admin, activator.Start()
 }
 
-// StandForActivator creates the pod of the activator, if there is none, with an address, and makes it ready.
+// StandForActivator creates the pod of the activator, if it does not exist, with an address,
+// and makes it ready.
 func (p *Plane) StandForActivator(ctx context.Context, ip string) error {
 	set, err := kubernetes.NewForConfig(p.Config)
 	if err != nil {
@@ -84,8 +85,8 @@ func (p *Plane) StandForActivator(ctx context.Context, ip string) error {
 	return err
 }
 
-// ownAddress is an address of this machine that an EndpointSlice may name, which those of
-// the loopback interface are not.
+// ownAddress returns an address of this machine that is valid in an EndpointSlice, which
+// loopback addresses are not.
 func ownAddress() (string, error) {
 	addresses, err := net.InterfaceAddrs()
 	for _, a := range addresses {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Event is one line of the audit log: a request that has been answered.
+// Event is a line of the audit log: a completed request.
 type Event struct {
 	Stage     string
 	Verb      string
@@ -23,7 +23,7 @@ type Event struct {
 	RequestReceivedTimestamp time.Time
 }
 
-// Resource is the resource with its subresource, such as functions/status.
+// Resource returns the resource with its subresource, such as functions/status.
 func (e *Event) Resource() string {
 	if e.ObjectRef.Subresource == "" {
 		return e.ObjectRef.Resource
@@ -31,7 +31,7 @@ func (e *Event) Resource() string {
 	return e.ObjectRef.Resource + "/" + e.ObjectRef.Subresource
 }
 
-// IsWrite tells whether the request asked for a change.
+// IsWrite reports whether the request is a write.
 func (e *Event) IsWrite() bool {
 	switch e.Verb {
 	case "get", "list", "watch":
@@ -40,7 +40,7 @@ func (e *Event) IsWrite() bool {
 	return true
 }
 
-// Done tells whether the request was carried out.
+// Done reports whether the request succeeded.
 func (e *Event) Done() bool { return e.ResponseStatus.Code < 300 }
 
 func (e *Event) String() string {
@@ -48,9 +48,9 @@ func (e *Event) String() string {
 		e.Verb, e.Resource(), e.ObjectRef.Namespace, e.ObjectRef.Name, e.ResponseStatus.Code, e.UserAgent)
 }
 
-// Audit calls f for each line of the audit log from the offset on, and returns
-// where the log ends. The requests of the operator are all in it, and the writes
-// of others that concern Functions and what belongs to them.
+// Audit calls f for each line of the audit log after the offset, and returns the new offset.
+// The log contains all requests of the operator, and the writes of other clients to Functions
+// and their objects.
 func (p *Plane) Audit(from int64, f func(*Event)) (int64, error) {
 	file, err := os.Open(p.path("audit.log"))
 	if err != nil {
@@ -63,7 +63,7 @@ func (p *Plane) Audit(from int64, f func(*Event)) (int64, error) {
 	lines := bufio.NewReaderSize(file, 1<<16)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if err == io.EOF { // what has no end is still being written
+		if err == io.EOF { // an incomplete line is still being written
 			return from, nil
 		}
 		if err != nil {

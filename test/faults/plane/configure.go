@@ -18,18 +18,18 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Users that the API server knows by a token. Who is of system:masters may do
-// everything.
+// Users that the API server authenticates with a token. Members of system:masters have all
+// permissions.
 const (
 	admin   = "admin"
 	manager = "system:kube-controller-manager"
 
-	// Operator is the account that deploy/ gives its rights to.
+	// Operator is the operator's account, to which deploy/ grants permissions.
 	Operator = "system:serviceaccount:goless-system:goless-operator"
 )
 
-// policy makes the audit log hold every request of the operator, every write of the
-// activator, and what everybody else writes of what concerns Functions.
+// policy makes the audit log contain every request of the operator, every write of the
+// activator, and writes of all others that concern Functions.
 const policy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -50,8 +50,7 @@ rules:
 - level: None
 `
 
-// configure writes the files that the programs read, and the command lines of
-// the programs.
+// configure writes the files and the command lines of the programs.
 func (p *Plane) configure() error {
 	var etcd, peer, secure int
 	if err := freePorts(&etcd, &peer, &secure); err != nil {
@@ -94,13 +93,13 @@ func (p *Plane) configure() error {
 	return nil
 }
 
-// apiServer is an API server on a port, which finds etcd at a URL.
+// apiServer returns an API server on a port, which uses etcd at a URL.
 func (p *Plane) apiServer(name, etcd string, port int) *Process {
 	server := p.program("kube-apiserver",
 		"--etcd-servers="+etcd, fmt.Sprintf("--secure-port=%d", port),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--service-cluster-ip-range=10.32.0.0/16",
 		"--cert-dir="+p.path(name+"-certs"), "--token-auth-file="+p.path("tokens.csv"), "--authorization-mode=RBAC",
-		// Who gives accounts to pods, and tokens to accounts, does not run.
+		// The controllers that create service accounts and their tokens do not run.
 		"--disable-admission-plugins=ServiceAccount",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file="+p.path("accounts.key"), "--service-account-signing-key-file="+p.path("accounts.key"),
@@ -113,8 +112,8 @@ func (p *Plane) program(name string, flags ...string) *Process {
 	return &Process{Name: name, Argv: append([]string{p.binary, name}, flags...), Log: p.path(name + ".log")}
 }
 
-// kubeconfig writes the file by which a user finds a server. Without a token
-// somebody on the way must add it.
+// kubeconfig writes a file with which a user connects to a server. Without a token, a proxy
+// must add it.
 func (p *Plane) kubeconfig(user, server, token string) (string, error) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["it"] = &clientcmdapi.Cluster{Server: server, InsecureSkipTLSVerify: strings.HasPrefix(server, "https:")}
@@ -129,8 +128,8 @@ func (p *Plane) kubeconfig(user, server, token string) (string, error) {
 	return file.Name(), clientcmd.WriteToFile(*config, file.Name())
 }
 
-// freePorts are ports on loopback that nobody listened on a moment ago. The kernel
-// does not take any of them for the near end of a connection before it is used.
+// freePorts returns ports on loopback that are not in use. The kernel does not use them for
+// outgoing connections.
 func freePorts(ports ...*int) error {
 	const first, last = 10000, 32767 // below what Linux takes
 	for _, port := range ports {
@@ -150,7 +149,7 @@ func freePorts(ports ...*int) error {
 	return nil
 }
 
-// newKey is a key that signs the tokens of service accounts.
+// newKey returns a key for tokens of service accounts.
 func newKey() (string, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

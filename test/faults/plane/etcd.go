@@ -11,8 +11,8 @@ import (
 	"os"
 )
 
-// Put writes an object into etcd behind the back of the API server, as JSON. The
-// key is its place, such as /registry/goless.io/functions/NAMESPACE/NAME.
+// Put writes an object to etcd as JSON, bypassing the API server. The key is its path, such as
+// /registry/goless.io/functions/NAMESPACE/NAME.
 func (p *Plane) Put(ctx context.Context, key string, object any) error {
 	value, err := json.Marshal(object)
 	if err != nil {
@@ -21,16 +21,16 @@ func (p *Plane) Put(ctx context.Context, key string, object any) error {
 	return p.ask(ctx, "kv/put", map[string]any{"key": []byte(key), "value": value}, nil)
 }
 
-// Drop takes an object out of etcd.
+// Drop deletes an object from etcd.
 func (p *Plane) Drop(ctx context.Context, key string) error {
 	return p.ask(ctx, "kv/deleterange", map[string]any{"key": []byte(key)}, nil)
 }
 
-// Fill makes etcd behave as if its disk was full, and Free as before: it answers
-// reads and refuses writes.
+// Fill makes etcd behave as if its disk were full: it serves reads and rejects writes. Free
+// reverts that.
 func (p *Plane) Fill(ctx context.Context) error { return p.alarm(ctx, "ACTIVATE") }
 
-// Free undoes Fill.
+// Free reverts Fill.
 func (p *Plane) Free(ctx context.Context) error { return p.alarm(ctx, "DEACTIVATE") }
 
 func (p *Plane) alarm(ctx context.Context, action string) error {
@@ -45,7 +45,7 @@ func (p *Plane) alarm(ctx context.Context, action string) error {
 	return p.ask(ctx, "maintenance/alarm", map[string]any{"action": action, "alarm": "NOSPACE", "memberID": status.Header.Member}, nil)
 }
 
-// Compact makes etcd forget all versions of objects but the last ones.
+// Compact deletes all versions of objects in etcd except the latest ones.
 func (p *Plane) Compact(ctx context.Context) error {
 	var status struct{ Header struct{ Revision string } }
 	if err := p.ask(ctx, "maintenance/status", map[string]any{}, &status); err != nil {
@@ -54,7 +54,7 @@ func (p *Plane) Compact(ctx context.Context) error {
 	return p.ask(ctx, "kv/compaction", map[string]any{"revision": status.Header.Revision, "physical": true}, nil)
 }
 
-// ask calls the gateway of etcd that speaks JSON.
+// ask calls the JSON gateway of etcd.
 func (p *Plane) ask(ctx context.Context, method string, request, answer any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -82,8 +82,7 @@ func (p *Plane) ask(ctx context.Context, method string, request, answer any) err
 	return json.Unmarshal(text, answer)
 }
 
-// Save keeps a copy of all that the cluster holds. Etcd and the API server are
-// away meanwhile.
+// Save copies the state of the cluster. Etcd and the API server are unavailable meanwhile.
 func (p *Plane) Save(ctx context.Context) error {
 	p.APIServer.Kill()
 	p.Etcd.Kill()
@@ -96,8 +95,8 @@ func (p *Plane) Save(ctx context.Context) error {
 	return p.resume(ctx)
 }
 
-// Restore makes the cluster hold what it held at the time of Save, as after a
-// disaster, and starts all of its programs anew, as the manual of Kubernetes says.
+// Restore restores the state that Save has copied, and restarts all programs, as the
+// documentation of Kubernetes requires after a disaster.
 func (p *Plane) Restore(ctx context.Context) error {
 	p.Manager.Kill()
 	p.APIServer.Kill()

@@ -18,18 +18,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// installed are the kinds of deploy/ that mean something without a node: what
-// the API server is told about Functions and about the operator's rights.
+// installed are the kinds in deploy/ that have a meaning without nodes: definitions, and
+// permissions of the operator.
 var installed = []string{
 	"Namespace", "CustomResourceDefinition", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-	"Deployment", // of the operator, which never runs; the policies ask which images it has
+	"Deployment", // of the operator, which never runs; the policies refer to its images
 }
 
-// images is where the images would be, which nobody pulls.
+// images is the registry of images, which are never pulled.
 const images = "example.com/"
 
-// Install creates what deploy/ has of those kinds and is not there, and waits until
+// Install creates the objects of those kinds in deploy/ that do not exist, and waits until
 // Functions can be created.
 func (p *Plane) Install(ctx context.Context) error {
 	c, err := client.New(p.Config, client.Options{})

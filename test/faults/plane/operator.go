@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 )
 
-// Racing tells whether there is the C compiler that the race detector needs.
+// Racing reports whether the C compiler for the race detector is available.
 func Racing() bool {
 	_, err := exec.LookPath("gcc")
 	return err == nil
 }
 
-// BuildOperator compiles the operator of a repository to a file, with the race
-// detector or without.
+// BuildOperator compiles the operator of a repository to a file, optionally with the race
+// detector.
 func BuildOperator(repo, path string, race bool) error {
 	build := exec.Command("go", "build", fmt.Sprintf("-race=%t", race), "-o", path, "./cmd/goless-operator")
 	build.Dir = filepath.Join(repo, "operator")
@@ -25,8 +25,8 @@ func BuildOperator(repo, path string, race bool) error {
 	return nil
 }
 
-// Operator is an operator that talks to a server, which is the API server itself
-// if that is empty. It is not started. All operators of one name share a log.
+// Operator returns an operator, not started, that connects to a server. If server is empty,
+// that is the API server. All operators with the same name share a log.
 func (p *Plane) Operator(binary, name, server string, flags ...string) (*Process, error) {
 	token := ""
 	if server == "" {
@@ -45,15 +45,14 @@ func (p *Plane) Operator(binary, name, server string, flags ...string) (*Process
 	}, nil
 }
 
-// InPod are settings of an operator that has no build service: pods compile.
+// InPod are settings of an operator without a build service: pods compile.
 const InPod = "apiVersion: config.goless.io/v1beta1\nkind: OperatorConfiguration\nbuild:\n  strategy: InPod\n"
 
-// Settings writes a file for the flag --config of operators.
+// Settings writes a file for the operator's flag --config.
 func (p *Plane) Settings(text string) (file string, err error) {
 	file = p.path("settings.yaml")
 	return file, os.WriteFile(file, []byte(text), 0o600)
 }
 
-// Upstream is the URL of the API server, and the token by which it takes a
-// request for one of the operator's.
+// Upstream returns the URL of the API server, and the token of the operator's account.
 func (p *Plane) Upstream() (server, token string) { return p.server, p.tokens[Operator] }

@@ -1,10 +1,8 @@
-// Package plane owns a control plane for tests that hurt it: a real etcd, a real
-// kube-apiserver and a real kube-controller-manager as processes that can be
-// killed, held and started again, with Goless's objects of deploy/ installed and
-// an audit log of every request. The operator under test is one more process.
+// Package plane runs a control plane for fault injection: etcd, kube-apiserver and
+// kube-controller-manager as processes that can be killed, stopped and restarted, with the
+// objects of deploy/ and an audit log. The operator under test is another process.
 //
-// It refuses to know which faults there are. There is no node: pods become ready
-// by somebody else's hand, see package kubelet.
+// The package does not know the faults. There are no nodes: package kubelet makes pods ready.
 package plane
 
 import (
@@ -23,11 +21,10 @@ import (
 
 // Plane is a running control plane.
 type Plane struct {
-	// Etcd, APIServer and Manager are its programs. Etcd keeps its data over a
-	// restart.
+	// Etcd, APIServer and Manager are its programs. Etcd keeps its data when it is restarted.
 	Etcd, APIServer, Manager *Process
 
-	// Config is that of somebody who may do everything.
+	// Config is the configuration of a user with all permissions.
 	Config *rest.Config
 
 	dir    string
@@ -38,12 +35,11 @@ type Plane struct {
 	tokens map[string]string
 }
 
-// startPatience is how long a program may take to become ready on a machine that
-// has much else to do.
+// startPatience limits how long a program may take to become ready on a busy machine.
 const startPatience = 3 * time.Minute
 
-// Start starts a control plane. assets is a directory with kube-apiserver, as
-// make unit leaves it in .cache/assets; repo is the root of the repository.
+// Start starts a control plane. assets is a directory with kube-apiserver, which make unit
+// creates in .cache/assets; repo is the root of the repository.
 func Start(ctx context.Context, assets, repo string) (_ *Plane, err error) {
 	binary, err := filepath.EvalSymlinks(filepath.Join(assets, "kube-apiserver"))
 	if err != nil {
@@ -77,11 +73,11 @@ func Start(ctx context.Context, assets, repo string) (_ *Plane, err error) {
 	if err := p.Install(ctx); err != nil {
 		return nil, fmt.Errorf("installing deploy/: %w", err)
 	}
-	// Late, so that its garbage collector knows what a Function is.
+	// Started last, so that its garbage collector knows Functions.
 	return p, p.Manager.Start()
 }
 
-// Stop ends all of it and leaves nothing behind.
+// Stop stops all programs and removes their files.
 func (p *Plane) Stop() {
 	for _, process := range []*Process{p.Manager, p.APIServer, p.Etcd} {
 		if process != nil {
@@ -110,8 +106,8 @@ func (p *Plane) await(ctx context.Context, process *Process, server string) erro
 	})
 }
 
-// AwaitEtcd waits until etcd is ready. An API server that is started before gives
-// up after a while.
+// AwaitEtcd waits until etcd is ready. An API server that is started earlier gives up after a
+// while.
 func (p *Plane) AwaitEtcd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
@@ -132,8 +128,7 @@ func (p *Plane) AwaitEtcd(ctx context.Context) error {
 	})
 }
 
-// poll asks again and again, until a process is ready, has ended, or has taken
-// too long.
+// poll repeats a check until it succeeds, the process has exited, or it times out.
 func poll(ctx context.Context, process *Process, ready func() error) error {
 	for {
 		err := ready()
@@ -150,7 +145,7 @@ func poll(ctx context.Context, process *Process, ready func() error) error {
 	}
 }
 
-// logTail is the end of what a program had to say.
+// logTail returns the end of a program's log.
 func (p *Plane) logTail(program string) error {
 	text, err := os.ReadFile(p.path(program + ".log"))
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Process is one program that can be started, hurt, and started again with the
-// same arguments. It ends with this process, however that ends.
+// Process is a program that can be started, killed and stopped, and started again with the same
+// arguments. It is killed when this process exits.
 type Process struct {
 	Name string
 	Argv []string
 	Env  []string
 
-	// Log is the file that its output is appended to.
+	// Log is the file to which its output is appended.
 	Log string
 
 	mu    sync.Mutex
@@ -26,8 +26,8 @@ type Process struct {
 	ended chan struct{} // closed when cmd has ended
 }
 
-// launcher is a thread that never ends. The kernel takes the end of the thread
-// that has started a process for the end of its parent.
+// launcher is a thread that never ends. The kernel signals the death of the parent when the
+// thread that started a process ends.
 var launcher = sync.OnceValue(func() chan<- func() {
 	work := make(chan func())
 	go func() {
@@ -39,7 +39,7 @@ var launcher = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// Start starts the process, which must not run.
+// Start starts the process, which must not be running.
 func (p *Process) Start() error {
 	log, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -67,19 +67,18 @@ func (p *Process) Start() error {
 	return nil
 }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has exited.
 func (p *Process) Ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ended
 }
 
-// Kill ends the process as kill -9 does, and waits until it has ended. It may
-// have ended before, or never have been started.
+// Kill sends SIGKILL to the process and waits for its exit. The process need not be running.
 func (p *Process) Kill() { p.end(syscall.SIGKILL, time.Minute) }
 
-// Terminate asks the process to end and waits for that; after patience it is
-// killed.
+// Terminate sends SIGTERM to the process and waits for its exit. It kills the process after
+// patience.
 func (p *Process) Terminate(patience time.Duration) { p.end(syscall.SIGTERM, patience) }
 
 func (p *Process) end(signal syscall.Signal, patience time.Duration) {
@@ -89,13 +88,12 @@ func (p *Process) end(signal syscall.Signal, patience time.Duration) {
 	select {
 	case <-p.Ended():
 	case <-time.After(patience):
-		p.Signal(syscall.SIGKILL) //nolint:errcheck // it may have ended by now
+		p.Signal(syscall.SIGKILL) //nolint:errcheck // it may have exited
 		<-p.Ended()
 	}
 }
 
-// Signal sends a signal; SIGSTOP and SIGCONT make the process stand still and
-// go on.
+// Signal sends a signal, such as SIGSTOP and SIGCONT.
 func (p *Process) Signal(signal syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +103,7 @@ func (p *Process) Signal(signal syscall.Signal) error {
 	return p.cmd.Process.Signal(signal)
 }
 
-// PID is the number of the running process.
+// PID returns the ID of the running process.
 func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// Second is one more API server for the same cluster. What it hears of etcd comes
-// through a line of its own.
+// Second is another API server of the same cluster. It connects to etcd through a Line.
 type Second struct {
 	*Process
 	Line *Line
@@ -18,7 +17,7 @@ type Second struct {
 	plane *Plane
 }
 
-// Second starts one more API server, and waits until it is ready.
+// Second starts another API server, and waits until it is ready.
 func (p *Plane) Second(ctx context.Context) (*Second, error) {
 	line, err := newLine(strings.TrimPrefix(p.etcd, "http://"))
 	if err != nil {
@@ -39,14 +38,14 @@ func (p *Plane) Second(ctx context.Context) (*Second, error) {
 // Await waits until it is ready.
 func (s *Second) Await(ctx context.Context) error { return s.plane.await(ctx, s.Process, s.URL) }
 
-// Stop ends it.
+// Stop stops it.
 func (s *Second) Stop() {
 	s.Kill()
-	s.Line.listener.Close() //nolint:errcheck // nobody listens any more either way
+	s.Line.listener.Close() //nolint:errcheck // the listener is closed in any case
 }
 
-// Line is a TCP connection, or many, to one place. Nothing breaks on it: while it
-// is held, nothing arrives.
+// Line forwards TCP connections to an address. Connections do not break while it is held, but
+// no data arrives.
 type Line struct {
 	listener net.Listener
 	gate     sync.RWMutex // locked while held
@@ -76,13 +75,13 @@ func newLine(target string) (*Line, error) {
 	return l, nil
 }
 
-// Hold lets nothing pass, in both directions, until Release.
+// Hold stops forwarding data in both directions, until Release.
 func (l *Line) Hold() { l.gate.Lock() }
 
-// Release lets everything pass again, what was held first.
+// Release resumes forwarding, beginning with the held data.
 func (l *Line) Release() { l.gate.Unlock() }
 
-// pass takes bytes from one end to the other, and closes both at the end.
+// pass copies data from one end to the other, and closes both at the end.
 func (l *Line) pass(from, to net.Conn) {
 	defer from.Close() //nolint:errcheck // the other end has failed
 	defer to.Close()   //nolint:errcheck // likewise

@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Before calls do in the place of the request, which never arrives, and cuts the
-// connection.
+// Before calls do instead of forwarding the request, and closes the connection.
 func Before(do func()) Fault {
 	return func(http.ResponseWriter, *http.Request, http.Handler) {
 		do()
@@ -19,7 +18,7 @@ func Before(do func()) Fault {
 	}
 }
 
-// After calls do when the request has been carried out, and loses the answer.
+// After calls do when the request has been carried out, and drops the response.
 func After(do func()) Fault {
 	return func(_ http.ResponseWriter, r *http.Request, forward http.Handler) {
 		forward.ServeHTTP(httptest.NewRecorder(), r)
@@ -28,14 +27,14 @@ func After(do func()) Fault {
 	}
 }
 
-// Answer answers with an error of the API server, and does nothing.
+// Answer responds with an error of the API server, without forwarding the request.
 func Answer(code int, retryAfter int) Fault {
 	return func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		refuse(w, code, retryAfter)
 	}
 }
 
-// AnswerAfter carries the request out, and then answers with an error.
+// AnswerAfter forwards the request, and then responds with an error.
 func AnswerAfter(code int) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		forward.ServeHTTP(httptest.NewRecorder(), r)
@@ -43,7 +42,7 @@ func AnswerAfter(code int) Fault {
 	}
 }
 
-// Hang neither answers nor ends before the operator does.
+// Hang does not respond until the operator disconnects.
 func Hang() Fault {
 	return func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 		<-gone(r).Done()
@@ -70,10 +69,10 @@ func refuse(w http.ResponseWriter, code, retryAfter int) {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(status) //nolint:errcheck // the operator may have ended
+	json.NewEncoder(w).Encode(status) //nolint:errcheck // the operator may have exited
 }
 
-// Held tells that the request has come, and forwards it when it may go on.
+// Held calls come when the request has arrived, and forwards it when goOn is closed.
 func Held(come func(), goOn <-chan struct{}) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		come()
@@ -82,12 +81,12 @@ func Held(come func(), goOn <-chan struct{}) Fault {
 	}
 }
 
-// Garbled carries the request out, and answers with something else: what a proxy
-// on the way, or the end of a connection, may make of an answer.
+// Garbled forwards the request, and responds with other data, as a proxy or a closed connection
+// may.
 func Garbled(body string) Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		forward.ServeHTTP(httptest.NewRecorder(), r)
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, body) //nolint:errcheck // the operator may have ended
+		io.WriteString(w, body) //nolint:errcheck // the operator may have exited
 	}
 }

@@ -12,22 +12,22 @@ import (
 type Request struct {
 	Time time.Time
 
-	// Verb is one of get, list, watch, create, update, patch, apply and delete. To
-	// apply what names no UID is to create it.
+	// Verb is one of get, list, watch, create, update, patch, apply and delete. An apply
+	// without a UID is a create.
 	Verb string
 
 	// Resource is the resource with its subresource, such as functions/status.
 	Resource string
 
-	// Namespace and Name are empty where the request has none. A creation has the
-	// name of the new object, as far as its body is JSON.
+	// Namespace and Name are empty if the request has none. A create has the name of the new
+	// object, if its body is JSON.
 	Namespace, Name string
 
-	// Body is what is sent. An Injector may look at it; it is not kept.
+	// Body is the body of the request. An Injector may read it; it is not kept.
 	Body []byte
 }
 
-// Write tells whether the request asks for a change.
+// Write reports whether the request is a write.
 func (r Request) Write() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
 
 func (r Request) String() string {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Valve is what the watches of a kind go through. A new one is open.
+// Valve controls the watches of a kind. A new one is open.
 type Valve struct {
-	// Twice sends every event two times, and Delay every event late. They are set
-	// before the first watch.
+	// Twice repeats every event, and Delay delays every event. They must be set before the
+	// first watch.
 	Twice bool
 	Delay time.Duration
 
@@ -20,7 +20,7 @@ type Valve struct {
 	streams map[*stream]bool
 }
 
-// Fault lets a watch through the valve.
+// Fault returns a fault that sends a watch through the valve.
 func (v *Valve) Fault() Fault {
 	return func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		ctx, cancel := context.WithCancel(r.Context())
@@ -32,14 +32,14 @@ func (v *Valve) Fault() Fault {
 	}
 }
 
-// Hold keeps events back, and Release lets them go.
+// Hold holds events back until Release.
 func (v *Valve) Hold() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.held = true
 }
 
-// Release sends what was held and holds nothing any more.
+// Release sends the held events and stops holding.
 func (v *Valve) Release() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -50,7 +50,7 @@ func (v *Valve) Release() {
 	}
 }
 
-// Cut ends all streams in the middle, and loses what was held.
+// Cut closes all streams, and drops the held events.
 func (v *Valve) Cut() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -59,12 +59,11 @@ func (v *Valve) Cut() {
 	}
 }
 
-// gone410 is how the API server says that it no longer has the events that a
-// watch would go on with.
+// gone410 is the event with which the API server reports that it no longer has the events after
+// the resource version of a watch.
 const gone410 = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}` + "\n"
 
-// Expire ends all streams by saying that their place in history is gone, and
-// loses what was held.
+// Expire closes all streams with gone410, and drops the held events.
 func (v *Valve) Expire() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -74,16 +73,16 @@ func (v *Valve) Expire() {
 	}
 }
 
-// lose ends a stream without what it holds. Its handler needs a moment to return,
-// and nothing more is sent until then: a client that got a later event would go on
-// after it, and never ask for those that were lost.
+// lose closes a stream and drops its events. Its handler needs a moment to return, and sends
+// nothing until then: a client that received a later event would continue after it, and never
+// request the lost ones.
 func (v *Valve) lose(s *stream) {
 	s.kept = nil
 	s.cancel()
 	delete(v.streams, s)
 }
 
-// Streams is how many watches go through the valve.
+// Streams returns the number of watches.
 func (v *Valve) Streams() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -105,7 +104,7 @@ func (v *Valve) end(s *stream) {
 	delete(v.streams, s)
 }
 
-// stream is one watch. Its fields belong to who holds the mutex of the valve.
+// stream is one watch. Its fields are guarded by the mutex of the valve.
 type stream struct {
 	http.ResponseWriter
 	valve  *Valve
@@ -114,7 +113,7 @@ type stream struct {
 	kept   []byte // whole events, held
 }
 
-// Write takes bytes of the answer and passes on whole events.
+// Write buffers the response and forwards whole events.
 func (s *stream) Write(p []byte) (int, error) {
 	if s.valve.Delay > 0 {
 		time.Sleep(s.valve.Delay) // late is the fault, not a wait for something
@@ -144,10 +143,10 @@ func (s *stream) Write(p []byte) (int, error) {
 
 func (s *stream) send(events []byte) {
 	if len(events) > 0 {
-		s.ResponseWriter.Write(events)                       //nolint:errcheck // the operator may have ended
+		s.ResponseWriter.Write(events)                       //nolint:errcheck // the operator may have exited
 		http.NewResponseController(s.ResponseWriter).Flush() //nolint:errcheck // likewise
 	}
 }
 
-// FlushError is for the proxy; send has flushed.
+// FlushError is called by the proxy; send has flushed.
 func (s *stream) FlushError() error { return nil }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestValveLosesWhatWasHeld releases a valve while the streams that it has ended
-// have not noticed that yet, and still write.
+// TestValveLosesWhatWasHeld releases a valve while closed streams have not returned yet, and
+// still write.
 func TestValveLosesWhatWasHeld(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(*Valve)

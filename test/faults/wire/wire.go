@@ -1,10 +1,9 @@
-// Package wire owns the line between one operator and the API server: a reverse
-// proxy that sees every request of the operator, numbers it, and lets a test
-// answer it wrongly, lose it, hold it, or end the operator over it.
+// Package wire is a reverse proxy between one operator and the API server. It sees every
+// request of the operator, and lets a test inject a fault: an error, a lost or delayed
+// response, or the death of the operator.
 //
-// It refuses to know what an operator should do: it injects, and others judge.
-// Answers come as JSON, whatever the operator would rather have, so that the
-// events of a watch are lines.
+// The package only injects faults. Responses are JSON regardless of the Accept header, so that
+// the events of a watch are lines.
 package wire
 
 import (
@@ -24,9 +23,9 @@ import (
 	"time"
 )
 
-// Wire is the line of one operator. A new one forwards everything.
+// Wire is the proxy of one operator. A new one forwards everything.
 type Wire struct {
-	// URL is where the operator finds the API server.
+	// URL is the URL of the proxy.
 	URL string
 
 	server   *http.Server
@@ -38,16 +37,15 @@ type Wire struct {
 	log      []Request
 }
 
-// Injector chooses what happens to a request; nil forwards it. It is called once
-// for each request, one at a time.
+// Injector selects the fault for a request; nil forwards it. It is called once for each
+// request, one at a time.
 type Injector func(Request) Fault
 
-// Fault answers a request in the place of the API server, which forward leads to.
+// Fault responds to a request in place of the API server, to which forward sends it.
 type Fault func(w http.ResponseWriter, r *http.Request, forward http.Handler)
 
-// New makes the line of an operator called name to the API server, which takes
-// its requests for those of the owner of the token. The name is the user agent
-// in the audit log.
+// New creates the proxy of an operator called name. The API server authenticates its requests
+// with the token. name is the user agent in the audit log.
 func New(name, upstream, token string) (*Wire, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -70,17 +68,17 @@ func New(name, upstream, token string) (*Wire, error) {
 			MaxIdleConnsPerHost: 100,
 		},
 		FlushInterval: -1,
-		ErrorLog:      log.New(io.Discard, "", 0), // that the API server is away is what some tests are about
+		ErrorLog:      log.New(io.Discard, "", 0), // some tests make the API server unavailable
 	}
 	w.server = &http.Server{Handler: w, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 	go w.server.Serve(listener) //nolint:errcheck // it ends by Close
 	return w, nil
 }
 
-// Close ends the line, and every request on it.
+// Close stops the proxy, and closes every connection.
 func (w *Wire) Close() { w.server.Close() } //nolint:errcheck // there is nothing left to do about it
 
-// Lead makes new requests go to another API server.
+// Lead sends new requests to another API server.
 func (w *Wire) Lead(upstream string) error {
 	target, err := url.Parse(upstream)
 	if err != nil {
@@ -90,22 +88,21 @@ func (w *Wire) Lead(upstream string) error {
 	return nil
 }
 
-// Inject makes f choose what happens to requests from now on; nil forwards them
-// all again.
+// Inject sets the injector for requests from now on; nil forwards all.
 func (w *Wire) Inject(f Injector) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.injector = f
 }
 
-// Requests are those that came, without watches, from the n-th on.
+// Requests returns the requests from the n-th on, without watches.
 func (w *Wire) Requests(n int) []Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.log[min(n, len(w.log)):])
 }
 
-// Len is how many requests came, without watches.
+// Len returns the number of requests, without watches.
 func (w *Wire) Len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,13 +113,12 @@ func (w *Wire) Len() int {
 func (w *Wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		panic(http.ErrAbortHandler) // the operator has ended
+		panic(http.ErrAbortHandler) // the operator has exited
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	request := parse(r, body)
 	if request.Write() {
-		// The API server goes on with what it has been told, even if who has told
-		// it is gone.
+		// The API server must carry out the request even if the operator has disconnected.
 		r = r.WithContext(context.WithValue(context.WithoutCancel(r.Context()), connection{}, r.Context()))
 	}
 	if fault := w.choose(request); fault != nil {
@@ -132,10 +128,10 @@ func (w *Wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.forward.ServeHTTP(rw, r)
 }
 
-// connection is the key of the context that ends with the operator's side.
+// connection is the key of the context that ends when the operator disconnects.
 type connection struct{}
 
-// gone ends when the operator has given up the request.
+// gone returns a context that ends when the operator has cancelled the request.
 func gone(r *http.Request) context.Context {
 	if ctx, ok := r.Context().Value(connection{}).(context.Context); ok {
 		return ctx
@@ -143,7 +139,7 @@ func gone(r *http.Request) context.Context {
 	return r.Context()
 }
 
-// choose notes the request and asks the injector.
+// choose records the request and calls the injector.
 func (w *Wire) choose(request Request) Fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +154,7 @@ func (w *Wire) choose(request Request) Fault {
 	return w.injector(request)
 }
 
-// LastWrite is when the last write in a namespace came; zero if none has.
+// LastWrite returns the time of the last write in a namespace, or the zero time.
 func (w *Wire) LastWrite(namespace string) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -1,5 +1,5 @@
-// Command bare posts the messages of a stream to a URL with nothing but the client library: no
-// order, no retries, no metrics. The throughput of consume is held against it.
+// Command bare posts the messages of a stream to a URL using only the client library: without
+// order, retries or metrics. The throughput of consume is compared with it.
 package main
 
 import (

@@ -9,10 +9,10 @@ import (
 	"goless.io/test/cluster/internal/node"
 )
 
-// condition is what the probes read of a condition of a node.
+// condition contains the fields of a node's condition that the probes read.
 type condition struct{ Type, Status, Message string }
 
-// nodeReady is nil when the node is ready for pods.
+// nodeReady returns nil when the node is ready for pods.
 func nodeReady(ctx context.Context, n node.Node) error {
 	var answer struct {
 		Status struct{ Conditions []condition }
@@ -31,7 +31,7 @@ func nodeReady(ctx context.Context, n node.Node) error {
 	return nil
 }
 
-// askAPI asks the API server on the machine's loopback, as a user would.
+// askAPI calls the API server on the machine's loopback, as a user would.
 func askAPI(ctx context.Context, n node.Node, path string, answer any) error {
 	config, err := n.TLSConfig()
 	if err != nil {

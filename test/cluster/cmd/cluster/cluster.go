@@ -13,7 +13,7 @@ import (
 	"goless.io/test/cluster/internal/progress"
 )
 
-// cluster is the cluster of one checkout, whether it runs or not.
+// cluster is the cluster of a checkout, whether it is running or not.
 type cluster struct {
 	checkout checkout.Checkout
 	cell     cell.Cell
@@ -28,8 +28,8 @@ func newCluster(c checkout.Checkout) cluster {
 	}
 }
 
-// node is the cluster's node. It exists once ports are chosen and all packages
-// are there.
+// node returns the cluster's node. It requires that ports are chosen and all packages are
+// installed.
 func (c cluster) node() (node.Node, error) {
 	ports, err := c.checkout.Ports()
 	if err != nil {
@@ -46,7 +46,7 @@ func (c cluster) node() (node.Node, error) {
 	return node.Node{Checkout: c.checkout, Ports: ports, CNI: cni, Runc: runc}, nil
 }
 
-// runningNode is the node and the supervisor of a cluster that runs.
+// runningNode returns the node and the supervisor's process ID of a running cluster.
 func (c cluster) runningNode() (pid int, n node.Node, err error) {
 	if pid, err = c.running(); err != nil {
 		return 0, n, err
@@ -58,10 +58,10 @@ func (c cluster) runningNode() (pid int, n node.Node, err error) {
 	return pid, n, err
 }
 
-// clean removes what a cluster that no longer runs has left, be it ended by
-// down, killed, or lost with the processes of an earlier job of this machine.
+// clean removes what a stopped cluster has left, whether it was stopped by down, killed, or
+// lost in a restart of the machine.
 func (c cluster) clean() error {
-	// The kernel may still be ending processes; cgroups tell when it is done.
+	// The kernel may still be ending processes. The cgroups show when it has finished.
 	if err := c.cell.RemoveCgroup(); err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (c cluster) clean() error {
 	return removeAll(c.checkout.State())
 }
 
-// removeAll tries again while a process that is about to end still writes.
+// removeAll retries while an exiting process still writes.
 func removeAll(dir string) (err error) {
 	for range 20 {
 		if err = os.RemoveAll(dir); err == nil {

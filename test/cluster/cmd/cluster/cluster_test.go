@@ -53,7 +53,7 @@ func TestRunningIsWhoHoldsTheLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantPID(t, c, 4711)
-	// The process ends: its number stays in the file, and means nothing.
+	// The process exits. Its ID stays in the file, but is no longer valid.
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestWaitGone(t *testing.T) {
 	if err := sleeper.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody has waited for it yet: it is a zombie, and that is gone enough.
+	// No process has waited for it yet. A zombie counts as gone.
 	if err := waitGone(sleeper.Process.Pid); err != nil {
 		t.Error(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// down ends the cluster, and removes what is left of one that ended otherwise.
+// down stops the cluster, and removes what is left of one that was stopped otherwise.
 func (c cluster) down() error {
 	release, err := c.exclusive()
 	if err != nil {
@@ -20,8 +20,8 @@ func (c cluster) down() error {
 		return err
 	}
 	if pid != 0 {
-		// All others end with the first process of their namespace, at once and
-		// without a word: nothing of their state is kept.
+		// All other processes are killed with the first process of their namespace. Their state
+		// is not kept.
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			return fmt.Errorf("end the supervisor: %w", err)
 		}

@@ -8,8 +8,8 @@ import (
 	"goless.io/test/cluster/internal/node"
 )
 
-// environment is a script of export lines for whoever uses the cluster: kubectl
-// and ko find it by the first of them, tests find their way by the others.
+// environment returns a script of export lines for users of the cluster. kubectl and ko read
+// the first ones, tests the others.
 func (c cluster) environment(n node.Node) string {
 	var script strings.Builder
 	for _, v := range []struct{ name, value string }{
@@ -25,7 +25,7 @@ func (c cluster) environment(n node.Node) string {
 	return script.String()
 }
 
-// quote makes one word of a POSIX shell.
+// quote returns s as one word of a POSIX shell.
 func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -1,7 +1,7 @@
 package main
 
-// exec becomes a command in the cluster's network. The machine's other networks
-// are out of its sight; files and processes are the machine's.
+// exec replaces the current process by a command in the cluster's network. The command does not
+// see other networks of the machine, but its files and processes.
 func (c cluster) exec(args []string) error {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]

@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The supervisor is known by a file that holds its process id and that it keeps
-// locked for as long as it lives: the kernel, not a process id that another
-// process may have by now, tells whether it does.
+// The supervisor writes its process ID to a file that it keeps locked while it runs. The lock
+// shows whether it runs; the process ID alone does not, because another process may have it by
+// now.
 
-// pidFile is the path of the supervisor's file.
+// pidFile returns the path of the supervisor's file.
 func (c cluster) pidFile() string { return filepath.Join(c.checkout.Cache(), "supervisor.pid") }
 
-// lockPID opens and locks the supervisor's file. The lock goes with the open
-// file, and so to the process that inherits it.
+// lockPID opens and locks the supervisor's file. The lock belongs to the open file, and so to
+// the process that inherits it.
 func (c cluster) lockPID() (*os.File, error) {
 	file, err := os.OpenFile(c.pidFile(), os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o644)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c cluster) lockPID() (*os.File, error) {
 	return file, nil
 }
 
-// running returns the process id of the supervisor if it runs, 0 otherwise.
+// running returns the process ID of the supervisor, or 0 if it is not running.
 func (c cluster) running() (pid int, err error) {
 	file, err := os.Open(c.pidFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,8 +61,7 @@ func (c cluster) running() (pid int, err error) {
 	return pid, nil
 }
 
-// exclusive keeps other commands for the same checkout waiting until the
-// returned function is called.
+// exclusive makes other commands for the same checkout wait until release is called.
 func (c cluster) exclusive() (release func(), err error) {
 	if err := os.MkdirAll(c.checkout.Cache(), 0o755); err != nil {
 		return nil, err
@@ -80,8 +79,7 @@ func (c cluster) exclusive() (release func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// waitGone waits until a process that was killed is no more, or no more than a
-// line in the process table that its parent has not read yet.
+// waitGone waits until a killed process has exited. A zombie counts as exited.
 func waitGone(pid int) error {
 	const limit, pause = 30 * time.Second, 20 * time.Millisecond
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(pause) {

@@ -1,8 +1,8 @@
-// Command cluster runs a real Kubernetes on this machine without any container
-// engine: a control plane and one node in namespaces of their own, for the
-// checkout of the repository that it is called in. See the README beside go.mod.
+// Command cluster runs a real Kubernetes on this machine without a container engine: a control
+// plane and one node, in their own namespaces, for the checkout of the repository in which it
+// is called. See test/cluster/README.md.
 //
-// It owns the order of things; each thing has a package of its own.
+// This package determines the order of the steps. The steps are in internal packages.
 package main
 
 import (
@@ -28,10 +28,10 @@ const usage = `usage: cluster build|up|down|status|exec
   exec -- CMD...  run a command in the cluster's network, with its name server
 `
 
-// errUsage is an error that the usage explains.
+// errUsage makes main print the usage.
 var errUsage = errors.New("usage")
 
-// commands are what users call, and at last what the cluster calls itself.
+// commands contains the commands for users, followed by the internal one.
 var commands = map[string]func(ctx context.Context, c cluster, args []string) error{
 	"build":  func(ctx context.Context, c cluster, _ []string) error { return parts.Build(ctx, c.checkout, c.say) },
 	"up":     func(ctx context.Context, c cluster, _ []string) error { return c.up(ctx) },
@@ -44,7 +44,7 @@ var commands = map[string]func(ctx context.Context, c cluster, args []string) er
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	// Where ip, nft and runc are; not every root's shell looks there.
+	// The directories of ip, nft and runc, which are missing in the PATH of some root shells.
 	err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/local/sbin:/usr/sbin:/sbin")
 	if err == nil {
 		err = run(ctx, os.Args[1:])

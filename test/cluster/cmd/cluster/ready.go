@@ -12,16 +12,16 @@ import (
 	"goless.io/test/cluster/internal/node"
 )
 
-// probe is one thing that has to be true of a cluster that is ready.
+// probe is a condition that holds in a ready cluster.
 type probe struct {
 	name string
 	ask  func(context.Context) error
 }
 
-// startLimit is long enough for a loaded machine with slow disks.
+// startLimit is sufficient for a busy machine with slow disks.
 const startLimit = 3 * time.Minute
 
-// waitReady waits until all probes are content, and says which ones are.
+// waitReady waits until all probes succeed, and reports each success.
 func (c cluster) waitReady(ctx context.Context, n node.Node, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -33,7 +33,7 @@ func (c cluster) waitReady(ctx context.Context, n node.Node, ended <-chan struct
 	return nil
 }
 
-// await asks one probe until it is content.
+// await repeats a probe until it succeeds.
 func (c cluster) await(ctx context.Context, p probe, ended <-chan struct{}) error {
 	const pause, patience = 100 * time.Millisecond, 10 * time.Second
 	var last atomic.Value
@@ -59,11 +59,11 @@ func (c cluster) await(ctx context.Context, p probe, ended <-chan struct{}) erro
 	}
 }
 
-// probes are in the order in which they usually come true.
+// probes returns the probes in the order in which they usually succeed.
 func (c cluster) probes(n node.Node) []probe {
 	return []probe{
 		{"the registry has the base images", func(ctx context.Context) error {
-			// Pushed last of them, and needed by every pod.
+			// The last image to be pushed. Every pod needs it.
 			return node.Get(ctx, http.DefaultClient, "http://"+n.Registry()+"/v2/base/pause/manifests/latest", nil)
 		}},
 		{"the API server answers", func(ctx context.Context) error { return askAPI(ctx, n, "/readyz", nil) }},
@@ -75,7 +75,7 @@ func (c cluster) probes(n node.Node) []probe {
 	}
 }
 
-// resolve asks the cluster's name server for the one name that always exists.
+// resolve queries the cluster's name server for a name that always exists.
 func (c cluster) resolve(ctx context.Context) error {
 	inside, err := c.cell.OpenNet()
 	if err != nil {

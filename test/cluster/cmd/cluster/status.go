@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// status prints what runs where, and fails unless all of it is well.
+// status prints the state of all programs. It fails unless all of them are healthy.
 func (c cluster) status(ctx context.Context) error {
 	pid, n, err := c.runningNode()
 	if err != nil {

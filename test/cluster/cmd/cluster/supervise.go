@@ -15,15 +15,15 @@ import (
 	"goless.io/test/cluster/internal/supervise"
 )
 
-// hidden is the command that up starts as the first process of the cluster's
-// PID namespace.
+// hidden is the internal command that up runs as the first process of the cluster's PID
+// namespace.
 const hidden = "supervise"
 
-// lockFD is the descriptor of the locked file that the supervisor inherits.
+// lockFD is the file descriptor of the locked file that the supervisor inherits.
 const lockFD = 3
 
-// kernelSettings are what the kubelet insists on, and would set for the whole
-// machine.
+// kernelSettings are the values that the kubelet requires, and would otherwise set for the
+// whole machine.
 var kernelSettings = map[string]string{
 	"vm/overcommit_memory":      "1",
 	"vm/panic_on_oom":           "0",
@@ -33,9 +33,9 @@ var kernelSettings = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 }
 
-// supervise runs the cluster until it is told to end, and everything with it.
+// supervise runs the cluster until it receives a signal, and then stops all of it.
 func (c cluster) supervise(ctx context.Context) error {
-	syscall.CloseOnExec(lockFD) // else every daemon would hold the lock too
+	syscall.CloseOnExec(lockFD) // otherwise every daemon would hold the lock
 	inside, err := c.cell.OpenNet()
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c cluster) supervise(ctx context.Context) error {
 	return nil
 }
 
-// serveRegistry serves the registry under one address, outside and inside.
+// serveRegistry serves the registry at the same address inside and outside of the cell.
 func (c cluster) serveRegistry(n node.Node, inside *cell.Net) error {
 	handler, err := images.NewRegistry(c.checkout.Blobs(), log.New(log.Writer(), "registry: ", log.LstdFlags))
 	if err != nil {
@@ -99,7 +99,7 @@ func (c cluster) serveRegistry(n node.Node, inside *cell.Net) error {
 	return nil
 }
 
-// forwardAPI makes the API server's port inside one of the machine's.
+// forwardAPI makes the API server's port available on the machine.
 func forwardAPI(n node.Node, inside *cell.Net) error {
 	listener, err := net.Listen("tcp", n.APIAddr())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"goless.io/test/cluster/internal/parts"
 )
 
-// up leaves a cluster that is well, whatever it finds.
+// up starts the cluster, or repairs one that is not healthy.
 func (c cluster) up(ctx context.Context) error {
 	release, err := c.exclusive()
 	if err != nil {
@@ -45,7 +45,7 @@ func (c cluster) up(ctx context.Context) error {
 	return nil
 }
 
-// start gets the parts, clears the place and starts the supervisor.
+// start builds the parts, removes what an earlier cluster has left, and starts the supervisor.
 func (c cluster) start(ctx context.Context) (ended <-chan struct{}, err error) {
 	if err := parts.InstallPackages(c.say); err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func portIsFree(port int) bool {
 	return listener.Close() == nil
 }
 
-// launch starts the supervisor as the first process of a new PID namespace, in
-// a session of its own that outlives this command and its terminal.
+// launch starts the supervisor as the first process of a new PID namespace. It runs in its own
+// session, so that it outlives this command and its terminal.
 func (c cluster) launch() (ended <-chan struct{}, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -97,12 +97,12 @@ func (c cluster) launch() (ended <-chan struct{}, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer output.Close() //nolint:errcheck // the supervisor has it now
+	defer output.Close() //nolint:errcheck // inherited by the supervisor
 	lock, err := c.lockPID()
 	if err != nil {
 		return nil, err
 	}
-	defer lock.Close() //nolint:errcheck // the supervisor has it now
+	defer lock.Close() //nolint:errcheck // inherited by the supervisor
 	command := exec.Command(self, "-root", c.checkout.Root, hidden)
 	command.Dir = "/"
 	command.Stdout, command.Stderr = output, output
@@ -119,7 +119,7 @@ func (c cluster) launch() (ended <-chan struct{}, err error) {
 	}
 	done := make(chan struct{})
 	go func() {
-		_ = command.Wait() // its log says why
+		_ = command.Wait() // the reason is in its log
 		close(done)
 	}()
 	return done, nil
@@ -127,7 +127,7 @@ func (c cluster) launch() (ended <-chan struct{}, err error) {
 
 func (c cluster) supervisorLog() string { return filepath.Join(c.checkout.Logs(), "supervisor.log") }
 
-// publish writes what users need: kubeconfig, environment, kubectl.
+// publish writes the files for users: kubeconfig, environment, kubectl.
 func (c cluster) publish(n node.Node) error {
 	kubeconfig, err := os.ReadFile(n.Kubeconfig(node.Admin))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command pause is the first process of every pod: it holds the pod's
-// namespaces open until it is told to end. It does nothing else.
+// Command pause is the first process of every pod. It holds the pod's namespaces open until it
+// receives a signal.
 package main
 
 import (

@@ -1,10 +1,9 @@
-// Package cell owns what the kernel keeps for a cluster: a network namespace
-// with a name, private mounts, a cgroup, and how each of them is made and
-// removed. The cluster's programs run in a cell so that nothing outside of it
-// changes, and so that little is left when the first of them dies: the kernel
-// ends a PID namespace and its mounts with its first process.
+// Package cell manages the kernel resources of a cluster: a named network namespace, private
+// mounts, and a cgroup. The programs of the cluster run in a cell and change nothing outside of
+// it. The kernel ends a PID namespace and its mounts together with its first process, so that
+// little needs to be removed afterwards.
 //
-// It refuses to know what runs in the cell. Everything here needs root.
+// The package does not depend on the programs in the cell. It requires root.
 package cell
 
 import (
@@ -20,23 +19,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cell is a cell by its name, whether it exists or not.
+// A Cell is identified by its name. It may or may not exist.
 type Cell struct {
 	// Name is the name of the network namespace and of the cgroup.
 	Name string
-	// Addr is the node's IPv4 address inside.
+	// Addr is the IPv4 address of the node in the cell.
 	Addr string
 }
 
-// namespaces is the folder where `ip netns` and nsenter look for names.
+// namespaces is the directory in which `ip netns` and nsenter look up names.
 const namespaces = "/run/netns"
 
-// NetPath is the file that holds the network namespace open, for nsenter.
+// NetPath returns the path of the file that keeps the network namespace open, for nsenter.
 func (c Cell) NetPath() string { return filepath.Join(namespaces, c.Name) }
 
-// CreateNet makes the network namespace: loopback, and a bridge that carries
-// the node's address and the default route, without which the node could not
-// even connect to a ClusterIP. No way leads out.
+// CreateNet creates the network namespace with a loopback interface, and a bridge that has the
+// node's address and the default route. Without the route, the node could not connect to
+// ClusterIPs. The namespace has no access to other networks.
 func (c Cell) CreateNet() error {
 	if err := os.MkdirAll(namespaces, 0o755); err != nil {
 		return err
@@ -71,8 +70,8 @@ func (c Cell) CreateNet() error {
 	return nil
 }
 
-// RemoveNet removes the network namespace's name. The namespace itself ends
-// with the last process in it.
+// RemoveNet removes the name of the network namespace. The namespace itself ends with the last
+// process in it.
 func (c Cell) RemoveNet() error {
 	err := unix.Unmount(c.NetPath(), unix.MNT_DETACH)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
@@ -85,12 +84,12 @@ func (c Cell) RemoveNet() error {
 	return nil
 }
 
-// onThread runs f on a thread of its own, which ends with f: whatever f did to
-// the thread's namespaces, no other goroutine will ever run there.
+// onThread runs f on a new thread, which ends with f. So no other goroutine runs in a namespace
+// that f has entered.
 func onThread(f func() error) error {
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked, so that the thread ends
+		runtime.LockOSThread() // never unlocked, so that the thread ends
 		done <- f()
 	}()
 	return <-done

@@ -16,11 +16,11 @@ import (
 
 const cgroups = "/sys/fs/cgroup"
 
-// kubeletControllers are the controllers that the kubelet looks for.
+// kubeletControllers are the controllers that the kubelet requires.
 var kubeletControllers = []string{"cpu", "cpuset", "memory", "pids", "hugetlb", "io"}
 
-// CreateCgroup makes the cgroup under which the node keeps its pods, in each
-// hierarchy of cgroup v1 or in the one of v2.
+// CreateCgroup creates the cgroup for the node's pods, in each hierarchy of cgroup v1 or in
+// that of v2.
 func (c Cell) CreateCgroup() error {
 	var fsType unix.Statfs_t
 	if err := unix.Statfs(cgroups, &fsType); err != nil {
@@ -37,8 +37,8 @@ func (c Cell) CreateCgroup() error {
 	return nil
 }
 
-// createIn makes the cgroup in one hierarchy of v1. A new cpuset is empty, and
-// no process may enter an empty one.
+// createIn creates the cgroup in a hierarchy of v1. A new cpuset is empty, and no process can
+// enter an empty one.
 func (c Cell) createIn(hierarchy string) error {
 	dir := filepath.Join(hierarchy, c.Name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -59,8 +59,8 @@ func (c Cell) createIn(hierarchy string) error {
 	return nil
 }
 
-// createUnified makes the cgroup in cgroup v2, where the root hands down only
-// the controllers that it is told to.
+// createUnified creates the cgroup in cgroup v2. The root delegates only the controllers that
+// are enabled in it.
 func (c Cell) createUnified() error {
 	available, err := os.ReadFile(filepath.Join(cgroups, "cgroup.controllers"))
 	if err != nil {
@@ -77,7 +77,7 @@ func (c Cell) createUnified() error {
 	return os.MkdirAll(filepath.Join(cgroups, c.Name), 0o755)
 }
 
-// RemoveCgroup ends the processes that are left in the cgroup and removes it.
+// RemoveCgroup kills the processes in the cgroup and removes it.
 func (c Cell) RemoveCgroup() error {
 	for _, hierarchy := range append(c.hierarchies(), cgroups) {
 		if err := removeTree(filepath.Join(hierarchy, c.Name)); err != nil {
@@ -87,13 +87,13 @@ func (c Cell) RemoveCgroup() error {
 	return nil
 }
 
-// hierarchies are the mounted hierarchies of cgroup v1, one folder each; on a
-// machine with v2 alone none of them can hold a cgroup of ours.
+// hierarchies returns the directories of the mounted hierarchies of cgroup v1. On a machine
+// with only v2, none of them contains a cgroup of a cell.
 func (c Cell) hierarchies() []string {
 	files, _ := filepath.Glob(cgroups + "/*/cgroup.procs")
 	var dirs []string
 	for _, file := range files {
-		// Links (cpu -> cpu,cpuacct) name a hierarchy that is in the list.
+		// Links (cpu -> cpu,cpuacct) name a hierarchy that is already in the list.
 		if info, err := os.Lstat(filepath.Dir(file)); err == nil && info.IsDir() {
 			dirs = append(dirs, filepath.Dir(file))
 		}
@@ -101,8 +101,8 @@ func (c Cell) hierarchies() []string {
 	return dirs
 }
 
-// removeTree removes a cgroup and the ones below it, innermost first. The
-// kernel needs a moment to let go of a cgroup whose last process just ended.
+// removeTree removes a cgroup and its descendants, innermost first. The kernel needs a moment
+// to release a cgroup whose last process has just exited.
 func removeTree(root string) error {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -135,7 +135,7 @@ func removeCgroup(dir string) error {
 		}
 		for field := range strings.FieldsSeq(string(procs)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
-				_ = unix.Kill(pid, unix.SIGKILL) // it may have ended by itself
+				_ = unix.Kill(pid, unix.SIGKILL) // it may have exited
 			}
 		}
 		time.Sleep(pause)
@@ -143,7 +143,7 @@ func removeCgroup(dir string) error {
 	return fmt.Errorf("remove cgroup %s: %w: see its cgroup.procs", dir, err)
 }
 
-// ignoreGone is nil for the errors that say that there is nothing any more.
+// ignoreGone returns nil for errors of objects that no longer exist.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil

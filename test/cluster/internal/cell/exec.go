@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exec replaces the current process by a command inside the network namespace,
-// for which resolvConf is /etc/resolv.conf. It returns only to fail.
+// Exec replaces the current process by a command in the network namespace, with resolvConf as
+// its /etc/resolv.conf. It returns only if that fails.
 func (c Cell) Exec(argv []string, resolvConf string) error {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {

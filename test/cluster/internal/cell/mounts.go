@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnmountUnder unmounts everything that is mounted below dir, the last mount
-// first. A cell's own mounts end with it; but a folder is only safe to remove
-// when nothing is mounted there, so that is made sure of.
+// UnmountUnder unmounts everything below dir, the last mount first. The mounts of a cell end
+// with it; this makes sure that dir can be removed safely.
 func UnmountUnder(dir string) error {
 	mountinfo, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -30,11 +29,11 @@ func UnmountUnder(dir string) error {
 	return nil
 }
 
-// octal undoes the escapes of mountinfo, see proc_pid_mountinfo(5).
+// octal decodes the escapes of mountinfo, see proc_pid_mountinfo(5).
 var octal = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// mountsUnder reads a mountinfo and returns the mount points below dir in the
-// order of the file, which is the order in which they were mounted.
+// mountsUnder parses a mountinfo file and returns the mount points below dir in the order in
+// which they were mounted.
 func mountsUnder(mountinfo, dir string) ([]string, error) {
 	const mountPoint = 4
 	var points []string

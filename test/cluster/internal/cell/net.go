@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Net is the network namespace of a cell, held open: it can be entered even
-// where its name cannot be seen.
+// Net is an open network namespace of a cell. It can be entered even where its name is not
+// visible.
 type Net struct {
 	file *os.File
 }
 
-// OpenNet opens the network namespace. It fails with fs.ErrNotExist where there
-// is none.
+// OpenNet opens the network namespace. It returns fs.ErrNotExist if there is none.
 func (c Cell) OpenNet() (*Net, error) {
 	file, err := os.Open(c.NetPath())
 	if err != nil {
@@ -24,11 +23,11 @@ func (c Cell) OpenNet() (*Net, error) {
 	return &Net{file: file}, nil
 }
 
-// Close lets go of the namespace.
+// Close closes the namespace.
 func (n *Net) Close() error { return n.file.Close() }
 
-// Inside runs f in the namespace. Sockets that f opens and processes that it
-// starts belong there for good; goroutines that it starts do not.
+// Inside runs f in the namespace. Sockets that f opens and processes that it starts stay in the
+// namespace; goroutines that it starts do not run in it.
 func (n *Net) Inside(f func() error) error {
 	return onThread(func() error {
 		if err := n.enter(); err != nil {
@@ -38,7 +37,7 @@ func (n *Net) Inside(f func() error) error {
 	})
 }
 
-// Dial connects to a port on an IP address inside.
+// Dial connects to a port of an IP address in the namespace.
 func (n *Net) Dial(network, addr string) (conn net.Conn, err error) {
 	err = n.Inside(func() error {
 		conn, err = net.Dial(network, addr)
@@ -47,7 +46,7 @@ func (n *Net) Dial(network, addr string) (conn net.Conn, err error) {
 	return conn, err
 }
 
-// Listen listens on a TCP port of an IP address inside.
+// Listen listens on a TCP port of an IP address in the namespace.
 func (n *Net) Listen(addr string) (listener net.Listener, err error) {
 	err = n.Inside(func() error {
 		listener, err = net.Listen("tcp", addr)
@@ -56,7 +55,7 @@ func (n *Net) Listen(addr string) (listener net.Listener, err error) {
 	return listener, err
 }
 
-// enter moves the calling thread into the namespace.
+// enter moves the calling thread to the namespace.
 func (n *Net) enter() error {
 	if err := unix.Setns(int(n.file.Fd()), unix.CLONE_NEWNET); err != nil {
 		return fmt.Errorf("enter %s: %w", n.file.Name(), err)

@@ -11,18 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Private gives the calling process, the first of a new PID and mount
-// namespace, folders of its own where the programs of a node expect to be alone
-// on a machine: /run in memory, /var/lib and /var/log under state. The folder
-// keep stays visible under its path wherever it lies.
+// Private gives the calling process, the first of a new PID and mount namespace, its own
+// directories where the programs of a node expect no others: /run in memory, /var/lib and
+// /var/log in state. The directory keep stays visible at its path.
 func Private(state, keep string) error {
 	kept, err := unix.Open(keep, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", keep, err)
 	}
 	defer unix.Close(kept) //nolint:errcheck // it is only a path
-	// Away from the machine's mounts first, then shared among the cell's own
-	// processes: containers may ask for volumes whose mounts propagate.
+	// Detached from the machine's mounts, then shared among the processes of the cell, because
+	// containers may have volumes whose mounts propagate.
 	for _, propagation := range []uintptr{unix.MS_PRIVATE, unix.MS_SHARED} {
 		if err := unix.Mount("", "/", "", unix.MS_REC|propagation, ""); err != nil {
 			return fmt.Errorf("set mount propagation: %w", err)
@@ -46,8 +45,7 @@ func Private(state, keep string) error {
 	return reveal(kept, keep)
 }
 
-// reveal mounts the folder behind the descriptor on its own path again if a
-// mount has hidden it there.
+// reveal mounts the directory of the descriptor at its own path again if a mount hides it.
 func reveal(kept int, path string) error {
 	var want, got unix.Stat_t
 	if err := unix.Fstat(kept, &want); err != nil {
@@ -63,9 +61,9 @@ func reveal(kept int, path string) error {
 	return unix.Mount(fmt.Sprintf("/proc/self/fd/%d", kept), path, "", unix.MS_BIND, "")
 }
 
-// FakeSysctls shows files in dir in place of kernel settings, so that a program
-// which insists on a value finds it, and the machine keeps its own. A setting
-// that the kernel lacks, or has at that value, stays as it is.
+// FakeSysctls mounts files in dir over kernel settings. A program that requires a value finds
+// it, and the setting of the machine does not change. Settings that do not exist, or already
+// have the value, are not mounted.
 func FakeSysctls(dir string, values map[string]string) error {
 	for name, value := range values {
 		path := filepath.Join("/proc/sys", name)

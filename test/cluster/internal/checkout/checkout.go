@@ -1,8 +1,7 @@
-// Package checkout owns the names, the folders and the ports of the one cluster
-// that belongs to one checkout of the repository. All of them derive from the
-// checkout's path, so that two checkouts on a machine never meet.
+// Package checkout derives the names, the directories and the ports of a cluster from the path
+// of the checkout to which it belongs. Two checkouts on a machine therefore do not conflict.
 //
-// It refuses to know what is kept in the folders and what listens on the ports.
+// The package does not know the contents of the directories or which programs use the ports.
 package checkout
 
 import (
@@ -13,17 +12,16 @@ import (
 	"path/filepath"
 )
 
-// marker is the file by which the root of a checkout is known.
+// marker is the file that identifies the root of a checkout.
 const marker = "test/cluster/go.mod"
 
 // Checkout is a checkout of the repository.
 type Checkout struct {
-	// Root is the absolute path of the checkout, free of symbolic links.
+	// Root is the absolute path of the checkout, without symbolic links.
 	Root string
 }
 
-// Find returns the checkout that dir lies in. It fails where neither dir nor a
-// folder above it is the root of one.
+// Find returns the checkout that contains dir. It fails if dir is not in a checkout.
 func Find(dir string) (Checkout, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -45,31 +43,31 @@ func Find(dir string) (Checkout, error) {
 	}
 }
 
-// Name is the name of everything that the kernel keeps for the cluster: its
-// network namespace and its cgroup.
+// Name returns the name of the kernel resources of the cluster: its network namespace and its
+// cgroup.
 func (c Checkout) Name() string {
 	sum := sha256.Sum256([]byte(c.Root))
 	return "goless-" + hex.EncodeToString(sum[:4])
 }
 
-// Source is the folder of the module that the cluster is built from.
+// Source returns the directory of the module from which the cluster is built.
 func (c Checkout) Source() string { return filepath.Join(c.Root, "test", "cluster") }
 
-// Tools is the folder of the commands that people and make call, kubectl among
-// them.
+// Tools returns the directory of the commands for users and make, such as kubectl.
 func (c Checkout) Tools() string { return filepath.Join(c.Root, ".cache", "bin") }
 
-// Cache is the folder of all that the cluster keeps.
+// Cache returns the directory of all files of the cluster.
 func (c Checkout) Cache() string { return filepath.Join(c.Root, ".cache", "cluster") }
 
-// Bin is the folder of the cluster's built parts. They outlive the cluster.
+// Bin returns the directory of the compiled parts. They are kept when the cluster is stopped.
 func (c Checkout) Bin() string { return filepath.Join(c.Cache(), "bin") }
 
-// Blobs is the folder of the registry's layers. They outlive the cluster.
+// Blobs returns the directory of the registry's layers. They are kept when the cluster is
+// stopped.
 func (c Checkout) Blobs() string { return filepath.Join(c.Cache(), "blobs") }
 
-// Logs is the folder with one log for each program, and the audit log. It stays
-// to be read when the cluster is gone, and is emptied when the next one starts.
+// Logs returns the directory with one log per program, and the audit log. It is kept when the
+// cluster is stopped, and emptied when the next one starts.
 func (c Checkout) Logs() string { return filepath.Join(c.Cache(), "logs") }
 
 // State is the folder of everything that ends with the cluster.

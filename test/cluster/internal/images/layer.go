@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// layer collects files in the order in which they are added. All of them belong
-// to root and have one time, so that the same files give the same layer.
+// layer collects files in the order in which they are added. All of them belong to root and
+// have the same time, so that the same files result in the same layer.
 type layer struct {
 	buffer bytes.Buffer
 	tar    *tar.Writer
@@ -29,7 +29,7 @@ func newLayer() *layer {
 	return l
 }
 
-// dir adds a folder, and the ones above it with mode 0755.
+// dir adds a directory, and its parents with mode 0755.
 func (l *layer) dir(name string, mode int64) error {
 	if name == "." || l.dirs[name] {
 		return nil
@@ -43,7 +43,7 @@ func (l *layer) dir(name string, mode int64) error {
 	})
 }
 
-// file adds a file and the folders above it.
+// file adds a file and its parent directories.
 func (l *layer) file(name string, mode int64, content []byte) error {
 	if err := l.dir(path.Dir(name), 0o755); err != nil {
 		return err
@@ -58,7 +58,7 @@ func (l *layer) file(name string, mode int64, content []byte) error {
 	return err
 }
 
-// copyFile adds a file of this machine under its own path, links followed.
+// copyFile adds a file of this machine at the same path. It follows links.
 func (l *layer) copyFile(source string) error {
 	content, err := os.ReadFile(source)
 	if err != nil {
@@ -67,8 +67,8 @@ func (l *layer) copyFile(source string) error {
 	return l.file(strings.TrimPrefix(source, "/"), 0o644, content)
 }
 
-// copyZones adds the time zones below root, which hold the same data a second
-// and a third time in the folders posix and right.
+// copyZones adds the time zones below root, except the directories posix and right, which
+// contain copies.
 func (l *layer) copyZones(root string) error {
 	entries, err := os.ReadDir(root)
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *layer) copyZones(root string) error {
 	return nil
 }
 
-// build ends the layer.
+// build returns the finished layer.
 func (l *layer) build() (v1.Layer, error) {
 	if err := l.tar.Close(); err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
-// Package images owns the cluster's image registry and the images that have to
-// be in one before anything else can be: the base of static programs and the
-// pause image of pods. It refuses to know where the registry listens.
+// Package images contains the image registry of the cluster, and the images that must be in it
+// before any other: the base of static programs and the pause image of pods. It does not know
+// where the registry listens.
 package images
 
 import (
@@ -14,12 +14,12 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// keepBytes is how much of earlier clusters' layers a new registry takes over.
+// keepBytes is the maximum size of the layers of earlier clusters that a new registry keeps.
 const keepBytes = 2 << 30
 
-// NewRegistry returns a registry that keeps layers in dir and names in memory:
-// a push to a new cluster sends only what has changed since the last one. It
-// begins with an empty dir where the layers have grown over 2 GiB.
+// NewRegistry returns a registry that stores layers in dir and names in memory, so that a push
+// to a new cluster sends only what has changed since the last one. It empties dir if the layers
+// exceed 2 GiB.
 func NewRegistry(dir string, logger *log.Logger) (http.Handler, error) {
 	size, err := treeSize(dir)
 	if err != nil {

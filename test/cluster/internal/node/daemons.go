@@ -7,8 +7,8 @@ import (
 	"goless.io/test/cluster/internal/supervise"
 )
 
-// Daemons are the programs of the control plane and the node, with what each of
-// them waits for. Prepare comes first.
+// Daemons returns the programs of the control plane and the node, with their dependencies.
+// Prepare must be called before.
 func (n Node) Daemons(inside *cell.Net) ([]supervise.Daemon, error) {
 	client, err := n.insideClient(inside)
 	if err != nil {
@@ -32,7 +32,8 @@ func (n Node) Daemons(inside *cell.Net) ([]supervise.Daemon, error) {
 	return daemons, nil
 }
 
-// environment leads containerd to its shim, and everyone to nft and the like.
+// environment sets PATH for containerd, which looks up its shim, and for the programs that call
+// nft and other tools.
 func (n Node) environment() []string {
 	return []string{"HOME=/root", "PATH=" + n.Checkout.Bin() + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 }
@@ -58,7 +59,7 @@ func (n Node) apiserver() []string {
 		"--tls-cert-file=" + n.etc("kube-apiserver.crt"), "--tls-private-key-file=" + n.etc("kube-apiserver.key"),
 		"--kubelet-certificate-authority=" + n.etc("ca.crt"),
 		"--kubelet-client-certificate=" + n.etc("kube-apiserver.crt"), "--kubelet-client-key=" + n.etc("kube-apiserver.key"),
-		// kubectl logs would look up the node's name otherwise.
+		// Otherwise kubectl logs would resolve the node's name.
 		"--kubelet-preferred-address-types=InternalIP",
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + n.etc("service-account.key"),
@@ -74,9 +75,9 @@ func (n Node) manager() []string {
 		"--kubeconfig=" + n.Kubeconfig("kube-controller-manager"), "--leader-elect=false",
 		"--use-service-account-credentials", "--root-ca-file=" + n.etc("ca.crt"),
 		"--service-account-private-key-file=" + n.etc("service-account.key"),
-		// Created even where no such plugin is, and outside of the cell by default.
+		// Created even if there is no such plugin, and by default outside of the cell.
 		"--flex-volume-plugin-dir=" + flexVolumes,
-		// An autoscaler waits for five minutes by default until it believes that there is less to do.
+		// By default, an autoscaler waits five minutes before it scales down.
 		"--horizontal-pod-autoscaler-downscale-stabilization=30s",
 	}
 }
@@ -93,7 +94,7 @@ func (n Node) kubelet() []string {
 		n.bin("kubernetes"), "kubelet",
 		"--kubeconfig=" + n.Kubeconfig("kubelet"), "--config=" + n.etc("kubelet.yaml"),
 		"--hostname-override=" + Name, "--node-ip=" + IP,
-		"--v=2", // with what it learns of pods, and when: the benchmarks read that
+		"--v=2", // logs pod updates with their times, which the benchmarks read
 	}
 }
 
@@ -102,7 +103,7 @@ func (n Node) proxy() []string {
 		n.bin("kubernetes"), "kube-proxy",
 		"--kubeconfig=" + n.Kubeconfig("kube-proxy"), "--hostname-override=" + Name,
 		"--proxy-mode=nftables", "--cluster-cidr=" + podCIDR,
-		// The kernel lets nobody set this in a network namespace of its own.
+		// The kernel does not allow this setting in a network namespace.
 		"--conntrack-max-per-core=0",
 	}
 }

@@ -1,6 +1,6 @@
-// Package node owns what the programs of the cluster are told: the addresses
-// inside the cell, the configuration files, certificates and flags of a control
-// plane and one node. It refuses to know how programs are started and kept.
+// Package node defines the arguments of the cluster's programs: the addresses in the cell, and
+// the configuration files, certificates and flags of a control plane and one node. It does not
+// start programs.
 package node
 
 import (
@@ -11,13 +11,13 @@ import (
 	"goless.io/test/cluster/internal/images"
 )
 
-// The addresses of every cluster. They are the same in all of them, because a
-// cluster's network namespace shares none with the machine.
+// Addresses of every cluster. They are the same in all clusters, because each has its own
+// network namespace.
 const (
-	// Name is the name of the one node.
+	// Name is the name of the only node.
 	Name = "goless"
-	// IP is the node's address, where the API server, the kubelet and the name
-	// server are reached from pods.
+	// IP is the address of the node. Pods reach the API server, the kubelet and the name server
+	// at it.
 	IP = "172.30.0.1"
 
 	podCIDR     = "172.30.1.0/24"
@@ -28,47 +28,47 @@ const (
 	flexVolumes = "/var/lib/kubelet/volumeplugins"
 )
 
-// Node is the control plane and the node of one checkout.
+// Node is the control plane and the node of a checkout.
 type Node struct {
 	Checkout checkout.Checkout
 	Ports    checkout.Ports
-	// CNI is the folder of the network plugins, Runc the path of runc.
+	// CNI is the directory of the network plugins, Runc the path of runc.
 	CNI, Runc string
 }
 
-// APIServer is the URL of the API server, inside the cell and outside of it.
+// APIServer returns the URL of the API server, inside and outside of the cell.
 func (n Node) APIServer() string {
 	return "https://" + n.APIAddr()
 }
 
-// APIAddr is the address of the API server, inside the cell and outside of it.
+// APIAddr returns the address of the API server, inside and outside of the cell.
 func (n Node) APIAddr() string { return loopback + ":" + strconv.Itoa(n.Ports.API) }
 
-// Registry is the address of the image registry, inside the cell and outside
-// of it. Clients speak plain HTTP to an address of loopback by themselves.
+// Registry returns the address of the image registry, inside and outside of the cell. Clients
+// use plain HTTP for loopback addresses by default.
 func (n Node) Registry() string { return loopback + ":" + strconv.Itoa(n.Ports.Registry) }
 
-// Etc is the folder of the files that Prepare writes.
+// Etc returns the directory of the files that Prepare writes.
 func (n Node) Etc() string { return filepath.Join(n.Checkout.State(), "etc") }
 
-// Kubeconfig is the path of the kubeconfig of one of the users that Prepare
-// makes certificates for.
+// Kubeconfig returns the path of the kubeconfig of a user for whom Prepare creates a
+// certificate.
 func (n Node) Kubeconfig(user string) string { return n.etc(user + ".kubeconfig") }
 
-// ResolvConf is the path of a resolv.conf for processes of the node that want
-// to resolve Services.
+// ResolvConf returns the path of a resolv.conf with which processes of the node can resolve
+// Services.
 func (n Node) ResolvConf() string { return n.etc("resolv.conf") }
 
-// AuditLog is the path of the API server's audit log, one JSON event a line.
+// AuditLog returns the path of the API server's audit log, with one JSON event per line.
 func (n Node) AuditLog() string { return filepath.Join(n.Checkout.Logs(), "audit.log") }
 
-// PauseProgram is the path of the program in the pause image.
+// PauseProgram returns the path of the program in the pause image.
 func (n Node) PauseProgram() string { return n.bin("pause") }
 
 func (n Node) etc(name string) string { return filepath.Join(n.Etc(), name) }
 func (n Node) bin(name string) string { return filepath.Join(n.Checkout.Bin(), name) }
 
-// values are what the configuration files are filled in with.
+// values are the variables of the configuration file templates.
 type values struct {
 	Etc, Name, NodeIP, PodCIDR, CNI, Runc, Pause, FlexVolumes string
 }

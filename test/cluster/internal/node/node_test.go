@@ -27,8 +27,7 @@ func prepare(t *testing.T) node.Node {
 	return n
 }
 
-// TestFilesExist checks every path that a program is given or that a
-// configuration file names.
+// TestFilesExist checks every path in the arguments of programs and in configuration files.
 func TestFilesExist(t *testing.T) {
 	n := prepare(t)
 	daemons, err := n.Daemons(&cell.Net{})

@@ -18,10 +18,10 @@ var config embed.FS
 
 var templates = template.Must(template.ParseFS(config, "config/*"))
 
-// Modes of files that anyone may read, and of those that hold a private key.
+// Modes of public files, and of those that contain a private key.
 const public, secret fs.FileMode = 0o644, 0o600
 
-// files are the configuration files, by the place below Etc where they go.
+// files maps paths relative to Etc to configuration files.
 var files = map[string]string{
 	"containerd.toml":   "containerd.toml",
 	"kubelet.yaml":      "kubelet.yaml",
@@ -31,8 +31,8 @@ var files = map[string]string{
 	"cni/pods.conflist": "pods.conflist",
 }
 
-// identity is a certificate and the kubeconfig that goes with it. Each program
-// has its own, so that the audit log tells who did what.
+// identity is a certificate with its kubeconfig. Each program has its own, so that the audit
+// log identifies it.
 type identity struct {
 	name        string
 	user, group string
@@ -50,15 +50,15 @@ var identities = []identity{
 	{name: "kubelet", user: "system:node:" + Name, group: "system:nodes", hosts: []string{Name, IP}},
 	{name: "kube-proxy", user: "system:kube-proxy"},
 	{name: "coredns", user: "coredns", group: "system:masters"},
-	// Signs tokens; its certificate is of no use.
+	// Signs tokens. Its certificate is not used.
 	{name: "service-account", user: "service-account"},
 }
 
-// Admin is the user who may do everything.
+// Admin is the user with all permissions.
 const Admin = "admin"
 
-// Prepare writes everything that the programs read: new certificates, and the
-// configuration files.
+// Prepare writes all files that the programs read: new certificates, and the configuration
+// files.
 func (n Node) Prepare() error {
 	authority, err := pki.New("goless-cluster")
 	if err != nil {

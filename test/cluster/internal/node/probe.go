@@ -13,7 +13,7 @@ import (
 	"goless.io/test/cluster/internal/cell"
 )
 
-// TLSConfig is how the administrator talks to the API server.
+// TLSConfig returns the TLS configuration of the administrator for the API server.
 func (n Node) TLSConfig() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(n.etc(Admin+".crt"), n.etc(Admin+".key"))
 	if err != nil {
@@ -28,7 +28,7 @@ func (n Node) TLSConfig() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots}, nil
 }
 
-// insideClient is an HTTP client for addresses of the cell.
+// insideClient returns an HTTP client for addresses in the cell.
 func (n Node) insideClient(inside *cell.Net) (*http.Client, error) {
 	config, err := n.TLSConfig()
 	if err != nil {
@@ -43,13 +43,13 @@ func (n Node) insideClient(inside *cell.Net) (*http.Client, error) {
 	}}, nil
 }
 
-// answers makes a probe that is content with status 200.
+// answers returns a probe that succeeds if url responds with 200.
 func answers(client *http.Client, url string) func(context.Context) error {
 	return func(ctx context.Context) error { return Get(ctx, client, url, nil) }
 }
 
-// Get fails with any status but 200. It decodes the answer, JSON, into answer
-// unless that is nil.
+// Get sends a GET request and fails unless the status is 200. It decodes the JSON response to
+// answer, unless that is nil.
 func Get(ctx context.Context, client *http.Client, url string, answer any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -69,7 +69,7 @@ func Get(ctx context.Context, client *http.Client, url string, answer any) error
 	return json.NewDecoder(response.Body).Decode(answer)
 }
 
-// containerdListens is a probe from within the supervisor's mounts.
+// containerdListens is a probe that runs in the mount namespace of the supervisor.
 func containerdListens(context.Context) error {
 	_, err := os.Stat("/run/containerd/containerd.sock")
 	return err

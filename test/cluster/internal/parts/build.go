@@ -15,10 +15,10 @@ import (
 	"goless.io/test/cluster/internal/progress"
 )
 
-// heartbeat is how often a long build says that it is alive.
+// heartbeat is the interval of progress messages of a long build.
 const heartbeat = 20 * time.Second
 
-// Build brings the programs of all parts up to date. It needs go on PATH.
+// Build builds the programs of all parts that are out of date. It requires go in PATH.
 func Build(ctx context.Context, c checkout.Checkout, say *progress.Printer) error {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOVERSION").Output()
 	if err != nil {
@@ -43,7 +43,7 @@ func Build(ctx context.Context, c checkout.Checkout, say *progress.Printer) erro
 	return nil
 }
 
-// isCurrent tells whether the part was built from exactly what key stands for.
+// isCurrent reports whether the part was built from the inputs of key.
 func (p part) isCurrent(bin, key string) bool {
 	built, err := os.ReadFile(keyFile(bin, p.name))
 	if err != nil || string(built) != key {
@@ -59,8 +59,8 @@ func (p part) isCurrent(bin, key string) bool {
 
 func keyFile(bin, part string) string { return filepath.Join(bin, "."+part+".key") }
 
-// build builds into a folder of its own first: programs of a running cluster
-// are replaced, never written to.
+// build builds to a temporary directory first. Programs of a running cluster are replaced, not
+// overwritten.
 func (p part) build(ctx context.Context, c checkout.Checkout, say *progress.Printer) error {
 	fresh := filepath.Join(c.Bin(), "new")
 	if err := os.RemoveAll(fresh); err != nil {
@@ -90,7 +90,7 @@ func (p part) build(ctx context.Context, c checkout.Checkout, say *progress.Prin
 	return nil
 }
 
-// command is the go command that builds the part into the folder out.
+// command returns the go command that builds the part to the directory out.
 func (p part) command(ctx context.Context, c checkout.Checkout, version, out string) *exec.Cmd {
 	args := []string{"-trimpath", "-ldflags=" + p.ldflags(version)}
 	var command *exec.Cmd
@@ -104,8 +104,8 @@ func (p part) command(ctx context.Context, c checkout.Checkout, version, out str
 	return command
 }
 
-// ldflags leaves out what only debuggers read. Kubernetes does not know its own
-// version, and kubectl refuses a server that has none.
+// ldflags removes debug information and sets the version of Kubernetes, without which kubectl
+// rejects the server.
 func (p part) ldflags(version string) string {
 	flags := []string{"-s", "-w"}
 	if p.main == "k8s.io/kubernetes" {
@@ -116,7 +116,7 @@ func (p part) ldflags(version string) string {
 	return strings.Join(flags, " ")
 }
 
-// version is what the part's go.mod, or its published packages, pin.
+// version returns the version in the part's go.mod, or of its published packages.
 func (p part) version(ctx context.Context, c checkout.Checkout) (string, error) {
 	switch {
 	case p.published != nil:
@@ -135,7 +135,7 @@ func (p part) version(ctx context.Context, c checkout.Checkout) (string, error) 
 	return strings.TrimSpace(string(out)), nil
 }
 
-// run runs the command and fails with what it wrote.
+// run runs the command. Its error contains the output.
 func run(command *exec.Cmd) error {
 	out, err := command.CombinedOutput()
 	if err != nil {
@@ -144,7 +144,7 @@ func run(command *exec.Cmd) error {
 	return nil
 }
 
-// LinkKubectl makes kubectl a link to the program that is also kubectl.
+// LinkKubectl links kubectl to the program that contains it.
 func LinkKubectl(c checkout.Checkout) error {
 	link := filepath.Join(c.Tools(), "kubectl")
 	target, err := filepath.Rel(c.Tools(), filepath.Join(c.Bin(), "kubernetes"))

@@ -1,8 +1,8 @@
-// Package parts owns what a cluster is made of and how this machine gets it:
-// packages of the system, and programs built from Go modules. What was built is
-// kept and built again only when its source, its version or Go has changed.
+// Package parts provides the parts of a cluster: it installs packages of the system, and builds
+// programs from Go modules. Built programs are cached, and rebuilt only if their source, their
+// version or Go has changed.
 //
-// It refuses to know how the parts are run.
+// The package does not know how the parts are run.
 package parts
 
 import (
@@ -17,7 +17,7 @@ import (
 	"goless.io/test/cluster/internal/progress"
 )
 
-// debian maps each file or command that has to be there to Debian's package.
+// debian maps each required file or command to its Debian package.
 var debian = []struct{ need, pkg string }{
 	{"runc", "runc"},
 	{"nft", "nftables"},
@@ -25,16 +25,15 @@ var debian = []struct{ need, pkg string }{
 	{"ip", "iproute2"},
 	{"/etc/ssl/certs/ca-certificates.crt", "ca-certificates"},
 	{"/usr/share/zoneinfo/Europe/Berlin", "tzdata"},
-	{"curl", "curl"}, // by which the pages of docs/ call functions
+	{"curl", "curl"}, // used by the pages of docs/
 }
 
-// cniPackage brings the network plugins, which distributions keep in different
-// folders.
+// cniPackage contains the network plugins, whose directory differs between distributions.
 const cniPackage = "containernetworking-plugins"
 
 var cniFolders = []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"}
 
-// CNI returns the folder of the network plugins, and whether there is one.
+// CNI returns the directory of the network plugins, and whether it exists.
 func CNI() (string, bool) {
 	i := slices.IndexFunc(cniFolders, func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, "ptp"))
@@ -46,8 +45,8 @@ func CNI() (string, bool) {
 	return cniFolders[i], true
 }
 
-// InstallPackages installs with apt-get what is missing. On a system without
-// apt-get the error lists what to install.
+// InstallPackages installs missing packages with apt-get. Without apt-get, the error lists the
+// packages to install.
 func InstallPackages(say *progress.Printer) error {
 	missing := missingPackages()
 	if len(missing) == 0 {
@@ -60,7 +59,7 @@ func InstallPackages(say *progress.Printer) error {
 	say.Say("installing Debian packages: %s ...", list)
 	err := apt(append([]string{"install", "-y", "-q", "--no-install-recommends"}, missing...)...)
 	if err != nil {
-		// The usual reason: the lists are older than the archive, or empty.
+		// The usual reason is that the package lists are outdated or empty.
 		if err := apt("update", "-q"); err != nil {
 			return err
 		}
@@ -87,7 +86,7 @@ func missingPackages() []string {
 	return missing
 }
 
-// exists finds files by their path, and commands on PATH.
+// exists reports whether a path exists, or a command is in PATH.
 func exists(need string) bool {
 	if filepath.IsAbs(need) {
 		_, err := os.Stat(need)

@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// part is one or more programs that one go command builds.
+// part consists of one or more programs that one go command builds.
 type part struct {
-	// name names the part to people and in the cache.
+	// name is the name of the part in messages and in the cache.
 	name string
-	// cost tells people what they wait for when nothing is cached.
+	// cost describes the duration of an uncached build.
 	cost string
-	// dir is the folder of the programs' source, and of the module that holds
-	// it unless module names another folder. Empty for a published module.
+	// dir is the directory of the programs' source. It is also that of their module, unless
+	// module is set. It is empty for a published module.
 	dir string
-	// main is the module whose version is the part's, if not dir's own.
+	// main is the module whose version is that of the part, if it is not that of dir.
 	main string
-	// published are packages with versions, as go install takes them.
+	// published contains packages with versions, in the format of go install.
 	published []string
 }
 
-// containerd is built as published; nothing else depends on its version.
+// containerd is built from its published version. No other part depends on that version.
 const containerd = "v2.4.2"
 
 var all = []part{
@@ -40,7 +40,7 @@ var all = []part{
 	{name: "pause", cost: "a second", dir: "cmd/pause"},
 }
 
-// programs are the names of the files that the part consists of.
+// programs returns the names of the part's files.
 func (p part) programs() []string {
 	if p.published == nil {
 		return []string{path.Base(p.dir)}
@@ -53,8 +53,8 @@ func (p part) programs() []string {
 	return names
 }
 
-// key changes with everything that the part's programs are made of: the source,
-// which pins the versions of its modules, and the Go that compiles it.
+// key returns a hash of all inputs of the part: the source, which pins the versions of its
+// modules, and the version of Go.
 func (p part) key(source, goVersion string) (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, goVersion, p.published) // a hash never fails

@@ -1,5 +1,5 @@
-// Package pki makes the certificates of one cluster. It owns their form; it
-// refuses to know who uses them for what, and where they are kept.
+// Package pki creates the certificates of a cluster. It defines their contents, but not their
+// use and where they are stored.
 package pki
 
 import (
@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// lifetime is longer than any test cluster lives.
+// lifetime exceeds that of every test cluster.
 const lifetime = 365 * 24 * time.Hour
 
-// Authority signs the certificates of a cluster. Its key is never written down.
+// Authority signs the certificates of a cluster. Its key is only in memory.
 type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
-	// PEM is the authority's own certificate.
+	// PEM is the certificate of the authority.
 	PEM []byte
 }
 
-// Pair is a certificate and its private key, PEM each.
+// Pair is a certificate and its private key, in PEM.
 type Pair struct {
 	Cert, Key []byte
 }
@@ -54,9 +54,8 @@ func New(name string) (*Authority, error) {
 	return &Authority{cert: cert, key: key, PEM: encode("CERTIFICATE", der)}, nil
 }
 
-// Issue returns a certificate for both ends of a connection: a client known as
-// user, member of group (none if empty), and a server under the given hosts,
-// each a DNS name or an IP address.
+// Issue returns a certificate for clients and servers: for the client user in group (none if
+// empty), and for a server at the given hosts, which are DNS names or IP addresses.
 func (a *Authority) Issue(user, group string, hosts ...string) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: user},
@@ -81,8 +80,7 @@ func (a *Authority) Issue(user, group string, hosts ...string) (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("sign the certificate of %s: %w", user, err)
 	}
-	// Not PKCS #8: the API server reads keys of service accounts in this form
-	// alone.
+	// Not PKCS #8, because the API server reads keys of service accounts only in this format.
 	keyDER, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return Pair{}, err
@@ -90,8 +88,8 @@ func (a *Authority) Issue(user, group string, hosts ...string) (Pair, error) {
 	return Pair{Cert: encode("CERTIFICATE", der), Key: encode("EC PRIVATE KEY", keyDER)}, nil
 }
 
-// sign fills in what all certificates share. They begin in the past, because
-// the clock of a machine that just woke may still jump back.
+// sign sets the common fields of all certificates. They are valid from a time in the past,
+// because the clock may be set back.
 func sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) ([]byte, error) {
 	now := time.Now()
 	template.NotBefore = now.Add(-time.Hour)

@@ -1,5 +1,4 @@
-// Package progress tells a person who waits what is going on and for how long.
-// It owns the lines; it refuses to know what the steps do.
+// Package progress prints what a long-running command is doing, and for how long.
 package progress
 
 import (
@@ -9,15 +8,15 @@ import (
 	"time"
 )
 
-// Printer writes lines that begin with the seconds since it was made. Its
-// methods may be called by several goroutines.
+// Printer writes lines that begin with the seconds since its creation. It is safe for
+// concurrent use.
 type Printer struct {
 	mu    sync.Mutex
 	out   io.Writer
 	begin time.Time
 }
 
-// New returns a printer on out whose clock starts now.
+// New returns a printer that writes to out. Its clock starts now.
 func New(out io.Writer) *Printer {
 	return &Printer{out: out, begin: time.Now()}
 }
@@ -27,11 +26,11 @@ func (p *Printer) Say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	elapsed := time.Since(p.begin).Round(100 * time.Millisecond)
-	_, _ = fmt.Fprintf(p.out, "%7.1fs  %s\n", elapsed.Seconds(), fmt.Sprintf(format, args...)) // nobody reads: no reason to stop
+	_, _ = fmt.Fprintf(p.out, "%7.1fs  %s\n", elapsed.Seconds(), fmt.Sprintf(format, args...)) // a write error is no reason to stop
 }
 
-// Every says what still() returns at each interval, until the returned function
-// is called. It is the sign of life of a step that takes long.
+// Every prints the result of still at each interval, until the returned function is called. It
+// shows that a long step makes progress.
 func (p *Printer) Every(interval time.Duration, still func() string) (stop func()) {
 	done := make(chan struct{})
 	var group sync.WaitGroup

@@ -11,41 +11,39 @@ import (
 	"time"
 )
 
-// Daemon is a program that is to run for as long as its supervisor does.
+// Daemon is a program that its supervisor keeps running.
 type Daemon struct {
-	// Name names the log file.
+	// Name is the name of the log file without extension.
 	Name string
-	// Argv is the program, by its absolute path, and its arguments.
+	// Argv contains the absolute path of the program and its arguments.
 	Argv []string
-	// Env is the whole environment.
+	// Env is the complete environment.
 	Env []string
-	// Needs names daemons that have to be ready before this one starts.
+	// Needs contains the names of daemons that must be ready before this one starts.
 	Needs []string
-	// Ready tells whether those that need the daemon may start. It is asked
-	// until it returns nil. A daemon without it is ready once started.
+	// Ready returns nil when the dependents of the daemon may start. It is polled until then. A
+	// daemon without Ready is ready when it has started.
 	Ready func(ctx context.Context) error
 }
 
 // Supervisor keeps daemons running.
 type Supervisor struct {
-	// Init starts and collects the processes.
+	// Init starts and reaps the processes.
 	Init *Init
 	// Inside runs a function in the network namespace of the daemons.
 	Inside func(func() error) error
-	// Logs is the folder of the log files.
+	// Logs is the directory of the log files.
 	Logs string
 }
 
-// Times between two questions to a daemon that is not ready, and between the
-// end of a daemon and its next start.
+// Intervals between two readiness checks of a daemon, and between its exit and the next start.
 const (
 	askEvery     = 50 * time.Millisecond
 	restartPause = time.Second
 )
 
-// Run starts the daemons, each as soon as the ones that it needs are ready, and
-// keeps them running until ctx ends. Then it kills them, for nothing that they
-// know is to outlive them, and returns.
+// Run starts each daemon when its dependencies are ready, and keeps them running until ctx
+// ends. It then kills them, because their state need not be kept, and returns.
 func (s *Supervisor) Run(ctx context.Context, daemons []Daemon) {
 	ready := make(map[string]chan struct{})
 	for _, d := range daemons {
@@ -83,7 +81,7 @@ func waitReady(ctx context.Context, d Daemon) bool {
 	return ctx.Err() == nil
 }
 
-// keep starts the daemon again whenever it ends.
+// keep restarts the daemon when it exits.
 func (s *Supervisor) keep(ctx context.Context, d Daemon) {
 	for ctx.Err() == nil {
 		status, err := s.once(ctx, d)
@@ -95,7 +93,7 @@ func (s *Supervisor) keep(ctx context.Context, d Daemon) {
 	}
 }
 
-// once runs the daemon until it ends, by itself or with ctx.
+// once runs the daemon until it exits or ctx ends.
 func (s *Supervisor) once(ctx context.Context, d Daemon) (status string, err error) {
 	const flags = os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	output, err := os.OpenFile(filepath.Join(s.Logs, d.Name+".log"), flags, 0o644)
@@ -123,7 +121,7 @@ func (s *Supervisor) once(ctx context.Context, d Daemon) (status string, err err
 	case status := <-ended:
 		return describe(status), nil
 	case <-ctx.Done():
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have exited
 		return describe(<-ended), nil
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Forward joins every connection that arrives at the listener to one that dial
-// makes, until the listener is closed.
+// Forward connects each connection of the listener to a new one from dial, until the listener
+// is closed.
 func Forward(listener net.Listener, dial func() (net.Conn, error)) error {
 	for {
 		near, err := listener.Accept()
@@ -19,8 +19,8 @@ func Forward(listener net.Listener, dial func() (net.Conn, error)) error {
 	}
 }
 
-// join copies both directions until both have ended. A caller whom nobody
-// answers sees a closed connection.
+// join copies both directions until both have ended. If dial fails, the client's connection is
+// closed.
 func join(near net.Conn, dial func() (net.Conn, error)) {
 	defer near.Close() //nolint:errcheck // all of it was handed on
 	far, err := dial()
@@ -35,14 +35,14 @@ func join(near net.Conn, dial func() (net.Conn, error)) {
 	back.Wait()
 }
 
-// pour copies one direction and hands on its end, while the other direction
-// may still flow: kubectl exec with a closed stdin is such a connection.
+// pour copies one direction and closes it at the end, while the other direction may continue,
+// as in kubectl exec with a closed stdin.
 func pour(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
 		err = half.CloseWrite()
 	}
 	if err != nil {
-		_ = to.Close() // ends the other direction too
+		_ = to.Close() // ends the other direction as well
 	}
 }

@@ -1,6 +1,6 @@
-// Package supervise runs programs as the first process of a PID namespace: it
-// starts them, starts them again when they end, and collects what they orphan.
-// It owns processes and connections; it refuses to know which programs they are.
+// Package supervise runs programs as the first process of a PID namespace: it starts them,
+// restarts them when they exit, and reaps their orphans. It does not know which programs they
+// are.
 package supervise
 
 import (
@@ -10,16 +10,15 @@ import (
 	"syscall"
 )
 
-// Init is the one process of a namespace that waits for all others. Nothing
-// else in the program may start and wait for processes (os/exec does), because
-// a process can be waited for only once.
+// Init is the only code in the process that waits for child processes. Others must not start
+// and wait for processes (as os/exec does), because a process can be waited for only once.
 type Init struct {
 	mu      sync.Mutex
 	waiting map[int]chan<- syscall.WaitStatus
 }
 
-// NewInit returns an Init that collects every process that ends, its own
-// children and the orphans that the kernel hands to it.
+// NewInit returns an Init that reaps every process that exits: its own children, and the
+// orphans that the kernel reparents to it.
 func NewInit() *Init {
 	i := &Init{waiting: make(map[int]chan<- syscall.WaitStatus)}
 	ended := make(chan os.Signal, 1)
@@ -32,7 +31,7 @@ func NewInit() *Init {
 	return i
 }
 
-// Start starts a program. Its status arrives on the channel when it has ended.
+// Start starts a program. The channel receives its status when it has exited.
 func (i *Init) Start(argv []string, attr *os.ProcAttr) (pid int, ended <-chan syscall.WaitStatus, err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -46,8 +45,8 @@ func (i *Init) Start(argv []string, attr *os.ProcAttr) (pid int, ended <-chan sy
 	return pid, status, process.Release()
 }
 
-// collect waits for all processes that have ended. It excludes Start, so that
-// no process ends before it is known.
+// collect waits for all exited processes. It excludes Start, so that no process is reaped
+// before it is registered.
 func (i *Init) collect() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

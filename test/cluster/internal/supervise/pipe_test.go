@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pipe is a named pipe by which daemons tell a test that they run.
+// pipe is a named pipe to which daemons write when they run.
 type pipe struct {
 	t     *testing.T
 	path  string
@@ -22,7 +22,7 @@ func newPipe(t *testing.T) *pipe {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Open for both, so that the pipe has no end when a daemon closes it.
+	// Opened for both, so that the pipe does not end when a daemon closes it.
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"goless.io/test/cluster/internal/supervise"
 )
 
-// one is the only Init of this process, as there should be.
+// one is the only Init of this process.
 var one = sync.OnceValue(supervise.NewInit)
 
 // start runs daemons until the test ends.
@@ -95,7 +95,7 @@ func TestForwardHandsOnTheEndOfOneDirection(t *testing.T) {
 	go func() {
 		_ = supervise.Forward(near, func() (net.Conn, error) { return net.Dial("tcp", far.Addr().String()) })
 	}()
-	// The far end answers only when it has read everything.
+	// The server responds only when it has read everything.
 	go func() {
 		conn, err := far.Accept()
 		if err != nil {

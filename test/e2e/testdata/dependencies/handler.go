@@ -1,5 +1,5 @@
-// Package dependencies uses a module of each kind that functions ask for: a
-// router, ids, a parser, text in many languages, tokens, websockets.
+// Package dependencies uses a module of each kind that functions typically require: a router,
+// IDs, a parser, text in many languages, tokens, WebSockets.
 package dependencies
 
 import (
@@ -27,7 +27,7 @@ var router = func() http.Handler {
 // Handler is the router.
 func Handler(w http.ResponseWriter, r *http.Request) { router.ServeHTTP(w, r) }
 
-// hello answers who was greeted, and a token that says so.
+// hello responds with the greeted name, and a token that contains it.
 func hello(w http.ResponseWriter, r *http.Request) {
 	name := cases.Title(language.Dutch).String(chi.URLParam(r, "name"))
 	id := uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name))
@@ -39,7 +39,7 @@ func hello(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]string{"name": name, "id": id.String(), "token": token})
 }
 
-// convert answers YAML as JSON.
+// convert responds with YAML as JSON.
 func convert(w http.ResponseWriter, r *http.Request) {
 	var document map[string]any
 	if err := yaml.NewDecoder(r.Body).Decode(&document); err != nil {
@@ -49,11 +49,11 @@ func convert(w http.ResponseWriter, r *http.Request) {
 	answer(w, document)
 }
 
-// tell tells the time to a websocket.
+// tell sends the time over a WebSocket.
 func tell(w http.ResponseWriter, r *http.Request) {
 	c, err := websocket.Accept(w, r, nil)
 	if err != nil {
-		return // Accept has answered
+		return // Accept has sent the response
 	}
 	_ = c.Write(r.Context(), websocket.MessageText, []byte(time.Now().Format(time.RFC3339)))
 	_ = c.Close(websocket.StatusNormalClosure, "")

@@ -1,5 +1,6 @@
-// Package production is a Function with all that a pod in production may have: a certificate and
-// its key as files, room for large uploads, and a token for the API of Kubernetes.
+// Package production is a Function with everything that a pod in production may use: a
+// certificate and its key as files, space for large uploads, and a token for the Kubernetes
+// API.
 package production
 
 import (
@@ -24,7 +25,7 @@ func init() {
 // Handler is the Function.
 func Handler(w http.ResponseWriter, r *http.Request) { mux.ServeHTTP(w, r) }
 
-// certificate tells for which name the function has a certificate and its key.
+// certificate responds with the name of the function's certificate, if its key matches.
 func certificate(w http.ResponseWriter, _ *http.Request) {
 	pair, err := tls.LoadX509KeyPair("/files/tls/tls.crt", "/files/tls/tls.key")
 	if err != nil {
@@ -34,8 +35,8 @@ func certificate(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprint(w, pair.Leaf.DNSNames)
 }
 
-// upload tells how large a file is that was sent in a form. What does not fit into memory is kept
-// in /tmp.
+// upload responds with the size of a file in a form. What does not fit into memory is stored in
+// /tmp.
 func upload(w http.ResponseWriter, r *http.Request) {
 	file, header, err := r.FormFile("file")
 	if err != nil {
@@ -47,7 +48,7 @@ func upload(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, header.Size)
 }
 
-// send sends a form with a file of 100 MB to a URL, and answers what came back.
+// send sends a form with a file of 100 MB to a URL, and responds with the result.
 func send(w http.ResponseWriter, r *http.Request) {
 	body, into := io.Pipe()
 	form := multipart.NewWriter(into)
@@ -69,7 +70,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// ask passes a path on to the API of Kubernetes, with the token that the function has.
+// ask forwards a path to the Kubernetes API, with the token of the function.
 func ask(w http.ResponseWriter, r *http.Request) {
 	const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
 	token, err := os.ReadFile(account + "token")
@@ -87,7 +88,7 @@ func ask(w http.ResponseWriter, r *http.Request) {
 	forward(w, response, err)
 }
 
-// forward answers what another server has answered.
+// forward copies the response of another server.
 func forward(w http.ResponseWriter, response *http.Response, err error) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)

@@ -1,4 +1,4 @@
-// Package protocols is a Function that speaks what goes over HTTP, with itself: /speak is the
+// Package protocols is a Function that uses all protocols over HTTP with itself: /speak is the
 // client, and the other paths are the server.
 package protocols
 
@@ -44,7 +44,7 @@ func events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// echo sends each line back as it comes, and a trailer at the end, as gRPC does.
+// echo sends each line back when it arrives, and a trailer at the end, like gRPC.
 func echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Trailer", "Lines")
 	http.NewResponseController(w).Flush()
@@ -66,7 +66,7 @@ func sum(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%d %x", n, hash.Sum(nil))
 }
 
-// upgrade takes the connection over, and sends each line back.
+// upgrade hijacks the connection, and sends each line back.
 func upgrade(w http.ResponseWriter, _ *http.Request) {
 	connection, both, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -84,8 +84,8 @@ func upgrade(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// speak speaks a protocol with the server at a URL, with as many messages as wanted, one a
-// second. It answers 200 if all went well.
+// speak uses a protocol with the server at a URL, with a number of messages, one per second. It
+// responds with 200 if all succeeded.
 func speak(w http.ResponseWriter, r *http.Request) {
 	n, _ := strconv.Atoi(r.FormValue("n"))
 	err := map[string]func(server string, n int) error{
@@ -96,7 +96,7 @@ func speak(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Clients that keep their connections.
+// Clients that reuse their connections.
 var http1, http2 = newClient((*http.Protocols).SetHTTP1), newClient((*http.Protocols).SetUnencryptedHTTP2)
 
 func newClient(set func(*http.Protocols, bool)) *http.Client {
@@ -127,7 +127,7 @@ func ask(client *http.Client, url, want string) error {
 	return is(response, want)
 }
 
-// is fails unless a response is 200 with a body.
+// is returns an error unless a response is 200 with a body.
 func is(response *http.Response, want string) error {
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
@@ -145,7 +145,7 @@ func listen(server string, n int) error {
 	return ask(http1, fmt.Sprintf("%s/events?n=%d", server, n), want.String())
 }
 
-// stream sends the next line when the last one has come back.
+// stream sends the next line when the previous one has come back.
 func stream(server string, n int) error {
 	body, lines := io.Pipe()
 	defer lines.Close()
@@ -179,7 +179,7 @@ func pingPong(w io.Writer, r *bufio.Reader, n int) error {
 	return nil
 }
 
-// upload sends 100 MB once the server wants them.
+// upload sends 100 MB when the server requests them.
 func upload(server string, _ int) error {
 	const size = 100_000_000
 	hash := sha256.New()

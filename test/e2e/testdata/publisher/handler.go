@@ -1,5 +1,5 @@
-// Package shop has what the function shop of docs/how-to/streams.md imports, so that the tests'
-// module proxy has it.
+// Package shop contains the imports of the function shop in docs/how-to/streams.md, so that the
+// module proxy of the tests has them.
 package shop
 
 import (

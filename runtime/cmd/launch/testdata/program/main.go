@@ -1,5 +1,5 @@
-// Command program is a binary for the tests of launch: it serves what it knows of
-// its own process, on the listeners that it inherits.
+// Command program is a binary for the tests of launch. It serves a description of its process
+// on the listeners that it inherits.
 package main
 
 import (
@@ -36,7 +36,7 @@ func describe(w http.ResponseWriter, _ *http.Request) {
 		log.Fatal(err)
 	}
 	for _, descriptor := range descriptors {
-		if target, err := os.Readlink(descriptor); err == nil { // one was that of the list
+		if target, err := os.Readlink(descriptor); err == nil { // fails for the descriptor of the directory itself
 			files = append(files, target)
 		}
 	}
