@@ -17,6 +17,7 @@ import (
 	"log"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -87,7 +88,7 @@ func writeDefinitions(w io.Writer, file []byte) error {
 		}
 		for _, version := range definition.Spec.Versions {
 			kind, whole := definition.Spec.Names.Kind, version.Schema.OpenAPIV3Schema
-			fmt.Fprintf(w, "\n## %s\n\n`apiVersion: %s/%s`\n\n%s\n", kind, definition.Spec.Group, version.Name, paragraphs(whole.Description))
+			fmt.Fprintf(w, "\n## %s\n\n`apiVersion: %s/%s`\n\n%s\n", kind, definition.Spec.Group, version.Name, whole.Description)
 			for _, name := range []string{"spec", "status"} {
 				if part, ok := whole.Properties[name]; ok {
 					writeObject(w, kind+"."+name, part)
@@ -100,7 +101,7 @@ func writeDefinitions(w io.Writer, file []byte) error {
 
 // writeObject writes the section of an object at a path, and after it those of the objects within.
 func writeObject(w io.Writer, path string, of schema) {
-	fmt.Fprintf(w, "\n### %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", path, paragraphs(of.Description))
+	fmt.Fprintf(w, "\n### %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", path, of.Description)
 	names := slices.Sorted(maps.Keys(of.Properties))
 	for _, name := range names {
 		field := of.Properties[name]
@@ -133,9 +134,14 @@ func typeOf(field schema) string {
 	return field.Type
 }
 
-// meaning returns the description of a field in one line, and what else the schema says of it.
+// lineBreaks separate the paragraphs and list items of a description.
+var lineBreaks = regexp.MustCompile(`\n+`)
+
+// meaning returns the cell of a table that describes a field: its description and what else the schema
+// says about it.
 func meaning(field schema, required bool) string {
-	text := []string{strings.Join(strings.Fields(field.Description), " ")}
+	description := lineBreaks.ReplaceAllString(field.Description, "<br>")
+	text := []string{strings.Join(strings.Fields(description), " ")}
 	if required {
 		text = append(text, "**Required.**")
 	}
@@ -150,13 +156,4 @@ func meaning(field schema, required bool) string {
 		text = append(text, "Default: `"+string(field.Default)+"`.")
 	}
 	return strings.ReplaceAll(strings.TrimSpace(strings.Join(text, " ")), "|", `\|`)
-}
-
-// paragraphs returns a description with each paragraph on one line.
-func paragraphs(description string) string {
-	all := strings.Split(description, "\n\n")
-	for i, text := range all {
-		all[i] = strings.Join(strings.Fields(text), " ")
-	}
-	return strings.Join(all, "\n\n")
 }
