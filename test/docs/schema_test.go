@@ -36,7 +36,7 @@ func TestKinds(t *testing.T) {
 
 // paragraphBreak matches the line breaks that a description may have: a blank line, and those before a list
 // item and around a row of a table.
-var paragraphBreak = regexp.MustCompile(`\n\n+|\n([-*] |[0-9]+\. |\|)|\|\n`)
+var paragraphBreak = regexp.MustCompile(`\n\n+|\n([-*] |\|)|\|\n`)
 
 // The descriptions of fields have no line breaks in their sentences: kubectl explain would print them.
 func TestDescriptions(t *testing.T) {

@@ -73,7 +73,7 @@ type Scaling struct {
 	// one serves. It must be greater than 0 and less than resources.limits.cpu. It does not depend
 	// on resources.requests.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$') && string(self).matches('[1-9]')",message="cpu must be a positive number of cores with an optional unit, such as 2 or 500m"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$') && string(self).matches('[1-9]')",message="cpu must be more than 0 cores, with an optional unit, such as 2 or 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
 	// sleepAfter is the time without requests after which a function with min 0 is scaled to zero,

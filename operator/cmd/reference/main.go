@@ -152,7 +152,7 @@ func meaning(field schema, required bool) string {
 		}
 		text = append(text, "One of "+strings.Join(values, ", ")+".")
 	}
-	if field.Default != nil {
+	if field.Default != nil && !strings.Contains(description, "Default: ") {
 		text = append(text, "Default: `"+string(field.Default)+"`.")
 	}
 	return strings.ReplaceAll(strings.TrimSpace(strings.Join(text, " ")), "|", `\|`)

@@ -61,8 +61,8 @@ func unwrapAll(value any) {
 }
 
 // newLine matches a line that does not continue the one above it: the first line of a list item, or a row
-// of a table.
-var newLine = regexp.MustCompile(`^([-*] |[0-9]+\. |\|)`)
+// of a table. Items with numbers do not count, because a sentence may end with a number.
+var newLine = regexp.MustCompile(`^([-*] |\|)`)
 
 // joinLines returns a text that has line breaks only between paragraphs, list items and table rows.
 func joinLines(text string) string {

@@ -8,9 +8,9 @@ func TestJoinLines(t *testing.T) {
 		"Paragraph":    {"one\nsentence. Another\none.", "one sentence. Another one."},
 		"Paragraphs":   {"one\ntwo\n\nthree\nfour\n", "one two\n\nthree four"},
 		"List":         {"one of:\n  - a, which\n    is first\n  - b\n\nand\nmore", "one of:\n- a, which is first\n- b\n\nand more"},
-		"ListAfterGap": {"one of:\n\n1. a\n2. b", "one of:\n\n1. a\n2. b"},
+		"ListAfterGap": {"one of:\n\n- a\n- b", "one of:\n\n- a\n- b"},
 		"Table":        {"spread:\n| a |\n| 1 |\nand\nmore", "spread:\n| a |\n| 1 |\nand more"},
-		"NoList":       {"from 0\n-1 and 3.5\nare words", "from 0 -1 and 3.5 are words"},
+		"NoList":       {"from\n-1 to\n32. More", "from -1 to 32. More"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := joinLines(test.text); got != test.want {
