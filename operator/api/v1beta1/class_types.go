@@ -191,7 +191,8 @@ type ClassBuild struct {
 	MaxResources Amounts `json:"maxResources,omitzero"`
 
 	// modules configures where the modules of a go.mod come from. It replaces all of build.modules
-	// in the cluster settings.
+	// in the cluster settings. The values are visible to anyone who can view pods: do not put
+	// passwords into them.
 	// +optional
 	Modules *Modules `json:"modules,omitempty"`
 }
