@@ -121,7 +121,8 @@ type FunctionSpec struct {
 
 	// appProtocol is the application protocol of the Service port, for gateways and service meshes:
 	// http, or kubernetes.io/h2c for HTTP/2 without TLS, which gRPC requires. Default: none, and
-	// gateways and meshes choose a protocol. The function accepts both protocols for every value.
+	// gateways and meshes choose a protocol. The function accepts both protocols regardless of this
+	// field.
 	// +optional
 	// +kubebuilder:validation:Enum=http;kubernetes.io/h2c
 	AppProtocol string `json:"appProtocol,omitempty"`
