@@ -2,8 +2,10 @@ package docs
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -29,6 +31,41 @@ func TestKinds(t *testing.T) {
 	if !seen["Function"] || !seen["HTTPTrigger"] {
 		t.Errorf("the pages show %v, must show a Function and an HTTPTrigger at least", seen)
 	}
+}
+
+// paragraphBreak matches the line breaks that a description may have: a blank line, and those before a list
+// item and around a row of a table.
+var paragraphBreak = regexp.MustCompile(`\n\n+|\n([-*] |\|)|\|\n`)
+
+// The descriptions of fields have no line breaks in their sentences: kubectl explain would print them.
+func TestDescriptions(t *testing.T) {
+	for kind, schema := range readSchemas(t) {
+		for path, text := range descriptions(schema, strings.ToLower(kind)) {
+			if strings.Contains(paragraphBreak.ReplaceAllString(text, ""), "\n") {
+				t.Errorf("the description of %s has a line break in a sentence: %q", path, text)
+			}
+		}
+	}
+}
+
+// descriptions returns the descriptions in a schema by the path of the field, which begins with path.
+func descriptions(schema map[string]any, path string) map[string]string {
+	all := map[string]string{}
+	if text, ok := schema["description"].(string); ok {
+		all[path] = text
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	for name, property := range properties {
+		if property, ok := property.(map[string]any); ok {
+			maps.Copy(all, descriptions(property, path+"."+name))
+		}
+	}
+	for _, name := range []string{"items", "additionalProperties"} {
+		if items, ok := schema[name].(map[string]any); ok {
+			maps.Copy(all, descriptions(items, path+"[]"))
+		}
+	}
+	return all
 }
 
 // readSchemas returns the schemas of the kinds of Goless, by kind.

@@ -13,15 +13,15 @@ import (
 // its place.
 func TestRules(t *testing.T) {
 	for spec, want := range map[string]string{
-		`serverPort: 9090`:                            `4:33: spec.serverPort: serverPort 9090 is taken by the metrics and health checks of the function: choose another`,
+		`serverPort: 9090`:                            `4:33: spec.serverPort: serverPort 9090 is reserved for metrics and health checks; choose another port`,
 		`timeout: 61m`:                                `4:30: spec.timeout: timeout must be 0s, for none, or from 1ms to 1h`,
 		`build: {timeout: 0s}`:                        `4:38: spec.build.timeout: timeout must be from 1s to 1h`,
 		`scaling: {sleepAfter: 14s}`:                  `4:43: spec.scaling.sleepAfter: sleepAfter must be from 15s to 24h`,
-		`scaling: {min: 3, max: 2}`:                   `4:30: spec.scaling: max must not be less than min, which is 1 when left out`,
+		`scaling: {min: 3, max: 2}`:                   `4:30: spec.scaling: max must not be less than min, which defaults to 1`,
 		`scaling: {max: 0x7fffffff}`:                  `<nil>`,
 		`replicas: 0x80000000`:                        `4:31: spec.replicas must be at most 2147483647`,
 		`scratch: {size: 0Mi}`:                        `4:37: spec.scratch.size: must be more than 0`,
-		`serviceAccountToken: {audience: a}`:          `4:7: spec: it is a token of serviceAccountName: set that too`,
+		`serviceAccountToken: {audience: a}`:          `4:7: spec: serviceAccountToken requires serviceAccountName`,
 		`resources: {limits: {ephemeral-storage: 0}}`: `4:41: spec.resources.limits: a limit must be more than 0`,
 		`resources: {limits: {cpu: -1}}`:              `4:47: spec.resources.limits.cpu: must be a number with an optional unit, such as 2 or 500m`,
 		`env: [{name: FUNCTION_X}]`:                   `4:34: spec.env[0].name: this variable is set by Goless: use spec.serverPort, spec.timeout or spec.concurrency, or choose another name`,

@@ -1,26 +1,27 @@
 package v1beta1
 
-// TokenDir is the directory in which a function finds what spec.serviceAccountToken gives it. It
-// is where the client libraries of Kubernetes look.
+// TokenDir is the directory of the files that spec.serviceAccountToken mounts. It is where the
+// client libraries of Kubernetes look for them.
 const TokenDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// DefaultTokenExpirationSeconds is for how long a token is valid that names no time.
+// DefaultTokenExpirationSeconds is the default of spec.serviceAccountToken.expirationSeconds.
 const DefaultTokenExpirationSeconds = 3600
 
-// ServiceAccountToken is a token by which the function proves that it runs as its ServiceAccount.
-// It ends with the pod too.
+// ServiceAccountToken is a token that authenticates the function as its ServiceAccount. It is bound
+// to the pod and becomes invalid with it.
 type ServiceAccountToken struct {
-	// audience is who the token is for, and nobody else accepts it: sts.amazonaws.com or
-	// api://AzureADTokenExchange, for example. The Kubernetes API has one as well, most often
-	// https://kubernetes.default.svc.cluster.local.
+	// audience is the intended recipient of the token, such as sts.amazonaws.com or
+	// api://AzureADTokenExchange. Other recipients must reject the token. The audience of the
+	// Kubernetes API is usually https://kubernetes.default.svc.cluster.local. Maximum: 253
+	// characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Audience string `json:"audience"`
 
-	// expirationSeconds is for how long a token is valid, from 600 to 86400; 3600 by default.
-	// A new one is in the file long before that: a program must read the file again, as
-	// client libraries do.
+	// expirationSeconds is the lifetime of a token in seconds. Default: 3600. Range: 600 to 86400.
+	// The kubelet replaces the token in the file well before it expires: the program must read the
+	// file again, as client libraries do.
 	// +optional
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=600

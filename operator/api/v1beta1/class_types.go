@@ -5,40 +5,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DefaultClassAnnotation is, with the value true, on the FunctionClass of Functions that name
-// none.
+// DefaultClassAnnotation marks a FunctionClass as the default for Functions without spec.className.
+// Its value is true.
 const DefaultClassAnnotation = "functionclass.goless.io/is-default-class"
 
-// ConditionDefaultConflict is the type of the condition of a FunctionClass that is True while some
-// namespaces have another default class too. Otherwise there is none.
+// ConditionDefaultConflict is the condition type of a FunctionClass that is a default class of some
+// namespaces together with another class. The condition exists only while it is True.
 const ConditionDefaultConflict = "DefaultConflict"
 
 // ReasonSeveralDefaults is the reason of ConditionDefaultConflict.
 const ReasonSeveralDefaults = "SeveralDefaults"
 
-// Reasons of the condition Ready of a FunctionClass.
+// Reasons of the condition Ready of a FunctionClass. ReasonInvalidSpec is another one: the
+// namespaceSelector is invalid.
 const (
-	// ReasonRolledOut is the reason of True: all functions of the class run as it says.
+	// ReasonRolledOut means that all functions of the class use its current spec. Ready is True.
 	ReasonRolledOut = "RolledOut"
 
-	// ReasonClassRollingOut is the reason of False: some of them do not yet.
+	// ReasonClassRollingOut means that some functions of the class do not use its current spec yet.
+	// Ready is False.
 	ReasonClassRollingOut = "RollingOut"
 
-	// ReasonClassRolloutFailed is the reason of False where the API server refuses what the class
-	// makes of some of them, or their rollouts were given up.
+	// ReasonClassRolloutFailed means that the API server rejected the update of some functions, or
+	// that their rollouts exceeded the progress deadline. Ready is False.
 	ReasonClassRolloutFailed = "RolloutFailed"
 )
 
-// FunctionClass is what the administrator of a cluster decides about the pods of functions:
-// where they run, as whom, from which registries, and with how much. A Function names its class
-// in spec.className; otherwise it has the one with the annotation
-// functionclass.goless.io/is-default-class: "true", where there is one for its namespace, and
-// the newest of several. Where there are several, kubectl apply warns, and the condition
-// DefaultConflict of each names the others and the namespaces.
+// FunctionClass contains the settings of the cluster administrator for the pods of functions:
+// nodes, user, registries and resources. A Function selects a class with spec.className. Functions
+// without className use the class with the annotation functionclass.goless.io/is-default-class:
+// "true" that selects their namespace; the newest, if there are several. In that case "kubectl
+// apply" warns, and the condition DefaultConflict of each class lists the others and the
+// namespaces.
 //
-// A change of a class rolls out the functions that have it: a tenth of them at the same time, at
-// least one and at most 20. One that cannot be changed keeps the others back for ten minutes, one
-// that does not get ready for its progressDeadlineSeconds; the condition Ready of the class says so.
+// A change of a class is a staged rollout: at most a tenth of its functions are rolled out at the
+// same time, at least one and at most 20. A function that cannot be updated delays the others for
+// 10 minutes. A function whose pods do not become ready delays them for its
+// progressDeadlineSeconds. The condition Ready of the class reports both.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=goless
@@ -51,154 +54,169 @@ type FunctionClass struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what functions of the class have. What it leaves out is as the configuration
-	// of the operator says.
+	// spec is applied to all functions of the class. Fields that are not set default to the cluster
+	// settings. A change is a staged rollout to all functions of the class, except for a change of
+	// namespaceSelector.
 	// +optional
 	Spec FunctionClassSpec `json:"spec,omitzero"`
 
-	// status is how far the class has reached its functions.
+	// status is the progress of the rollout to the functions of the class.
 	// +optional
 	Status FunctionClassStatus `json:"status,omitzero"`
 }
 
-// FunctionClassSpec is what functions of a class have.
+// FunctionClassSpec is the desired state of a FunctionClass.
 type FunctionClassSpec struct {
-	// namespaceSelector selects, by their labels, the namespaces whose functions may have
-	// the class; all of them when left out.
+	// namespaceSelector selects the namespaces whose functions may use the class, by their labels.
+	// Default: all namespaces.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
-	// imagePullSecrets are Secrets of the function's namespace with the credentials of
-	// registries.
+	// imagePullSecrets are the Secrets with credentials for image registries, in the namespace of
+	// each Function. Maximum: 16.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// nodeSelector are the labels of the nodes that pods may run on.
+	// nodeSelector contains the labels that a node must have to run the pods. Default: none.
+	// Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// tolerations are the taints of nodes that pods may run on all the same.
+	// tolerations are the node taints that the pods tolerate. Maximum: 32. A toleration of the
+	// taints for a node that is not ready or unreachable replaces the setting lostNodeTimeout.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// affinity is which nodes and which other pods the pods are attracted to.
+	// affinity contains the affinity rules of the pods, for nodes and for other pods.
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// topologySpreadConstraints say how the replicas of a function are spread; over nodes and
-	// zones, if possible, when left out. One without a labelSelector is about the pods of
-	// one version of the function.
+	// topologySpreadConstraints configure how the replicas of a function are spread. Default: over
+	// nodes and zones, if possible. Maximum: 8. A constraint without a labelSelector applies to the
+	// pods of one version of the function.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
 	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 
-	// priorityClassName is the PriorityClass of the pods. Those of the system are not for
-	// functions.
+	// priorityClassName is the PriorityClass of the pods. The classes that begin with system- are
+	// not allowed. Default: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system-')",message="the priority classes of the system are not for functions"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('system-')",message="system priority classes are not allowed for functions"
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// runtimeClassName is the RuntimeClass of the pods.
+	// runtimeClassName is the RuntimeClass of the pods. Default: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	RuntimeClassName string `json:"runtimeClassName,omitempty"`
 
-	// podUser are the user and the groups of the pods. {} leaves them to the cluster, as
-	// restricted-v2 of OpenShift wants it.
+	// podUser sets the user and the groups of the pods. With {} the cluster assigns them, as
+	// restricted-v2 of OpenShift requires. Default: the setting podUser.
 	// +optional
 	PodUser *PodUser `json:"podUser,omitempty"`
 
-	// labels of the pods. 40-fence.yaml has to list them, or their prefix.
+	// labels are added to the pods. The access policy in 40-fence.yaml must list them or their
+	// prefix. The prefixes goless.io/ and pod.goless.io/ are not allowed. Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="labels of goless.io are set by Goless"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="labels with the prefixes goless.io/ and pod.goless.io/ are set by Goless"
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations of the pods. 40-fence.yaml has to list them, or their prefix.
+	// annotations are added to the pods. The access policy in 40-fence.yaml must list them or their
+	// prefix. The prefixes goless.io/ and pod.goless.io/ are not allowed. Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
-	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="annotations of goless.io are set by Goless"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="annotations with the prefixes goless.io/ and pod.goless.io/ are set by Goless"
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// resources are the defaults for spec.resources of a Function.
+	// resources are the defaults of spec.resources of a Function. An amount that is not set
+	// defaults to the cluster settings.
 	// +optional
 	Resources Resources `json:"resources,omitzero"`
 
-	// maxResources are the most that spec.resources of a Function may ask for.
+	// maxResources are the maximum of spec.resources of a Function. An amount that is not set
+	// defaults to the cluster settings.
 	// +optional
 	MaxResources Amounts `json:"maxResources,omitzero"`
 
-	// build is how the sources are compiled.
+	// build configures how the sources are compiled.
 	// +optional
 	Build ClassBuild `json:"build,omitzero"`
 }
 
-// PodUser are the ids that pods run with. What is left out is for the cluster to assign. Root is
-// never among them.
+// PodUser contains the user and the groups of a pod. The cluster assigns those that are not set.
+// Root is not allowed.
 type PodUser struct {
-	// runAsUser is the id of the user.
+	// runAsUser is the user ID. Range: 1 to 2147483647.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	RunAsUser *int64 `json:"runAsUser,omitempty"`
 
-	// runAsGroup is the id of the group.
+	// runAsGroup is the primary group ID. Range: 1 to 2147483647.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	RunAsGroup *int64 `json:"runAsGroup,omitempty"`
 
-	// fsGroup is the id of the group that owns the volumes.
+	// fsGroup is the group ID that owns the volumes. Range: 1 to 2147483647.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	FSGroup *int64 `json:"fsGroup,omitempty"`
 }
 
-// ClassBuild is how the sources of the functions of a class are compiled.
+// ClassBuild configures how the sources of the functions of a class are compiled.
 type ClassBuild struct {
-	// strategy is the default for spec.build.strategy of a Function.
+	// strategy is the default of spec.build.strategy of a Function. Default: the cluster setting
+	// build.strategy.
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 
-	// resources are the defaults for spec.build.resources of a Function.
+	// resources are the defaults of spec.build.resources of a Function. An amount that is not set
+	// defaults to the cluster settings.
 	// +optional
 	Resources Resources `json:"resources,omitzero"`
 
-	// maxResources are the most that spec.build.resources of a Function may ask for.
+	// maxResources are the maximum of spec.build.resources of a Function. An amount that is not set
+	// defaults to the cluster settings.
 	// +optional
 	MaxResources Amounts `json:"maxResources,omitzero"`
 
-	// modules say where the modules of a go.mod come from, in the place of all that the
-	// configuration of the operator says of it.
+	// modules configures where the modules of a go.mod come from. It replaces all of build.modules
+	// in the cluster settings. The values are visible to anyone who can view pods: do not put
+	// passwords into them.
 	// +optional
 	Modules *Modules `json:"modules,omitempty"`
 }
 
-// FunctionClassStatus is how far a class has reached its functions.
+// FunctionClassStatus is the progress of the rollout of a class.
 type FunctionClassStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// functions is how many Functions have the class.
+	// functions is the number of functions that use the class and have a Deployment.
 	// +optional
 	Functions int32 `json:"functions"`
 
-	// updatedFunctions is how many of them run as the class says, or begin to.
+	// updatedFunctions is the number of functions whose Deployment uses the current spec of the
+	// class. Their rollouts may still be in progress.
 	// +optional
 	UpdatedFunctions int32 `json:"updatedFunctions"`
 
-	// conditions hold Ready, which is true when all functions of the class run as it says, and
-	// DefaultConflict, which is true while some namespaces have another default class too.
+	// conditions contain:
+	//   - Ready: True when all functions of the class use its current spec and their rollouts are
+	//     complete.
+	//   - DefaultConflict: True while another class is also a default class of some of the
+	//     namespaces; absent otherwise.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -212,9 +230,9 @@ type FunctionClassList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the FunctionClasses.
+	// items is the list of FunctionClasses.
 	Items []FunctionClass `json:"items"`
 }
 
-// IsDefault tells whether Functions that name no class have this one.
+// IsDefault reports whether Functions without spec.className use this class.
 func (c *FunctionClass) IsDefault() bool { return c.Annotations[DefaultClassAnnotation] == "true" }

@@ -6,14 +6,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// EnvVar is one environment variable of the function. The fields are those of a
-// container that stay within the Function's namespace.
+// EnvVar is an environment variable of the function. It has the fields of a container's variable
+// that do not reach beyond the namespace of the Function.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.valueFrom) || !has(self.value) || self.value.size() == 0",message="give value or valueFrom, not both"
 type EnvVar struct {
-	// name of the variable. SERVER_PORT, ADMIN_PORT, SERVER_LISTENER,
-	// ADMIN_LISTENER, REQUEST_TIMEOUT, REQUEST_CONCURRENCY and names that begin
-	// with FUNCTION_ are set by Goless.
+	// name is the name of the variable. Goless sets SERVER_PORT, ADMIN_PORT, SERVER_LISTENER,
+	// ADMIN_LISTENER, REQUEST_TIMEOUT, REQUEST_CONCURRENCY and all names that begin with FUNCTION_;
+	// these are rejected.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -21,59 +21,60 @@ type EnvVar struct {
 	// +kubebuilder:validation:XValidation:rule="!(self in ['SERVER_PORT', 'ADMIN_PORT', 'SERVER_LISTENER', 'ADMIN_LISTENER', 'REQUEST_TIMEOUT', 'REQUEST_CONCURRENCY']) && !self.startsWith('FUNCTION_')",message="this variable is set by Goless: use spec.serverPort, spec.timeout or spec.concurrency, or choose another name"
 	Name string `json:"name"`
 
-	// value of the variable. $(NAME) stands for the value of a variable before
-	// it, $$(NAME) for these very characters.
+	// value is the value of the variable. Default: empty. $(NAME) is replaced by the value of a
+	// variable defined earlier; $$(NAME) is the literal text $(NAME). Maximum: 32768 characters.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Value string `json:"value,omitempty"`
 
-	// valueFrom takes the value from elsewhere.
+	// valueFrom is the source of the value. It cannot be combined with a value.
 	// +optional
 	ValueFrom *EnvVarSource `json:"valueFrom,omitempty"`
 }
 
-// EnvVarSource is where the value of a variable comes from.
+// EnvVarSource is the source of the value of a variable. Exactly one field must be set.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.configMapKeyRef), has(self.secretKeyRef), has(self.fieldRef)].filter(given, given).size() == 1",message="give exactly one of configMapKeyRef, secretKeyRef and fieldRef"
 type EnvVarSource struct {
-	// configMapKeyRef is a key of a ConfigMap in the Function's namespace. A
-	// change of its value rolls the function out anew.
+	// configMapKeyRef selects a key of a ConfigMap in the namespace of the Function. A changed
+	// value rolls out new pods.
 	// +optional
 	ConfigMapKeyRef *KeyRef `json:"configMapKeyRef,omitempty"`
 
-	// secretKeyRef is a key of a Secret in the Function's namespace. Pods that
-	// start later see a change of it, those that run do not: kubectl rollout
-	// restart deployment/NAME exchanges them, with the name of the Function.
+	// secretKeyRef selects a key of a Secret in the namespace of the Function. A changed value
+	// reaches new pods only: to replace the running pods, run "kubectl rollout restart
+	// deployment/NAME" with the name of the Function. With the setting watchSecrets, a changed
+	// value rolls out new pods.
 	// +optional
 	SecretKeyRef *KeyRef `json:"secretKeyRef,omitempty"`
 
-	// fieldRef is a field of the pod.
+	// fieldRef selects a field of the pod.
 	// +optional
 	FieldRef *FieldRef `json:"fieldRef,omitempty"`
 }
 
-// KeyRef names a key of a ConfigMap or of a Secret.
+// KeyRef selects a key of a ConfigMap or a Secret.
 type KeyRef struct {
-	// name of the ConfigMap or Secret.
+	// name is the name of the ConfigMap or Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
-	// key of the value.
+	// key is the key to select.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$`
 	Key string `json:"key"`
 
-	// optional lets the function start without the key; false by default.
+	// optional allows the function to start without the object or the key. Default: false.
 	// +optional
 	Optional *bool `json:"optional,omitempty"`
 }
 
-// FieldRef names a field of the pod that the function runs in.
+// FieldRef selects a field of the pod of the function.
 type FieldRef struct {
 	// fieldPath is the path of the field.
 	// +required
@@ -81,79 +82,79 @@ type FieldRef struct {
 	FieldPath string `json:"fieldPath"`
 }
 
-// EnvFromSource makes environment variables of all keys of a ConfigMap or of a
-// Secret.
+// EnvFromSource creates environment variables from all keys of a ConfigMap or a Secret. Exactly one
+// of configMapRef and secretRef must be set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.configMapRef) != has(self.secretRef)",message="give exactly one of configMapRef and secretRef"
 type EnvFromSource struct {
-	// prefix goes before every key to make the name of the variable.
+	// prefix is prepended to each key to form the name of the variable. Default: empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^([-._a-zA-Z][-._a-zA-Z0-9]*)?$`
 	Prefix string `json:"prefix,omitempty"`
 
-	// configMapRef is a ConfigMap in the Function's namespace. A change of it
-	// rolls the function out anew.
+	// configMapRef selects a ConfigMap in the namespace of the Function. A change of the ConfigMap
+	// rolls out new pods.
 	// +optional
 	ConfigMapRef *ObjectRef `json:"configMapRef,omitempty"`
 
-	// secretRef is a Secret in the Function's namespace. Pods that start later
-	// see a change of it, those that run do not: kubectl rollout restart
-	// deployment/NAME exchanges them, with the name of the Function.
+	// secretRef selects a Secret in the namespace of the Function. A change reaches new pods only:
+	// to replace the running pods, run "kubectl rollout restart deployment/NAME" with the name of
+	// the Function. With the setting watchSecrets, a change rolls out new pods.
 	// +optional
 	SecretRef *ObjectRef `json:"secretRef,omitempty"`
 }
 
-// ObjectRef names a ConfigMap or a Secret.
+// ObjectRef selects a ConfigMap or a Secret.
 type ObjectRef struct {
-	// name of the ConfigMap or Secret.
+	// name is the name of the ConfigMap or Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
-	// optional lets the function start without the object; false by default.
+	// optional allows the function to start without the object. Default: false.
 	// +optional
 	Optional *bool `json:"optional,omitempty"`
 }
 
-// Resources are what a container reserves and what it may use: of cpu, memory
-// and ephemeral-storage. A limit that is lower than the default request lowers
-// the request, and a request that is higher than the default limit raises the
-// limit.
+// Resources are the resource requests and limits of a container: cpu, memory and ephemeral-storage.
+// If only a limit is set and it is below the default request, the request is lowered to it. If only
+// a request is set and it is above the default limit, the limit is raised to it.
 type Resources struct {
-	// requests is what a node must have left for the container.
+	// requests are the resources that the scheduler reserves for the container. They must not
+	// exceed limits.
 	// +optional
 	Requests Amounts `json:"requests,omitzero"`
 
-	// limits is what the container may use; more than 0, which would be no limit.
+	// limits are the maximum resources that the container may use. A limit must be greater than 0.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(!has(self.cpu) || string(self.cpu).matches('[1-9]')) && (!has(self.memory) || string(self.memory).matches('[1-9]')) && (!has(self.ephemeral__dash__storage) || string(self.ephemeral__dash__storage).matches('[1-9]'))",message="a limit must be more than 0"
 	Limits Amounts `json:"limits,omitzero"`
 }
 
-// Amounts are amounts of what a container uses. Their patterns let through only
-// what every reader of quantities understands: one object that cannot be decoded
-// would hide all of them.
+// Amounts are quantities of cpu, memory and ephemeral-storage. The patterns accept only quantities
+// that every client can decode: a single object that cannot be decoded would break the list of all
+// objects.
 type Amounts struct {
-	// cpu in cores, such as 2, or 500m for half a core.
+	// cpu is the amount of cpu in cores, such as 2, or 500m for half a core.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$')",message="must be a number with an optional unit, such as 2 or 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// memory in bytes, such as 256Mi or 1.5Gi.
+	// memory is the amount of memory in bytes, such as 256Mi or 1.5Gi.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$')",message="must be a number with an optional unit, such as 256Mi or 1.5Gi"
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
-	// ephemeral-storage in bytes, such as 1Gi: logs, and files of the program.
+	// ephemeral-storage is the amount of local storage in bytes, such as 1Gi, for logs and files.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$')",message="must be a number with an optional unit, such as 256Mi or 1.5Gi"
 	EphemeralStorage *resource.Quantity `json:"ephemeral-storage,omitempty"`
 }
 
-// List is a as Kubernetes has it.
+// List returns the amounts as a ResourceList.
 func (a Amounts) List() corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for name, amount := range map[corev1.ResourceName]*resource.Quantity{
@@ -166,39 +167,51 @@ func (a Amounts) List() corev1.ResourceList {
 	return list
 }
 
-// BuildStrategy is where the source of a function is compiled.
+// BuildStrategy is the place where a source is compiled.
 //
 // +kubebuilder:validation:Enum=InPod;Shared
 type BuildStrategy string
 
 const (
-	// BuildInPod compiles in each pod, before the function starts there.
+	// BuildInPod compiles the source in an init container of each pod.
 	BuildInPod BuildStrategy = "InPod"
 
-	// BuildShared compiles once, in the build service.
+	// BuildShared compiles the source once, in the build service.
 	BuildShared BuildStrategy = "Shared"
 )
 
-// BuildSpec is how the source of a function is compiled.
+// BuildSpec configures how the source of a function is compiled.
 type BuildSpec struct {
-	// strategy is where the source is compiled. Shared compiles it once, in the
-	// build service of the cluster, before any pod is made: pods start sooner, and
-	// a source that does not compile makes none. InPod compiles it in each pod,
-	// before the function starts there, and needs no service beside the pods. The
-	// cluster's configuration of Goless has the default, which is Shared. A source
-	// with a go.mod is compiled InPod where modules need certificates or
-	// credentials of its namespace. The label goless.io/strategy tells it of pods.
+	// strategy is the place where the source is compiled:
+	//   - Shared compiles it once, in the build service of the cluster, before any pod is created.
+	//     Pods start faster, and a source that does not compile creates no pods.
+	//   - InPod compiles it in an init container of each pod and does not require the build
+	//     service.
+	//
+	// Default: Shared, unless the FunctionClass or the cluster settings change it. A source with a
+	// go.mod is always compiled InPod if the cluster settings name certificates or credentials for
+	// modules, because those are in the namespace of the Function. The pod label goless.io/strategy
+	// contains the strategy that was used.
 	// +optional
 	Strategy BuildStrategy `json:"strategy,omitempty"`
 
-	// resources of the container that compiles. By default it requests 50m of
-	// cpu, 128Mi of memory and 64Mi of ephemeral-storage and is limited to 2, 768Mi
-	// and 1Gi. To a Shared build only the limit of memory matters.
+	// resources are the resource requests and limits of the init container that compiles. A Shared
+	// build uses only the limit of memory. Defaults, unless the FunctionClass or the cluster
+	// settings change them:
+	//   - requests: cpu 50m, memory 128Mi, ephemeral-storage 64Mi
+	//   - limits: cpu 2, memory 768Mi, ephemeral-storage 1Gi
+	//
+	// The cluster has a maximum for each resource (setting build.maxResources, default 4 cpu, 4Gi
+	// of memory and 4Gi of ephemeral-storage). Admission rejects a larger amount; a stored one is
+	// reduced to the maximum and reported in the status.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
-	// timeout is how long the compiler may take; one minute by default, and five
-	// where the builder image has no build cache.
+	// timeout is the maximum duration of a build, including the download of modules. Default: the
+	// setting build.timeout or, if that is not set, 1m, or 5m if the builder image has no build
+	// cache. Range: 1s to 1h. The cluster has a maximum (setting build.maxTimeout, default 10m).
+	// Admission rejects a longer timeout; a stored one is reduced to the maximum and reported in
+	// the status.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

@@ -1,42 +1,42 @@
 package v1beta1
 
-// FilesDir is the directory below which a function finds spec.files.
+// FilesDir is the directory below which spec.files are mounted.
 const FilesDir = "/files"
 
-// File is a directory of read-only files, one for each key of a ConfigMap or of a Secret.
+// File is a directory of read-only files, one for each key of a ConfigMap or a Secret. Exactly one
+// of configMap and secret must be set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.configMap) != has(self.secret)",message="give exactly one of configMap and secret"
 type File struct {
-	// name of the directory: the files of tls are in /files/tls. Lower-case letters,
-	// digits and '-', at most 50.
+	// name is the name of the directory: the files of tls are in /files/tls. It consists of
+	// lower-case letters, digits and '-'. Maximum: 50 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name"`
 
-	// configMap is a ConfigMap in the Function's namespace. A change of what the function
-	// gets of it rolls the function out anew.
+	// configMap selects a ConfigMap in the namespace of the Function. A change of a selected key
+	// rolls out new pods.
 	// +optional
 	ConfigMap *FileSource `json:"configMap,omitempty"`
 
-	// secret is a Secret in the Function's namespace. A change of it reaches the files of
-	// running pods, within about a minute; a program that keeps what it has read must
-	// read it again.
+	// secret selects a Secret in the namespace of the Function. A change reaches the files of
+	// running pods within about a minute; the program must read the files again.
 	// +optional
 	Secret *FileSource `json:"secret,omitempty"`
 }
 
-// FileSource names a ConfigMap or a Secret, and which of its keys become files.
+// FileSource selects a ConfigMap or a Secret, and its keys.
 type FileSource struct {
-	// name of the ConfigMap or Secret.
+	// name is the name of the ConfigMap or Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
-	// keys that become files, each with its own name; all of them when left out.
+	// keys are the keys to mount, each as a file of the same name. Default: all keys. Maximum: 64.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -45,8 +45,8 @@ type FileSource struct {
 	// +kubebuilder:validation:items:Pattern=`^\.?[-_a-zA-Z0-9][-._a-zA-Z0-9]*$`
 	Keys []string `json:"keys,omitempty"`
 
-	// optional lets the function start without the object, or without some of its keys;
-	// false by default.
+	// optional allows the function to start without the object, or without some of the keys.
+	// Default: false.
 	// +optional
 	Optional *bool `json:"optional,omitempty"`
 }

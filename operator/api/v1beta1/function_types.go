@@ -7,28 +7,25 @@ import (
 )
 
 const (
-	// DefaultServerPort is the port of a Function that names none.
+	// DefaultServerPort is the default of spec.serverPort.
 	DefaultServerPort = 8080
 
-	// DefaultTimeout is the longest time of one request of a Function that names
-	// none.
+	// DefaultTimeout is the default of spec.timeout.
 	DefaultTimeout = 60 * time.Second
 
-	// DefaultRevisionHistoryLimit is how many sources of former versions are kept of
-	// a Function that does not say.
+	// DefaultRevisionHistoryLimit is the default of spec.revisionHistoryLimit.
 	DefaultRevisionHistoryLimit = 5
 
-	// AdminPort serves metrics and health beside every function. It is not
-	// available as spec.serverPort.
+	// AdminPort is the port on which every function serves metrics and health checks.
+	// spec.serverPort cannot be this port.
 	AdminPort = 9090
 )
 
-// Function is an HTTP service, given by the Go source of its handler. Goless
-// compiles the source inside the cluster, runs it as a Deployment and exposes
-// it as a Service.
+// Function is an HTTP service defined by the Go source of its handler. Goless compiles the source
+// in the cluster, runs it as a Deployment and exposes it as a Service.
 //
-// Whoever may create Functions in a namespace may run code in that namespace, and
-// read its Secrets and ConfigMaps.
+// Permission to create Functions in a namespace implies permission to run code in that namespace
+// and to read its Secrets and ConfigMaps.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=fn,categories=goless
@@ -46,160 +43,182 @@ type Function struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what the user wants to run.
+	// spec is the desired state. A change rolls out new pods, except for a change of service,
+	// appProtocol, replicas, scaling, revisionHistoryLimit or progressDeadlineSeconds. The old pods
+	// serve until the new ones are ready.
 	// +required
 	Spec FunctionSpec `json:"spec"`
 
-	// status is what the operator last saw in the cluster.
+	// status is the state that the operator last observed.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1,"replicas":0,"readyReplicas":0}
 	Status FunctionStatus `json:"status,omitzero"`
 }
 
-// FunctionSpec is what a user wants to run.
+// FunctionSpec is the desired state of a Function.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountToken) || has(self.serviceAccountName)",message="it is a token of serviceAccountName: set that too",fieldPath=".serviceAccountToken"
+// +kubebuilder:validation:XValidation:rule="!has(self.serviceAccountToken) || has(self.serviceAccountName)",message="serviceAccountToken requires serviceAccountName",fieldPath=".serviceAccountToken"
 type FunctionSpec struct {
-	// Unreadable says why the rest of the spec is empty: what the cluster has is in
-	// a form that no Function has. See Function.UnmarshalJSON.
+	// Unreadable is the error for a stored spec that does not match the schema; the rest of the
+	// spec is empty then. See Function.UnmarshalJSON.
 	Unreadable string `json:"-"`
 
-	// Summary stands for function where the operator has left that out of its memory. It is
-	// nil where only function is there.
+	// Summary replaces function where the operator does not keep the source in memory. It is nil
+	// where function is set.
 	Summary *SourceSummary `json:"-"`
 
-	// function is the Go source: of any package but main, declaring
-	// func Handler(w http.ResponseWriter, r *http.Request). It is one file, which
-	// may import the standard library, or a txtar archive of several: more Go
-	// files, packages below, files to embed, tests, and go.mod with go.sum for
-	// dependencies. It may declare Start, Stop and Ready as well, each a
-	// func(context.Context) error: before the first request, after the last, and
-	// whether it can answer. A change is compiled and rolled out; the
-	// version before it goes on serving until the new one is ready, and for as
-	// long as the new one does not compile. Whoever may read Functions or
-	// ConfigMaps can read the source: keep secrets out of it. At most 245760
-	// characters; kubectl apply needs --server-side for more than 200000 bytes.
+	// function is the Go source. It declares func Handler(w http.ResponseWriter, r *http.Request)
+	// in any package except main. It is one of:
+	//   - a single Go file, which may import the standard library
+	//   - a txtar archive of several files: Go files, packages in subdirectories, files to embed,
+	//     tests, and go.mod with go.sum for dependencies
+	//
+	// The source may also declare these hooks, each a func(context.Context) error:
+	//   - Start runs before the first request.
+	//   - Stop runs after the last request.
+	//   - Ready reports whether the function can serve requests.
+	//
+	// A change is compiled and rolled out. The previous version serves until the new one is ready,
+	// and indefinitely if the new one does not compile.
+	//
+	// Do not put secrets into the source: it is readable by anyone who can read Functions or
+	// ConfigMaps. Maximum: 245760 characters. Above 200000 bytes, kubectl apply requires
+	// --server-side.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=245760
 	Function string `json:"function"`
 
-	// service is the name of the Service that receives the function's requests;
-	// the name of the Function when left out. A change moves the Service. A
-	// Service of that name that belongs to somebody else is left alone, and the
-	// Function says so in its status.
+	// service is the name of the Service that receives the requests of the function. Default: the
+	// name of the Function. It must be a DNS label of at most 63 lower-case letters, digits and '-'
+	// that begins with a letter. A change creates the new Service and then deletes the old one. If
+	// a Service of that name exists and does not belong to the Function, it is not changed and
+	// Ready is False with reason ServiceConflict.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="service must be the name of a Service: lower-case letters, digits and '-', beginning with a letter and not ending with '-'"
 	Service string `json:"service,omitempty"`
 
-	// className is the name of a FunctionClass, by which the administrators of the cluster
-	// decide where the pods run, as whom, and with how much: kubectl get functionclasses.
-	// When left out it is the default class of the namespace, if there is one. A class that
-	// does not exist, or is not for this namespace, is refused; what serves goes on.
+	// className is the name of the FunctionClass that sets the nodes, the user and the resource
+	// limits of the pods. "kubectl get functionclasses" lists the classes. Default: the default
+	// class of the namespace, if one exists. If the class does not exist or does not select the
+	// namespace, the Function is invalid: the running pods keep serving, and no change takes
+	// effect. Leave className out if the operator is restricted to some namespaces (setting
+	// namespaces).
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ClassName string `json:"className,omitempty"`
 
-	// serverPort is the port on which the function listens and its Service
-	// answers, 1 to 65535. 9090 is taken: metrics and health are served there.
+	// serverPort is the port that the function listens on and that its Service exposes. Default:
+	// 8080. Range: 1 to 65535, except 9090, which serves metrics and health checks.
 	// +optional
 	// +kubebuilder:default=8080
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="self != 9090",message="serverPort 9090 is taken by the metrics and health checks of the function: choose another"
+	// +kubebuilder:validation:XValidation:rule="self != 9090",message="serverPort 9090 is reserved for metrics and health checks; choose another port"
 	ServerPort int32 `json:"serverPort,omitempty"`
 
-	// appProtocol tells gateways and meshes what the function speaks, as that of a port of a
-	// Service: http, or kubernetes.io/h2c for HTTP/2 without TLS, which gRPC needs. Without it
-	// they decide by themselves. The function answers both, whatever this says.
+	// appProtocol is the application protocol of the Service port, for gateways and service meshes:
+	// http, or kubernetes.io/h2c for HTTP/2 without TLS, which gRPC requires. Default: none, and
+	// gateways and meshes choose a protocol. The function accepts both protocols regardless of this
+	// field.
 	// +optional
 	// +kubebuilder:validation:Enum=http;kubernetes.io/h2c
 	AppProtocol string `json:"appProtocol,omitempty"`
 
-	// replicas is how many copies of the function run at the same time. 0 stops
-	// the function and keeps its Service. kubectl scale and a
-	// HorizontalPodAutoscaler on the Function set it too. Where scaling is given, 0
-	// still stops the function, and other numbers mean nothing.
+	// replicas is the number of pods. Default: 1. Minimum: 0, which stops the function and keeps
+	// its Service. "kubectl scale" and a HorizontalPodAutoscaler of the Function set this field. If
+	// scaling is set, 0 stops the function and other values are ignored.
+	//
+	// The cluster has a maximum (setting function.maxReplicas, default 100). Admission rejects a
+	// larger number; a stored one is reduced to the maximum and reported in the status.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// scaling lets the number of replicas follow the load: down to none while
-	// nobody calls the function, and up while it is busy. Without it there are as
-	// many as replicas says.
+	// scaling adjusts the number of replicas to the load, down to zero for an idle function.
+	// Default: none, and the function has a fixed number of replicas.
 	// +optional
 	Scaling *Scaling `json:"scaling,omitempty"`
 
-	// env are environment variables of the function, as in a container. The
-	// builder never sees them. A change rolls the function out anew, and so does
-	// one of a ConfigMap that they come from, once in 10 seconds at most. Instead
-	// of DRAIN_TIMEOUT set drainSeconds: a pod that does not end by itself is killed
-	// after an hour where DRAIN_DELAY or DRAIN_TIMEOUT is set here, and after two
-	// where both are.
+	// env is the list of environment variables of the function, as in a container. Maximum: 256.
+	// The build does not receive them. A change rolls out new pods. A changed value in a referenced
+	// ConfigMap does so too, at most once every 10 seconds (setting referencePause).
+	//
+	// Do not set DRAIN_TIMEOUT; use drainSeconds. If env sets DRAIN_DELAY or DRAIN_TIMEOUT, a
+	// terminating pod that does not exit is killed only after one hour, or after two hours if env
+	// sets both.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=256
 	Env []EnvVar `json:"env,omitempty"`
 
-	// envFrom makes environment variables of ConfigMaps and Secrets, as in a
-	// container. Of two variables with one name the later one counts, and env
-	// before all of them; DRAIN_DELAY and DRAIN_TIMEOUT are set in env only. The
-	// builder never sees them.
+	// envFrom creates environment variables from ConfigMaps and Secrets, as in a container.
+	// Maximum: 32. If several entries define a variable, the last one wins, and env overrides all
+	// of them. It cannot set DRAIN_DELAY and DRAIN_TIMEOUT; use env. The build does not receive the
+	// variables.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	EnvFrom []EnvFromSource `json:"envFrom,omitempty"`
 
-	// files are directories of read-only files, below /files: each the keys of a ConfigMap
-	// or of a Secret. The builder never sees them.
+	// files mounts ConfigMaps and Secrets as directories of read-only files below /files. Maximum:
+	// 32. The build does not receive them.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Files []File `json:"files,omitempty"`
 
-	// scratch gives the function a directory /tmp to write in, where uploads of
-	// multipart/form-data go that are too large for memory, for example. Without it the
-	// function can write no file. Each pod has its own, which begins empty.
+	// scratch mounts a writable directory at /tmp, for example for multipart/form-data uploads that
+	// do not fit into memory. Each pod has its own directory, which is empty at the start. Default:
+	// none, and the function cannot write files.
 	// +optional
 	Scratch *Scratch `json:"scratch,omitempty"`
 
-	// serviceAccountName is the ServiceAccount, of the Function's namespace, that the pods run
-	// as; default when left out. RBAC has to let functions run as it, by the verb
-	// run-functions-as: docs/how-to/identity.md shows how. Otherwise it is refused, and what
-	// serves goes on. The account by itself gives the function no token.
+	// serviceAccountName is the ServiceAccount that the pods run as, in the namespace of the
+	// Function. Default: default. RBAC must allow the operator the verb run-functions-as on the
+	// ServiceAccount; see docs/how-to/identity.md. Otherwise the Function is invalid: the running
+	// pods keep serving, and no change takes effect. The pods have no token unless
+	// serviceAccountToken is set.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	ServiceAccountName string `json:"serviceAccountName,omitempty"`
 
-	// serviceAccountToken gives the function a token of serviceAccountName, in the file
-	// /var/run/secrets/kubernetes.io/serviceaccount/token, with the certificates of the
-	// Kubernetes API in ca.crt beside it and the namespace in namespace. The builder never sees
-	// it. Without it there is none.
+	// serviceAccountToken mounts a token of serviceAccountName, which is required, at
+	// /var/run/secrets/kubernetes.io/serviceaccount/token. The files ca.crt (the certificates of
+	// the Kubernetes API) and namespace are in the same directory. The build does not receive the
+	// token. Default: none.
 	// +optional
 	ServiceAccountToken *ServiceAccountToken `json:"serviceAccountToken,omitempty"`
 
-	// resources of the container that serves. By default it requests 50m of cpu,
-	// 32Mi of memory and 16Mi of ephemeral-storage, and is limited to 256Mi and
-	// 1Gi of the latter two. The cluster's configuration of Goless may have other
-	// defaults, and ceilings.
+	// resources are the resource requests and limits of the function container. Defaults, unless
+	// the FunctionClass or the cluster settings change them:
+	//   - requests: cpu 50m, memory 32Mi, ephemeral-storage 16Mi
+	//   - limits: memory 256Mi, ephemeral-storage 1Gi; cpu has no limit unless a maximum is
+	//     configured for it
+	//
+	// The cluster has a maximum for each resource (setting function.maxResources, default 4 cpu,
+	// 4Gi of memory and 4Gi of ephemeral-storage). Admission rejects a larger amount; a stored one
+	// is reduced to the maximum and reported in the status.
 	// +optional
 	Resources *Resources `json:"resources,omitempty"`
 
-	// timeout is the longest time that one request may take, for example 5s or
-	// 1m30s; 0s means any time. After it the handler's context ends, and the
-	// caller gets 504, or a cut connection where the answer had begun. A handler
-	// that ignores the end of its context goes on all the same, and keeps its place
-	// in concurrency until it returns: the metric goless_requests_overdue counts
-	// those. A pod that ends leaves its requests as much time, unless drainSeconds
-	// is set. Unless timeout is 0s, reads and writes of the handler fail when the
-	// client has sent and taken nothing for 60 seconds; REQUEST_STALL_TIMEOUT in env
-	// changes that.
+	// timeout is the maximum duration of one request, such as 5s or 1m30s. Default: 60s. Range: 1ms
+	// to 1h, or 0s for no timeout.
+	//
+	// When it expires, the context of the handler is canceled and the client receives 504, or a
+	// closed connection if the response has begun. A handler that ignores its context keeps running
+	// and counts towards concurrency until it returns; the metric goless_requests_overdue counts
+	// such requests.
+	//
+	// A terminating pod gives its requests the same time to finish, unless drainSeconds is set.
+	// Reads and writes of the handler fail if the client sends and receives nothing for 60 seconds,
+	// unless timeout is 0s; the variable REQUEST_STALL_TIMEOUT in env changes this limit.
 	// +optional
 	// +kubebuilder:default="60s"
 	// +kubebuilder:validation:Type=string
@@ -208,51 +227,53 @@ type FunctionSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(0|([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) == duration('0s') || duration(self) >= duration('1ms') && duration(self) <= duration('1h')",message="timeout must be 0s, for none, or from 1ms to 1h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// drainSeconds is how many seconds a pod that ends gives running requests to
-	// finish, from 0 to 3600. It defaults to timeout, but at least 20. The time begins
-	// 15 seconds (the setting endpointPropagation) after the pod was told to end,
-	// because until then new requests may come. 5 seconds after it the pod is killed.
+	// drainSeconds is the number of seconds that a terminating pod gives its running requests to
+	// finish. Default: timeout, but at least 20. Range: 0 to 3600.
+	//
+	// The period begins 15 seconds (setting endpointPropagation) after the pod begins to terminate,
+	// because new requests can arrive until then. The pod is killed 5 seconds after the period.
+	// drainSeconds cannot be combined with the variable DRAIN_TIMEOUT in env.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	DrainSeconds *int32 `json:"drainSeconds,omitempty"`
 
-	// concurrency is how many requests one replica works on at the same time; 0,
-	// the default, means any number. The next one gets 503 with Retry-After. A
-	// request that has timed out counts until its handler returns.
+	// concurrency is the maximum number of requests that one replica serves at the same time.
+	// Requests beyond this limit receive 503 with Retry-After. A request that has timed out counts
+	// until its handler returns. Default: 0 (no limit). Minimum: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Concurrency int32 `json:"concurrency,omitempty"`
 
-	// progressDeadlineSeconds is how long a rollout may go on without another replica
-	// becoming ready, from 1 to 86400; 600 by default. After it Ready is false with the
-	// reason ProgressDeadlineExceeded. What served goes on.
+	// progressDeadlineSeconds is the number of seconds that a rollout may take without another
+	// replica becoming ready. When it is exceeded, Ready becomes False with reason
+	// ProgressDeadlineExceeded; the previous version keeps serving. Default: 600. Range: 1 to
+	// 86400.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// revisionHistoryLimit is how many sources of former versions stay in the
-	// cluster, so that people can look at what ran before; 5 by default. The newest
-	// ones stay, beside those that pods of the function start from. Each is a
-	// ConfigMap: kubectl get configmaps -l goless.io/function=NAME shows them.
+	// revisionHistoryLimit is the number of previous sources to keep, for inspection. Default: 5.
+	// Minimum: 0. Each source is a ConfigMap; "kubectl get configmaps -l goless.io/function=NAME"
+	// lists them. The newest are kept. Sources that pods can still start from are kept in addition.
 	// +optional
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
 
-	// build is how the source is compiled.
+	// build configures how the source is compiled.
 	// +optional
 	Build *BuildSpec `json:"build,omitempty"`
 }
 
-// SourceSummary is what the objects of a Function depend on in its source, beside the
-// ConfigMap that holds it.
+// SourceSummary contains the properties of a source that the objects of a Function depend on,
+// except for its ConfigMap.
 type SourceSummary struct {
-	// SHA256 is that of the source, in hexadecimal digits.
+	// SHA256 is the SHA-256 hash of the source, in hexadecimal.
 	SHA256 string `json:"-"`
 
-	// Modules tells whether the source has a go.mod, and may need modules.
+	// Modules reports whether the source contains a go.mod and may require modules.
 	Modules bool `json:"-"`
 }
 
@@ -263,11 +284,11 @@ type FunctionList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the Functions.
+	// items is the list of Functions.
 	Items []Function `json:"items"`
 }
 
-// ServiceName is the name of the Service that receives the function's requests.
+// ServiceName returns the name of the Service that receives the requests of the function.
 func (f *Function) ServiceName() string {
 	if f.Spec.Service == "" {
 		return f.Name
@@ -275,7 +296,7 @@ func (f *Function) ServiceName() string {
 	return f.Spec.Service
 }
 
-// Port is the port on which the function listens.
+// Port returns the port that the function listens on.
 func (f *Function) Port() int32 {
 	if f.Spec.ServerPort == 0 {
 		return DefaultServerPort
@@ -283,7 +304,7 @@ func (f *Function) Port() int32 {
 	return f.Spec.ServerPort
 }
 
-// RequestTimeout is the longest time of one request; 0 means any time.
+// RequestTimeout returns the maximum duration of one request; 0 means no timeout.
 func (f *Function) RequestTimeout() time.Duration {
 	if f.Spec.Timeout == nil {
 		return DefaultTimeout
@@ -291,7 +312,7 @@ func (f *Function) RequestTimeout() time.Duration {
 	return f.Spec.Timeout.Duration
 }
 
-// HistoryLimit is how many sources of former versions are kept.
+// HistoryLimit returns the number of previous sources to keep.
 func (f *Function) HistoryLimit() int {
 	if f.Spec.RevisionHistoryLimit == nil || *f.Spec.RevisionHistoryLimit < 0 {
 		return DefaultRevisionHistoryLimit
@@ -299,7 +320,7 @@ func (f *Function) HistoryLimit() int {
 	return int(*f.Spec.RevisionHistoryLimit)
 }
 
-// WantedReplicas is how many copies of the function shall run; 1 by default.
+// WantedReplicas returns spec.replicas, or 1 if it is not set.
 func (f *Function) WantedReplicas() int32 {
 	if f.Spec.Replicas == nil {
 		return 1

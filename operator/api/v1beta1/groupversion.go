@@ -1,6 +1,6 @@
-// Package v1beta1 is the promise that Goless makes to its users: the Function, its status,
-// the words of its conditions, and the FunctionClass of administrators. Its only behaviour is what
-// holds for fields that are left out, and how a Function is read that does not fit the schema.
+// Package v1beta1 contains the API of Goless: Function, with its conditions and their reasons, and
+// FunctionClass. It also implements the defaults of omitted fields and the decoding of a Function
+// that does not match the schema.
 //
 // +kubebuilder:object:generate=true
 // +groupName=goless.io
@@ -15,7 +15,7 @@ import (
 // GroupVersion is the API group and version of the types in this package.
 var GroupVersion = schema.GroupVersion{Group: "goless.io", Version: "v1beta1"}
 
-// AddToScheme teaches a scheme the types in this package.
+// AddToScheme adds the types in this package to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Function{}, &FunctionList{}, &FunctionClass{}, &FunctionClassList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -1,32 +1,38 @@
 package v1beta1
 
-// Modules say where the modules of a go.mod come from. The first eight are environment variables
-// of the go command, with their meaning and defaults. They reach the container that compiles a
-// source with a go.mod, and nothing else; whoever may view pods can read them.
+// Modules configures where the modules of a go.mod come from. The fields from goProxy to noProxy
+// are environment variables of the go command and have its meanings and defaults. Only the compile
+// of a source with a go.mod receives them. They are visible to anyone who can view pods: do not put
+// passwords into them.
 type Modules struct {
-	// goProxy is GOPROXY, without file: URLs. off refuses every source that needs a module.
-	// Builds run no version control, so private modules need a module proxy that has them.
+	// goProxy is GOPROXY. It must not contain a file: URL. The value off rejects every source that
+	// requires a module. Builds do not run version control, so private modules require a module
+	// proxy that serves them. Default for Shared builds: the default of the go command without
+	// direct, because with direct a source can make the build service connect to any host. Maximum:
+	// 4096 characters.
 	// +kubebuilder:validation:MaxLength=4096
-	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)(^|[,| ])file:')",message="must not have a file: URL, by which sources could read the files of the build service: serve the files by HTTP"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)(^|[,| ])file:')",message="must not have a file: URL, which would let sources read files of the build service; serve the modules over HTTP"
 	// +optional
 	GoProxy string `json:"goProxy,omitempty"`
 
-	// goPrivate is GOPRIVATE. What it names bypasses goProxy, which only works for hosts that name
-	// a module proxy in a go-import meta tag. Name other private modules in goNoSumDB instead.
+	// goPrivate is GOPRIVATE. Matching modules bypass goProxy, which works only for hosts that name
+	// a module proxy in a go-import meta tag. List other private modules in goNoSumDB instead.
 	// +optional
 	GoPrivate string `json:"goPrivate,omitempty"`
 
-	// goNoProxy is GONOPROXY. What it names bypasses goProxy, as with goPrivate.
+	// goNoProxy is GONOPROXY. Matching modules bypass goProxy, with the same restriction as for
+	// goPrivate.
 	// +optional
 	GoNoProxy string `json:"goNoProxy,omitempty"`
 
-	// goNoSumDB is GONOSUMDB: modules that the checksum database does not have.
+	// goNoSumDB is GONOSUMDB: modules that are not verified against the checksum database.
 	// +optional
 	GoNoSumDB string `json:"goNoSumDB,omitempty"`
 
-	// goSumDB is GOSUMDB, without file: URLs.
+	// goSumDB is GOSUMDB, the checksum database. It must not contain a file: URL. Maximum: 4096
+	// characters.
 	// +kubebuilder:validation:MaxLength=4096
-	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)(^|[,| ])file:')",message="must not have a file: URL, by which sources could read the files of the build service: serve the files by HTTP"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('(?i)(^|[,| ])file:')",message="must not have a file: URL, which would let sources read files of the build service; serve the modules over HTTP"
 	// +optional
 	GoSumDB string `json:"goSumDB,omitempty"`
 
@@ -42,27 +48,28 @@ type Modules struct {
 	// +optional
 	NoProxy string `json:"noProxy,omitempty"`
 
-	// caBundle is a ConfigMap with certificates to trust. It is looked for in the namespace
-	// of each Function, and need not be there.
+	// caBundle selects a key with trusted CA certificates, in a ConfigMap in the namespace of each
+	// Function. The ConfigMap is optional. With caBundle, sources with a go.mod are compiled InPod.
 	// +optional
 	CABundle KeyOf `json:"caBundle,omitzero"`
 
-	// netrc is a Secret with a .netrc file of credentials for goProxy. It is looked for in the
-	// namespace of each Function, and need not be there. 40-fence.yaml has to name it.
+	// netrc selects a key with a .netrc file of credentials for goProxy, in a Secret in the
+	// namespace of each Function. The Secret is optional. The access policy in 40-fence.yaml must
+	// list it. With netrc, sources with a go.mod are compiled InPod.
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`
 }
 
-// KeyOf names a key of a ConfigMap or of a Secret.
+// KeyOf selects a key of a ConfigMap or a Secret.
 type KeyOf struct {
-	// name of the ConfigMap or Secret.
+	// name is the name of the ConfigMap or Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	Name string `json:"name"`
 
-	// key of the value.
+	// key is the key to select.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

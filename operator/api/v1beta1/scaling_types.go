@@ -7,76 +7,78 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FunctionLabel holds the name of the Function on everything that belongs to it.
+// FunctionLabel is the label that contains the name of the Function on all objects that belong to
+// it.
 const FunctionLabel = "goless.io/function"
 
-// SleepAfterAnnotation is on the Service of a function that may sleep, and on no other. Its
-// value is the time without requests after which the function sleeps, as Go writes a duration:
-// 5m0s.
+// SleepAfterAnnotation is set on the Service of a function that may sleep. Its value is the idle
+// time after which the function sleeps, as a Go duration such as 5m0s.
 const SleepAfterAnnotation = "goless.io/sleep-after"
 
-// TimeoutAnnotation is on the Service of a function that may sleep and whose requests may not take any
-// time. Its value is the timeout, as Go writes a duration: 1m0s.
+// TimeoutAnnotation is set on the Service of a function that may sleep and has a timeout. Its value
+// is the timeout, as a Go duration such as 1m0s.
 const TimeoutAnnotation = "goless.io/timeout"
 
-// Annotations of the EndpointSlices of the activator, by which the operator learns what only the
-// activator sees.
+// Annotations on the EndpointSlices of the activator. The activator reports to the operator with them.
 const (
-	// WakeFailedAnnotation is why the last wake of the function failed. It is set until a pod of
-	// the function is ready.
+	// WakeFailedAnnotation is the reason why the last wake of the function failed. It is removed
+	// when a pod of the function is ready.
 	WakeFailedAnnotation = "goless.io/wake-failed"
 
-	// StaysAwakeAnnotation is why the activator cannot learn for how long the pods of the
-	// function have been idle. It is set while that is so.
+	// StaysAwakeAnnotation is the reason why the activator cannot determine how long the pods of
+	// the function have been idle. It is removed when the activator can.
 	StaysAwakeAnnotation = "goless.io/stays-awake"
 )
 
 const (
-	// DefaultSleepAfter is the time after which a function sleeps that may sleep and does not
-	// say when.
+	// DefaultSleepAfter is the default of spec.scaling.sleepAfter.
 	DefaultSleepAfter = 5 * time.Minute
 
-	// MinSleepAfter is the least that spec.scaling.sleepAfter may be.
+	// MinSleepAfter is the minimum of spec.scaling.sleepAfter.
 	MinSleepAfter = 15 * time.Second
 
-	// MaxSleepAfter is the most that it may be.
+	// MaxSleepAfter is the maximum of spec.scaling.sleepAfter.
 	MaxSleepAfter = 24 * time.Hour
 )
 
-// Scaling says between which bounds the number of replicas follows the load.
+// Scaling configures the bounds and the target of autoscaling.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.max) || self.max >= (has(self.min) ? self.min : 1)",message="max must not be less than min, which is 1 when left out"
+// +kubebuilder:validation:XValidation:rule="!has(self.max) || self.max >= (has(self.min) ? self.min : 1)",message="max must not be less than min, which defaults to 1"
 type Scaling struct {
-	// min is the least number of replicas; 1 by default. With 0 the function
-	// sleeps while nobody calls it: it has no pods then, and the next request waits
-	// until there is one. A NetworkPolicy that says who may call the function does not
-	// hold for requests that come while it sleeps, because those come from pods of
-	// goless-activator: keep min at 1 there. As long as the policy does not let these
-	// pods in, at port 9090, the function stays awake, and the condition Degraded
-	// has the reason CannotSleep.
+	// min is the minimum number of replicas. Default: 1. Minimum: 0, which lets the function sleep:
+	// after sleepAfter without a request it is scaled to zero, and the next request waits until a
+	// pod is ready.
+	//
+	// Requests to a sleeping function come from the pods of goless-activator, so that a
+	// NetworkPolicy cannot restrict which clients call it. Keep min at 1 or more if a NetworkPolicy
+	// restricts clients. If a NetworkPolicy does not allow the activator to connect to port 9090,
+	// the function stays awake and Degraded is True with reason CannotSleep.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Min *int32 `json:"min,omitempty"`
 
-	// max is the largest number of replicas, at least 1; by default it is min, or 1
-	// where min is 0. Where it is larger than that, a HorizontalPodAutoscaler chooses
-	// the number by the use of cpu; the cluster needs a metrics server for it.
+	// max is the maximum number of replicas. Default: min, or 1 if min is 0. Minimum: 1; it must
+	// not be less than min. If it is greater than both min and 1, a HorizontalPodAutoscaler sets
+	// the number of replicas by cpu usage, which requires a metrics server in the cluster.
+	//
+	// The cluster has a maximum (setting function.maxReplicas, default 100). Admission rejects a
+	// larger number; a stored one is reduced to the maximum and reported in the status.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	Max *int32 `json:"max,omitempty"`
 
-	// cpu is how much each replica should use on average, in cores, such as 500m for
-	// half a core: when they use more there will be more replicas, up to max. It does not
-	// depend on what resources requests. By default it is 500m, or half of
-	// resources.limits.cpu if that is less: a replica that is half busy can take more
-	// requests for the half a minute that the next one takes to help.
+	// cpu is the target for the average cpu usage of a replica, in cores, such as 500m for half a
+	// core. Above it, replicas are added, up to max. Default: 500m, or half of resources.limits.cpu
+	// if that is less, so that the replicas have spare capacity for the half minute until the next
+	// one serves. It must be greater than 0 and less than resources.limits.cpu. It does not depend
+	// on resources.requests.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$') && string(self).matches('[1-9]')",message="cpu must be a number of cores that is more than 0, with an optional unit, such as 2 or 500m"
+	// +kubebuilder:validation:XValidation:rule="string(self).matches('^[0-9]{1,19}([.][0-9]{1,9})?([numkMGTPE]|[KMGTPE]i)?$') && string(self).matches('[1-9]')",message="cpu must be more than 0 cores, with an optional unit, such as 2 or 500m"
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// sleepAfter is the time without any request after which a function with min 0
-	// sleeps, such as 30s or 1h, from 15s to 24h; 5m by default. Health checks and reads
-	// of metrics are no requests.
+	// sleepAfter is the time without requests after which a function with min 0 is scaled to zero,
+	// such as 30s or 1h. Default: 5m. Range: 15s to 24h. Health checks and metrics scrapes do not
+	// count as requests.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -85,11 +87,11 @@ type Scaling struct {
 	SleepAfter *metav1.Duration `json:"sleepAfter,omitempty"`
 }
 
-// Stopped tells whether somebody has stopped the function.
+// Stopped reports whether spec.replicas is 0.
 func (f *Function) Stopped() bool { return f.Spec.Replicas != nil && *f.Spec.Replicas == 0 }
 
-// Bounds returns the least and the largest number of replicas of a function that is not
-// stopped. A least number of 0 means that the function may sleep.
+// Bounds returns the minimum and maximum number of replicas of a function that is not stopped. A
+// minimum of 0 means that the function may sleep.
 func (f *Function) Bounds() (least, most int32) {
 	s := f.Spec.Scaling
 	if s == nil {
@@ -107,8 +109,8 @@ func (f *Function) Bounds() (least, most int32) {
 	return least, most
 }
 
-// FixedReplicas returns how many copies of the function shall run. It returns false where
-// that depends on the load.
+// FixedReplicas returns the number of replicas. It returns false if that number depends on the
+// load.
 func (f *Function) FixedReplicas() (int32, bool) {
 	least, most := f.Bounds()
 	switch {
@@ -120,13 +122,14 @@ func (f *Function) FixedReplicas() (int32, bool) {
 	return 0, false
 }
 
-// MaySleep tells whether the function sleeps while nobody calls it.
+// MaySleep reports whether the function is scaled to zero when it is idle.
 func (f *Function) MaySleep() bool {
 	least, _ := f.Bounds()
 	return least == 0 && !f.Stopped()
 }
 
-// SleepAfter is the time without requests after which the function sleeps, if it may.
+// SleepAfter returns the time without requests after which a function that may sleep is scaled to
+// zero.
 func (f *Function) SleepAfter() time.Duration {
 	if f.Spec.Scaling == nil || f.Spec.Scaling.SleepAfter == nil {
 		return DefaultSleepAfter

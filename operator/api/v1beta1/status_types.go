@@ -4,42 +4,45 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Types of the conditions of a Function.
 const (
-	// ConditionReady is true when the latest spec is what serves and its rollout is
-	// complete, or when nothing runs because spec.replicas is 0. It stays true while the
-	// number of replicas changes, down to none when the function sleeps, and becomes true
-	// again with the first replica after spec.replicas was 0. It follows from the other
-	// conditions.
+	// ConditionReady is True when the latest spec is serving and its rollout is complete, or when
+	// the function is stopped (spec.replicas is 0). It stays True while the number of replicas
+	// changes, including when the function sleeps. After a stop, it becomes True again with the
+	// first ready replica. It is derived from the other conditions.
 	ConditionReady = "Ready"
 
-	// ConditionSourceValid is true when the source parses and has the handler.
+	// ConditionSourceValid is True when the source parses and declares the handler.
 	ConditionSourceValid = "SourceValid"
 
-	// ConditionBuilt is true when the latest revision has compiled.
+	// ConditionBuilt is True when the latest revision has been compiled.
 	ConditionBuilt = "Built"
 
-	// ConditionAvailable is true when some revision answers requests, whichever
-	// it is, or sleeps and answers the next request. It is false after a request could not
-	// wake the function, until a pod is ready.
+	// ConditionAvailable is True when any revision serves requests, or when the function sleeps and
+	// a request would wake it. It is False after a failed wake, until a pod is ready.
 	ConditionAvailable = "Available"
 
-	// ConditionReconciling is there, and true, while the operator or the
-	// cluster is working towards Ready, or towards another number of replicas.
+	// ConditionReconciling is True while the operator or the cluster works towards Ready or towards
+	// another number of replicas. The condition is absent otherwise.
 	ConditionReconciling = "Reconciling"
 
-	// ConditionStalled is there, and true, while only the user can help.
+	// ConditionStalled is True while the function cannot become ready unless the user changes
+	// something. The condition is absent otherwise.
 	ConditionStalled = "Stalled"
 
-	// ConditionDegraded is there, and true, while the function serves as it should but
-	// lacks something that it can do without. The other conditions do not depend on it.
+	// ConditionDegraded is True while the function serves but an optional part is missing, such as
+	// its PodDisruptionBudget. It does not affect the other conditions. The condition is absent
+	// otherwise.
 	ConditionDegraded = "Degraded"
 )
 
 // Reasons of the conditions of a Function.
 const (
+	// Reasons of SourceValid. InvalidSource and InvalidSpec are also reasons of Built and Ready.
 	ReasonValid         = "Valid"
 	ReasonInvalidSource = "InvalidSource"
 	ReasonInvalidSpec   = "InvalidSpec"
 
+	// Reasons of Built. All except Built are also reasons of Ready. After BuildFailed, which the
+	// source does not cause, the build is retried.
 	ReasonBuilt            = "Built"
 	ReasonBuilding         = "Building"
 	ReasonCompileFailed    = "CompileFailed"
@@ -47,205 +50,208 @@ const (
 	ReasonBuildOutOfMemory = "BuildOutOfMemory"
 	ReasonBuildFailed      = "BuildFailed"
 
+	// Reasons of Available. Serving and Stopped are also reasons of Ready.
 	ReasonServing        = "Serving"
 	ReasonNoReadyReplica = "NoReadyReplica"
 	ReasonNoService      = "NoService"
 	ReasonStopped        = "Stopped"
 
-	// ReasonAsleep is the reason of Ready and Available while the function has no pods
-	// because nobody calls it, and while the next request wakes it.
+	// ReasonAsleep is the reason of Ready and Available while the function is scaled to zero
+	// because it is idle, and while a request wakes it.
 	ReasonAsleep = "Asleep"
 
 	// ReasonNoActivator is the reason of Ready and Available while the function sleeps and no
-	// replica of the activator takes its requests.
+	// replica of the activator receives its requests.
 	ReasonNoActivator = "NoActivator"
 
 	// ReasonWakeFailed is the reason of Ready and Available after a request could not wake the
 	// function, until a pod is ready.
 	ReasonWakeFailed = "WakeFailed"
 
-	// ReasonRollingOut is Ready's reason while pods come and go.
+	// ReasonRollingOut is the reason of Ready during a rollout.
 	ReasonRollingOut = "RollingOut"
 
-	// ReasonScaling is Reconciling's reason while a ready function does not have as many
-	// replicas as it should.
+	// ReasonScaling is the reason of Reconciling while a ready function does not have the desired
+	// number of replicas.
 	ReasonScaling = "Scaling"
 
-	// ReasonProgressDeadlineExceeded is Ready's reason when a rollout has not come any further
-	// for as long as its Deployment waits, ten minutes by default: when Start does not return,
-	// for example.
+	// ReasonProgressDeadlineExceeded is the reason of Ready when a rollout made no progress for
+	// spec.progressDeadlineSeconds, for example because Start does not return.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 
-	// ReasonCrashLooping is Ready's reason when the latest revision ends again
-	// and again after it has compiled.
+	// ReasonCrashLooping is the reason of Ready when the latest revision compiled but exits
+	// repeatedly.
 	ReasonCrashLooping = "CrashLooping"
 
-	// ReasonApplyFailed is Ready's reason when the API server refuses what the
-	// function needs, for a quota or a policy for example.
+	// ReasonApplyFailed is the reason of Ready when the API server rejects an object of the
+	// function, for example because of a quota or a policy.
 	ReasonApplyFailed = "ApplyFailed"
 
-	// ReasonDisruptionBudgetFailed is Degraded's reason when the PodDisruptionBudget is
-	// missing or not as it should be.
+	// ReasonDisruptionBudgetFailed is the reason of Degraded when the PodDisruptionBudget is
+	// missing or out of date.
 	ReasonDisruptionBudgetFailed = "DisruptionBudgetFailed"
 
-	// ReasonNetworkPolicyFailed is Degraded's reason when the NetworkPolicy is missing or
-	// not as it should be.
+	// ReasonNetworkPolicyFailed is the reason of Degraded when the NetworkPolicy is missing or out
+	// of date.
 	ReasonNetworkPolicyFailed = "NetworkPolicyFailed"
 
-	// ReasonAutoscalerFailed is Degraded's reason when the HorizontalPodAutoscaler is missing
-	// or not as it should be.
+	// ReasonAutoscalerFailed is the reason of Degraded when the HorizontalPodAutoscaler is missing
+	// or out of date.
 	ReasonAutoscalerFailed = "AutoscalerFailed"
 
-	// ReasonAutoscalerConflict is Degraded's reason when a HorizontalPodAutoscaler of another owner
-	// scales the Deployment of the function. The number of replicas is left to it.
+	// ReasonAutoscalerConflict is the reason of Degraded when a HorizontalPodAutoscaler of another
+	// owner scales the Deployment of the function. The operator does not change the number of
+	// replicas then.
 	ReasonAutoscalerConflict = "AutoscalerConflict"
 
-	// ReasonSourceNotStored is Degraded's reason when the ConfigMap of the source is missing,
-	// and the pods run a binary of the build service, for which they do not need it.
+	// ReasonSourceNotStored is the reason of Degraded when the ConfigMap of the source is missing
+	// but not needed, because the pods run a binary of the build service.
 	ReasonSourceNotStored = "SourceNotStored"
 
-	// ReasonReferenceUnreadable is Degraded's reason when a ConfigMap or Secret that the
-	// environment comes from cannot be read, so that its changes are not followed.
+	// ReasonReferenceUnreadable is the reason of Degraded when the operator cannot read a ConfigMap
+	// or Secret that env or envFrom refers to, so that changes of it are not rolled out.
 	ReasonReferenceUnreadable = "ReferenceUnreadable"
 
-	// ReasonCannotSleep is Degraded's reason when the activator cannot ask the pods of a function
-	// that may sleep for how long they have been idle, so that the function stays awake.
+	// ReasonCannotSleep is the reason of Degraded when a function that may sleep stays awake
+	// because the activator cannot query how long its pods have been idle.
 	ReasonCannotSleep = "CannotSleep"
 
-	// ReasonCleanupFailed is Degraded's reason when what the function does not need any
-	// more cannot be removed.
+	// ReasonCleanupFailed is the reason of Degraded when an object that the function no longer
+	// needs cannot be deleted.
 	ReasonCleanupFailed = "CleanupFailed"
 
-	// ReasonNotOwned is Ready's reason when an object whose name the function
-	// needs belongs to somebody else, and that of Available, which is unknown then,
-	// while such an object answers requests.
+	// ReasonNotOwned is the reason of Ready when an object with a name that the function needs
+	// belongs to another owner. It is the reason of Available, which is Unknown then, while such an
+	// object serves requests.
 	ReasonNotOwned = "NotOwned"
 
 	// ReasonServiceConflict is ReasonNotOwned for the Service.
 	ReasonServiceConflict = "ServiceConflict"
 )
 
-// FunctionStatus is what the operator last saw in the cluster.
+// FunctionStatus is the observed state of a Function.
 type FunctionStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks
-	// of; -1 until the operator has seen the Function.
+	// observedGeneration is the generation of the spec that this status describes. It is -1 until
+	// the operator has processed the Function.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say what holds: Ready, SourceValid, Built and Available, and
-	// Reconciling, Stalled or Degraded while they are true. Ready is true with the
-	// reasons Serving, Asleep and Stopped, and stays so while the number of replicas
-	// changes: Reconciling is true then, with the reason Scaling, unless it falls
-	// asleep or wakes. Ready is false with Building, RollingOut, NoActivator, WakeFailed
-	// and ApplyFailed, which pass or are tried again, as BuildFailed is; and with InvalidSource, InvalidSpec,
-	// CompileFailed, BuildTimeout, BuildOutOfMemory, CrashLooping,
-	// ProgressDeadlineExceeded, NotOwned and ServiceConflict, where Stalled is true and
-	// the message says what to change. Degraded is about what the function can do
-	// without, with the reasons DisruptionBudgetFailed, NetworkPolicyFailed,
-	// AutoscalerFailed, AutoscalerConflict, SourceNotStored, ReferenceUnreadable,
-	// CannotSleep and CleanupFailed.
+	// conditions contain the types Ready, SourceValid, Built and Available, and also Reconciling,
+	// Stalled and Degraded while they are True.
+	//
+	// Ready has these reasons:
+	//   - True: Serving, Asleep, Stopped. Ready stays True while the number of replicas changes;
+	//     Reconciling is True then, with reason Scaling, unless the function falls asleep or wakes.
+	//   - False, in progress or retried: Building, RollingOut, NoActivator, WakeFailed,
+	//     ApplyFailed, BuildFailed.
+	//   - False, and Stalled is True with a message about what to change: InvalidSource,
+	//     InvalidSpec, CompileFailed, BuildTimeout, BuildOutOfMemory, CrashLooping,
+	//     ProgressDeadlineExceeded, NotOwned, ServiceConflict.
+	//
+	// Degraded means that the function serves but an optional part is missing. Its reasons are
+	// DisruptionBudgetFailed, NetworkPolicyFailed, AutoscalerFailed, AutoscalerConflict,
+	// SourceNotStored, ReferenceUnreadable, CannotSleep and CleanupFailed.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// service is the name of the Service that leads to the function; empty until
-	// there is one.
+	// service is the name of the Service of the function. It is empty until the Service exists.
 	// +optional
 	Service string `json:"service,omitempty"`
 
-	// url is where the function answers inside the cluster.
+	// url is the URL of the function inside the cluster.
 	// +optional
 	URL string `json:"url,omitempty"`
 
-	// address is url in the form of Knative's addressable duck type, so that what sends
-	// events there can name a Function as their destination.
+	// address contains url in the form of Knative's Addressable duck type, so that event sources
+	// can use a Function as their sink.
 	// +optional
 	Address *Address `json:"address,omitempty"`
 
-	// replicas is how many pods of the function there are, of all revisions.
+	// replicas is the number of pods of the function, of all revisions.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// readyReplicas is how many of them answer requests.
+	// readyReplicas is the number of pods that are ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// replicaSummary is how many replicas answer requests and how many there should
-	// be, such as 1/3, for kubectl get.
+	// replicaSummary is the number of ready and of desired replicas, such as 1/3, for "kubectl
+	// get".
 	// +optional
 	ReplicaSummary string `json:"replicaSummary,omitempty"`
 
-	// selector selects the function's pods, for autoscalers.
+	// selector is the label selector of the pods, for autoscalers.
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// latestRevision is the revision of the latest valid source: the hash that
-	// its ConfigMap is named by.
+	// latestRevision is the revision of the latest valid source: a hash, which is part of the name
+	// of its ConfigMap.
 	// +optional
 	LatestRevision string `json:"latestRevision,omitempty"`
 
-	// readyRevision is the revision that answers requests; the newest one while
-	// two of them do. While the function sleeps, it is the last one that did.
+	// readyRevision is the revision that serves requests; the newest if two do. While the function
+	// sleeps, it is the last revision that served.
 	// +optional
 	ReadyRevision string `json:"readyRevision,omitempty"`
 
-	// build is the outcome of the latest compile.
+	// build is the result of the latest build.
 	// +optional
 	Build *BuildStatus `json:"build,omitempty"`
 }
 
-// Address is where an object answers requests.
+// Address is the address of an object that receives requests.
 type Address struct {
-	// url is where it answers inside the cluster.
+	// url is the URL inside the cluster.
 	// +optional
 	URL string `json:"url,omitempty"`
 }
 
-// BuildStatus is the outcome of a compile.
+// BuildStatus is the result of a build.
 type BuildStatus struct {
-	// revision is what was compiled; empty when the source was refused before.
+	// revision is the revision that was compiled. It is empty if the source was rejected before.
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// diagnostics are the mistakes in the source, in its own lines.
+	// diagnostics are the errors in the source, at the positions of the source.
 	// +optional
 	// +listType=atomic
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"`
 
-	// warnings are what go vet finds in a source that compiles, and versions that its go.mod
-	// requires and that it does not get. They stop nothing.
+	// warnings are the findings of go vet in a source that compiles, and the modules for which the
+	// build selects another version than go.mod requires. They do not prevent a rollout.
 	// +optional
 	// +listType=atomic
 	Warnings []Diagnostic `json:"warnings,omitempty"`
 
-	// omitted counts the diagnostics that were left out.
+	// omitted is the number of diagnostics and warnings that are not listed.
 	// +optional
 	Omitted int32 `json:"omitted,omitempty"`
 
-	// duration is how long the build took, for example 412ms.
+	// duration is the duration of the build, such as 412ms.
 	// +optional
 	Duration string `json:"duration,omitempty"`
 
-	// toolchain is the Go release that compiled, for example go1.27.4.
+	// toolchain is the Go release that compiled the source, such as go1.27.4.
 	// +optional
 	Toolchain string `json:"toolchain,omitempty"`
 }
 
-// Diagnostic is one mistake in the source and its place.
+// Diagnostic is one error or warning in the source and its position.
 type Diagnostic struct {
-	// file is the name of the source file: in the archive, or handler.go where
-	// the source is one file.
+	// file is the name of the source file: its name in the archive, or handler.go if the source is
+	// a single file.
 	File string `json:"file"`
 
-	// line is counted from 1, in that file; 0 when the mistake has no place.
+	// line is the line in the file, starting at 1. It is 0 if the error has no position.
 	// +optional
 	Line int32 `json:"line,omitempty"`
 
-	// column is counted in bytes from 1; 0 when it is not known.
+	// column is the byte in the line, starting at 1. It is 0 if it is unknown.
 	// +optional
 	Column int32 `json:"column,omitempty"`
 
-	// message says what is wrong.
+	// message describes the error.
 	Message string `json:"message"`
 }

@@ -5,10 +5,9 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// UnmarshalJSON reads a Function whose spec does not fit the type as one without a
-// spec, and says so in spec.Unreadable. Such a Function is older than the schema, or
-// has come to etcd another way. An error would make the list of all Functions
-// unreadable, and every watch.
+// UnmarshalJSON decodes a Function. If the spec does not match the type, it leaves the spec empty
+// and stores the error in spec.Unreadable. Such a Function is older than the schema, or was written
+// to etcd directly. An error would break the list and the watches of all Functions.
 func (f *Function) UnmarshalJSON(data []byte) error {
 	type plain Function
 	err := kjson.UnmarshalCaseSensitivePreserveInts(data, (*plain)(f))

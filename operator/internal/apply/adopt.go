@@ -14,9 +14,10 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Adopt makes a Function the owner of its orphans. The error is a conflict if one of them has changed since
-// it was seen, or the Function is gone or is being deleted. With --cascade=orphan the garbage collector removes owner
-// references until the Function is gone, and would remove a new one too.
+// Adopt makes a Function the owner of its orphans. The error is a conflict if one of them has
+// changed since it was read, or if the Function is being deleted or no longer exists. With
+// --cascade=orphan the garbage collector removes owner references until the Function is gone, and
+// would also remove a new one.
 func (a *Applier) Adopt(ctx context.Context, fn *v1beta1.Function, orphans []client.Object) error {
 	now := &metav1.PartialObjectMetadata{}
 	now.SetGroupVersionKind(v1beta1.GroupVersion.WithKind("Function"))

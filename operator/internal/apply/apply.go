@@ -1,5 +1,5 @@
-// Package apply carries out plans. It writes only objects that belong to the Function, after
-// Adopt has made the Function the owner of those that a restore has left without one.
+// Package apply applies plans. It writes only objects that belong to the Function. Adopt makes the
+// Function the owner of objects that a restore has left without an owner.
 package apply
 
 import (
@@ -22,29 +22,29 @@ import (
 	"goless.io/operator/internal/plan"
 )
 
-// Applier carries out plans.
+// Applier applies plans.
 type Applier struct {
-	// Client writes, and waits for its own writes when it reads. It does not wait for those
-	// of objects that may lack our label, which the cache never sees.
+	// Client writes, and reads its own writes. It does not wait for writes of objects that may lack
+	// the label of Goless, because the cache never contains them.
 	Client client.Client
 
-	// Live reads from the API server what the cache leaves out: objects that do
-	// not carry our label.
+	// Live reads objects that are not in the cache from the API server: objects without the label
+	// of Goless.
 	Live client.Reader
 
-	// Sources reads the sources that have to be written and ordered.
+	// Sources reads the sources to store and to order.
 	Sources *observe.Sources
 
-	// Orders are those of the build service.
+	// Orders are the orders to the build service.
 	Orders *buildclient.Orders
 
-	// Metrics count rollouts.
+	// Metrics counts rollouts.
 	Metrics *metrics.Metrics
 }
 
-// Apply carries out a plan that was made from a Snapshot. It goes on after an error, because
-// no object needs another one to exist. The order for the build service comes first, because
-// a build takes long, and then the source, before the pods that compile it.
+// Apply applies a plan that was made from a Snapshot. It continues after an error, because no
+// object requires another one to exist. The order to the build service is sent first, because a
+// build takes long. The source is stored before the pods that compile it are created.
 func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) Outcome {
 	outcome := Outcome{Deployment: own(fn, seen.Deployment), Service: seen.Service, ForeignDeployment: foreign(fn, seen.Deployment)}
 	outcome.addOptional(v1beta1.ReasonReferenceUnreadable, p.ValuesErr)
@@ -91,7 +91,7 @@ func (a *Applier) Apply(ctx context.Context, fn *v1beta1.Function, seen *observe
 
 // deployment scales and ensures the Deployment of a plan, and reports whether it is as planned.
 func (a *Applier) deployment(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan, outcome *Outcome) bool {
-	// Where the replicas cannot be handed over, an apply without them would reset them.
+	// If the replicas could not be handed over, an apply without them would reset them.
 	err := a.scale(ctx, seen.Deployment, p.Scale)
 	outcome.add(err)
 	if p.Deployment == nil || p.DeploymentDelay > 0 || err != nil {
@@ -108,16 +108,16 @@ func (a *Applier) deployment(ctx context.Context, fn *v1beta1.Function, seen *ob
 	return err == nil
 }
 
-// keepSleepAfter leaves a Service its annotation by which the activator takes the requests of the function:
-// until the Deployment has replicas, nothing else does.
+// keepSleepAfter keeps the annotation of a Service for which the activator receives the requests of
+// the function: until the Deployment has replicas, nothing else can serve them.
 func keepSleepAfter(want *corev1ac.ServiceApplyConfiguration, live *corev1.Service) {
 	if after, ok := live.Annotations[v1beta1.SleepAfterAnnotation]; ok && want.Annotations[v1beta1.SleepAfterAnnotation] == "" {
 		want.WithAnnotations(map[string]string{v1beta1.SleepAfterAnnotation: after})
 	}
 }
 
-// service returns the Service that the Function should have, or else one of a former spec;
-// nil when there is none.
+// service returns the Service that the Function should have, or else one of a former spec; nil if
+// there is none.
 func service(fn *v1beta1.Function, named *corev1.Service, all []corev1.Service) *corev1.Service {
 	if named = own(fn, named); named != nil || len(all) == 0 {
 		return named
@@ -125,9 +125,9 @@ func service(fn *v1beta1.Function, named *corev1.Service, all []corev1.Service) 
 	return &all[0]
 }
 
-// orders sends the orders of a plan to the build service and ends all others of the Function.
-// While the plan is undecided it ends none: its orders are not known. An order does not keep the
-// source of its Function, which it reads when it is sent again.
+// orders sends the orders of a plan to the build service and cancels all others of the Function. If
+// the plan could not be made, its orders are unknown and none is canceled. An order does not keep
+// the source of its Function; it reads the source when it is sent again.
 func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, p *plan.Plan) error {
 	key := client.ObjectKeyFromObject(fn)
 	var wanted []string
@@ -153,8 +153,8 @@ func (a *Applier) orders(ctx context.Context, fn *v1beta1.Function, seen *observ
 	return errors.Join(errs...)
 }
 
-// source ensures the ConfigMap of a source. The source is read from the API server only where the
-// ConfigMap, which has a summary in the cache, has another content, or does not exist.
+// source ensures the ConfigMap of a source. It reads the source from the API server only if the
+// ConfigMap, of which the cache has a summary, has other content or does not exist.
 func (a *Applier) source(ctx context.Context, fn *v1beta1.Function, seen *observe.Snapshot, source *v1beta1.Function) error {
 	if source == nil {
 		return nil

@@ -24,15 +24,15 @@ type applyConfiguration interface {
 	GetNamespace() *string
 }
 
-// ensure creates or changes an object of the Function so that the fields that the operator
-// owns have the values of want, and leaves other fields alone. It writes nothing when they
-// have them already. live is the object in the cache; without a UID there is none. The
-// result is the object after that, as far as it is known.
+// ensure creates or changes an object of the Function so that the fields that the operator owns
+// have the values of want. It does not change other fields, and does not write if the fields
+// already have these values. live is the object in the cache; it has no UID if it does not exist.
+// The result is the object after the write, as far as it is known.
 //
-// An object that exists and does not belong to the Function is an error, and is never
-// written. A forced apply would take it over, so every apply names the UID of the object
-// that it changes, or the resource version of the one that it creates. Where the object has
-// been deleted meanwhile the error is a conflict, and the Function is reconciled again.
+// An existing object that does not belong to the Function is an error and is never written. A
+// forced apply would take it over, so every apply sends the UID of the object that it changes, or
+// the resource version of the object that it creates. If the object has been deleted in the
+// meantime, the error is a conflict, and the Function is reconciled again.
 func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Applier, fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) (T, error) {
 	kind, name := *want.GetKind(), *want.GetName()
 	if live.GetUID() == "" {
@@ -47,7 +47,7 @@ func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Appli
 	case same || err != nil:
 		return live, err
 	case live.GetDeletionTimestamp() != nil, ownedByDeletedNamesake(live, fn):
-		return live, nil // its deletion is an event, after which it is created
+		return live, nil // the event of its deletion triggers a reconcile, which creates it
 	}
 	if err := a.ownByApply(ctx, live); err != nil {
 		return live, fmt.Errorf("taking ownership of the fields of %s %q: %w", kind, name, err)
@@ -62,8 +62,8 @@ func ensure[A applyConfiguration, T client.Object](ctx context.Context, a *Appli
 	return applied.(T), nil
 }
 
-// createOrFind creates an object that is not in the cache. One that exists without our label
-// is not in the cache either, and is read from the API server. like is an empty object of
+// createOrFind creates an object that is not in the cache. An existing object without the label of
+// Goless is not in the cache either, and is read from the API server. like is an empty object of
 // the same type.
 func (a *Applier) createOrFind(ctx context.Context, want applyConfiguration, like client.Object) (object client.Object, created bool, err error) {
 	object = like.DeepCopyObject().(client.Object)
@@ -77,7 +77,7 @@ func (a *Applier) createOrFind(ctx context.Context, want applyConfiguration, lik
 		return object, false, fmt.Errorf("creating %s %q: %w", *want.GetKind(), *want.GetName(), err)
 	}
 	switch found := a.Live.Get(ctx, client.ObjectKeyFromObject(object), object); {
-	case apierrors.IsNotFound(found): // it has been deleted meanwhile
+	case apierrors.IsNotFound(found): // it has been deleted in the meantime
 		return object, false, err
 	case found != nil:
 		return object, false, fmt.Errorf("reading %s %q: %w", *want.GetKind(), *want.GetName(), found)
@@ -85,8 +85,8 @@ func (a *Applier) createOrFind(ctx context.Context, want applyConfiguration, lik
 	return object, false, nil
 }
 
-// isApplied tells whether the fields that the operator owns have the values of want. An
-// object that does not belong to the Function is an error.
+// isApplied reports whether the fields that the operator owns have the values of want. An object
+// that does not belong to the Function is an error.
 func isApplied[A applyConfiguration, T client.Object](fn *v1beta1.Function, want A, live T, extract func(T, string) (A, error)) (bool, error) {
 	switch {
 	case live.GetUID() == "", live.GetDeletionTimestamp() != nil, ownedByDeletedNamesake(live, fn):
@@ -101,8 +101,9 @@ func isApplied[A applyConfiguration, T client.Object](fn *v1beta1.Function, want
 	return equality.Semantic.DeepEqual(owned, want) && !ownedByUpdate(live), nil
 }
 
-// ownedByUpdate tells whether the operator owns fields by a create or a patch. After replace,
-// the next apply may have been made before the cache had that, and without ownByApply.
+// ownedByUpdate reports whether the operator owns fields through a create or a patch. After
+// replace, the next apply may run before the cache contains the replaced object, and without
+// ownByApply.
 func ownedByUpdate(live client.Object) bool {
 	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
 		return entry.Manager == desired.FieldOwner && entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
@@ -142,8 +143,8 @@ func ownerOf(obj client.Object) *metav1.OwnerReference {
 	return nil
 }
 
-// ownedByDeletedNamesake tells whether an object belongs to a deleted Function of the same name. The
-// garbage collector is about to delete it.
+// ownedByDeletedNamesake reports whether an object belongs to a deleted Function of the same name.
+// The garbage collector will delete it.
 func ownedByDeletedNamesake(obj client.Object, fn *v1beta1.Function) bool {
 	ref := metav1.GetControllerOfNoCopy(obj)
 	return observe.OfAFunction(obj) && ref.Name == fn.Name && ref.UID != fn.UID

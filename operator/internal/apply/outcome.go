@@ -14,32 +14,32 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// An Outcome is the result of applying a plan.
+// Outcome is the result of applying a plan.
 type Outcome struct {
-	// Problem tells which objects with the names that the Function needs belong to somebody else;
-	// nil when none does. Its reason is that of the first one.
+	// Problem reports the objects with names that the Function needs and that belong to another
+	// owner; nil if there are none. Its reason is the reason of the first object.
 	Problem *validation.Problem
 
-	// Degraded is what the function has to do without for now.
+	// Degraded reports the optional parts that are missing.
 	Degraded []validation.Problem
 
-	// Err is why something could not be brought about. It is tried again.
+	// Err is the reason why an object could not be applied. The reconcile is retried.
 	Err error
 
-	// Deployment is the Function's own; nil when there is none. One that existed before is as
-	// it was in the Snapshot, at the same time as its ReplicaSets and pods.
+	// Deployment is the Function's own; nil if there is none. An existing one is as in the
+	// Snapshot, consistent with its ReplicaSets and pods.
 	Deployment *appsv1.Deployment
 
-	// Service is the Function's own after the apply; nil when there is none.
+	// Service is the Function's own after the apply; nil if there is none.
 	Service *corev1.Service
 
-	// ForeignDeployment and ForeignService have the names that the Function needs, and do not belong to it;
-	// nil when there are none.
+	// ForeignDeployment and ForeignService have names that the Function needs and do not belong to
+	// it; nil if there are none.
 	ForeignDeployment *appsv1.Deployment
 	ForeignService    *corev1.Service
 }
 
-// add takes in an error about an object that the function needs; nil for success.
+// add records an error about a required object; nil for success.
 func (o *Outcome) add(err error) {
 	taken, ok := errors.AsType[*notOwnedError](err)
 	switch {
@@ -52,10 +52,9 @@ func (o *Outcome) add(err error) {
 	}
 }
 
-// addOptional takes in an error about an object that the function can do without. It makes the
-// Function Degraded, with a reason, and not unready. Three kinds of errors are those of add all the
-// same: that an object belongs to somebody else, a conflict, which is tried again at once, and that
-// the namespace is being deleted.
+// addOptional records an error about an optional object. The Function becomes Degraded, with a
+// reason, and stays ready. These errors are recorded by add instead: the object belongs to another
+// owner, a conflict, which is retried at once, and the deletion of the namespace.
 func (o *Outcome) addOptional(reason string, err error) {
 	_, taken := errors.AsType[*notOwnedError](err)
 	switch {
@@ -67,8 +66,8 @@ func (o *Outcome) addOptional(reason string, err error) {
 	}
 }
 
-// ignoreNotOwned returns nil if err says that an object belongs to somebody else. That is fine for
-// an object which has its effect whoever has made it, such as a PodDisruptionBudget.
+// ignoreNotOwned returns nil if err reports that an object belongs to another owner. It is for
+// objects whose effect does not depend on the owner, such as a PodDisruptionBudget.
 func ignoreNotOwned(err error) error {
 	if _, taken := errors.AsType[*notOwnedError](err); taken {
 		return nil
@@ -76,8 +75,8 @@ func ignoreNotOwned(err error) error {
 	return err
 }
 
-// notOwnedError says that an object has the name that a Function needs and is
-// not the Function's.
+// notOwnedError reports that an object has a name that a Function needs and does not belong to the
+// Function.
 type notOwnedError struct {
 	kind, namespace, name string
 	owner                 *metav1.OwnerReference
@@ -98,7 +97,7 @@ func (e *notOwnedError) Error() string {
 	whose := "was not created for this Function by its operator"
 	if e.owner != nil {
 		whose = fmt.Sprintf("belongs to %s %q", e.owner.Kind, e.owner.Name)
-		if e.owner.Controller != nil && *e.owner.Controller { // it would create the object again
+		if e.owner.Controller != nil && *e.owner.Controller { // which would create the object again
 			return fmt.Sprintf("%s %q %s and is not changed; %s", e.kind, e.name, whose, remedy)
 		}
 	}

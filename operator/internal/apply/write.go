@@ -20,18 +20,17 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// create creates an object by an apply that names a resource version which no object has.
-// It fails with a conflict when the object exists. Where there is no object, Kubernetes does
-// not compare versions. A create request would make the operator own the fields, defaults
-// included, as an update does, and ownByApply would take two more writes to change that.
+// create creates an object with an apply that sends a resource version which no object has. It
+// fails with a conflict if the object exists; if it does not exist, Kubernetes does not compare
+// versions. A create request would make the operator own the fields through an update, including
+// defaults, and ownByApply would need two more writes to change that.
 func (a *Applier) create(ctx context.Context, want any, named client.Object) (client.Object, error) {
 	return a.apply(ctx, want, "resourceVersion", noVersion, named)
 }
 
-// apply applies want on condition that a field of the object's metadata has a value, and
-// returns the object after that. named is the object to apply to, and is not changed.
-// Unlike Client.Apply it keeps the server from validating the fields, for which that would
-// parse everything a second time.
+// apply applies want on condition that a field of the object's metadata has a value, and returns
+// the object after the write. named identifies the object and is not changed. Unlike Client.Apply,
+// it disables field validation in the API server, which would parse everything a second time.
 func (a *Applier) apply(ctx context.Context, want any, field, value string, named client.Object) (client.Object, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
@@ -49,9 +48,8 @@ func (a *Applier) apply(ctx context.Context, want any, field, value string, name
 // noVersion is a resource version that no object has: the first revision of etcd is empty.
 const noVersion = "1"
 
-// ownByApply makes the operator own by apply the fields that it has written by a create or a
-// patch. They would have two owners otherwise, and an apply that leaves a field out would not
-// remove it.
+// ownByApply makes the operator own the fields through apply that it has written with a create or a
+// patch. Otherwise the fields have two owners, and an apply that omits a field does not remove it.
 func (a *Applier) ownByApply(ctx context.Context, live client.Object) error {
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(desired.FieldOwner), desired.FieldOwner)
 	if err != nil || patch == nil {
@@ -60,7 +58,7 @@ func (a *Applier) ownByApply(ctx context.Context, live client.Object) error {
 	return a.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.DisableReadYourWritesConsistency)
 }
 
-// remove deletes the object with the UID that was seen, and not another of the same name.
+// remove deletes the object with the UID that was read, and no other object of the same name.
 func (a *Applier) remove(ctx context.Context, obj client.Object) error {
 	uid := obj.GetUID()
 	err := a.Client.Delete(ctx, obj, client.Preconditions{UID: &uid}, client.DisableReadYourWritesConsistency)
@@ -70,14 +68,15 @@ func (a *Applier) remove(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// replace replaces the whole spec of an object that an apply leaves invalid: an apply keeps
-// the entries of others in lists, so that a Service would have somebody's port beside ours,
-// for example. A Deployment keeps the number of its replicas where that is not for the operator
-// to say. A ConfigMap, which has no spec, is deleted and created if it is immutable and somebody
-// else has written its content, and the error of the apply is returned if it has another cause: a
-// policy that refuses the apply would refuse the new one too, and the source would be lost. The
-// labels are replaced too, because the operator watches objects by their label. The error is a
-// conflict if the object has changed since it was seen.
+// replace replaces the whole spec of an object that an apply would make invalid: an apply keeps the
+// list entries of other field managers, such as an additional port of a Service. A Deployment keeps
+// its number of replicas if the operator does not set it. The labels are replaced too, because the
+// operator watches objects by their label. The error is a conflict if the object has changed since
+// it was read.
+//
+// A ConfigMap has no spec. It is deleted and created again if it is immutable and another client
+// has written its content. For any other cause the error of the apply is returned: a policy that
+// rejects the apply would reject the new ConfigMap too, and the source would be lost.
 func (a *Applier) replace(ctx context.Context, live client.Object, want any, refused error) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
@@ -108,9 +107,9 @@ func (a *Applier) replace(ctx context.Context, live client.Object, want any, ref
 	return a.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch), client.DisableReadYourWritesConsistency)
 }
 
-// scale sets the number of replicas of the Function's own Deployment, as another field manager
-// than the one that applies it. The error is a conflict if the Deployment has changed since it
-// was seen: somebody else may have scaled it.
+// scale sets the number of replicas of the Function's own Deployment, under a field manager of its
+// own. The error is a conflict if the Deployment has changed since it was read: another client may
+// have scaled it.
 func (a *Applier) scale(ctx context.Context, live *appsv1.Deployment, replicas *int32) error {
 	if replicas == nil {
 		return nil

@@ -11,24 +11,24 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// ReplicasOwner is the field manager of the number of replicas where that depends on the load.
-// The operator sets it once under this name, so that it may leave the field out of what it
-// applies as FieldOwner: a field without any owner would be reset to 1.
+// ReplicasOwner is the field manager of the number of replicas if that depends on the load. The
+// operator sets the number once under this name and then omits it from what it applies as
+// FieldOwner: a field without an owner would be reset to 1.
 const ReplicasOwner = "goless-operator-replicas"
 
-// defaultCPU is how much cpu a replica should use on average where neither the Function nor
-// a limit says less.
+// defaultCPU is the target for the average cpu usage of a replica, unless the Function or a limit
+// sets a lower one.
 const defaultCPU = "500m"
 
-// NeedsAutoscaler tells whether a function has a HorizontalPodAutoscaler. One that has a single
-// replica at most, and sleeps or not, needs none.
+// NeedsAutoscaler reports whether a function has a HorizontalPodAutoscaler. A function with at most
+// one replica does not need one, whether it sleeps or not.
 func NeedsAutoscaler(fn *v1beta1.Function) bool {
 	least, most := fn.Bounds()
 	return most > max(least, 1) && !fn.Stopped()
 }
 
-// Autoscaler chooses the number of replicas while the function is awake. Kubernetes leaves a
-// Deployment of 0 replicas alone.
+// Autoscaler returns the HorizontalPodAutoscaler, which sets the number of replicas while the
+// function is awake. Kubernetes does not scale a Deployment of 0 replicas.
 func Autoscaler(fn *v1beta1.Function, s settings.Settings) *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration {
 	least, most := fn.Bounds()
 	return autoscalingv2ac.HorizontalPodAutoscaler(fn.Name, fn.Namespace).
@@ -43,15 +43,15 @@ func Autoscaler(fn *v1beta1.Function, s settings.Settings) *autoscalingv2ac.Hori
 				WithType(autoscalingv2.ResourceMetricSourceType).
 				WithResource(autoscalingv2ac.ResourceMetricSource().
 					WithName(corev1.ResourceCPU).
-					// Not a percentage of what is requested: that is little, and so
-					// would be the load at which there are more replicas.
+					// Not a percentage of the request, which is small: a low load
+					// would add replicas.
 					WithTarget(autoscalingv2ac.MetricTarget().
 						WithType(autoscalingv2.AverageValueMetricType).
 						WithAverageValue(targetCPU(fn, s))))))
 }
 
-// targetCPU is how much cpu a replica should use on average. By default it is at most half
-// of the limit of cpu: a replica that may not use as much would never get help.
+// targetCPU returns the target for the average cpu usage of a replica. The default is at most half
+// of the cpu limit: replicas that cannot reach the target would never be scaled up.
 func targetCPU(fn *v1beta1.Function, s settings.Settings) resource.Quantity {
 	if asked := fn.Spec.Scaling.CPU; asked != nil {
 		return *asked
@@ -65,8 +65,7 @@ func targetCPU(fn *v1beta1.Function, s settings.Settings) resource.Quantity {
 	return target
 }
 
-// OwnsReplicas tells whether an apply configuration of a Deployment has the number of
-// replicas.
+// OwnsReplicas reports whether an apply configuration of a Deployment sets the number of replicas.
 func OwnsReplicas(d *appsv1ac.DeploymentApplyConfiguration) bool {
 	return d != nil && d.Spec != nil && d.Spec.Replicas != nil
 }

@@ -6,10 +6,10 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// StrategyLabel holds, on pods and ReplicaSets, the strategy by which they are built.
+// StrategyLabel contains, on pods and ReplicaSets, the strategy by which they are built.
 const StrategyLabel = "goless.io/strategy"
 
-// Variables that tell the launcher where its binary is. The launcher removes them from the
+// Variables that tell the launcher where to fetch its binary. The launcher removes them from the
 // environment of the function.
 const (
 	serviceName    = "FUNCTION_BUILD_SERVICE"
@@ -18,31 +18,31 @@ const (
 	publicKeyName  = "FUNCTION_BINARY_PUBLIC_KEY"
 )
 
-// A Binary is a program that the build service has compiled.
+// Binary is a program that the build service has compiled.
 type Binary struct {
 	// Service is the URL of the build service.
 	Service string
 
-	// Key identifies the binary by a hash of everything that its content depends on.
+	// Key identifies the binary. It is a hash of all inputs of the build.
 	Key string
 
-	// Capability is the secret that allows to fetch this binary, and no other.
+	// Capability is the secret that permits to fetch this binary, and no other.
 	Capability string
 
 	// PublicKey verifies the service and its signatures.
 	PublicKey string
 }
 
-// env returns the variables that name the binary. They are placed after user variables
-// so that those cannot expand $(FUNCTION_BINARY_CAPABILITY).
+// env returns the variables that identify the binary. They follow the user's variables so that
+// those cannot expand $(FUNCTION_BINARY_CAPABILITY).
 func (b *Binary) env() []*envVar {
 	return []*envVar{
 		env(serviceName, b.Service), env(binaryName, b.Key), env(capabilityName, b.Capability), env(publicKeyName, b.PublicKey),
 	}
 }
 
-// BinaryOf is the binary of a Function's source that the pods of a Deployment run; nil when they
-// run another source, or compile.
+// BinaryOf returns the binary that the pods of a Deployment run. It returns nil if they run another
+// source than that of the Function, or compile.
 func BinaryOf(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *Binary {
 	if podTemplate(d).Annotations[sourceAnnotation] != Summary(fn).SHA256 {
 		return nil
@@ -50,7 +50,7 @@ func BinaryOf(d *appsv1ac.DeploymentApplyConfiguration, fn *v1beta1.Function) *B
 	return BinaryIn(d)
 }
 
-// BinaryIn is the binary that the pods of a Deployment run; nil when they compile.
+// BinaryIn returns the binary that the pods of a Deployment run, or nil if they compile.
 func BinaryIn(d *appsv1ac.DeploymentApplyConfiguration) *Binary {
 	var b Binary
 	parts := map[string]*string{serviceName: &b.Service, binaryName: &b.Key, capabilityName: &b.Capability, publicKeyName: &b.PublicKey}

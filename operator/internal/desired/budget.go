@@ -9,16 +9,15 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// NeedsBudget tells whether a function has a PodDisruptionBudget, if the settings allow one. A
-// function that never has more than a single replica has none, because a budget that allows a
-// disruption would not protect it.
+// NeedsBudget reports whether a function has a PodDisruptionBudget. A function that never has more
+// than one replica has none, because a budget that allows a disruption would not protect it.
 func NeedsBudget(fn *v1beta1.Function, s settings.Settings) bool {
 	_, most := fn.Bounds()
 	return most > 1 && !fn.Stopped() && !s.NoDisruptionBudgets
 }
 
-// Budget keeps people who drain nodes from evicting more than one replica at a time. Replicas
-// that are not ready may always be evicted.
+// Budget returns a PodDisruptionBudget that lets a node drain evict one replica at a time. Replicas
+// that are not ready can always be evicted.
 func Budget(fn *v1beta1.Function) *policyv1ac.PodDisruptionBudgetApplyConfiguration {
 	return policyv1ac.PodDisruptionBudget(fn.Name, fn.Namespace).
 		WithLabels(labels(fn)).

@@ -13,8 +13,8 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Strategy is where the source of a Function is compiled. The build service has no
-// credentials of any namespace, so what needs some is compiled there.
+// Strategy returns the place where the source of a Function is compiled. The build service has no
+// credentials of any namespace, so a source that needs them is compiled in the pod.
 func Strategy(fn *v1beta1.Function, s settings.Settings) v1beta1.BuildStrategy {
 	asked := cmp.Or(s.Build.Strategy, v1beta1.BuildShared)
 	if fn.Spec.Build != nil {
@@ -26,8 +26,8 @@ func Strategy(fn *v1beta1.Function, s settings.Settings) v1beta1.BuildStrategy {
 	return asked
 }
 
-// Order is what the build service is asked for: the same build, in the same
-// limits, that a pod would do.
+// Order returns the request to the build service: the same build, with the same limits, as in a
+// pod.
 func Order(fn *v1beta1.Function, s settings.Settings) remote.Order {
 	limits := *buildResources(fn, s).Limits
 	o := remote.Order{
@@ -43,16 +43,15 @@ func Order(fn *v1beta1.Function, s settings.Settings) remote.Order {
 	return o
 }
 
-// defaultMaxBuildTimeout is the most that spec.build.timeout may be where the
-// settings do not say.
+// defaultMaxBuildTimeout is the default maximum of spec.build.timeout.
 const defaultMaxBuildTimeout = 10 * time.Minute
 
-// MaxBuildTimeout is the most that spec.build.timeout may be.
+// MaxBuildTimeout returns the maximum of spec.build.timeout.
 func MaxBuildTimeout(s settings.Settings) time.Duration {
 	return cmp.Or(s.Build.MaxTimeout.Duration, defaultMaxBuildTimeout)
 }
 
-// buildTimeout is how long the compiler may take; 0 leaves it to the builder.
+// buildTimeout returns the maximum duration of a build; 0 selects the default of the builder.
 func buildTimeout(fn *v1beta1.Function, s settings.Settings) time.Duration {
 	if fn.Spec.Build != nil && fn.Spec.Build.Timeout != nil {
 		return min(fn.Spec.Build.Timeout.Duration, MaxBuildTimeout(s))
@@ -63,7 +62,7 @@ func buildTimeout(fn *v1beta1.Function, s settings.Settings) time.Duration {
 // BuildContainer is the init container that compiles the source.
 const BuildContainer = "build"
 
-// Volumes of a function's pod and where they are mounted.
+// Volumes of the pod of a function, and their mount paths.
 const (
 	volumeSource  = "source"
 	volumeProgram = "program"
@@ -90,13 +89,13 @@ func inPod(pod *corev1ac.PodSpecApplyConfiguration, function *corev1ac.Container
 	return pod.
 		WithInitContainers(buildContainer(fn, s).WithVolumeMounts(mounts...)).
 		WithContainers(function.
-			WithEnv(env(binaryName, "")). // so that no ConfigMap of envFrom names one
+			WithEnv(env(binaryName, "")). // prevents envFrom from setting it
 			WithVolumeMounts(corev1ac.VolumeMount().WithName(volumeProgram).WithMountPath(programDir).WithReadOnly(true))).
 		WithVolumes(volumes...)
 }
 
-// buildContainer returns the init container that compiles the source. It gets nothing of the
-// function's environment, and the settings for modules only if the source has a go.mod.
+// buildContainer returns the init container that compiles the source. It does not receive the
+// environment of the function, and the settings for modules only if the source has a go.mod.
 func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.ContainerApplyConfiguration {
 	args := []string{"build", "--output-binary", program, "--report", terminationLog}
 	if timeout := buildTimeout(fn, s); timeout > 0 {
@@ -111,7 +110,7 @@ func buildContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.Contain
 	return c
 }
 
-// buildVolumes are the volumes of the container that compiles.
+// buildVolumes returns the volumes of the container that compiles.
 func buildVolumes(fn *v1beta1.Function, s settings.Settings) []mountedVolume {
 	source := corev1ac.Volume().WithName(volumeSource).WithConfigMap(corev1ac.ConfigMapVolumeSource().
 		WithName(ConfigMapName(fn, LatestRevision(fn))).
@@ -127,8 +126,8 @@ func buildVolumes(fn *v1beta1.Function, s settings.Settings) []mountedVolume {
 	return all
 }
 
-// moduleVolumes hold certificates and credentials for modules. They are optional: a namespace
-// without them can fetch public modules.
+// moduleVolumes returns the volumes with certificates and credentials for modules. They are
+// optional: a namespace without them can fetch public modules.
 func moduleVolumes(m v1beta1.Modules) (all []mountedVolume) {
 	if m.CABundle.Name != "" {
 		bundle := corev1ac.Volume().WithName(volumeCA).WithConfigMap(corev1ac.ConfigMapVolumeSource().

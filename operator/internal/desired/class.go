@@ -11,8 +11,8 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// ClassHash is the hash of what pods get of a class; empty for none. Which namespaces may have
-// the class changes no pods.
+// ClassHash returns the hash of the fields of a class that affect pods; empty if there is no class.
+// The namespaceSelector does not affect pods.
 func ClassHash(spec *v1beta1.FunctionClassSpec) string {
 	if spec == nil {
 		return ""
@@ -22,7 +22,7 @@ func ClassHash(spec *v1beta1.FunctionClassSpec) string {
 	return Digest(bare)
 }
 
-// applyClass gives a pod what its class says.
+// applyClass applies the fields of a class to a pod.
 func applyClass(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function, class *v1beta1.FunctionClassSpec) {
 	if class == nil {
 		return
@@ -35,7 +35,7 @@ func applyClass(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function, c
 		spec.RuntimeClassName = &class.RuntimeClassName
 	}
 	if len(class.TopologySpreadConstraints) > 0 {
-		pod.TopologySpreadConstraints = nil // they take the place of the operator's own
+		pod.TopologySpreadConstraints = nil // they replace the operator's own
 		for _, constraint := range class.TopologySpreadConstraints {
 			spec.TopologySpreadConstraints = append(spec.TopologySpreadConstraints, spreadBy(fn, constraint))
 		}
@@ -43,8 +43,8 @@ func applyClass(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function, c
 	converted(spec, pod)
 }
 
-// spreadBy returns a constraint of a class, about the pods of one template of the function where
-// it does not say which.
+// spreadBy returns a constraint of a class. Without a labelSelector, it applies to the pods of one
+// template of the function.
 func spreadBy(fn *v1beta1.Function, constraint corev1.TopologySpreadConstraint) corev1.TopologySpreadConstraint {
 	if constraint.LabelSelector == nil {
 		constraint.LabelSelector = &metav1.LabelSelector{MatchLabels: Selector(fn.Name)}
@@ -55,7 +55,7 @@ func spreadBy(fn *v1beta1.Function, constraint corev1.TopologySpreadConstraint) 
 	return constraint
 }
 
-// setUser sets the user and the groups of a pod: those of the class, or else of the settings.
+// setUser sets the user and the groups of a pod: those of the class, or else those of the settings.
 func setUser(security *corev1ac.PodSecurityContextApplyConfiguration, s settings.Settings) {
 	if s.Class != nil && s.Class.PodUser != nil {
 		user := s.Class.PodUser
@@ -67,7 +67,7 @@ func setUser(security *corev1ac.PodSecurityContextApplyConfiguration, s settings
 	}
 }
 
-// converted copies a value of an API into the apply configuration that has the same JSON.
+// converted copies a value into the apply configuration that has the same JSON.
 func converted[T any](from any, into *T) *T {
 	text, err := json.Marshal(from)
 	if err == nil {

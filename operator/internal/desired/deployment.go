@@ -14,11 +14,12 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Deployment runs one revision of the function. The pod template names the revision, so that a
-// change of the source is a change of the template, and a change of replicas is not. Old pods
-// stay until new ones are ready. values is a hash of the values that the environment takes from
-// ConfigMaps and Secrets; empty when there are none. The pods run binary; if it is nil, each of
-// them compiles the source. The number of replicas is left out where it depends on the load.
+// Deployment returns the Deployment that runs one revision of the function. The pod template
+// contains the revision, so that a change of the source changes the template, and a change of
+// replicas does not. Old pods stay until new ones are ready. values is a hash of the values that
+// the environment refers to in ConfigMaps and Secrets; empty if there are none. The pods run
+// binary; if it is nil, each of them compiles the source. The number of replicas is omitted if it
+// depends on the load.
 func Deployment(fn *v1beta1.Function, s settings.Settings, values string, binary *Binary) *appsv1ac.DeploymentApplyConfiguration {
 	metadata := podMetadataFrom(fn, s)
 	if values != "" {
@@ -58,14 +59,14 @@ func template(fn *v1beta1.Function, s settings.Settings, metadata podMetadata, b
 		t.WithLabels(s.Class.Labels).WithAnnotations(s.Class.Annotations)
 	}
 	t.WithLabels(metadata.labels).
-		// All labels are of our own domain, unless the author asks for others: Services of
-		// others may select pods by common ones such as app.kubernetes.io/name.
+		// All labels are in the domain of Goless, unless the author requests others: other
+		// Services may select pods by common labels such as app.kubernetes.io/name.
 		WithLabels(Selector(fn.Name)).
 		WithLabels(map[string]string{RevisionLabel: LatestRevision(fn), StrategyLabel: string(strategyOf(binary))}).
 		WithAnnotations(metadata.annotations).
 		WithAnnotations(map[string]string{
 			sourceAnnotation:       Summary(fn).SHA256,
-			defaultContainer:       FunctionContainer, // kubectl logs reads it without announcing that
+			defaultContainer:       FunctionContainer, // kubectl logs uses it without printing a notice
 			"prometheus.io/scrape": "true",
 			"prometheus.io/port":   portString(v1beta1.AdminPort),
 			"prometheus.io/path":   "/metrics",
@@ -74,8 +75,8 @@ func template(fn *v1beta1.Function, s settings.Settings, metadata podMetadata, b
 	return t.WithLabels(map[string]string{TemplateLabel: templateHash(t)})
 }
 
-// FormerImages returns the names of the containers of a Deployment that do not have the given
-// images; none if the Deployment is nil.
+// FormerImages returns the names of the containers of a Deployment whose images differ from the
+// given ones. It returns none if the Deployment is nil.
 func FormerImages(d *appsv1ac.DeploymentApplyConfiguration, images settings.Images) []string {
 	pod := podTemplate(d).Spec
 	if pod == nil {
@@ -91,12 +92,12 @@ func FormerImages(d *appsv1ac.DeploymentApplyConfiguration, images settings.Imag
 	return former
 }
 
-// PodMetadataPrefix is the prefix of the labels and annotations of a Function that its pods get
-// too.
+// PodMetadataPrefix is the prefix of the labels and annotations of a Function that are copied to
+// its pods.
 const PodMetadataPrefix = "pod.goless.io/"
 
-// podMetadata are the labels and annotations of a Function that its pods get. Only allowed
-// prefixes are passed on, because some annotations give pods power over the node.
+// podMetadata contains the labels and annotations of a Function that are copied to its pods. Only
+// allowed prefixes are copied, because some annotations give pods privileges on the node.
 type podMetadata struct{ labels, annotations map[string]string }
 
 func podMetadataFrom(fn *v1beta1.Function, s settings.Settings) podMetadata {
@@ -104,8 +105,8 @@ func podMetadataFrom(fn *v1beta1.Function, s settings.Settings) podMetadata {
 	return podMetadata{labels: withPrefix(fn.Labels, prefixes), annotations: withPrefix(fn.Annotations, prefixes)}
 }
 
-// Annotations returns those annotations of a Function that mean something: those that its pods get, and
-// UpgradeAnnotation.
+// Annotations returns the annotations of a Function that the operator uses: those that are copied
+// to its pods, and UpgradeAnnotation.
 func Annotations(fn *v1beta1.Function, s settings.Settings) map[string]string {
 	kept := podMetadataFrom(fn, s).annotations
 	if value, ok := fn.Annotations[UpgradeAnnotation]; ok {

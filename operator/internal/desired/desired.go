@@ -1,6 +1,6 @@
-// Package desired makes the objects of a Function: pure functions from a Function to apply
-// configurations, and the names and labels that tie them together. It reads nothing from a
-// cluster. Package plan decides which of several templates a Deployment has.
+// Package desired creates the objects of a Function: pure functions from a Function to apply
+// configurations, and the names and labels that connect them. It does not read from the cluster.
+// Package plan decides which of several templates a Deployment has.
 package desired
 
 import (
@@ -9,62 +9,62 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// FieldOwner is the field manager of everything that the operator writes.
+// FieldOwner is the field manager of everything that the operator applies.
 const FieldOwner = "goless-operator"
 
-// FunctionLabel holds the name of the Function on everything that belongs to it. The selectors
-// of the Deployment and of the Service consist of it.
+// FunctionLabel is the label that contains the name of the Function on all objects that belong to
+// it. The selectors of the Deployment and of the Service use it.
 const FunctionLabel = v1beta1.FunctionLabel
 
 const (
-	// ManagedByLabel has the value ManagedBy on everything that the operator applies.
+	// ManagedByLabel is set to ManagedBy on all objects that the operator applies.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 
 	// ManagedBy is the value of ManagedByLabel.
 	ManagedBy = "goless"
 
-	// RevisionLabel holds the revision on what belongs to one revision only:
-	// its ConfigMap, and, by the pod template, its ReplicaSets and pods.
+	// RevisionLabel contains the revision on objects that belong to a single revision: its
+	// ConfigMap and, through the pod template, its ReplicaSets and pods.
 	RevisionLabel = "goless.io/revision"
 
-	// TemplateLabel holds, on pods and ReplicaSets, the hash of the pod template that they
-	// were made from, and after a hyphen the hash of its fields, without their values.
+	// TemplateLabel contains, on pods and ReplicaSets, the hash of their pod template and, after a
+	// hyphen, the hash of the names of its fields.
 	TemplateLabel = "goless.io/template"
 
-	// ValuesAnnotation holds, on pods, the hash of what their environment and their
-	// files took from ConfigMaps and Secrets.
+	// ValuesAnnotation contains, on pods, the hash of the values that their environment and files
+	// refer to in ConfigMaps and Secrets.
 	ValuesAnnotation = "goless.io/values"
 
-	// SpecHashLabel holds, on a Deployment, the hash of what the author of the Function asks
-	// for. It is a label because a change of annotations counts as a change of the spec.
+	// SpecHashLabel contains, on a Deployment, the hash of the spec of the Function. It is a label
+	// because a change of annotations counts as a change of the spec.
 	SpecHashLabel = "goless.io/spec-hash"
 
-	// ClassLabel holds, on a Deployment, the hash of the FunctionClass that its pods are made
-	// by. Without a class there is none.
+	// ClassLabel contains, on a Deployment, the hash of the FunctionClass of its pods. It is absent
+	// without a class.
 	ClassLabel = "goless.io/class"
 
-	// sourceAnnotation holds, on pods, the whole SHA-256 of the source. A revision is so short
-	// that somebody may find two sources of the same one.
+	// sourceAnnotation contains, on pods, the full SHA-256 hash of the source. A revision is so
+	// short that an attacker could find two sources with the same one.
 	sourceAnnotation = "goless.io/source"
 
-	// defaultContainer names, on pods, the container that kubectl means.
+	// defaultContainer is the annotation with the default container of kubectl.
 	defaultContainer = "kubectl.kubernetes.io/default-container"
 
-	// evictableVolumes names, on pods, the volumes that the cluster autoscaler ignores when it decides
-	// whether a pod may be evicted. Otherwise it keeps each node with a pod that has a volume on disk.
+	// evictableVolumes lists, on pods, the volumes that the cluster autoscaler ignores when it
+	// decides whether a pod may be evicted. Without it, the autoscaler keeps each node with a pod
+	// that has a volume on disk.
 	evictableVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 
-	// RolloutAnnotation is what the Deployment controller numbers rollouts by, on a
-	// Deployment and on the ReplicaSet of its template.
+	// RolloutAnnotation contains the number of the rollout, on a Deployment and on the ReplicaSet
+	// of its template. The Deployment controller sets it.
 	RolloutAnnotation = "deployment.kubernetes.io/revision"
 
-	// UpgradeAnnotation is for users to set on a Function: with each new value,
-	// whatever it is, the function takes what a new version of the operator or its
-	// settings have brought.
+	// UpgradeAnnotation is set by users on a Function. With each new value, the function takes
+	// changes of the operator and its settings.
 	UpgradeAnnotation = "goless.io/upgrade"
 )
 
-// Selector returns the labels that select what belongs to a Function.
+// Selector returns the labels that select the objects of a Function.
 func Selector(name string) map[string]string {
 	return map[string]string{FunctionLabel: name}
 }
@@ -77,8 +77,8 @@ func labels(fn *v1beta1.Function) map[string]string {
 	}
 }
 
-// owner makes the Function the controller of an object, so that the object is deleted with the
-// Function.
+// owner returns an owner reference that makes the Function the controller of an object, so that the
+// object is deleted with the Function.
 func owner(fn *v1beta1.Function) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().
 		WithAPIVersion(v1beta1.GroupVersion.String()).

@@ -9,34 +9,34 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// How a function ends: it serves until all nodes know that its endpoint is gone, and then waits for the
-// requests that have begun.
+// The termination of a function: it serves until all nodes know that its endpoint was removed, and then
+// waits for running requests.
 const (
-	// defaultDrainTimeout is the runtime's default.
+	// defaultDrainTimeout is the default of the runtime.
 	defaultDrainTimeout = 20 * time.Second
 
 	drainDelayName = "DRAIN_DELAY"
 
-	// DrainTimeoutName is the variable of spec.drainSeconds.
+	// DrainTimeoutName is the variable that corresponds to spec.drainSeconds.
 	DrainTimeoutName = "DRAIN_TIMEOUT"
 
-	// drainSlack is what is left to the program to end before the kubelet kills it.
+	// drainSlack is the time that the program has to exit before the kubelet kills it.
 	drainSlack = 5 * time.Second
 
-	// longestDrain is how long a pod waits for a time that the author sets as a variable.
-	// A function that ends earlier is not kept.
+	// longestDrain is the time that a pod waits if the author sets the drain time in a variable. A
+	// function that exits earlier does not wait.
 	longestDrain = time.Hour
 )
 
-// drainEnv tells the runtime how to end, where the author does not in env. It sets both variables
-// even to the defaults, because envFrom could set them to more than the pod waits for.
+// drainEnv returns the drain variables that the author does not set in env. It sets both even to
+// their defaults, because envFrom could otherwise set them to more than the grace period.
 func drainEnv(fn *v1beta1.Function, s settings.Settings) []*envVar {
 	all := []*envVar{env(DrainTimeoutName, drainTimeout(fn).String()), env(drainDelayName, s.EndpointsSettle().String())}
 	return slices.DeleteFunc(all, func(v *envVar) bool { return HasVariable(fn, *v.Name) })
 }
 
-// drainTimeout is how long requests that have begun may go on. By default that is as long
-// as any request may take; where a request may take any time, it is the runtime's default.
+// drainTimeout returns the time that running requests have to finish. The default is the request
+// timeout, but at least the default of the runtime.
 func drainTimeout(fn *v1beta1.Function) time.Duration {
 	if seconds := fn.Spec.DrainSeconds; seconds != nil {
 		return time.Duration(*seconds) * time.Second
@@ -44,7 +44,7 @@ func drainTimeout(fn *v1beta1.Function) time.Duration {
 	return max(defaultDrainTimeout, fn.RequestTimeout())
 }
 
-// gracePeriodSeconds is how long the kubelet waits between SIGTERM and SIGKILL.
+// gracePeriodSeconds returns the time that the kubelet waits between SIGTERM and SIGKILL.
 func gracePeriodSeconds(fn *v1beta1.Function, s settings.Settings) int64 {
 	delay, drain := s.EndpointsSettle(), drainTimeout(fn)
 	if HasVariable(fn, drainDelayName) {

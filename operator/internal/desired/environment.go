@@ -12,10 +12,10 @@ import (
 
 type envVar = corev1ac.EnvVarApplyConfiguration
 
-// functionEnv returns the variables that the runtime reads, and after them those of the author,
-// whose values may contain earlier ones. Those that the schema of the API reserves are set even
-// to their defaults, because env overrides envFrom, but for SERVER_LISTENER and ADMIN_LISTENER:
-// the launcher removes them from its environment.
+// functionEnv returns the variables that the runtime reads, followed by those of the author, whose
+// values may refer to earlier ones. The variables that the API reserves are set even to their
+// defaults, because env overrides envFrom. SERVER_LISTENER and ADMIN_LISTENER are not set: the
+// launcher removes them from its environment.
 func functionEnv(fn *v1beta1.Function, s settings.Settings, revision string) []*envVar {
 	all := []*envVar{
 		env("SERVER_PORT", portString(fn.Port())),
@@ -33,7 +33,7 @@ func functionEnv(fn *v1beta1.Function, s settings.Settings, revision string) []*
 	return all
 }
 
-// HasVariable tells whether the author of a Function sets a variable in env.
+// HasVariable reports whether the author of a Function sets a variable in env.
 func HasVariable(fn *v1beta1.Function, name string) bool {
 	return slices.ContainsFunc(fn.Spec.Env, func(v v1beta1.EnvVar) bool { return v.Name == name })
 }
@@ -54,10 +54,10 @@ func functionEnvFrom(fn *v1beta1.Function) []*corev1ac.EnvFromSourceApplyConfigu
 	return all
 }
 
-// variable is one of the go command's.
+// variable is an environment variable of the go command.
 type variable struct{ name, value string }
 
-// moduleVariables returns the variables that tell the go command where modules come from.
+// moduleVariables returns the variables that configure where the go command fetches modules.
 func moduleVariables(m v1beta1.Modules) []variable {
 	return slices.DeleteFunc([]variable{
 		{"GOPROXY", m.GoProxy},
@@ -71,7 +71,7 @@ func moduleVariables(m v1beta1.Modules) []variable {
 	}, func(v variable) bool { return v.value == "" })
 }
 
-// moduleEnv returns moduleVariables, and where the certificates and credentials for them are.
+// moduleEnv returns moduleVariables and the paths of the certificates and credentials.
 func moduleEnv(m v1beta1.Modules) []*envVar {
 	var all []*envVar
 	for _, v := range moduleVariables(m) {
@@ -86,8 +86,8 @@ func moduleEnv(m v1beta1.Modules) []*envVar {
 	return all
 }
 
-// env leaves an empty value out: the API server does not store it, so that it would be applied
-// again and again.
+// env returns a variable. It omits an empty value, which the API server does not store: otherwise
+// the variable would be applied repeatedly.
 func env(name, value string) *envVar {
 	v := corev1ac.EnvVar().WithName(name)
 	if value != "" {

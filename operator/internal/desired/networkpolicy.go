@@ -10,14 +10,14 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// MetricsLabel is, with the value enabled, on the namespaces whose pods may read the
-// metrics of functions that have a NetworkPolicy.
+// MetricsLabel is set to enabled on namespaces whose pods may read the metrics of functions that
+// have a NetworkPolicy.
 const MetricsLabel = "goless.io/metrics"
 
-// NetworkPolicy allows what the function needs and nothing else. Allowed to come in are requests,
-// scrapes from namespaces with MetricsLabel, and the activator, which asks since when there was no
-// request. Allowed to go out are questions to the DNS of the cluster, the fetch of the binary from
-// the build service, and what the settings list.
+// NetworkPolicy returns a policy that allows only what the function needs:
+//   - ingress: requests, scrapes from namespaces with MetricsLabel, and the activator, which
+//     queries the time of the last request
+//   - egress: the DNS of the cluster, the build service, and the destinations in the settings
 func NetworkPolicy(fn *v1beta1.Function, s settings.Settings) *networkingv1ac.NetworkPolicyApplyConfiguration {
 	scraping := networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector().WithMatchLabels(map[string]string{MetricsLabel: "enabled"}))
 	spec := networkingv1ac.NetworkPolicySpec().
@@ -38,8 +38,8 @@ func NetworkPolicy(fn *v1beta1.Function, s settings.Settings) *networkingv1ac.Ne
 		WithSpec(spec)
 }
 
-// toDNS allows questions to pods of the cluster, and to the resolver that many clusters
-// have on each node. Policies see the port of the pod, which is 5353 in OpenShift.
+// toDNS allows DNS queries to pods of the cluster and to the node-local resolver of many clusters.
+// Policies apply to the port of the pod, which is 5353 in OpenShift.
 func toDNS() *networkingv1ac.NetworkPolicyEgressRuleApplyConfiguration {
 	rule := networkingv1ac.NetworkPolicyEgressRule().WithTo(
 		networkingv1ac.NetworkPolicyPeer().WithNamespaceSelector(metav1ac.LabelSelector()),
@@ -51,15 +51,15 @@ func toDNS() *networkingv1ac.NetworkPolicyEgressRuleApplyConfiguration {
 	return rule
 }
 
-// toBuildService allows what fetches a binary before the function starts.
+// toBuildService allows the launcher to fetch the binary.
 func toBuildService() *networkingv1ac.NetworkPolicyEgressRuleApplyConfiguration {
 	return networkingv1ac.NetworkPolicyEgressRule().
 		WithPorts(tcp(intstr.FromInt32(8443))).
 		WithTo(named("goless-build"))
 }
 
-// named selects the pods of a part of Goless. The name of its namespace is not looked at:
-// who may make pods with this label there may do so here.
+// named selects the pods of a component of Goless. It does not check the namespace: pods with this
+// label are selected in all namespaces.
 func named(part string) *networkingv1ac.NetworkPolicyPeerApplyConfiguration {
 	return networkingv1ac.NetworkPolicyPeer().
 		WithNamespaceSelector(metav1ac.LabelSelector()).

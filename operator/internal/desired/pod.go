@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	// FunctionContainer is the container that serves.
+	// FunctionContainer is the name of the container that serves.
 	FunctionContainer = "function"
 
 	portHTTP    = "http"
 	portMetrics = "metrics"
 
-	// nonroot is the user and group of all containers, unless the cluster assigns others.
-	// The base images of ko are made for it.
+	// nonroot is the user and group of all containers, unless the cluster assigns others. The base
+	// images of ko use it.
 	nonroot = 65532
 )
 
-// podSpec returns the spec of pods that run binary, or that compile the source if it is nil.
+// podSpec returns the spec of pods that run binary, or that compile the source if binary is nil.
 func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1ac.PodSpecApplyConfiguration {
 	security := corev1ac.PodSecurityContext().
 		WithRunAsNonRoot(true).
@@ -56,15 +56,14 @@ func podSpec(fn *v1beta1.Function, s settings.Settings, binary *Binary) *corev1a
 	return inPod(pod, function, fn, s)
 }
 
-// The health check of a function, in seconds: a probe each period after the delay, and the
-// container is ended after so many failures in a row.
+// The liveness probe of a function, in seconds.
 const (
 	livenessDelay    = 60
 	livenessPeriod   = 10
 	livenessFailures = 6
 
-	// UnhealthyAfter is the shortest time after which the kubelet ends a function that does not
-	// answer its health check.
+	// UnhealthyAfter is the minimum time after which the kubelet restarts a function that does not
+	// answer its liveness probe.
 	UnhealthyAfter = (livenessDelay + (livenessFailures-1)*livenessPeriod) * time.Second
 )
 
@@ -77,15 +76,15 @@ func functionContainer(fn *v1beta1.Function, s settings.Settings) *corev1ac.Cont
 			containerPort(portHTTP, fn.Port()),
 			containerPort(portMetrics, v1beta1.AdminPort),
 		).
-		// There is no startup probe: it made every start 0.6 s slower, because the kubelet
-		// looks at readiness only after it. A slow start has the initial delay.
+		// There is no startup probe: the kubelet checks readiness only after it, which makes
+		// every start 0.6 s slower. The initial delay covers slow starts.
 		WithReadinessProbe(probe("/readyz").WithPeriodSeconds(1).WithFailureThreshold(3)).
 		WithLivenessProbe(probe("/healthz").WithInitialDelaySeconds(livenessDelay).WithPeriodSeconds(livenessPeriod).WithFailureThreshold(livenessFailures)).
-		// So a panic, which is written to stderr, gets into the status.
+		// A panic, which is written to stderr, appears in the status.
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError)
 }
 
-// container returns a container as the restricted Pod Security Standard wants it.
+// container returns a container that complies with the restricted Pod Security Standard.
 func container(name, image string, resources *corev1ac.ResourceRequirementsApplyConfiguration) *corev1ac.ContainerApplyConfiguration {
 	return corev1ac.Container().
 		WithName(name).
@@ -98,8 +97,8 @@ func container(name, image string, resources *corev1ac.ResourceRequirementsApply
 			WithCapabilities(corev1ac.Capabilities().WithDrop("ALL")))
 }
 
-// probe asks the admin port, which answers for the process and not for the author's handler: a
-// busy handler is no reason for a restart.
+// probe returns a probe of the admin port, which reports on the process and not on the author's
+// handler: a busy handler does not cause a restart.
 func probe(path string) *corev1ac.ProbeApplyConfiguration {
 	return corev1ac.Probe().
 		WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString(portMetrics))).
@@ -112,8 +111,8 @@ func containerPort(name string, port int32) *corev1ac.ContainerPortApplyConfigur
 
 func portString(port int32) string { return strconv.Itoa(int(port)) }
 
-// spread puts the replicas of one template on different nodes and zones, if possible. It does
-// not depend on the number of replicas, because scaling must not change the template.
+// spread spreads the replicas of one template over nodes and zones, if possible. It does not depend
+// on the number of replicas, because scaling must not change the template.
 func spread(fn *v1beta1.Function) []*corev1ac.TopologySpreadConstraintApplyConfiguration {
 	var all []*corev1ac.TopologySpreadConstraintApplyConfiguration
 	for _, key := range []string{corev1.LabelHostname, corev1.LabelTopologyZone} {
@@ -127,12 +126,12 @@ func spread(fn *v1beta1.Function) []*corev1ac.TopologySpreadConstraintApplyConfi
 	return all
 }
 
-// defaultLostNodeTimeout is how long pods stay on a node that is lost where the settings do not say.
+// defaultLostNodeTimeout is the default time after which pods on a lost node are replaced.
 const defaultLostNodeTimeout = 30 * time.Second
 
-// tolerateLostNode sets how long a pod stays on a node that is not ready or not reachable. Kubernetes
-// waits for 5 minutes by default, which takes a function of one replica away for as long. A
-// toleration of the class that covers such a taint is kept.
+// tolerateLostNode sets how long a pod stays on a node that is not ready or unreachable. The
+// default of Kubernetes is 5 minutes, during which a function of one replica would be down. A
+// toleration of the class for such a taint is kept.
 func tolerateLostNode(pod *corev1ac.PodSpecApplyConfiguration, s settings.Settings) {
 	seconds := int64(math.Ceil(cmp.Or(s.LostNodeTimeout.Duration, defaultLostNodeTimeout).Seconds()))
 	for _, taint := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
@@ -146,15 +145,15 @@ func tolerateLostNode(pod *corev1ac.PodSpecApplyConfiguration, s settings.Settin
 	}
 }
 
-// covers reports whether a toleration is for a taint that ends pods, as the API server decides it
-// before it adds its own 5 minutes.
+// covers reports whether a toleration matches a taint that evicts pods, by the same rules as the
+// API server, which would otherwise add its own toleration of 5 minutes.
 func covers(t corev1ac.TolerationApplyConfiguration, taint string) bool {
 	anyKey, anyEffect := t.Key == nil || *t.Key == "", t.Effect == nil || *t.Effect == ""
 	return (anyKey || *t.Key == taint) && (anyEffect || *t.Effect == corev1.TaintEffectNoExecute)
 }
 
-// runAs gives a pod its account, in both of the fields that the API server keeps it in: the
-// deprecated one would bring back the account if only the other one was removed.
+// runAs sets the ServiceAccount of a pod in both fields of the API: if only one was removed later,
+// the deprecated one would restore the account.
 func runAs(pod *corev1ac.PodSpecApplyConfiguration, fn *v1beta1.Function) {
 	if name := fn.Spec.ServiceAccountName; name != "" {
 		pod.WithServiceAccountName(name).WithDeprecatedServiceAccount(name)

@@ -9,22 +9,22 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// A Reference is a part of a function's environment, or a file, that is kept elsewhere.
+// Reference is a variable or a file of a function whose value is in a ConfigMap or a Secret.
 type Reference struct {
-	// Name is that of a ConfigMap or, where Secret is set, of a Secret.
+	// Name is the name of a ConfigMap or, if Secret is set, of a Secret.
 	Name   string
 	Secret bool
 
-	// Key is one key of it; empty for all.
+	// Key is the key of the value; empty for all keys.
 	Key string
 
-	// File tells that it becomes a file, which may hold binary data.
+	// File reports whether the value becomes a file, which may contain binary data.
 	File bool
 }
 
-// References are the parts of a function's environment that are kept elsewhere, and the
-// ConfigMaps of its files, in the order of the spec. A Secret that becomes files is not among
-// them: the kubelet updates those where they are.
+// References returns the references of a Function's environment, and those of its files to
+// ConfigMaps, in the order of the spec. Secrets that become files are not included: the kubelet
+// updates those in running pods.
 func References(fn *v1beta1.Function) []Reference {
 	var all []Reference
 	for _, v := range fn.Spec.Env {
@@ -58,8 +58,7 @@ func References(fn *v1beta1.Function) []Reference {
 	return all
 }
 
-// ReferencedNames are the names of the ConfigMaps, or of the Secrets, of References, each
-// once.
+// ReferencedNames returns the distinct names of the ConfigMaps, or of the Secrets, in References.
 func ReferencedNames(fn *v1beta1.Function, secrets bool) []string {
 	names := map[string]bool{}
 	for _, ref := range References(fn) {
@@ -70,8 +69,7 @@ func ReferencedNames(fn *v1beta1.Function, secrets bool) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// ValuesIn is the hash of what the environment and the files of a Deployment's pods came from,
-// and whether there is one.
+// ValuesIn returns the hash of the referenced values of a Deployment's pods, and whether it exists.
 func ValuesIn(d *appsv1ac.DeploymentApplyConfiguration) (values string, known bool) {
 	values, known = podTemplate(d).Annotations[ValuesAnnotation]
 	return values, known

@@ -11,10 +11,10 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Resources where neither the Function nor the settings name any. The container that serves
-// has no limit of cpu, because throttling adds latency. The memory limit of the build stops
-// sources that make the compiler use ever more; real ones have been seen to need 430 MiB. Its
-// ephemeral-storage is for the whole pod, volumes included.
+// Resources that neither the Function nor the settings set. The function container has no cpu limit,
+// because throttling adds latency. The memory limit of the build stops sources that make the
+// compiler use ever more memory; real sources need up to 430 MiB. The ephemeral-storage of the build
+// applies to the whole pod, including volumes.
 var (
 	functionDefaults = v1beta1.Resources{
 		Requests: amounts("50m", "32Mi", "16Mi"),
@@ -27,15 +27,15 @@ var (
 	defaultCeiling = amounts("4", "4Gi", "4Gi") // of either
 )
 
-// defaultMaxReplicas is the most replicas of a function where the settings do not say.
+// defaultMaxReplicas is the default maximum number of replicas of a function.
 const defaultMaxReplicas = 100
 
-// MaxReplicas is the most replicas that a function may have.
+// MaxReplicas returns the maximum number of replicas of a function.
 func MaxReplicas(s settings.Settings) int32 {
 	return cmp.Or(s.Function.MaxReplicas, defaultMaxReplicas)
 }
 
-// FunctionCeiling is the most that the resources of a function may be.
+// FunctionCeiling returns the maximum resources of a function.
 func FunctionCeiling(s settings.Settings) corev1.ResourceList {
 	return firstOf(s.Function.MaxResources, defaultCeiling)
 }
@@ -48,12 +48,12 @@ func amounts(cpu, memory, storage string) v1beta1.Amounts {
 	return a
 }
 
-// BuildCeiling is the most that the resources of a build may be.
+// BuildCeiling returns the maximum resources of a build.
 func BuildCeiling(s settings.Settings) corev1.ResourceList {
 	return firstOf(s.Build.MaxResources, defaultCeiling)
 }
 
-// FunctionLimits are the limits of the container that serves, defaults and ceilings included.
+// FunctionLimits returns the limits of the function container, with defaults and maximums applied.
 func FunctionLimits(fn *v1beta1.Function, s settings.Settings) corev1.ResourceList {
 	return *functionResources(fn, s).Limits
 }
@@ -72,8 +72,8 @@ func buildResources(fn *v1beta1.Function, s settings.Settings) *corev1ac.Resourc
 	return resolve(asked, s.Build.Resources, buildDefaults, BuildCeiling(s))
 }
 
-// resolve adds defaults to what is asked for. If only one of request and limit is asked for, and
-// the default of the other contradicts it, the default is changed.
+// resolve applies defaults and the ceiling to the resources of a Function. If only one of request
+// and limit is set, and the default of the other contradicts it, the default is adjusted.
 func resolve(asked *v1beta1.Resources, configured, built v1beta1.Resources, ceiling corev1.ResourceList) *corev1ac.ResourceRequirementsApplyConfiguration {
 	if asked == nil {
 		asked = &v1beta1.Resources{}
@@ -102,8 +102,8 @@ func resolve(asked *v1beta1.Resources, configured, built v1beta1.Resources, ceil
 	return corev1ac.ResourceRequirements().WithRequests(requests).WithLimits(limits)
 }
 
-// firstOf takes every resource from the first list that has it, and rounds it up to thousandths
-// as the API server does, because it would be applied again and again otherwise.
+// firstOf takes each resource from the first list that contains it. It rounds up to thousandths, as
+// the API server does: otherwise the value would be applied repeatedly.
 func firstOf(all ...v1beta1.Amounts) corev1.ResourceList {
 	list := corev1.ResourceList{}
 	for _, next := range all {

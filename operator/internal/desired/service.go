@@ -8,11 +8,10 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Service gives the function its name in the cluster: port http answers
-// requests, port metrics is the admin port. The ports are targeted by name, so
-// that pods of two revisions with different ports are both reached while they
-// are replaced. Annotations give the activator what it needs of a function that may
-// sleep: after how long it does, and how long a request may take.
+// Service returns the Service of the function. Port http serves requests, and port metrics is the
+// admin port. The target ports are names, so that pods of two revisions with different ports are
+// both reachable during a rollout. The annotations tell the activator after which idle time the
+// function sleeps, and the timeout of requests.
 func Service(fn *v1beta1.Function) *corev1ac.ServiceApplyConfiguration {
 	requests := servicePort(portHTTP, fn.Port())
 	if fn.Spec.AppProtocol != "" {

@@ -13,16 +13,17 @@ import (
 
 const revisionDigits = 10
 
-// Revision names a source by its content: ten hexadecimal digits of its
-// SHA-256. Equal sources are the same revision.
+// Revision returns the name of a source: the first ten hexadecimal digits of its SHA-256 hash.
+// Equal sources have the same revision.
 func Revision(source string) string { return digits([]byte(source)) }
 
-// LatestRevision is the revision of a Function's own source.
+// LatestRevision returns the revision of the current source of a Function.
 func LatestRevision(fn *v1beta1.Function) string {
 	return Summary(fn).SHA256[:revisionDigits]
 }
 
-// Summary returns the summary of a Function's source, with or without the source itself.
+// Summary returns the summary of a Function's source, whether or not the Function contains the
+// source itself.
 func Summary(fn *v1beta1.Function) v1beta1.SourceSummary {
 	if fn.Spec.Summary != nil {
 		return *fn.Spec.Summary
@@ -40,9 +41,8 @@ func SummaryOf(source string) v1beta1.SourceSummary {
 	}
 }
 
-// ConfigMap holds the source of one revision. Its name follows from its content
-// and it is immutable, so a pod of an old revision that starts again still
-// compiles the old source.
+// ConfigMap returns the ConfigMap with the source of one revision. Its name is derived from its
+// content and it is immutable, so that a restarted pod of an old revision compiles the old source.
 func ConfigMap(fn *v1beta1.Function) *corev1ac.ConfigMapApplyConfiguration {
 	revision := LatestRevision(fn)
 	return corev1ac.ConfigMap(ConfigMapName(fn, revision), fn.Namespace).
@@ -53,7 +53,7 @@ func ConfigMap(fn *v1beta1.Function) *corev1ac.ConfigMapApplyConfiguration {
 		WithData(map[string]string{handler.Filename: fn.Spec.Function})
 }
 
-// ConfigMapName is the name of the ConfigMap of a revision.
+// ConfigMapName returns the name of the ConfigMap of a revision.
 func ConfigMapName(fn *v1beta1.Function, revision string) string {
 	return fn.Name + "-" + revision
 }

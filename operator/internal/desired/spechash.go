@@ -8,11 +8,11 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// specHash is the value of SpecHashLabel: the hash of everything in a Function that changes its
-// pods. What the operator adds by itself is not in it, and neither are fields that have their
-// default, whether written in the Function or not. So a new field of the API changes no hash until
-// somebody uses it. Add its default here if that is not its zero value, or the field itself if it
-// does not change the pods: a hash that changes for all Functions restarts all of them.
+// specHash returns the value of SpecHashLabel: the hash of everything in a Function that affects
+// its pods. It excludes what the operator adds, and fields with their default value, so that a new
+// field of the API does not change the hash of Functions that do not use it. When you add a field,
+// add its default here if that is not the zero value, or the field itself if it does not affect the
+// pods: a changed hash of all Functions restarts all of them.
 func specHash(fn *v1beta1.Function, p podMetadata) string {
 	spec := fn.Spec.DeepCopy()
 	spec.Function = "" // its SHA-256 is in the hash
@@ -41,8 +41,8 @@ func specHash(fn *v1beta1.Function, p podMetadata) string {
 	})
 }
 
-// dropEmpty drops the fields of an object that say no more than their absence. A number does: 0 may
-// be a value of its own.
+// dropEmpty removes the fields of an object whose value means the same as their absence. It keeps
+// numbers, because 0 may be a value of its own.
 func dropEmpty(object map[string]any) {
 	for name, value := range object {
 		empty := value == nil || value == "" || value == false

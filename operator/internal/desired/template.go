@@ -12,26 +12,25 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// RevisionOf is the revision that an object of the cluster belongs to; empty
-// when it belongs to none.
+// RevisionOf returns the revision that an object of the cluster belongs to; empty if there is none.
 func RevisionOf(obj metav1.Object) string { return obj.GetLabels()[RevisionLabel] }
 
-// TemplateOf is the hash of the pod template that an object was made from.
+// TemplateOf returns the hash of the pod template that an object was created from.
 func TemplateOf(obj metav1.Object) string { return obj.GetLabels()[TemplateLabel] }
 
-// TemplateIn is the hash of the pod template of an apply configuration; empty when it has no
+// TemplateIn returns the hash of the pod template of an apply configuration; empty if it has no
 // template.
 func TemplateIn(d *appsv1ac.DeploymentApplyConfiguration) string {
 	return podTemplate(d).Labels[TemplateLabel]
 }
 
-// RevisionIn is the revision of the pod template of an apply configuration; empty when it has
-// no template.
+// RevisionIn returns the revision of the pod template of an apply configuration; empty if it has no
+// template.
 func RevisionIn(d *appsv1ac.DeploymentApplyConfiguration) string {
 	return podTemplate(d).Labels[RevisionLabel]
 }
 
-// podTemplate returns the pod template of an apply configuration; an empty one when it has none.
+// podTemplate returns the pod template of an apply configuration; an empty one if it has none.
 func podTemplate(d *appsv1ac.DeploymentApplyConfiguration) *corev1ac.PodTemplateSpecApplyConfiguration {
 	if hasTemplate(d) {
 		return d.Spec.Template
@@ -39,11 +38,10 @@ func podTemplate(d *appsv1ac.DeploymentApplyConfiguration) *corev1ac.PodTemplate
 	return corev1ac.PodTemplateSpec().WithLabels(nil)
 }
 
-// KeepTemplateOfSameSpec returns want with the pod template of owned, the fields of the Deployment
-// that the operator has written before, if the author of the Function asked for the same then. So a
-// new version of the operator, other settings, or another class, do not restart the pods. It
-// returns false if the author asks for something else now, or if somebody else has changed the
-// template.
+// KeepTemplateOfSameSpec returns want with the pod template of owned, which contains the fields of
+// the Deployment that the operator has applied, if the template was built from the same spec of the
+// Function. So a new version of the operator, other settings or another class do not restart the
+// pods. It returns false if the spec has changed, or if another client has changed the template.
 func KeepTemplateOfSameSpec(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
 	if !hasTemplate(owned) || owned.Labels[SpecHashLabel] != want.Labels[SpecHashLabel] {
 		return nil, false
@@ -51,9 +49,9 @@ func KeepTemplateOfSameSpec(want, owned *appsv1ac.DeploymentApplyConfiguration) 
 	return KeepTemplate(want, owned)
 }
 
-// KeepTemplate returns want with the pod template of owned, whatever the author asked for then, and
-// with the hashes of the spec and of the class that this template was built from. It returns
-// false if somebody else has changed the template.
+// KeepTemplate returns want with the pod template of owned, regardless of the spec, and with the
+// hashes of the spec and of the class that this template was built from. It returns false if
+// another client has changed the template.
 func KeepTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac.DeploymentApplyConfiguration, bool) {
 	if !hasTemplate(owned) || !isIntact(owned.Spec.Template) {
 		return nil, false
@@ -72,8 +70,8 @@ func KeepTemplate(want, owned *appsv1ac.DeploymentApplyConfiguration) (*appsv1ac
 	return &kept, true
 }
 
-// OnlyValuesDiffer reports whether the pod template of want is the one that owned was written with, but
-// for the hash of the values that come from ConfigMaps and Secrets.
+// OnlyValuesDiffer reports whether the pod templates of want and owned are equal except for the
+// hash of the values in ConfigMaps and Secrets.
 func OnlyValuesDiffer(want, owned *appsv1ac.DeploymentApplyConfiguration) bool {
 	if !hasTemplate(want) || !hasTemplate(owned) {
 		return false
@@ -92,10 +90,10 @@ func hasTemplate(d *appsv1ac.DeploymentApplyConfiguration) bool {
 	return d != nil && d.ObjectMetaApplyConfiguration != nil && d.Spec != nil && d.Spec.Template != nil && d.Spec.Template.ObjectMetaApplyConfiguration != nil
 }
 
-// isIntact tells whether nobody else has changed what the operator owns of a pod template. Who
-// changes a field owns it from then on, and one of the operator's fields is missing. The operator
-// goes on owning what a policy of the cluster rewrites while the operator writes it, such as the
-// registry of an image: there the values differ and the fields are the same.
+// isIntact reports whether no other client has changed the fields of a pod template that the
+// operator owns. A client that changes a field becomes its owner, so that the field is missing
+// here. If a policy of the cluster rewrites a value during an apply, such as the registry of an
+// image, the operator remains the owner: the values differ, and the fields are the same.
 func isIntact(template *corev1ac.PodTemplateSpecApplyConfiguration) bool {
 	_, written, found := strings.Cut(template.Labels[TemplateLabel], "-")
 	_, owned := templateContent(template)
@@ -105,14 +103,14 @@ func isIntact(template *corev1ac.PodTemplateSpecApplyConfiguration) bool {
 	return written == Digest(tolerationsAsValue(owned))
 }
 
-// templateHash is the value of the TemplateLabel of a template.
+// templateHash returns the value of TemplateLabel for a template.
 func templateHash(template *corev1ac.PodTemplateSpecApplyConfiguration) string {
 	text, names := templateContent(template)
 	return digits(text) + "-" + Digest(tolerationsAsValue(names))
 }
 
-// tolerationsAsValue drops from the fields of a template those of its tolerations: the whole list has one
-// owner, so that a policy that adds a toleration changes no more than a value.
+// tolerationsAsValue removes the fields within the tolerations of a template: the list has a single
+// owner, so that a policy that adds a toleration changes only a value.
 func tolerationsAsValue(names any) any {
 	template, _ := names.(map[string]any)
 	pod, _ := template["spec"].(map[string]any)
@@ -122,7 +120,8 @@ func tolerationsAsValue(names any) any {
 	return names
 }
 
-// templateContent returns the JSON of a template without its TemplateLabel, and its fields.
+// templateContent returns the JSON of a template without its TemplateLabel, and the names of its
+// fields.
 func templateContent(template *corev1ac.PodTemplateSpecApplyConfiguration) (text []byte, names any) {
 	bare, meta := *template, *template.ObjectMetaApplyConfiguration
 	meta.Labels = maps.Clone(template.Labels)
@@ -156,8 +155,8 @@ func fields(content any) any {
 	return nil
 }
 
-// Digest returns the first ten hexadecimal digits of the SHA-256 of a value's JSON. It panics if the
-// value has none.
+// Digest returns the first ten hexadecimal digits of the SHA-256 hash of a value's JSON. It panics
+// if the value cannot be encoded.
 func Digest(value any) string {
 	text, err := json.Marshal(value)
 	if err != nil {

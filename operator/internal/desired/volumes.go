@@ -12,7 +12,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// mountedVolume is a volume of a pod, and where a container has it.
+// mountedVolume is a volume of a pod and its mount in a container.
 type mountedVolume struct {
 	volume *corev1ac.VolumeApplyConfiguration
 	mount  *corev1ac.VolumeMountApplyConfiguration
@@ -27,12 +27,12 @@ func (v mountedVolume) readOnly() mountedVolume {
 	return v
 }
 
-// functionVolumes are the volumes of the container that serves.
+// functionVolumes returns the volumes of the function container.
 func functionVolumes(fn *v1beta1.Function) []mountedVolume {
 	return slices.Concat(fileVolumes(fn), scratchVolumes(fn), tokenVolumes(fn))
 }
 
-// separate returns the volumes and the mounts for a pod and its container.
+// separate returns the volumes of a pod and the mounts of its container.
 func separate(all []mountedVolume) (volumes []*corev1ac.VolumeApplyConfiguration, mounts []*corev1ac.VolumeMountApplyConfiguration) {
 	for _, v := range all {
 		volumes, mounts = append(volumes, v.volume), append(mounts, v.mount)
@@ -45,8 +45,8 @@ func emptyDir(name, limit string) *corev1ac.VolumeApplyConfiguration {
 		WithEmptyDir(corev1ac.EmptyDirVolumeSource().WithSizeLimit(resource.MustParse(limit)))
 }
 
-// localVolumes returns the names of the volumes of a pod that are on the disk of its node, separated by
-// commas. What is in them can be lost: what the compiler leaves, and /tmp.
+// localVolumes returns the names of the volumes of a pod that are on the disk of its node,
+// separated by commas. Their content, the output of the compiler and /tmp, may be lost.
 func localVolumes(pod *corev1ac.PodSpecApplyConfiguration) string {
 	var names []string
 	for _, v := range pod.Volumes {
@@ -57,12 +57,12 @@ func localVolumes(pod *corev1ac.PodSpecApplyConfiguration) string {
 	return strings.Join(names, ",")
 }
 
-// volumeFiles begins the names of the volumes of spec.files. deploy/40-fence.yaml lets Secrets
-// be mounted by it.
+// volumeFiles is the prefix of the volumes of spec.files. The access policy in deploy/40-fence.yaml
+// allows Secrets in volumes with this prefix.
 const volumeFiles = "files-"
 
-// fileVolumes returns a volume for each directory of spec.files. There are no subPaths, because
-// the kubelet never updates what is mounted by one.
+// fileVolumes returns a volume for each directory of spec.files. It does not use subPaths, because
+// the kubelet never updates those.
 func fileVolumes(fn *v1beta1.Function) (all []mountedVolume) {
 	for _, file := range fn.Spec.Files {
 		volume := corev1ac.Volume().WithName(volumeFiles + file.Name)
@@ -87,8 +87,8 @@ func items(keys []string) []*corev1ac.KeyToPathApplyConfiguration {
 	return all
 }
 
-// volumeScratch is the volume of spec.scratch. It is not the one of the compiler, which may be
-// full of what that has left.
+// volumeScratch is the volume of spec.scratch. It is not the volume of the compiler, which may be
+// full.
 const volumeScratch = "scratch"
 
 func scratchVolumes(fn *v1beta1.Function) []mountedVolume {
@@ -104,12 +104,12 @@ func scratchVolumes(fn *v1beta1.Function) []mountedVolume {
 	return []mountedVolume{mounted(corev1ac.Volume().WithName(volumeScratch).WithEmptyDir(dir), tmpDir)}
 }
 
-// volumeToken is the volume of spec.serviceAccountToken. deploy/40-fence.yaml lets tokens be
-// mounted by it.
+// volumeToken is the volume of spec.serviceAccountToken. The access policy in deploy/40-fence.yaml
+// allows tokens in this volume.
 const volumeToken = "token"
 
-// tokenVolumes hold what the kubelet mounts into pods that have a token by default, but for the
-// audience: so client libraries of Kubernetes find what they need.
+// tokenVolumes returns a volume with the same files that the kubelet mounts by default, except for
+// the audience, so that client libraries of Kubernetes find them.
 func tokenVolumes(fn *v1beta1.Function) []mountedVolume {
 	token := fn.Spec.ServiceAccountToken
 	if token == nil {

@@ -410,7 +410,7 @@ func TestSchemaOfClasses(t *testing.T) {
 		spec v1beta1.FunctionClassSpec
 		want string
 	}{
-		"System":     {v1beta1.FunctionClassSpec{PriorityClassName: "system-node-critical"}, "not for functions"},
+		"System":     {v1beta1.FunctionClassSpec{PriorityClassName: "system-node-critical"}, "not allowed for functions"},
 		"Root":       {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{RunAsUser: new(int64(0))}}, "spec.podUser.runAsUser"},
 		"RootGroup":  {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{FSGroup: new(int64(0))}}, "spec.podUser.fsGroup"},
 		"NoID":       {v1beta1.FunctionClassSpec{PodUser: &v1beta1.PodUser{RunAsUser: new(int64(1 << 31))}}, "spec.podUser.runAsUser"},

@@ -17,23 +17,22 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// Reasons of events that are no reasons of conditions.
+// Reasons of events that are not reasons of conditions.
 const (
-	// eventRestarted is about a replica that has ended and is started again.
+	// eventRestarted reports a replica that has exited and is restarted.
 	eventRestarted = "Restarted"
 
-	// eventReferenceChanged is about a rollout because a value of the environment has changed.
+	// eventReferenceChanged reports a rollout for a changed value of the environment.
 	eventReferenceChanged = "ReferenceChanged"
 )
 
-// history remembers for each Function what events have been recorded about, so that nothing is
-// recorded twice. What was there when the operator started counts as recorded.
+// history contains, for each Function, the state that events have been recorded for, so that no
+// event is recorded twice. The state at the start of the operator counts as recorded.
 type history struct {
 	byFunction sync.Map // of *recorded, by the names of Functions
 }
 
-// of returns what events of a Function have been recorded about. The first time that is everything
-// that is seen of the Function now.
+// of returns the recorded state of a Function. On the first call, that is the current state.
 func (h *history) of(fn *v1beta1.Function, seen status.Seen) *recorded {
 	key := client.ObjectKeyFromObject(fn)
 	if known, ok := h.byFunction.Load(key); ok && known.(*recorded).uid == fn.UID {
@@ -50,23 +49,23 @@ func (h *history) of(fn *v1beta1.Function, seen status.Seen) *recorded {
 	return r
 }
 
-// forget drops what is known of a deleted Function.
+// forget removes the state of a deleted Function.
 func (h *history) forget(fn types.NamespacedName) { h.byFunction.Delete(fn) }
 
-// recorded is what events of one Function have been recorded about.
+// recorded is the state of a Function that events have been recorded for.
 type recorded struct {
 	uid types.UID
 
-	// ended is the time at which a replica ended that was last recorded.
+	// ended is the time of the last recorded exit of a replica.
 	ended time.Time
 
-	// ready is the generation that was last recorded to be ready; 0 after a warning.
+	// ready is the last generation that was recorded as ready; 0 after a warning.
 	ready int64
 }
 
-// announce records an event when the Function has become ready, stopped included, when it is
-// stalled for a new reason, and when it is degraded. There is no event when a function sleeps or
-// wakes, or becomes ready again after its pods were moved or restarted: that happens all the time.
+// announce records an event when the Function becomes ready or is stopped, when it is stalled for a
+// new reason, and when it becomes degraded. There is no event when a function sleeps or wakes, or
+// becomes ready again after its pods were moved or restarted, because that is frequent.
 func (r *Reconciler) announce(fn, before *v1beta1.Function, last *recorded) {
 	if now := conditionOf(fn, v1beta1.ConditionDegraded); now.Reason != "" && now.Reason != conditionOf(before, v1beta1.ConditionDegraded).Reason {
 		r.warn(fn, now.Reason, now.Message)
@@ -84,7 +83,7 @@ func (r *Reconciler) announce(fn, before *v1beta1.Function, last *recorded) {
 }
 
 // announceRollout records an event when the pods are replaced because ConfigMaps or Secrets that
-// their environment comes from have changed.
+// their environment refers to have changed.
 func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 	before, known := desired.ValuesIn(seen.OwnedFields)
 	now, _ := desired.ValuesIn(seen.Plan.Deployment)
@@ -95,9 +94,9 @@ func (r *Reconciler) announceRollout(fn *v1beta1.Function, seen status.Seen) {
 		"%s has changed: the function is rolled out anew", strings.Join(seen.Values.Changed, " and "))
 }
 
-// announceEnds records an event when a replica has ended by itself and is started again, unless
-// the status says that they do so all the time. The event relates to the pod as it is now: of
-// those that relate to the same, the recorder keeps the message of the first alone.
+// announceEnds records an event when a replica has exited and is restarted, unless the status
+// reports that this happens repeatedly. The event relates to the current state of the pod, because
+// the recorder merges events that relate to the same object and keeps only the first message.
 func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionStatus, seen status.Seen, last *recorded) {
 	end := status.LatestEnd(fn, seen.Pods)
 	if end == nil || !end.At.After(last.ended) {
@@ -109,8 +108,8 @@ func (r *Reconciler) announceEnds(fn *v1beta1.Function, next v1beta1.FunctionSta
 	}
 }
 
-// announcePodProblem records an event about what keeps the pods from serving, when Ready says so
-// and did not before.
+// announcePodProblem records an event about a problem that prevents the pods from serving, when
+// Ready begins to report it.
 func (r *Reconciler) announcePodProblem(fn, before *v1beta1.Function, seen status.Seen) {
 	problem := status.PodProblem(fn, seen)
 	if problem != nil && strings.Contains(conditionOf(fn, v1beta1.ConditionReady).Message, problem.Message) &&
@@ -119,7 +118,7 @@ func (r *Reconciler) announcePodProblem(fn, before *v1beta1.Function, seen statu
 	}
 }
 
-// conditionOf returns a condition of a Function; an empty one when there is none.
+// conditionOf returns a condition of a Function; an empty one if it does not exist.
 func conditionOf(fn *v1beta1.Function, kind string) metav1.Condition {
 	if c := meta.FindStatusCondition(fn.Status.Conditions, kind); c != nil {
 		return *c
@@ -127,12 +126,12 @@ func conditionOf(fn *v1beta1.Function, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// maxNote is the longest note of an event, in bytes: the API server refuses longer ones, and nobody
-// would see the event.
+// maxNote is the maximum length of the note of an event, in bytes. The API server rejects longer
+// ones.
 const maxNote = 1024
 
-// warn records a warning. Warnings with the same reason that follow within some minutes become one
-// event, which counts them.
+// warn records a warning. Warnings with the same reason within some minutes are merged into one
+// event with a count.
 func (r *Reconciler) warn(fn *v1beta1.Function, reason, message string) {
 	r.warnOf(fn, nil, reason, message)
 }

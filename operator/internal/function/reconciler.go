@@ -1,6 +1,11 @@
-// Package function reconciles Functions in four steps: observe takes a Snapshot of the
-// cluster, plan decides what to do, apply does it, and status says what is true after that.
-// If observe finds orphans, apply adopts them first, and the steps begin again. This package connects them, registers the watches that trigger them, and writes the status.
+// Package function reconciles Functions in four steps:
+//   - observe takes a Snapshot of the cluster
+//   - plan decides what to change
+//   - apply makes the changes
+//   - status computes the resulting status
+//
+// If observe finds orphans, apply adopts them first, and the reconcile starts again. This package
+// connects the steps, registers the watches that trigger them, and writes the status.
 package function
 
 import (
@@ -29,43 +34,43 @@ import (
 )
 
 const (
-	// minRecheck and maxRecheck bound the pause after which the operator looks again whether
-	// somebody has mended what it cannot mend itself.
+	// minRecheck and maxRecheck bound the time after which the operator checks again for a problem
+	// that another client has to fix.
 	minRecheck = time.Second
 	maxRecheck = time.Minute
 
-	// minConflictPause and maxConflictPause bound the pause after a conflict, in which the
-	// cache catches up. The pause doubles with each conflict that follows.
+	// minConflictPause and maxConflictPause bound the pause after a conflict, in which the cache
+	// catches up. The pause doubles with each consecutive conflict.
 	minConflictPause = 50 * time.Millisecond
 	maxConflictPause = 5 * time.Second
 
-	// quietConflicts is how many conflicts in a row are tried again before the status tells of
-	// one.
+	// quietConflicts is the number of consecutive conflicts that are retried before the status
+	// reports one.
 	quietConflicts = 5
 )
 
 // Reconciler reconciles Functions.
 type Reconciler struct {
-	// Client reads from the manager's cache, and finds its own writes there.
+	// Client reads from the manager's cache, which contains its own writes.
 	Client client.Client
 
-	// Live reads from the API server what the cache does not have: sources, and objects
-	// without our label.
+	// Live reads objects that are not in the cache from the API server: sources, and objects
+	// without the label of Goless.
 	Live client.Reader
 
 	// Events records the events of Functions.
 	Events events.EventRecorder
 
-	// Settings are those of the cluster, with the images.
+	// Settings are the cluster settings, including the images.
 	Settings settings.Settings
 
-	// Metrics are the operator's own.
+	// Metrics are the metrics of the operator.
 	Metrics *metrics.Metrics
 
-	// Namespace is that of the operator and of the build service.
+	// Namespace is the namespace of the operator and of the build service.
 	Namespace string
 
-	// BuildService is the URL of the build service; build.URL when empty.
+	// BuildService is the URL of the build service. Default: build.URL.
 	BuildService string
 
 	observer *observe.Observer
@@ -75,19 +80,20 @@ type Reconciler struct {
 
 	references *references.References
 
-	// conflicts counts the conflicts in a row of each Function, and knows the pause after each.
+	// conflicts counts the consecutive conflicts of each Function and computes the pause after
+	// each.
 	conflicts workqueue.TypedRateLimiter[client.ObjectKey]
 
-	// history remembers what events have been recorded about.
+	// history contains the recorded events.
 	history history
 }
 
-// Reconcile observes the cluster, plans what to do about the Function, applies the plan, and
-// writes into the status what is true after that.
+// Reconcile observes the cluster, plans the changes for the Function, applies the plan, and writes
+// the resulting status.
 func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (reconcile.Result, error) {
 	if !fn.DeletionTimestamp.IsZero() {
 		r.orders.Keep(client.ObjectKeyFromObject(fn), nil)
-		return reconcile.Result{}, nil // the garbage collector deletes what it owns
+		return reconcile.Result{}, nil // the garbage collector deletes its objects
 	}
 
 	r.Metrics.Changed(fn, time.Now())
@@ -100,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	var adoptErr error
 	if len(snapshot.Orphans) > 0 {
 		if adoptErr = r.applier.Adopt(applying, fn, snapshot.Orphans); adoptErr == nil {
-			return reconcile.Result{RequeueAfter: minConflictPause}, nil // what to do is decided by what they are then
+			return reconcile.Result{RequeueAfter: minConflictPause}, nil // the next reconcile reads the adopted objects
 		} else if apierrors.IsConflict(adoptErr) {
 			return r.retry(fn, adoptErr)
 		}
@@ -121,8 +127,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, fn *v1beta1.Function) (recon
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// soonest returns the shortest of several times; 0 stands for never, and is returned if all of them
-// are 0.
+// soonest returns the shortest of several times, ignoring those that are 0. It returns 0 if all of
+// them are 0.
 func soonest(times ...time.Duration) (least time.Duration) {
 	for _, t := range times {
 		if t > 0 && (least == 0 || t < least) {
@@ -132,10 +138,10 @@ func soonest(times ...time.Duration) (least time.Duration) {
 	return least
 }
 
-// recheck is the time after which a Function is reconciled although nothing has changed that
-// is watched, because somebody else may have mended what is wrong; 0 for never. The time is
-// about as long as the error has lasted. An invalid spec needs no recheck: it is mended by a
-// change of the Function, which is watched. Who may run as its ServiceAccount is not watched.
+// recheck returns the time after which a Function is reconciled without an event, because another
+// client may have fixed the problem; 0 if that is not needed. The time is about as long as the
+// error has lasted. An invalid spec needs no recheck, because it is fixed by a change of the
+// Function, which is watched. The permission to run as its ServiceAccount is not watched.
 func recheck(fn *v1beta1.Function, seen status.Seen, now time.Time) time.Duration {
 	problem := seen.Problem()
 	waits := len(seen.Degraded) > 0 || problem != nil && problem.Reason != v1beta1.ReasonInvalidSpec || fn.Spec.ServiceAccountName != ""
@@ -151,9 +157,9 @@ func recheck(fn *v1beta1.Function, seen status.Seen, now time.Time) time.Duratio
 	return max(lasted, minRecheck)
 }
 
-// retry returns the result for an error. Two are expected and not logged: a conflict, because
-// somebody else has written the object first, and that the namespace is being deleted, with
-// the Function.
+// retry returns the result for an error. Two errors are expected and not logged: a conflict,
+// because another client has written the object first, and the deletion of the namespace, which
+// also deletes the Function.
 func (r *Reconciler) retry(fn *v1beta1.Function, err error) (reconcile.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):
@@ -161,5 +167,5 @@ func (r *Reconciler) retry(fn *v1beta1.Function, err error) (reconcile.Result, e
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{Priority: new(handler.LowPriority)}, err // after the Functions that do not fail
+	return reconcile.Result{Priority: new(handler.LowPriority)}, err // Functions without errors have priority
 }

@@ -39,25 +39,26 @@ import (
 )
 
 const (
-	// workers is how many Functions are reconciled at the same time. They wait for the API
-	// server most of the time.
+	// workers is the number of Functions that are reconciled concurrently. A worker mostly waits
+	// for the API server.
 	workers = 16
 
 	// reconcileTimeout frees a worker whose request, or whose wait for the cache, hangs.
 	reconcileTimeout = 15 * time.Second
 
-	// applyTimeout leaves some of that to write into the status what has hung. It is longer
-	// than the 10 s that an admission webhook has by default: one that never answers, and is
-	// ignored after that time, delays a Function and does not stop it.
+	// applyTimeout is shorter, to leave time for reporting a hanging request in the status. It is
+	// longer than the 10 s default timeout of an admission webhook: a webhook that never answers
+	// and is then ignored delays a Function but does not block it.
 	applyTimeout = 12 * time.Second
 
-	// maxBackoff bounds how late the end of an outage is noticed. The default is 1000 s.
+	// maxBackoff bounds the delay until the end of an outage is detected. The default of
+	// controller-runtime is 1000 s.
 	maxBackoff = 30 * time.Second
 )
 
-// Register makes the manager run r when a Function changes, its objects, what it refers to,
-// or the ReplicaSets and pods of its Deployment. Pods are watched because a Deployment does
-// not show before ten minutes that an init container has failed.
+// Register adds r to the manager, with watches of Functions, their objects, the objects that they
+// refer to, and the ReplicaSets and pods of their Deployments. Pods are watched because a
+// Deployment reports a failed init container only after ten minutes.
 func (r *Reconciler) Register(mgr manager.Manager) error {
 	b := builder.ControllerManagedBy(mgr).
 		Named("function").
@@ -115,17 +116,17 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 	return b.Complete(reconcile.Func(r.reconcileNamed))
 }
 
-// autoscalerChanged is about the spec and the metadata of a HorizontalPodAutoscaler. Its status
-// changes every 15 seconds, and nobody here reads it.
+// autoscalerChanged accepts changes of the spec and the metadata of a HorizontalPodAutoscaler. Its
+// status changes every 15 seconds and is not used.
 var autoscalerChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, now := e.ObjectOld.(*autoscalingv2.HorizontalPodAutoscaler).DeepCopy(), e.ObjectNew.(*autoscalingv2.HorizontalPodAutoscaler)
 	before.Status, before.ResourceVersion, before.ManagedFields = now.Status, now.ResourceVersion, now.ManagedFields
 	return !equality.Semantic.DeepEqual(before, now)
 }}
 
-// reconcileNamed reads a Function from the cache and reconciles it. What is known of a
-// deleted Function is dropped here and not in the handler of its deletion, because that may
-// run while the Function is being reconciled and more is learned.
+// reconcileNamed reads a Function from the cache and reconciles it. It also removes the state of a
+// deleted Function. A handler of the deletion could not do that, because it may run while the
+// Function is being reconciled and new state is added.
 func (r *Reconciler) reconcileNamed(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	var fn v1beta1.Function
 	err := r.Client.Get(ctx, request.NamespacedName, &fn)
@@ -143,7 +144,7 @@ func (r *Reconciler) reconcileNamed(ctx context.Context, request reconcile.Reque
 	return r.Reconcile(ctx, &fn)
 }
 
-// functionOfLabel maps an object to the Function that its label names.
+// functionOfLabel maps an object to the Function in its label.
 func functionOfLabel(_ context.Context, obj client.Object) []reconcile.Request {
 	name := obj.GetLabels()[desired.FunctionLabel]
 	if name == "" {
@@ -162,10 +163,10 @@ func functionOfScaleTarget(_ context.Context, autoscaler client.Object) []reconc
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: autoscaler.GetNamespace(), Name: name}}}
 }
 
-// ManagerOptions returns the options that the Reconciler needs in its manager. A read waits
-// until the cache has the last write, because with a stale cache a Function could be reported
-// ready that is not. With several namespaces controller-runtime cannot tell whether a cache
-// is stale, and the template and the generation of the Deployment have to be enough.
+// ManagerOptions returns the options of the Reconciler's manager. A read waits until the cache
+// contains the last write: with a stale cache, an unready Function could be reported as ready. With
+// several namespaces controller-runtime cannot detect a stale cache, and the checks of the template
+// and the generation of the Deployment must be sufficient.
 func ManagerOptions(s settings.Settings) (manager.Options, error) {
 	scheme := runtime.NewScheme()
 	cached, err := observe.CacheOptions(s)
@@ -182,14 +183,15 @@ func ManagerOptions(s settings.Settings) (manager.Options, error) {
 	}, nil
 }
 
-// inNamespaceOf maps somebody else's NetworkPolicy to the Functions of its namespace.
+// inNamespaceOf maps a NetworkPolicy that does not belong to a Function to the Functions of its
+// namespace.
 func (r *Reconciler) inNamespaceOf(ctx context.Context, policy client.Object) []reconcile.Request {
 	if observe.OfAFunction(policy) {
 		return nil
 	}
 	var functions v1beta1.FunctionList
 	if err := r.Client.List(ctx, &functions, client.InNamespace(policy.GetNamespace()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
-		return nil // the cache has ended
+		return nil // the cache has stopped
 	}
 	var requests []reconcile.Request
 	for _, fn := range functions.Items {

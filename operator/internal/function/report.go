@@ -15,7 +15,7 @@ import (
 	"goless.io/operator/internal/status"
 )
 
-// report writes the status if it has changed, and records events of what has happened.
+// report writes the status if it has changed, and records events.
 func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen status.Seen) error {
 	next, before := status.Of(fn, seen), fn.DeepCopy()
 	last := r.history.of(before, seen)
@@ -23,9 +23,9 @@ func (r *Reconciler) report(ctx context.Context, fn *v1beta1.Function, seen stat
 	if equality.Semantic.DeepEqual(fn.Status, next) {
 		return nil
 	}
-	// The patch names the UID, so that it does not change another Function of the same name.
-	// It names no resource version: it would fail again and again where somebody else writes
-	// the Function all the time.
+	// The patch contains the UID, so that it does not change another Function of the same name.
+	// It does not contain the resource version: it would fail repeatedly while another client
+	// keeps writing the Function.
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": fn.UID},
 		{"op": "add", "path": "/status", "value": next},

@@ -74,7 +74,7 @@ func TestSchemaRefusesFields(t *testing.T) {
 		"Deadline":           {`{"progressDeadlineSeconds":0}`, "spec.progressDeadlineSeconds"},
 		"AppProtocol":        {`{"appProtocol":"grpc"}`, "spec.appProtocol"},
 		"Account":            {`{"serviceAccountName":"A_B"}`, "spec.serviceAccountName"},
-		"TokenOfNobody":      {`{"serviceAccountToken":{"audience":"a"}}`, "it is a token of serviceAccountName: set that too"},
+		"TokenOfNobody":      {`{"serviceAccountToken":{"audience":"a"}}`, "serviceAccountToken requires serviceAccountName"},
 		"NoAudience":         {`{"serviceAccountName":"a","serviceAccountToken":{}}`, "spec.serviceAccountToken.audience"},
 		"TokenForMinutes":    {`{"serviceAccountName":"a","serviceAccountToken":{"audience":"a","expirationSeconds":599}}`, "spec.serviceAccountToken.expirationSeconds"},
 		"NoScratch":          {`{"scratch":{}}`, "spec.scratch.size"},

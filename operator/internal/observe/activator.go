@@ -21,23 +21,25 @@ import (
 	"goless.io/operator/internal/activator/pods"
 )
 
-// Activator is what the activator does for a Function that may sleep.
+// Activator is the state of the activator for a Function that may sleep.
 type Activator struct {
-	// Ready reports whether some replica of the activator is ready.
+	// Ready reports whether a replica of the activator is ready.
 	Ready bool
 
-	// Routed reports whether an EndpointSlice of the Function's Service names a replica.
+	// Routed reports whether an EndpointSlice of the Function's Service contains a replica.
 	Routed bool
 
-	// WakeFailed is why the last wake failed; empty when it has not, or a pod was ready after that.
+	// WakeFailed is the reason why the last wake failed; empty if it did not fail, or if a pod was
+	// ready after it.
 	WakeFailed string
 
-	// StaysAwake is why the activator cannot learn for how long the function has been idle.
+	// StaysAwake is the reason why the activator cannot determine how long the function has been
+	// idle; empty if it can.
 	StaysAwake string
 }
 
-// read takes what the EndpointSlices of the activator say that belong to services. Anybody can give
-// a slice our label.
+// read reads the EndpointSlices of the activator that belong to services. Any client can label a
+// slice as the activator's.
 func (a *Activator) read(all []discoveryv1.EndpointSlice, services []corev1.Service) {
 	for i := range all {
 		owned := slices.ContainsFunc(services, func(s corev1.Service) bool {
@@ -56,16 +58,16 @@ func (a *Activator) read(all []discoveryv1.EndpointSlice, services []corev1.Serv
 	}
 }
 
-// Activators knows whether a replica of the activator is ready.
+// Activators reports whether a replica of the activator is ready.
 type Activators struct {
 	replicas  client.Reader
 	functions client.Reader
 	ready     atomic.Bool // when changed was called last
 }
 
-// WatchActivators makes a controller reconcile Functions when what the activator does for them has
-// changed: its EndpointSlices, and all that may sleep when the first replica becomes ready or the last
-// one no longer is. namespace is that of the replicas.
+// WatchActivators makes a controller reconcile Functions when the state of the activator for them
+// changes: those of a changed EndpointSlice, and all that may sleep when the first replica becomes
+// ready or the last one becomes unready. namespace is the namespace of the replicas.
 func WatchActivators(mgr manager.Manager, namespace string, b *builder.Builder) (*Activators, error) {
 	replicas, err := pods.CacheReplicas(mgr, namespace)
 	if err != nil {
@@ -77,7 +79,7 @@ func WatchActivators(mgr manager.Manager, namespace string, b *builder.Builder) 
 	return a, nil
 }
 
-// Ready reports whether some replica of the activator is ready.
+// Ready reports whether a replica of the activator is ready.
 func (a *Activators) Ready(ctx context.Context) (bool, error) {
 	var list corev1.PodList
 	if err := a.replicas.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -86,8 +88,8 @@ func (a *Activators) Ready(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return pods.ReplicaServes(&pod) }), nil
 }
 
-// changed maps a replica to all Functions that may sleep, if there is now a replica that is ready and
-// there was none, or the other way round.
+// changed maps a replica to all Functions that may sleep, if a first replica has become ready, or
+// the last one unready.
 func (a *Activators) changed(ctx context.Context, _ *corev1.Pod) []reconcile.Request {
 	ready, err := a.Ready(ctx)
 	if err != nil || a.ready.Swap(ready) == ready {
@@ -110,8 +112,8 @@ func functionOfSlice(_ context.Context, s client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: s.GetNamespace(), Name: s.GetLabels()[v1beta1.FunctionLabel]}}}
 }
 
-// sliceChanged is about what [Activator] has of a slice. Which replicas it names changes with each
-// rollout of the activator.
+// sliceChanged accepts updates of a slice that change an [Activator]. The names of the replicas in
+// a slice change with each rollout of the activator and are ignored.
 var sliceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*discoveryv1.EndpointSlice)
 	now, ok2 := e.ObjectNew.(*discoveryv1.EndpointSlice)

@@ -23,9 +23,9 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// byFunction is the index of objects by the label of their Function. A label selector would
-// look at everything in the namespace. Indexing a kind also makes the manager fill its cache
-// before the operator is ready, in replicas that do not lead too.
+// byFunction is the index of objects by the label of their Function. A label selector would scan
+// the whole namespace. Indexing a kind also makes the manager fill its cache before the operator is
+// ready, including in replicas that do not lead.
 const byFunction = "metadata.labels.function"
 
 // byScaleTarget is the index of HorizontalPodAutoscalers by the Deployment that they scale.
@@ -65,14 +65,14 @@ func ScaledDeployment(autoscaler client.Object) string {
 	return target.Name
 }
 
-// CacheOptions say what the cache holds: objects that belong to Functions, with the managed
-// fields where the operator compares them.
+// CacheOptions configures the cache: objects that belong to Functions, with the managed fields
+// where the operator compares them.
 func CacheOptions(s settings.Settings) (cache.Options, error) {
 	objects, err := byObject(s)
 	return cache.Options{DefaultNamespaces: Namespaces(s), ByObject: objects, ReaderFailOnMissingInformer: true}, err
 }
 
-// Namespaces returns the namespaces that the cache holds; nil for all.
+// Namespaces returns the namespaces in the cache; nil for all namespaces.
 func Namespaces(s settings.Settings) map[string]cache.Config {
 	var all map[string]cache.Config
 	for _, name := range s.Namespaces {
@@ -84,9 +84,9 @@ func Namespaces(s settings.Settings) map[string]cache.Config {
 	return all
 }
 
-// byObject says what the cache holds: the objects with our label, of EndpointSlices those of the
-// activator, all HorizontalPodAutoscalers, and all NetworkPolicies where the settings give functions
-// NetworkPolicies. What is large and is not read is left out.
+// byObject returns the objects in the cache: those with the label of Goless, of EndpointSlices
+// those of the activator, all HorizontalPodAutoscalers, and all NetworkPolicies if the settings
+// enable NetworkPolicies. Large fields that are not used are dropped.
 func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 	label, err := labels.NewRequirement(desired.FunctionLabel, selection.Exists, nil)
 	if err != nil {
@@ -115,7 +115,7 @@ func byObject(s settings.Settings) (map[client.Object]cache.ByObject, error) {
 	}, nil
 }
 
-// reduced makes a cache call reduce for each object of a type before it keeps the object.
+// reduced returns a cache transform that calls reduce for each object of a type.
 func reduced[T client.Object](reduce func(T)) toolscache.TransformFunc {
 	return func(obj any) (any, error) {
 		if typed, ok := obj.(T); ok {
@@ -125,8 +125,8 @@ func reduced[T client.Object](reduce func(T)) toolscache.TransformFunc {
 	}
 }
 
-// withoutSource replaces the source of a Function by its summary, and drops the annotations that
-// nobody here reads: kubectl apply and others keep copies of the source there.
+// withoutSource replaces the source of a Function with its summary, and drops the annotations that
+// the operator does not use: kubectl apply and other clients keep copies of the source there.
 func withoutSource(s settings.Settings) func(fn *v1beta1.Function) {
 	return func(fn *v1beta1.Function) {
 		fn.ManagedFields = nil
@@ -138,7 +138,8 @@ func withoutSource(s settings.Settings) func(fn *v1beta1.Function) {
 	}
 }
 
-// targetOnly drops the parts of a HorizontalPodAutoscaler without our label that do not say what it scales.
+// targetOnly drops the fields of a HorizontalPodAutoscaler without the label of Goless, except for
+// its scale target.
 func targetOnly(a *autoscalingv2.HorizontalPodAutoscaler) {
 	a.Status = autoscalingv2.HorizontalPodAutoscalerStatus{}
 	if a.Labels[desired.FunctionLabel] == "" {
@@ -147,14 +148,15 @@ func targetOnly(a *autoscalingv2.HorizontalPodAutoscaler) {
 	}
 }
 
-// withoutTemplate drops the parts of a ReplicaSet that do not tell whose it is or how many of
-// its pods are ready.
+// withoutTemplate drops the selector, the pod template and the managed fields of a ReplicaSet,
+// which the operator does not use.
 func withoutTemplate(rs *appsv1.ReplicaSet) {
 	rs.ManagedFields = nil
 	rs.Spec.Selector, rs.Spec.Template = nil, corev1.PodTemplateSpec{}
 }
 
-// withoutSpec drops the parts of a pod that do not tell whose it is or what its status is.
+// withoutSpec drops the spec, the annotations and the managed fields of a pod, which the operator
+// does not use.
 func withoutSpec(pod *corev1.Pod) {
 	pod.Annotations, pod.ManagedFields = nil, nil
 	pod.Spec = corev1.PodSpec{}

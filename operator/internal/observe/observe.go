@@ -1,5 +1,5 @@
-// Package observe reads all that a decision about a Function needs, once, into a Snapshot.
-// It also says what the cache of the operator keeps.
+// Package observe reads the state that a decision about a Function depends on into a Snapshot. It
+// also configures the cache of the operator.
 package observe
 
 import (
@@ -31,32 +31,31 @@ import (
 
 // Observer takes Snapshots.
 type Observer struct {
-	// Client reads from the manager's cache, and finds its own writes there.
+	// Client reads from the manager's cache, which contains its own writes.
 	Client client.Client
 
-	// Sources reads sources, which the cache does not have.
+	// Sources reads sources, which are not in the cache.
 	Sources *Sources
 
-	// Settings are what the administrator has decided for all Functions, and Classes what for
-	// some.
+	// Settings are the cluster settings, and Classes override them for some Functions.
 	Settings settings.Settings
 	Classes  *class.Classes
 
-	// Accounts knows as which ServiceAccounts functions may run.
+	// Accounts checks as which ServiceAccounts functions may run.
 	Accounts validation.ServiceAccounts
 
-	// References has the hashes of what the environments of functions come from.
+	// References returns the hashes of the values that Functions refer to.
 	References *references.References
 
-	// Orders have what the build service says of the sources of Functions.
+	// Orders contains the answers of the build service.
 	Orders *buildclient.Orders
 
-	// Activators knows whether a replica of the activator is ready.
+	// Activators reports whether a replica of the activator is ready.
 	Activators *Activators
 }
 
-// Look takes a Snapshot of a Function. It loads the source into the Function where that has
-// not been validated yet.
+// Look takes a Snapshot of a Function. It loads the source into the Function if it has not been
+// validated yet.
 func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, error) {
 	s := &Snapshot{
 		Time: time.Now(), Source: &corev1.ConfigMap{}, Deployment: &appsv1.Deployment{}, Service: &corev1.Service{},
@@ -77,9 +76,9 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 	return s, nil
 }
 
-// judge finds the settings for a Function and what is wrong with it, and returns its class. If the
-// class or the rights of the account cannot be looked up, that is the CheckErr of a Function with a new
-// spec. It is an error for any other, whose status goes on saying what is true of the spec.
+// judge determines the settings of a Function, validates it and returns its class. If the class or
+// the rights of the account cannot be read, the error is the CheckErr of a Function with a new
+// spec. For other Functions it is returned, and the status of the spec is kept.
 func (o *Observer) judge(ctx context.Context, fn *v1beta1.Function, s *Snapshot) (*v1beta1.FunctionClass, error) {
 	functionClass, wrongClass, classErr := o.Classes.Of(ctx, fn)
 	if classErr != nil {
@@ -101,7 +100,7 @@ func (o *Observer) judge(ctx context.Context, fn *v1beta1.Function, s *Snapshot)
 	return functionClass, nil
 }
 
-// read reads the objects that have the names or the label of a Function's.
+// read reads the objects with the names or the label of a Function.
 func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) error {
 	var replicaSets appsv1.ReplicaSetList
 	var pods corev1.PodList
@@ -137,8 +136,8 @@ func (o *Observer) read(ctx context.Context, fn *v1beta1.Function, s *Snapshot) 
 	return nil
 }
 
-// foreignPolicies lists the NetworkPolicies that belong to no Function, if the settings give
-// functions NetworkPolicies.
+// foreignPolicies lists the NetworkPolicies that do not belong to a Function, if the settings
+// enable NetworkPolicies.
 func (o *Observer) foreignPolicies(ctx context.Context, fn *v1beta1.Function, s *Snapshot) error {
 	if !o.Settings.NetworkPolicy {
 		return nil
@@ -155,8 +154,8 @@ func (o *Observer) foreignPolicies(ctx context.Context, fn *v1beta1.Function, s 
 	return nil
 }
 
-// foreignAutoscalers lists the HorizontalPodAutoscalers that scale the Deployment of a Function and belong
-// to no Function.
+// foreignAutoscalers lists the HorizontalPodAutoscalers that scale the Deployment of a Function and
+// do not belong to a Function.
 func (o *Observer) foreignAutoscalers(ctx context.Context, fn *v1beta1.Function, s *Snapshot) error {
 	var all autoscalingv2.HorizontalPodAutoscalerList
 	err := o.Client.List(ctx, &all, client.InNamespace(fn.Namespace), client.MatchingFields{byScaleTarget: fn.Name}, client.DisableReadYourWritesConsistency)
@@ -167,7 +166,7 @@ func (o *Observer) foreignAutoscalers(ctx context.Context, fn *v1beta1.Function,
 	return nil
 }
 
-// get reads an object from the cache, which waits for the operator's last write of it. An
+// get reads an object from the cache, after the cache contains the operator's last write of it. An
 // object that does not exist stays empty.
 func (o *Observer) get(ctx context.Context, fn *v1beta1.Function, name string, into client.Object) error {
 	if err := o.Client.Get(ctx, client.ObjectKey{Namespace: fn.Namespace, Name: name}, into); client.IgnoreNotFound(err) != nil {
@@ -176,9 +175,9 @@ func (o *Observer) get(ctx context.Context, fn *v1beta1.Function, name string, i
 	return nil
 }
 
-// list reads the objects with the Function's label from the cache. Whose they are is decided
-// by their owner references, because anybody can set a label. It does not wait for the last write of
-// the operator, which may be about any other Function, and may hang.
+// list reads the objects with the Function's label from the cache. Owner references determine which
+// of them belong to the Function, because any client can set a label. It does not wait for the last
+// write of the operator, which may concern another Function and may hang.
 func (o *Observer) list(ctx context.Context, fn *v1beta1.Function, into client.ObjectList) error {
 	if err := o.Client.List(ctx, into, client.InNamespace(fn.Namespace), client.MatchingFields{byFunction: fn.Name}, client.DisableReadYourWritesConsistency); err != nil {
 		return fmt.Errorf("listing %T: %w", into, err)

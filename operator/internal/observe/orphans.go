@@ -10,8 +10,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// orphans returns those of several objects that the operator has written for a Function of this name and
-// that have lost their owner: in a restore from a backup, or because the Function was deleted with
+// orphans returns the objects that the operator has applied for a Function of this name and that
+// have lost their owner: after a restore from a backup, or because the Function was deleted with
 // kubectl delete --cascade=orphan.
 func orphans(fn *v1beta1.Function, objects ...client.Object) []client.Object {
 	return slices.DeleteFunc(objects, func(object client.Object) bool { return !isOrphan(fn, object) })

@@ -23,25 +23,25 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// A Snapshot is the state of a Function's objects in the cluster at one time.
+// Snapshot is the state of a Function's objects in the cluster at one time.
 type Snapshot struct {
-	// Time is when it was taken.
+	// Time is the time of the Snapshot.
 	Time time.Time
 
-	// Settings are those for the Function: of its class, and of the operator.
+	// Settings are the settings of the Function: those of its class, and those of the cluster.
 	Settings settings.Settings
 
-	// AwaitsClass tells that the pods do not follow their class yet. When a class changes, only some
-	// of its functions are rolled out at the same time.
+	// AwaitsClass reports whether the pods do not match their class and may not be rolled out yet.
+	// A change of a class is a staged rollout.
 	AwaitsClass bool
 
-	// Verdict is what is wrong with the spec and the source of the Function. CheckErr is why
-	// that is not known, because the source, the class or the rights of the account cannot be read.
+	// Verdict is the result of validating the spec and the source. CheckErr is the reason why it is
+	// unknown: the source, the class or the rights of the account cannot be read.
 	Verdict  validation.Result
 	CheckErr error
 
-	// These are the objects with the names that the Function needs, whoever they belong to.
-	// One that does not exist has no UID.
+	// The objects with the names that the Function needs, regardless of their owner. An object that
+	// does not exist has no UID.
 	Source        *corev1.ConfigMap
 	Deployment    *appsv1.Deployment
 	Service       *corev1.Service
@@ -49,49 +49,48 @@ type Snapshot struct {
 	NetworkPolicy *networkingv1.NetworkPolicy
 	Autoscaler    *autoscalingv2.HorizontalPodAutoscaler
 
-	// OwnedFields are the fields of the Function's own Deployment that the operator has
-	// written; nil when there is no such Deployment. A plan does not change them: they are
-	// compared with what it wants.
+	// OwnedFields are the fields of the Function's own Deployment that the operator has applied;
+	// nil if there is no such Deployment. A plan compares them with the desired fields and does not
+	// change them.
 	OwnedFields *appsv1ac.DeploymentApplyConfiguration
 
-	// Services and Sources are all that belong to the Function, those of former specs
-	// as well.
+	// Services and Sources are all objects that belong to the Function, including those of former
+	// specs.
 	Services []corev1.Service
 	Sources  []corev1.ConfigMap
 
-	// Orphans are objects of a former Function of the name that have lost their owner.
+	// Orphans are objects of a former Function of this name that have lost their owner.
 	Orphans []client.Object
 
-	// ReplicaSets belong to the Function's Deployment, and Pods to them.
+	// ReplicaSets belong to the Function's Deployment, and Pods belong to them.
 	ReplicaSets []appsv1.ReplicaSet
 	Pods        []corev1.Pod
 
-	// RevisionsInUse are the revisions that pods run or may start again from. Pods count even if
-	// they do not belong to the Function, because orphaned ones go on running.
+	// RevisionsInUse are the revisions that pods run or may start from. Pods count even if they do
+	// not belong to the Function, because orphaned pods keep running.
 	RevisionsInUse map[string]bool
 
-	// ForeignPolicies are the NetworkPolicies of the namespace that belong to no Function.
+	// ForeignPolicies are the NetworkPolicies of the namespace that do not belong to a Function.
 	ForeignPolicies []networkingv1.NetworkPolicy
 
-	// ForeignAutoscalers are the HorizontalPodAutoscalers that scale the Deployment and belong to no
-	// Function.
+	// ForeignAutoscalers are the HorizontalPodAutoscalers that scale the Deployment and do not
+	// belong to a Function.
 	ForeignAutoscalers []autoscalingv2.HorizontalPodAutoscaler
 
-	// Values are what the environment and the files of the function have from ConfigMaps and
-	// Secrets. ValuesErr is why that is not known.
+	// Values describe what the environment and the files of the function refer to in ConfigMaps and
+	// Secrets. ValuesErr is the reason why that is unknown.
 	Values    references.Values
 	ValuesErr error
 
-	// Activator is what the activator does for the Function.
+	// Activator is the state of the activator for the Function.
 	Activator Activator
 
-	// Answers are what the build service says of the sources that were ordered, by
-	// their SHA-256.
+	// Answers are the answers of the build service for the ordered sources, by their SHA-256 hash.
 	Answers map[string]buildclient.Answer
 }
 
 // running collects the revisions of all pods, and of the ReplicaSets that have or want pods: the
-// last pod of a revision may just be moving to another node.
+// last pod of a revision may be moving to another node.
 func (s *Snapshot) running(sets []appsv1.ReplicaSet, pods []corev1.Pod) {
 	for _, set := range sets {
 		if set.Status.Replicas > 0 || set.Spec.Replicas == nil || *set.Spec.Replicas > 0 {
@@ -103,8 +102,8 @@ func (s *Snapshot) running(sets []appsv1.ReplicaSet, pods []corev1.Pod) {
 	}
 }
 
-// Revision returns the Function with the summary of the source of one of its revisions; nil
-// when no ConfigMap has that source, or the revision is empty.
+// Revision returns the Function with the summary of the source of one of its revisions. It returns
+// nil if no ConfigMap contains that source, or if the revision is empty.
 func (s *Snapshot) Revision(fn *v1beta1.Function, revision string) *v1beta1.Function {
 	if revision == desired.LatestRevision(fn) {
 		return fn
@@ -113,7 +112,7 @@ func (s *Snapshot) Revision(fn *v1beta1.Function, revision string) *v1beta1.Func
 		summary, ok := summaryIn(&source)
 		former := fn.DeepCopy()
 		former.Spec.Function, former.Spec.Summary = "", &summary
-		// Somebody else may have written the content under this name.
+		// Another client may have written other content under this name.
 		if ok && source.Name == desired.ConfigMapName(fn, revision) && desired.LatestRevision(former) == revision {
 			return former
 		}
@@ -121,7 +120,7 @@ func (s *Snapshot) Revision(fn *v1beta1.Function, revision string) *v1beta1.Func
 	return nil
 }
 
-// SourceOf returns the ConfigMap of a Function's source; without a UID when there is none.
+// SourceOf returns the ConfigMap of a Function's source. It has no UID if it does not exist.
 func (s *Snapshot) SourceOf(fn *v1beta1.Function) *corev1.ConfigMap {
 	name := desired.ConfigMapName(fn, desired.LatestRevision(fn))
 	if s.Source.Name == name {
@@ -135,8 +134,8 @@ func (s *Snapshot) SourceOf(fn *v1beta1.Function) *corev1.ConfigMap {
 	return &corev1.ConfigMap{}
 }
 
-// ExtractDeployment is that of client-go, which takes a third of the time of a reconcile. It does not
-// read again the fields of the Deployment that was seen.
+// ExtractDeployment is ExtractDeployment of client-go, which takes a third of the time of a
+// reconcile. It reuses OwnedFields for the Deployment of the Snapshot.
 func (s *Snapshot) ExtractDeployment(d *appsv1.Deployment, owner string) (*appsv1ac.DeploymentApplyConfiguration, error) {
 	if d == s.Deployment && s.OwnedFields != nil && owner == desired.FieldOwner {
 		return s.OwnedFields, nil
@@ -144,7 +143,8 @@ func (s *Snapshot) ExtractDeployment(d *appsv1.Deployment, owner string) (*appsv
 	return appsv1ac.ExtractDeployment(d, owner)
 }
 
-// PolicySelects tells whether somebody else's NetworkPolicy selects pods with labels.
+// PolicySelects reports whether a NetworkPolicy in ForeignPolicies selects pods with the given
+// labels.
 func (s *Snapshot) PolicySelects(pods map[string]string) bool {
 	return slices.ContainsFunc(s.ForeignPolicies, func(policy networkingv1.NetworkPolicy) bool {
 		selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
@@ -152,7 +152,7 @@ func (s *Snapshot) PolicySelects(pods map[string]string) bool {
 	})
 }
 
-// OfAFunction tells whether the controller of an object is some Function.
+// OfAFunction reports whether the controller of an object is a Function.
 func OfAFunction(object metav1.Object) bool {
 	ref := metav1.GetControllerOfNoCopy(object)
 	return ref != nil && ref.Kind == "Function" && ref.APIVersion == v1beta1.GroupVersion.String()

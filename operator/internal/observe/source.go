@@ -20,9 +20,9 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// Sources reads the sources of Functions from the API server. The cache has only a summary
-// of each, because a thousand large sources take more memory than the operator has. A source
-// is read to validate it, once, to write its ConfigMap, and to order its build.
+// Sources reads the sources of Functions from the API server. The cache contains only a summary of
+// each, because a thousand large sources need more memory than the operator has. A source is read
+// to validate it (once), to write its ConfigMap, and to order its build.
 type Sources struct {
 	// Live reads from the API server.
 	Live client.Reader
@@ -36,10 +36,10 @@ type verdict struct {
 	refused *handler.Error
 }
 
-// Load reads the source that the summary in a Function from the cache is of, into the
-// Function: from the Function in the API server, or from the ConfigMap of a former revision.
-// The summary stays, because it takes long to compute again. The error is a conflict if the source
-// has changed meanwhile, or does not exist any more.
+// Load reads the source of a Function from the cache into the Function: from the Function in the
+// API server, or from the ConfigMap of a former revision. It keeps the summary, which is expensive
+// to compute. The error is a conflict if the source has changed in the meantime or no longer
+// exists.
 func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 	if fn.Spec.Summary == nil || fn.Spec.Function != "" {
 		return nil
@@ -57,7 +57,8 @@ func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 	return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("its source has changed"))
 }
 
-// Loader returns a function that loads the source of a Function. It keeps no source that can be read.
+// Loader returns a function that loads the source of a Function. It does not keep a source that can
+// be read from the API server.
 func (s *Sources) Loader(fn *v1beta1.Function) func(context.Context) (string, error) {
 	fn = fn.DeepCopy()
 	if fn.Spec.Summary != nil {
@@ -111,8 +112,8 @@ func (s *Sources) check(ctx context.Context, fn *v1beta1.Function, limits settin
 }
 
 // unread validates a Function whose source cannot be read because of err. A source is valid if the
-// status says that it was: all functions would be unready otherwise when another operator begins
-// while the API server refuses reads.
+// status reports it as valid: otherwise all functions would become unready if an operator starts
+// while the API server rejects reads.
 func unread(fn *v1beta1.Function, limits settings.Settings, err error) (validation.Result, error) {
 	if fn.Status.LatestRevision == desired.LatestRevision(fn) {
 		return validation.Spec(fn, limits), nil
@@ -120,5 +121,5 @@ func unread(fn *v1beta1.Function, limits settings.Settings, err error) (validati
 	return validation.Result{}, err
 }
 
-// Forget drops what is known of the source of a deleted Function.
+// Forget removes the state of a deleted Function.
 func (s *Sources) Forget(fn types.NamespacedName) { s.checked.Delete(fn) }

@@ -12,8 +12,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// Summarize replaces each value of a ConfigMap by its summary, as the cache has it. It does not
-// change a ConfigMap that looks so already.
+// Summarize replaces each value of a ConfigMap with its summary, as in the cache. It does not
+// change a ConfigMap that has been summarized.
 func Summarize(c *corev1.ConfigMap) {
 	c.BinaryData = nil
 	for name, value := range c.Data {
@@ -23,13 +23,13 @@ func Summarize(c *corev1.ConfigMap) {
 	}
 }
 
-// summaryPrefix begins a summary. It is random, so that nobody can write a text into a
-// ConfigMap that passes for a summary.
+// summaryPrefix is the prefix of a summary. It is random, so that no client can write a ConfigMap
+// whose text passes for a summary.
 var summaryPrefix = rand.Text() + ":"
 
-// CachedSource is what the cache has in place of a source in a ConfigMap. The names of these
-// ConfigMaps tell the source too, but only this tells whether somebody else has created one
-// with another content under such a name.
+// CachedSource returns the value that replaces a source in a ConfigMap of the cache. The names of
+// these ConfigMaps identify the source too, but only this value shows whether another client has
+// created a ConfigMap with other content under such a name.
 func CachedSource(summary v1beta1.SourceSummary) string {
 	return fmt.Sprintf("%s%s:%t", summaryPrefix, summary.SHA256, summary.Modules)
 }

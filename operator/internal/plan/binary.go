@@ -11,20 +11,22 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// BuildService is what the build service says of the latest source.
+// BuildService is the state of the latest source in the build service.
 type BuildService struct {
 	buildclient.Answer
 
-	// Running means that pods run a binary that the service has compiled before, so that
-	// there is nothing to wait for.
+	// Running reports whether pods run a binary that the service has compiled before, so that
+	// nothing waits for the build.
 	Running bool
 }
 
-// binary returns the binary that the pods of a Function get; nil while there is none. has is the one
-// that they have of the same source; nil for none. While all of them are available they keep it, and
-// it is ordered only to learn how it was built. While some are not, it is ordered because the build
-// service may have lost it, or compile the source to another one by now. The report of such an order
-// that fails counts only if pods cannot fetch the binary that they have.
+// binary returns the binary for the pods of a Function; nil while none is available. has is the
+// binary of the same source that they have; nil if there is none.
+//
+// While all pods are available, they keep their binary, and it is ordered only to learn how it was
+// built. While some are not, it is ordered because the build service may have lost it, or may now
+// compile the source to another binary. The report of such an order that fails counts only if pods
+// cannot fetch their binary.
 func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Binary, *BuildService) {
 	available := workload.AllAvailable(p.seen.Deployment)
 	if has != nil && available && buildInStatus(fn) {
@@ -35,7 +37,7 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 	case has == nil:
 		return answer.Binary, &BuildService{Answer: answer}
 	case !available:
-		if answer.Binary == nil && !p.starved() { // that a newer build has failed says nothing of this one
+		if answer.Binary == nil && !p.starved() { // a failed newer build does not affect this binary
 			answer.Report = nil
 		}
 		return p.fetchable(has, answer), &BuildService{Answer: answer, Running: true}
@@ -45,15 +47,15 @@ func (p *planner) binary(fn *v1beta1.Function, has *desired.Binary) (*desired.Bi
 	return has, &BuildService{Answer: buildclient.Answer{Report: answer.Report}, Running: true}
 }
 
-// buildInStatus tells whether the status has how the source of a Function was built, or why a source
-// after it is refused.
+// buildInStatus reports whether the status contains the build of a Function's source, or the reason
+// why a later source is rejected.
 func buildInStatus(fn *v1beta1.Function) bool {
 	b := fn.Status.Build
 	return b != nil && (b.Revision == desired.LatestRevision(fn) || b.Revision == "")
 }
 
-// order plans an order for the source of a Function, and returns the answer to the order that
-// has been sent for it.
+// order adds an order for the source of a Function, and returns the answer to the order that was
+// sent for it.
 func (p *planner) order(fn *v1beta1.Function) buildclient.Answer {
 	p.DoubtOrders = slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool { return workload.MayFetchBinary(&pod, p.seen.Time) })
 	sha256 := desired.Summary(fn).SHA256
@@ -64,8 +66,8 @@ func (p *planner) order(fn *v1beta1.Function) buildclient.Answer {
 	return p.seen.Answers[sha256]
 }
 
-// orderForReplicaSets also orders the binaries of older revisions whose pods are not all
-// ready, because the build service may have lost them.
+// orderForReplicaSets also orders the binaries of older revisions whose pods are not all ready,
+// because the build service may have lost them.
 func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
 	for _, set := range p.seen.ReplicaSets {
 		revision := desired.RevisionOf(&set)
@@ -80,10 +82,10 @@ func (p *planner) orderForReplicaSets(fn *v1beta1.Function) {
 	}
 }
 
-// fetchable returns the binary that pods should fetch which have one already and are not all
-// available: the one in the answer of the build service, if they cannot fetch theirs any more. While
-// some of them serve, that is only known once others fail to: replicas of the build service may be of
-// two versions, whose binaries differ.
+// fetchable returns the binary for pods that have one and are not all available. It returns the
+// binary in the answer of the build service if they can no longer fetch theirs. If some pods serve,
+// that is known only when others fail to fetch it: replicas of the build service may have two
+// versions, whose binaries differ.
 func (p *planner) fetchable(has *desired.Binary, answer buildclient.Answer) *desired.Binary {
 	switch {
 	case answer.Binary == nil:

@@ -12,8 +12,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// deletions plans what to delete: Services of a former spec.service, once the new one exists,
-// sources of former revisions, and a PodDisruptionBudget that is not needed any more.
+// deletions plans the objects to delete: Services of a former spec.service once the new one exists,
+// sources of former revisions, and a PodDisruptionBudget that is no longer needed.
 func (p *planner) deletions(fn *v1beta1.Function) {
 	if metav1.IsControlledBy(p.seen.Service, fn) {
 		for _, service := range p.seen.Services {
@@ -36,10 +36,10 @@ func (p *planner) deleteOwn(fn *v1beta1.Function, obj client.Object) {
 	}
 }
 
-// unneeded returns the ConfigMaps of sources that no pod starts from any more, without the
-// newest ones, which stay so that people can look at what ran before. Pods may start from the
-// latest source or, if that is invalid, the latest valid one, from those that the Deployment names
-// now and will name, and from those of existing pods and ReplicaSets.
+// unneeded returns the ConfigMaps of sources that no pod can start from, except for the newest
+// ones, which are kept for inspection. Pods can start from the latest source or, if that is
+// invalid, the latest valid one, from the sources of the current and the planned Deployment, and
+// from those of existing pods and ReplicaSets.
 func (p *planner) unneeded(fn *v1beta1.Function) []corev1.ConfigMap {
 	starts := []string{desired.LatestRevision(fn), desired.RevisionOf(&p.seen.Deployment.Spec.Template), desired.RevisionIn(p.Deployment)}
 	if p.seen.Verdict.Source != nil {

@@ -13,14 +13,13 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// deployment returns the Deployment that a Function should have; nil while there is nothing
-// that could run. The second result is what the build service says of the source; nil where it is not
-// asked, because pods compile. The Deployment has one of these pod templates:
-//
-//   - the one that it has, for a Function that has been built and whose author asks for the same;
-//   - the one that it has, while the build service has not compiled the source;
-//   - a new one, in which each pod compiles the source;
-//   - a new one, with the binary of the build service.
+// deployment returns the Deployment of a Function; nil while there is nothing to run. The second
+// result is the state of the source in the build service; nil if it is not used because pods
+// compile. The Deployment has one of these pod templates:
+//   - the current one, for a Function that has been built and whose spec has not changed
+//   - the current one, while the build service has not compiled the source
+//   - a new one, in which each pod compiles the source
+//   - a new one, with the binary of the build service
 func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyConfiguration, *BuildService) {
 	compiling := desired.Deployment(fn, p.settings, p.values, nil)
 	kept := p.keptTemplate(fn, compiling)
@@ -37,18 +36,19 @@ func (p *planner) deployment(fn *v1beta1.Function) (*appsv1ac.DeploymentApplyCon
 		return p.frozenTemplate(fn, compiling), said
 	case kept != nil && *binary == *has:
 		return kept, said
-	case desired.Strategy(fn, p.settings) == v1beta1.BuildInPod: // by now, and the binary of the pods is lost
+	case desired.Strategy(fn, p.settings) == v1beta1.BuildInPod: // the strategy has changed, and the binary of the pods is lost
 		return compiling, nil
 	}
 	return desired.Deployment(fn, p.settings, p.values, binary), said
 }
 
-// keptTemplate returns want with the pod template that the Deployment has, if the author of the
-// Function asks for the same as before; nil if it gets a new one. A function that has been built is
-// not restarted for changes of the operator itself, such as a new image, unless its own images are
-// gone. One that has not been built takes such changes, because they may help. Either gets another
-// class, or a change of its class, when package class lets it. Pods of a function that has lost its
-// class stay, as they do when the settings change.
+// keptTemplate returns want with the current pod template of the Deployment if the spec of the
+// Function has not changed; nil if the Function gets a new template.
+//
+// A function that has been built is not restarted for changes of the operator, such as a new image,
+// unless a pod cannot pull its own image. A function that has not been built takes such changes,
+// because they may help. Both take another class, or a change of their class, when package class
+// admits it. Pods of a function that lost its class are kept, as they are when the settings change.
 func (p *planner) keptTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	otherClass := p.settings.Class != nil && p.seen.Deployment.Labels[desired.ClassLabel] != desired.ClassHash(p.settings.Class)
 	if !p.seen.AwaitsClass && (otherClass || p.settings.Rollout == settings.Always || !built(fn)) {
@@ -61,16 +61,16 @@ func (p *planner) keptTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentAp
 	return kept
 }
 
-// built tells whether the last valid source has compiled.
+// built reports whether the last valid source has compiled.
 func built(fn *v1beta1.Function) bool {
 	c := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionBuilt)
 	return c != nil && (c.Reason == v1beta1.ReasonBuilt || c.Reason == v1beta1.ReasonInvalidSource)
 }
 
-// frozenTemplate returns the Deployment of a Function whose source has not compiled: want with the pod
-// template that it has. If somebody has changed that template, it is made of the revision that serves.
-// If its pods cannot fetch their images or their binary any more, it is made of the same revision with
-// others. Neither is possible if the source of that revision is lost.
+// frozenTemplate returns the Deployment of a Function whose source has not compiled: want with the
+// current pod template. If another client has changed that template, it is built from the revision
+// that serves. If its pods can no longer fetch their images or their binary, it is built from the
+// same revision with new ones. Neither is possible if the source of that revision is lost.
 func (p *planner) frozenTemplate(fn *v1beta1.Function, want *appsv1ac.DeploymentApplyConfiguration) *appsv1ac.DeploymentApplyConfiguration {
 	frozen, intact := desired.KeepTemplate(want, p.seen.OwnedFields)
 	if !intact {
@@ -96,9 +96,9 @@ func (p *planner) frozenTemplate(fn *v1beta1.Function, want *appsv1ac.Deployment
 	return frozen
 }
 
-// imageLost tells whether a pod of a Deployment's template cannot pull an image that is not the
-// operator's own any more: somebody may have deleted it from the registry. A template with the
-// operator's own images is kept even if they cannot be pulled.
+// imageLost reports whether a pod of a Deployment's template cannot pull an image that is not an
+// image of the current operator: it may have been deleted from the registry. A template with the
+// images of the current operator is kept even if they cannot be pulled.
 func (p *planner) imageLost(d *appsv1ac.DeploymentApplyConfiguration) bool {
 	former := desired.FormerImages(d, p.settings.Images)
 	return len(former) > 0 && slices.ContainsFunc(p.seen.Pods, func(pod corev1.Pod) bool {
@@ -110,5 +110,5 @@ func (p *planner) imageLost(d *appsv1ac.DeploymentApplyConfiguration) bool {
 	})
 }
 
-// unpulled are the reasons for which, by the kubelet, a container waits that has no image.
+// unpulled contains the reasons of the kubelet for a waiting container without an image.
 var unpulled = []string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "RegistryUnavailable", "SignatureValidationFailed"}

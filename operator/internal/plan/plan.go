@@ -1,6 +1,6 @@
-// Package plan decides what to do about a Function: one pure function from the Function and a
-// Snapshot of the cluster, with the settings, to a Plan. It reads and writes nothing, so that every
-// decision can be tested by a table.
+// Package plan decides how to change the objects of a Function: a pure function from the Function
+// and a Snapshot of the cluster, with the settings, to a Plan. It does not read from or write to
+// the cluster, so that table tests cover every decision.
 package plan
 
 import (
@@ -20,70 +20,71 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// A Plan is what to do about a Function.
+// Plan contains the changes to make for a Function.
 type Plan struct {
-	// Problem is for what reason the spec is refused, and nothing of it is applied; nil when it is
-	// not.
+	// Problem is the reason why the spec is invalid; nil if it is valid. Nothing of an invalid spec
+	// is applied.
 	Problem *validation.Problem
 
-	// OverCeilings tells which fields of the spec exceed the ceilings of the cluster; nil when none
-	// does. They are applied as far as the ceilings allow.
+	// OverCeilings reports the fields of the spec that exceed the maximums of the cluster; nil if
+	// there are none. These fields are applied with the maximum.
 	OverCeilings *validation.Problem
 
-	// AutoscalerConflict names the HorizontalPodAutoscalers of other owners that scale the Deployment;
-	// nil when there is none. The operator leaves the number of replicas to them.
+	// AutoscalerConflict reports the HorizontalPodAutoscalers of other owners that scale the
+	// Deployment; nil if there are none. The operator does not change the number of replicas then.
 	AutoscalerConflict *validation.Problem
 
-	// Diagnostics are the mistakes for which the source is refused. Omitted counts those
-	// that were left out.
+	// Diagnostics are the errors for which the source is rejected. Omitted is the number of errors
+	// that are not listed.
 	Diagnostics []v1beta1.Diagnostic
 	Omitted     int32
 
-	// Orders are what to order of the build service: the Function, each time with one of its
-	// sources. All other orders of the Function end.
+	// Orders are the builds to order from the build service: the Function, with one of its sources
+	// each. All other orders of the Function are canceled.
 	Orders []*v1beta1.Function
 
-	// DoubtOrders means that pods may be fetching a binary that the build service has built before,
-	// and lost since.
+	// DoubtOrders reports whether pods may be fetching a binary that the build service has built
+	// and then lost.
 	DoubtOrders bool
 
-	// BuildService is what the build service says of the latest source; nil where pods compile.
+	// BuildService is the state of the latest source in the build service; nil if pods compile.
 	BuildService *BuildService
 
-	// Source is the Function with the source to store in a ConfigMap; nil for none.
+	// Source is the Function with the source to store in a ConfigMap; nil if there is nothing to
+	// store.
 	Source *v1beta1.Function
 
-	// Scale is the number of replicas that the Deployment gets before it is applied, without
-	// being a field of what is applied; nil for the number that it has.
+	// Scale is the number of replicas to set on the Deployment before it is applied; it is not part
+	// of the applied fields. It is nil if the number does not change.
 	Scale *int32
 
-	// DeploymentDelay is the longest time for which the Deployment is not applied yet, because its
-	// present pods are starting; 0 to apply it now.
+	// DeploymentDelay is the maximum time to wait before the Deployment is applied, because its
+	// current pods are starting; 0 to apply it now.
 	DeploymentDelay time.Duration
 
-	// These objects are applied; those that are nil stay as they are.
+	// The objects to apply. Objects that are nil are not changed.
 	Deployment    *appsv1ac.DeploymentApplyConfiguration
 	Service       *corev1ac.ServiceApplyConfiguration
 	Budget        *policyv1ac.PodDisruptionBudgetApplyConfiguration
 	NetworkPolicy *networkingv1ac.NetworkPolicyApplyConfiguration
 	Autoscaler    *autoscalingv2ac.HorizontalPodAutoscalerApplyConfiguration
 
-	// DeploymentErr is why it could not be decided what the Deployment should be.
+	// DeploymentErr is the reason why the Deployment could not be planned.
 	DeploymentErr error
 
-	// ValuesErr is why the values of the environment are not known. The Deployment keeps the hash
-	// of the values that it has.
+	// ValuesErr is the reason why the values of the environment are unknown. The Deployment keeps
+	// its hash of the values.
 	ValuesErr error
 
-	// Delete are the objects of the Function that it needs no more.
+	// Delete are the objects of the Function that are no longer needed.
 	Delete []client.Object
 }
 
 // Of returns the Plan for a Function, given a Snapshot.
 //
-// While the source is invalid, the rest of the spec is applied to the last source that was
-// valid, so that people can still scale and stop the function, and its objects are repaired.
-// What exceeds the ceilings of the cluster is applied as far as they allow.
+// While the source is invalid, the rest of the spec is applied to the last valid source, so that
+// the function can still be scaled and stopped, and its objects are repaired. Values above the
+// maximums of the cluster are reduced to them.
 func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	if seen.CheckErr != nil {
 		return &Plan{DeploymentErr: seen.CheckErr}
@@ -103,7 +104,7 @@ func Of(fn *v1beta1.Function, seen *observe.Snapshot) *Plan {
 	return p.Plan
 }
 
-// planner makes a Plan.
+// planner builds a Plan.
 type planner struct {
 	*Plan
 
@@ -139,15 +140,15 @@ func (p *planner) planObjects(fn *v1beta1.Function) {
 	p.networkPolicy(fn)
 }
 
-// networkPolicy plans the NetworkPolicy of the function. It is deleted if the settings ask for
-// none, or if somebody else's policy selects the function's pods: policies add up, so that
-// ours could only allow what the other one denies.
+// networkPolicy plans the NetworkPolicy of the function. It is deleted if the settings disable it,
+// or if another NetworkPolicy selects the function's pods: policies are additive, so the operator's
+// policy could only allow what the other one denies.
 func (p *planner) networkPolicy(fn *v1beta1.Function) {
 	pods := desired.Selector(fn.Name)
 	switch {
 	case p.Deployment != nil:
 		pods = p.Deployment.Spec.Template.Labels
-	case p.seen.OwnedFields != nil: // what it should be is not known
+	case p.seen.OwnedFields != nil: // the desired policy is unknown
 		pods = p.seen.Deployment.Spec.Template.Labels
 	}
 	if p.settings.NetworkPolicy && !p.seen.PolicySelects(pods) {
@@ -157,8 +158,8 @@ func (p *planner) networkPolicy(fn *v1beta1.Function) {
 	}
 }
 
-// keepRunningTemplate is for a Function whose source is invalid and whose last valid source is
-// lost as well: the pods go on running and are scaled, and the Service stays.
+// keepRunningTemplate plans a Function whose source is invalid and whose last valid source is lost:
+// the pods keep running and can be scaled, and the Service is kept.
 func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
 	if p.seen.OwnedFields == nil {
 		return
@@ -175,9 +176,9 @@ func (p *planner) keepRunningTemplate(fn *v1beta1.Function) {
 	}
 }
 
-// resolveValuesHash sets the hash of the values that the environment of a function comes from. If
-// they cannot be read now, that is the hash that the pods have, so that they are not rolled
-// out. It returns false if there are no such pods either.
+// resolveValuesHash sets the hash of the values that the environment of a function refers to. If
+// the values cannot be read, it uses the hash of the current pods, so that they are not rolled out.
+// It returns false if there are no such pods either.
 func (p *planner) resolveValuesHash() bool {
 	if p.values = p.seen.Values.Hash; p.seen.ValuesErr == nil {
 		return true

@@ -18,12 +18,12 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// startTimeout is how long the pods of a version that has slept may take to become ready
-// before a new version takes their place all the same.
+// startTimeout is the time that the pods of a version that slept have to become ready before a new
+// version replaces them.
 const startTimeout = 2 * time.Minute
 
-// withinCeilings returns the Function with at most as many replicas as the cluster allows.
-// Package desired bounds its resources.
+// withinCeilings returns the Function with its replicas limited to the maximum of the cluster.
+// Package desired limits its resources.
 func withinCeilings(fn *v1beta1.Function, s settings.Settings) *v1beta1.Function {
 	ceiling := desired.MaxReplicas(s)
 	least, most := fn.Bounds()
@@ -39,14 +39,15 @@ func withinCeilings(fn *v1beta1.Function, s settings.Settings) *v1beta1.Function
 	return fn
 }
 
-// ReplicasLeftToOthers reports whether HorizontalPodAutoscalers of other owners set the number of replicas of
-// a Function. They do not scale a Deployment of 0 replicas, so that a Function can be stopped.
+// ReplicasLeftToOthers reports whether HorizontalPodAutoscalers of other owners set the number of
+// replicas of a Function. They do not scale a Deployment of 0 replicas, so a Function can still be
+// stopped.
 func (p *Plan) ReplicasLeftToOthers(fn *v1beta1.Function) bool {
 	return p.AutoscalerConflict != nil && !fn.Stopped()
 }
 
-// autoscalerConflict returns the problem that HorizontalPodAutoscalers of other owners scale the Deployment of
-// a Function; nil if there are none.
+// autoscalerConflict returns the problem that HorizontalPodAutoscalers of other owners scale the
+// Deployment of a Function; nil if there are none.
 func autoscalerConflict(fn *v1beta1.Function, autoscalers []autoscalingv2.HorizontalPodAutoscaler) *validation.Problem {
 	var names []string
 	for _, a := range autoscalers {
@@ -65,9 +66,9 @@ func autoscalerConflict(fn *v1beta1.Function, autoscalers []autoscalingv2.Horizo
 		fn.Name, strings.Join(names, " and "), v1beta1.GroupVersion, fn.Name)}
 }
 
-// scaling plans the HorizontalPodAutoscaler of the function, and the number of replicas where
-// that is not a field of what is applied. Kubernetes scales by none of two HorizontalPodAutoscalers of
-// the same pods, so that the function has none beside that of another owner.
+// scaling plans the HorizontalPodAutoscaler of the function, and the number of replicas if that is
+// not an applied field. Kubernetes does not scale pods that are selected by two
+// HorizontalPodAutoscalers, so the function has none if another owner has one.
 func (p *planner) scaling(fn *v1beta1.Function) {
 	others := p.ReplicasLeftToOthers(fn)
 	if others && p.Deployment != nil {
@@ -83,15 +84,15 @@ func (p *planner) scaling(fn *v1beta1.Function) {
 	}
 }
 
-// replicas plans the number of replicas of a Deployment, which the HorizontalPodAutoscaler and
-// the activator change otherwise. The operator hands it over to them when they become
-// responsible, keeps it within bounds unless a HorizontalPodAutoscaler of another owner does, and wakes a function that
-// sleeps: for a new pod template, and if nobody has seen it serve before it fell asleep.
+// replicas plans the number of replicas of a Deployment that the HorizontalPodAutoscaler and the
+// activator scale. The operator hands the number over to them, keeps it within the bounds unless a
+// HorizontalPodAutoscaler of another owner sets it, and wakes a sleeping function for a new pod
+// template, or if the function has never served.
 //
-// A sleeping function gets a new template only when its pods are ready again, or cannot
-// become so. From then on it is a rollout as any other, in which a version that is broken
-// leaves the one before it serving. If only values of ConfigMaps and Secrets have changed, which the
-// next pod reads anyway, it gets the template at once and sleeps on.
+// A sleeping function gets a new template only when its pods are ready again, or cannot become
+// ready. From then on it is a normal rollout, in which the previous version keeps serving if the
+// new one is broken. If only values of ConfigMaps and Secrets have changed, which the next pod
+// reads anyway, the function gets the template at once and keeps sleeping.
 func (p *planner) replicas(fn *v1beta1.Function) {
 	live := p.seen.Deployment
 	least, most := fn.Bounds()
@@ -101,7 +102,7 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 	asleep := now == 0 && least == 0 && !owned
 	if asleep && workload.Served(fn, live) && (!changes || desired.OnlyValuesDiffer(p.Deployment, p.seen.OwnedFields)) {
 		if changes {
-			p.Deployment.WithResourceVersion(live.ResourceVersion) // it may be woken in the meantime
+			p.Deployment.WithResourceVersion(live.ResourceVersion) // the function may be woken concurrently
 		}
 		return
 	}
@@ -117,15 +118,15 @@ func (p *planner) replicas(fn *v1beta1.Function) {
 	}
 	if least == 0 && changes {
 		p.DeploymentDelay = p.starting()
-		// Whether it is awake may change in the meantime.
+		// The function may be woken or fall asleep concurrently.
 		p.Deployment.WithResourceVersion(live.ResourceVersion)
 	}
 }
 
-// starting returns for how long to wait for the pods of a template that has been rolled out
-// before: 0 when one of them is ready or cannot become so. One that was evicted so soon cannot
-// either: the pods that take its place are new, and waiting for them might never end. One that is
-// being deleted may be of before the function slept.
+// starting returns how long to wait for the pods of the current template: 0 when one of them is
+// ready or cannot become ready. An evicted pod counts as one that cannot: its replacements are new,
+// and waiting for them might never end. A pod that is being deleted may be older than the sleep and
+// is ignored.
 func (p *planner) starting() time.Duration {
 	left := startTimeout
 	for _, c := range p.seen.Deployment.Status.Conditions {

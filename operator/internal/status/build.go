@@ -14,7 +14,7 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// outcome tells how compiling the latest revision ended, or how far it is.
+// outcome is the result or the state of the build of the latest revision.
 type outcome struct {
 	reason, message string
 	report          *report
@@ -27,14 +27,14 @@ func (o outcome) failed() bool {
 	return o.reason != "" && o.reason != v1beta1.ReasonBuilt && o.reason != v1beta1.ReasonBuilding && o.reason != v1beta1.ReasonStopped
 }
 
-// userMustAct is false for BuildFailed, which is not the fault of the source and is tried
-// again.
+// userMustAct reports whether only the user can fix the failure. It is false for BuildFailed, which
+// the source does not cause and which is retried.
 func (o outcome) userMustAct() bool { return o.failed() && o.reason != v1beta1.ReasonBuildFailed }
 
-// builtOutcome is for the Built condition. One success is enough, and its message stays: every
-// replica compiles, and equal sources compile equally. It is replaced only if it came without a
-// report, because the cache had the complete Deployment before its pods. A failure stays until
-// there is another attempt.
+// builtOutcome returns the outcome for the Built condition. One success is sufficient, because
+// every replica compiles and equal sources have equal results. Its message is kept, unless it had
+// no report because the cache contained the complete Deployment before its pods. A failure is kept
+// until the next attempt.
 func (v *view) builtOutcome() outcome {
 	attempts, before := v.attempts(), outcome{}
 	if v.fn.Status.LatestRevision == v.revision {
@@ -57,8 +57,8 @@ func (v *view) builtOutcome() outcome {
 	return v.newestOutcome()
 }
 
-// attempts returns the outcomes of compiling the latest revision, the newest first: one in each
-// pod, or one in the build service. A binary that pods run has been compiled before.
+// attempts returns the outcomes of the builds of the latest revision, the newest first: one for
+// each pod, or one of the build service. A binary that pods run has been compiled before.
 func (v *view) attempts() (all []outcome) {
 	switch o := v.seen.BuildService; {
 	case o == nil:
@@ -75,7 +75,7 @@ func (v *view) attempts() (all []outcome) {
 	return all
 }
 
-// newestOutcome is the outcome of the newest attempt at the latest revision.
+// newestOutcome returns the outcome of the newest build of the latest revision.
 func (v *view) newestOutcome() outcome {
 	if attempts := v.attempts(); len(attempts) > 0 {
 		return attemptToReport(attempts)
@@ -96,8 +96,8 @@ func (v *view) newestOutcome() outcome {
 }
 
 // attemptToReport returns the newest attempt, or an older one that has failed while the newest is
-// still running: scaling a failed revision starts more builds of the same source, while the
-// failure is still reported.
+// still running: scaling a failed revision starts more builds of the same source, and the failure
+// remains reported.
 func attemptToReport(attempts []outcome) outcome {
 	over := slices.IndexFunc(attempts, func(o outcome) bool { return o.reason != v1beta1.ReasonBuilding })
 	if over > 0 && attempts[over].failed() {
@@ -106,14 +106,14 @@ func attemptToReport(attempts []outcome) outcome {
 	return attempts[0]
 }
 
-// failedBefore tells whether the status already says that the latest revision does not
+// failedBefore reports whether the status already reports that the latest revision does not
 // compile. An operator that has just started orders the build again.
 func (v *view) failedBefore() bool {
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
 	return before != nil && before.ObservedGeneration == v.fn.Generation && v.fn.Status.LatestRevision == v.revision && v.outcomeInStatus().failed()
 }
 
-// outcomeInStatus is the outcome that the Built condition has now.
+// outcomeInStatus returns the outcome in the current Built condition.
 func (v *view) outcomeInStatus() outcome {
 	before := meta.FindStatusCondition(v.fn.Status.Conditions, v1beta1.ConditionBuilt)
 	if before == nil {
@@ -122,7 +122,7 @@ func (v *view) outcomeInStatus() outcome {
 	return outcome{reason: before.Reason, message: before.Message}
 }
 
-// withoutReport is the outcome while the build service has no report.
+// withoutReport returns the outcome while the build service has no report.
 func withoutReport(o *plan.BuildService) outcome {
 	switch {
 	case o.Trouble != "":
@@ -133,9 +133,9 @@ func withoutReport(o *plan.BuildService) outcome {
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for the build service to compile the source"}
 }
 
-// latestPods returns the pods of the latest revision and of the latest template of the
-// Deployment, the newest first, without those that have been deleted or evicted, whose builds
-// failed because of that.
+// latestPods returns the pods of the latest revision and of the latest template of the Deployment,
+// the newest first. Deleted and evicted pods are excluded, because their builds failed for that
+// reason.
 func (v *view) latestPods() []corev1.Pod {
 	template := ""
 	if d := v.seen.Outcome.Deployment; d != nil {
@@ -151,8 +151,8 @@ func (v *view) latestPods() []corev1.Pod {
 	return pods
 }
 
-// podOutcome is the outcome of compiling in a pod. waits says what the pod waits for before it compiles;
-// empty if nothing is known.
+// podOutcome returns the outcome of the build in a pod. waits is what the pod waits for before it
+// compiles; empty if that is unknown.
 func podOutcome(pod *corev1.Pod, waits string) outcome {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if c.Name != desired.BuildContainer {
@@ -170,8 +170,8 @@ func podOutcome(pod *corev1.Pod, waits string) outcome {
 	return outcome{reason: v1beta1.ReasonBuilding, message: cmp.Or(unscheduled(pod), waits, "starting the builder")}
 }
 
-// unscheduled says why a pod is on no node yet; empty where it is on one, or the scheduler has
-// not looked at it.
+// unscheduled returns the reason why a pod has no node yet; empty if it has one, or if the
+// scheduler has not processed it.
 func unscheduled(pod *corev1.Pod) string {
 	if c := workload.Unscheduled(pod); c != nil {
 		return oneLine("the pod is not scheduled: " + c.Message)
@@ -179,7 +179,7 @@ func unscheduled(pod *corev1.Pod) string {
 	return ""
 }
 
-// buildStatus describes the latest build that has ended.
+// buildStatus describes the latest finished build.
 func (v *view) buildStatus() *v1beta1.BuildStatus {
 	if d := v.seen.Diagnostics; len(d) > 0 {
 		return &v1beta1.BuildStatus{Diagnostics: d, Omitted: v.seen.Omitted}
@@ -188,8 +188,8 @@ func (v *view) buildStatus() *v1beta1.BuildStatus {
 	if before != nil && before.Revision != v.revision {
 		before = nil
 	}
-	// Every replica compiles, and every failure is tried again: the status changes only when
-	// the diagnostics or the reason do.
+	// Every replica compiles, and every failure is retried: the status changes only if the
+	// diagnostics or the reason change.
 	if r := v.build.report; r != nil && (before == nil || !slices.Equal(before.Diagnostics, r.Diagnostics) || v.outcomeInStatus().reason != r.Reason) {
 		return &v1beta1.BuildStatus{
 			Revision: v.revision, Diagnostics: r.Diagnostics, Omitted: r.Omitted, Warnings: r.Warnings,

@@ -16,13 +16,15 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// view is what was seen of a Function, and what follows from that about its latest revision.
+// view contains the observed state of a Function, and what is derived from it about its latest
+// revision.
 type view struct {
 	fn       *v1beta1.Function
 	seen     Seen
 	revision string
 
-	// build is the outcome for the Built condition, newest that of the newest attempt.
+	// build is the outcome for the Built condition, and newest is the outcome of the newest
+	// attempt.
 	build, newest outcome
 }
 
@@ -88,8 +90,8 @@ func (v *view) available() metav1.Condition {
 	return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica, "no replica answers requests")
 }
 
-// othersAnswer says that requests are answered by way of objects that have the names which the Function
-// needs, and that do not belong to it; empty if they are not. Which source answers is not known then.
+// othersAnswer reports that objects with the names that the Function needs serve requests and do
+// not belong to it; empty if they do not. The source that serves is unknown then.
 func (v *view) othersAnswer() string {
 	d, service := v.seen.Outcome.Deployment, v.seen.Outcome.Service
 	var others []string
@@ -108,8 +110,8 @@ func (v *view) othersAnswer() string {
 	return fmt.Sprintf("a replica answers requests by way of %s, which the Function does not own, so that its revision is not known", strings.Join(others, " and "))
 }
 
-// ready returns the Ready condition, which follows from everything else. The second result tells
-// whether only the user can make it true.
+// ready returns the Ready condition, which is derived from everything else. The second result
+// reports whether only the user can make it True.
 func (v *view) ready() (metav1.Condition, bool) {
 	no := func(reason, message string) metav1.Condition {
 		return condition(v1beta1.ConditionReady, metav1.ConditionFalse, reason, message+v.stillServing())
@@ -149,7 +151,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 	return no(reason, message), false
 }
 
-// degraded lists what the function lacks, with the reason of the first.
+// degraded lists the missing optional parts, with the reason of the first.
 func (v *view) degraded() metav1.Condition {
 	var reason string
 	var messages []string
@@ -160,17 +162,17 @@ func (v *view) degraded() metav1.Condition {
 	return condition(v1beta1.ConditionDegraded, metav1.ConditionTrue, reason, oneLine(strings.Join(messages, "; ")))
 }
 
-// complete tells whether the latest spec is what serves: only pods of the latest template are
-// left, at least one of them is available or the function sleeps, be it without an activator, and the Service is the one
-// that the spec names. Once the rollout is over, the number of pods does not matter, unless
-// none is wanted.
+// complete reports whether the latest spec is serving: all pods have the latest template, at least
+// one of them is available or the function sleeps (even without an activator), and the Service is
+// the one in the spec. After the rollout, the number of pods does not matter, unless it should be
+// 0.
 func (v *view) complete() bool {
 	d := v.latestDeployment()
 	if d == nil || !v.hasService() {
 		return false
 	}
 	if v.seen.BuildService != nil && v.newestOutcome().reason != v1beta1.ReasonBuilt {
-		return false // its pods compile, or the binary of the build service is not ready
+		return false // the pods compile, or the binary of the build service is not ready
 	}
 	if v.hasWantedReplicas() && (v.want() > 0 || v.fn.Stopped()) {
 		return true
@@ -178,8 +180,8 @@ func (v *view) complete() bool {
 	return (d.Status.AvailableReplicas > 0 || v.asleepLatest()) && v.rolledOut()
 }
 
-// latestDeployment returns the Deployment if it has the latest source and the pod template that is
-// planned, if one is; nil otherwise.
+// latestDeployment returns the Deployment if it has the latest source and the planned pod template,
+// if one is planned; nil otherwise.
 func (v *view) latestDeployment() *appsv1.Deployment {
 	d, planned := v.seen.Outcome.Deployment, desired.TemplateIn(v.seen.Plan.Deployment)
 	if d == nil || d.DeletionTimestamp != nil || desired.RevisionOf(&d.Spec.Template) != v.revision ||
@@ -189,24 +191,26 @@ func (v *view) latestDeployment() *appsv1.Deployment {
 	return d
 }
 
-// hasService tells whether there is the Service that the spec names.
+// hasService reports whether the Service in the spec exists.
 func (v *view) hasService() bool {
 	service := v.seen.Outcome.Service
 	return service != nil && service.DeletionTimestamp == nil && service.Name == v.fn.ServiceName()
 }
 
-// hasWantedReplicas tells whether there are as many pods as are wanted, all of the latest template
-// and available, and no others.
+// hasWantedReplicas reports whether the number of pods is the desired one, and all of them have the
+// latest template and are available.
 func (v *view) hasWantedReplicas() bool {
 	d := v.seen.Outcome.Deployment
 	return d != nil && workload.Replicas(d) == v.want() && workload.AllAvailable(d)
 }
 
-// rolledOut tells whether the rollout of the latest template is over. The Deployment controller
-// says so by the condition Progressing, which stays while the number of replicas changes. If
-// observedGeneration lags, Progressing may describe the previous template. It is trusted then
-// only when the ReplicaSet of the current rollout has the latest template and an available pod,
-// if the Deployment counts any, and no other has pods: then only the scale changed.
+// rolledOut reports whether the rollout of the latest template is complete. The Deployment
+// controller reports this with the condition Progressing, which does not change with the number of
+// replicas.
+//
+// If observedGeneration lags, Progressing may describe the previous template. It is trusted only if
+// the ReplicaSet of the current rollout has the latest template and an available pod (if the
+// Deployment has any), and no other ReplicaSet has pods: then only the scale has changed.
 func (v *view) rolledOut() bool {
 	d := v.seen.Outcome.Deployment
 	progressing := workload.Progressing(d)
@@ -229,9 +233,9 @@ func (v *view) rolledOut() bool {
 	return latest
 }
 
-// readyRevision returns the revision that has a ready replica: the latest, if it has one,
-// otherwise the newest. Where the cache has no such ReplicaSet yet, and while the function
-// sleeps, the revision in the status stays.
+// readyRevision returns the revision that has a ready replica: the latest revision if it has one,
+// otherwise the newest. If the cache does not contain its ReplicaSet yet, and while the function
+// sleeps, the revision in the status is kept.
 func (v *view) readyRevision() string {
 	d := v.seen.Outcome.Deployment
 	switch {
@@ -261,7 +265,7 @@ func (v *view) readyRevision() string {
 	return ready
 }
 
-// stillServing is the end of a message about an error: which older revision still serves.
+// stillServing returns the end of a message about an error: which older revision still serves.
 func (v *view) stillServing() string {
 	if r := v.readyRevision(); r != "" && r != v.revision && (!v.asleep() || v.sleepingOrWaking()) {
 		return fmt.Sprintf("; revision %s goes on serving", r)
@@ -269,8 +273,8 @@ func (v *view) stillServing() string {
 	return ""
 }
 
-// serving says which revision serves; an empty one is not known, because the cache does not
-// have its ReplicaSet yet.
+// serving returns a message about the revision that serves. The revision is empty if the cache does
+// not contain its ReplicaSet yet.
 func serving(revision string) string {
 	if revision == "" {
 		return "a replica answers requests"
@@ -278,8 +282,8 @@ func serving(revision string) string {
 	return fmt.Sprintf("revision %s answers requests", revision)
 }
 
-// scaling returns the condition Reconciling of a ready Function that does not have as many
-// replicas as it should.
+// scaling returns the condition Reconciling of a ready Function that does not have the desired
+// number of replicas.
 func (v *view) scaling() metav1.Condition {
 	message := v.rollout()
 	if v.newest.failed() {

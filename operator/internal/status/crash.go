@@ -16,8 +16,8 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// crash returns how a container of the latest revision ended, if it keeps ending after it has
-// compiled; nil otherwise. A single end does not count.
+// crash returns how a container of the latest revision exited, if it exits repeatedly after it has
+// compiled; nil otherwise. A single exit does not count.
 func (v *view) crash() *corev1.ContainerStateTerminated {
 	for _, pod := range v.latestPods() {
 		for _, c := range pod.Status.ContainerStatuses {
@@ -31,16 +31,16 @@ func (v *view) crash() *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// An End tells how a replica ended, which the kubelet starts again.
+// End describes the exit of a replica that the kubelet restarts.
 type End struct {
 	At      time.Time
 	Pod     *corev1.Pod
 	Message string
 }
 
-// LatestEnd returns the End of the pod of a Function that ended last; nil when none has ended. It leaves
-// out pods that are deleted or evicted, which are not started again, and functions that could not
-// fetch their binary, which have not begun.
+// LatestEnd returns the latest End of the pods of a Function; nil if there is none. It excludes
+// deleted and evicted pods, which are not restarted, and functions that could not fetch their
+// binary, which have not started.
 func LatestEnd(fn *v1beta1.Function, pods []corev1.Pod) (latest *End) {
 	for _, pod := range pods {
 		if workload.Replaced(&pod) {
@@ -60,8 +60,8 @@ func LatestEnd(fn *v1beta1.Function, pods []corev1.Pod) (latest *End) {
 	return latest
 }
 
-// whyItEnded says why a container ended: the panic or fatal error of the Go runtime and its place
-// in the source, a signal, or else what the program logged last.
+// whyItEnded returns the reason why a container exited: the panic or fatal error of the Go runtime
+// and its position in the source, a signal, or else the last line that the program logged.
 func whyItEnded(fn *v1beta1.Function, ended *corev1.ContainerStateTerminated) string {
 	text := strings.TrimSpace(ended.Message)
 	if ended.Reason == "OOMKilled" {
@@ -92,8 +92,8 @@ func whyItEnded(fn *v1beta1.Function, ended *corev1.ContainerStateTerminated) st
 	return after(fmt.Sprintf("it ended by itself, as by os.Exit(%d) or log.Fatal", ended.ExitCode), logged)
 }
 
-// outOfMemory says what has used the memory of a container up. Files in memory stay when the container
-// is started again, so that it may be killed again without a request.
+// outOfMemory returns what may have used the memory of a container. Files in memory remain when the
+// container is restarted, so that it may be killed again without a request.
 func outOfMemory(fn *v1beta1.Function) string {
 	const cause = "it needs more memory than spec.resources.limits.memory"
 	if fn.Spec.Scratch == nil || fn.Spec.Scratch.Medium != v1beta1.ScratchInMemory {
@@ -102,16 +102,16 @@ func outOfMemory(fn *v1beta1.Function) string {
 	return fmt.Sprintf("%s, towards which the files in /tmp count, up to %s: raise that limit, lower spec.scratch.size, or set spec.scratch.medium to Disk", cause, fn.Spec.Scratch.Size.String())
 }
 
-// Exit codes of a program that got a signal. The Go runtime exits with 2 when it gets SIGTERM
-// as the first process of a container, and nobody handles signals yet: while an init runs.
+// Exit codes of a program that received a signal. The Go runtime exits with 2 if it receives SIGTERM
+// as the first process of a container before a signal handler is installed: while an init runs.
 const (
 	exitByRuntime  = 2
 	exitKilled     = 137
 	exitTerminated = 143
 )
 
-// served tells whether the end of a log shows that the program had come further than its inits:
-// the runtime of functions has logged something, which the launcher does only before them.
+// served reports whether the end of a log shows that the program had completed its inits: the
+// runtime of functions has logged a line. The launcher logs only before them.
 func served(text string) bool {
 	return slices.ContainsFunc(strings.Split(text, "\n"), func(line string) bool {
 		return strings.Contains(line, `"faas.name":`) && !strings.Contains(line, `"msg":"waiting for the binary"`)
@@ -125,9 +125,9 @@ func after(cause, logged string) string {
 	return oneLine(cause + "; it logged last: " + logged)
 }
 
-// lastLogged returns the last line of a log; of a line of JSON the message and the error alone. isError
-// reports whether it is about an error: its level says so, or the launcher has written it. What the
-// program has printed without a line break before a line of JSON is quoted.
+// lastLogged returns the last line of a log; for a JSON line only the message and the error.
+// isError reports whether the line is about an error: its level is error, or the launcher has
+// written it. Text that the program has printed before a JSON line without a line break is quoted.
 func lastLogged(text string) (line string, isError bool) {
 	line = text[strings.LastIndexByte(text, '\n')+1:]
 	if strings.HasPrefix(line, "launch: ") {
@@ -148,11 +148,11 @@ func lastLogged(text string) (line string, isError bool) {
 	return entry.Msg, isError
 }
 
-// frame matches a line of a stack trace in a module that the builder has given no version of
-// its own: the author's, and the runtime.
+// frame matches a line of a stack trace in a module to which the builder assigns no version: the
+// author's module and the runtime.
 var frame = regexp.MustCompile(`([^\s"\\]*?)(?:goless\.io/function/handler|@v\d+\.0\.0)/([^\s"\\:]+\.go:\d+)`)
 
-// sourceLine is the author's line in a stack trace; empty where there is none.
+// sourceLine returns the author's line in a stack trace; empty if there is none.
 func sourceLine(trace string) string {
 	for _, match := range frame.FindAllStringSubmatch(trace, -1) {
 		if !strings.HasSuffix(match[1], "goless.io/runtime") {

@@ -9,8 +9,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// report is what the builder writes into its termination message. The builder documents this
-// format, and its golden files are tested here.
+// report is the content of the builder's termination message. The builder documents this format;
+// the tests use its golden files.
 type report struct {
 	Reason      string               `json:"reason"`
 	Message     string               `json:"message"`
@@ -21,7 +21,7 @@ type report struct {
 	Toolchain   string               `json:"toolchain"`
 }
 
-// reported reads a report of the build service.
+// reported parses a report of the build service.
 func reported(text []byte) outcome {
 	var r report
 	if err := json.Unmarshal(text, &r); err != nil {
@@ -30,8 +30,8 @@ func reported(text []byte) outcome {
 	return r.outcome(0)
 }
 
-// terminated reads how the init container ended. It has left no report if the kernel has killed all
-// of its processes.
+// terminated returns the outcome of an init container that has exited. It has no report if the
+// kernel has killed all of its processes.
 func terminated(ended *corev1.ContainerStateTerminated) outcome {
 	var r report
 	if err := json.Unmarshal([]byte(ended.Message), &r); err == nil && r.Reason != "" {
@@ -49,11 +49,11 @@ func terminated(ended *corev1.ContainerStateTerminated) outcome {
 	}
 }
 
-// maxDiagnostics is more than a report of the builder can hold.
+// maxDiagnostics is more than a report of the builder can contain.
 const maxDiagnostics = 100
 
-// outcome returns the outcome of a report. It trusts the report no more than it must, because
-// everybody who may create pods can write one.
+// outcome returns the outcome of a report. It does not trust the report, because any client that
+// can create pods can write one.
 func (r *report) outcome(exitCode int32) outcome {
 	switch r.Reason {
 	case v1beta1.ReasonBuilt, v1beta1.ReasonInvalidSource, v1beta1.ReasonCompileFailed, v1beta1.ReasonBuildTimeout,

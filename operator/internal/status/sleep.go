@@ -12,15 +12,15 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// asleep is the message of a function that sleeps. It stays while the function wakes.
+// asleep is the message of a sleeping function. It is kept while the function wakes.
 const asleep = "the function sleeps: a request wakes it"
 
-// sleepingOrWaking reports whether a function without ready replicas would serve the next request
-// all the same: it sleeps, or is being woken, and an activator takes its requests.
+// sleepingOrWaking reports whether a function without ready replicas would serve the next request:
+// it sleeps or is being woken, and an activator receives its requests.
 func (v *view) sleepingOrWaking() bool { return v.asleep() && v.noActivator() == "" }
 
-// asleep reports whether a function sleeps, or is being woken. It does not after a wake has failed,
-// while its pods cannot start, and without the Service by which requests reach the activator.
+// asleep reports whether a function sleeps or is being woken. It is false after a failed wake,
+// while its pods cannot start, and without the Service through which requests reach the activator.
 func (v *view) asleep() bool {
 	d := v.seen.Outcome.Deployment
 	switch {
@@ -35,14 +35,14 @@ func (v *view) asleep() bool {
 		!slices.ContainsFunc(v.seen.Pods, func(pod corev1.Pod) bool { return workload.CannotStart(&pod) })
 }
 
-// asleepLatest reports whether the function sleeps or wakes, and is then of the latest revision, which
-// has compiled.
+// asleepLatest reports whether the function sleeps or wakes with the latest revision, which has
+// compiled.
 func (v *view) asleepLatest() bool {
 	return v.asleep() && v.outcomeInStatus().reason == v1beta1.ReasonBuilt && v.fn.Status.LatestRevision == v.revision
 }
 
-// noActivator returns why no request reaches an activator that could wake the function; empty where
-// one does.
+// noActivator returns the reason why no request reaches an activator that could wake the function;
+// empty if requests do.
 func (v *view) noActivator() string {
 	switch {
 	case !v.seen.Activator.Ready:
@@ -53,9 +53,10 @@ func (v *view) noActivator() string {
 	return ""
 }
 
-// revisionByActivator returns the revision that answers requests although no pod is ready; empty if none
-// does. While no pod of a function that may sleep is ready, the activator takes its requests, and it
-// passes them to a pod whose /readyz answers 200, whatever the other containers of the pod do.
+// revisionByActivator returns the revision that serves requests although no pod is ready; empty if
+// none does. While no pod of a function that may sleep is ready, the activator receives its
+// requests and forwards them to a pod whose /readyz returns 200, regardless of other containers of
+// the pod.
 func (v *view) revisionByActivator() string {
 	d := v.seen.Outcome.Deployment
 	if !v.fn.MaySleep() || d == nil || workload.Replicas(d) == 0 || d.Status.ReadyReplicas > 0 || v.seen.Outcome.Service == nil || v.noActivator() != "" {
@@ -65,15 +66,15 @@ func (v *view) revisionByActivator() string {
 		serves := slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 			return c.Name == desired.FunctionContainer && c.Ready
 		})
-		if serves && !workload.Ready(&pod) && !workload.Replaced(&pod) { // of one that is ready, the Deployment tells next
+		if serves && !workload.Ready(&pod) && !workload.Replaced(&pod) { // a ready pod will be counted by the Deployment
 			return desired.RevisionOf(&pod)
 		}
 	}
 	return ""
 }
 
-// wakeFailed returns why the function could not be woken, with what keeps its pods from serving; empty
-// where the last wake has not failed, or a replica answers requests.
+// wakeFailed returns the reason why the function could not be woken, and what prevents its pods
+// from serving. It is empty if the last wake did not fail, or if a replica serves requests.
 func (v *view) wakeFailed() string {
 	why, d := v.seen.Activator.WakeFailed, v.seen.Outcome.Deployment
 	if why == "" || !v.fn.MaySleep() || d != nil && d.Status.ReadyReplicas > 0 || v.revisionByActivator() != "" {
@@ -90,7 +91,8 @@ func (v *view) wakeFailed() string {
 	return text
 }
 
-// lacks returns what the function does without for now: what could not be applied, and its sleep.
+// lacks returns the optional parts that are missing: objects that could not be applied, and the
+// ability to sleep.
 func (v *view) lacks() []validation.Problem {
 	all := v.seen.Degraded
 	if why := v.seen.Activator.StaysAwake; why != "" && v.fn.MaySleep() {
@@ -102,19 +104,19 @@ func (v *view) lacks() []validation.Problem {
 	return all
 }
 
-// lacksReplicas tells whether a ready Function waits for the number of replicas that it should have.
-// One that falls asleep or wakes does not, as it does so all day and nobody waits for it, unless
-// something keeps its pod from serving.
+// lacksReplicas reports whether a ready Function does not have the desired number of replicas. A
+// function that falls asleep or wakes does not count, because it does so often and no user waits
+// for it, unless something prevents its pod from serving.
 func (v *view) lacksReplicas() bool {
 	if v.fn.MaySleep() && v.want() == 0 {
-		return false // its last pods are about to end
+		return false // its last pods are terminating
 	}
 	problem, _ := v.podProblem()
 	kept := problem != nil || slices.ContainsFunc(v.latestPods(), func(pod corev1.Pod) bool { return v.waitsForFiles(&pod) != "" })
 	return !v.hasWantedReplicas() && (kept || !v.sleepingOrWaking())
 }
 
-// want is how many replicas there should be now.
+// want returns the desired number of replicas.
 func (v *view) want() int32 {
 	n, fixed := v.fn.FixedReplicas()
 	if (!fixed || v.seen.ReplicasLeftToOthers(v.fn)) && v.seen.Outcome.Deployment != nil {

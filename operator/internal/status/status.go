@@ -1,10 +1,10 @@
-// Package status computes the status of a Function: one pure function from what was seen in
-// the cluster to a FunctionStatus. It reads and writes nothing.
+// Package status computes the status of a Function: a pure function from the observed state of the
+// cluster to a FunctionStatus. It does not read from or write to the cluster.
 //
-// The conditions SourceValid, Built and Available are observed. Ready follows from them, and
-// Reconciling and Stalled, which kstatus, Argo CD and Flux read, follow from Ready. Reconciling
-// is also true while a ready Function changes its number of replicas, unless it falls asleep or
-// wakes.
+// The conditions SourceValid, Built and Available are observed. Ready is derived from them, and
+// Reconciling and Stalled, which kstatus, Argo CD and Flux read, are derived from Ready.
+// Reconciling is also True while a ready Function changes its number of replicas, unless it falls
+// asleep or wakes.
 package status
 
 import (
@@ -24,21 +24,21 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// Seen is what one reconcile knows of a Function: the Snapshot, the Plan that was made from it, and
-// the Outcome of applying that. The status is about the Deployment and the Service of the Outcome.
+// Seen is the input of one reconcile: the Snapshot, the Plan that was made from it, and the Outcome
+// of applying the Plan. The status describes the Deployment and the Service of the Outcome.
 type Seen struct {
 	observe.Snapshot
 	plan.Plan
 	apply.Outcome
 }
 
-// Problem is what only the user can mend; nil when there is nothing.
+// Problem returns the problem that only the user can fix; nil if there is none.
 func (s *Seen) Problem() *validation.Problem {
 	return cmp.Or(s.Plan.Problem, s.Outcome.Problem, s.OverCeilings)
 }
 
-// Of returns the status of a Function, given what was seen. It does not change fn. What was learned
-// from pods that are gone is kept from the present status of fn.
+// Of returns the status of a Function. It does not change fn. Results of pods that no longer exist
+// are kept from the current status of fn.
 func Of(fn *v1beta1.Function, seen Seen) v1beta1.FunctionStatus {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	if len(seen.Diagnostics) > 0 || seen.Plan.Problem != nil || seen.CheckErr != nil {
@@ -85,8 +85,8 @@ func (v *view) set(status *v1beta1.FunctionStatus, condition metav1.Condition) {
 	meta.SetStatusCondition(&status.Conditions, condition)
 }
 
-// setAbnormal sets a condition that exists only while it is true, with the reason and the
-// message of another one.
+// setAbnormal sets a condition that exists only while it is True, with the reason and the message
+// of another condition.
 func (v *view) setAbnormal(status *v1beta1.FunctionStatus, kind string, as metav1.Condition, on bool) {
 	if !on {
 		meta.RemoveStatusCondition(&status.Conditions, kind)
@@ -96,7 +96,7 @@ func (v *view) setAbnormal(status *v1beta1.FunctionStatus, kind string, as metav
 	v.set(status, as)
 }
 
-// url is where a Service answers inside the cluster; empty when there is none.
+// url returns the URL of a Service inside the cluster; empty if there is none.
 func url(service *corev1.Service) string {
 	if service == nil || len(service.Spec.Ports) == 0 {
 		return ""

@@ -10,12 +10,12 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// maxLine keeps a text short enough for a condition, and for an event, which
-// holds 1024 bytes.
+// maxLine is the maximum length of a text in a condition and in an event, which is limited to 1024
+// bytes.
 const maxLine = 512
 
-// oneLine makes one printable line of any text. The text may be written by a function, and
-// must not contain control sequences for terminals or line breaks for logs.
+// oneLine converts any text to one printable line. The text may be written by a function; control
+// sequences for terminals and line breaks must not reach logs.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -32,7 +32,7 @@ func oneLine(text string) string {
 	return strings.ToValidUTF8(text[:maxLine], "") + "..."
 }
 
-// summary is one line about diagnostics: the first, and how many more.
+// summary returns one line about diagnostics: the first one, and the number of others.
 func summary(diagnostics []v1beta1.Diagnostic, omitted int32) string {
 	text := place(diagnostics[0])
 	switch more := len(diagnostics) - 1 + int(omitted); {
@@ -45,7 +45,7 @@ func summary(diagnostics []v1beta1.Diagnostic, omitted int32) string {
 	}
 }
 
-// warned adds to a message the number of warnings of a build, and the first of them.
+// warned appends the number of warnings of a build, and the first of them, to a message.
 func warned(message string, warnings []v1beta1.Diagnostic) string {
 	if len(warnings) == 1 {
 		return message + "; warning: " + place(warnings[0])
@@ -53,7 +53,7 @@ func warned(message string, warnings []v1beta1.Diagnostic) string {
 	return message + fmt.Sprintf("; %d warnings, see status.build.warnings: %s", len(warnings), place(warnings[0]))
 }
 
-// place is a diagnostic as compilers print it.
+// place formats a diagnostic like a compiler.
 func place(d v1beta1.Diagnostic) string {
 	text := d.File
 	if d.Line > 0 {
@@ -65,8 +65,8 @@ func place(d v1beta1.Diagnostic) string {
 	return oneLine(text + ": " + d.Message)
 }
 
-// waiting says why a container does not run. For an image that cannot be pulled the kubelet
-// alternates between two reasons with the same cause, and the message has the first.
+// waiting returns the reason why a container does not run. For an image that cannot be pulled, the
+// kubelet alternates between two reasons with the same cause; the result contains the first one.
 func waiting(w *corev1.ContainerStateWaiting) string {
 	if _, cause, ok := strings.Cut(w.Message, "ErrImagePull: "); ok && w.Reason == "ImagePullBackOff" {
 		return oneLine("ErrImagePull: " + cause)

@@ -17,7 +17,7 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// Reasons of the events about what keeps the pods of a Function from serving.
+// Reasons of the events about problems that prevent the pods of a Function from serving.
 const (
 	EventPodsRefused      = "PodsRefused"
 	EventNotScheduled     = "NotScheduled"
@@ -26,20 +26,20 @@ const (
 	EventNotServing       = "NotServing"
 )
 
-// SlowStart is for how long a replica may run without being ready before the status says
-// since when it does, and an event tells of it.
+// SlowStart is the time that a replica may run without being ready before the status and an event
+// report it.
 const SlowStart = time.Minute
 
-// PodProblem is what keeps the pods of the latest spec from serving, with the reason of the event
-// that tells of it; nil when nothing is known to. Its message is a part of Ready's.
+// PodProblem returns the problem that prevents the pods of the latest spec from serving, with the
+// reason of its event; nil if none is known. The message of Ready contains its message.
 func PodProblem(fn *v1beta1.Function, seen Seen) *validation.Problem {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	problem, _ := v.podProblem()
 	return problem
 }
 
-// podProblem returns the PodProblem or, if there is none, what a pod is waiting for. That may be
-// part of every start.
+// podProblem returns the PodProblem or, if there is none, what a pod waits for, which may be part
+// of every start.
 func (v *view) podProblem() (problem *validation.Problem, waits string) {
 	if why := v.podsNotCreated(); why != "" {
 		return &validation.Problem{Reason: EventPodsRefused, Message: why}, ""
@@ -53,7 +53,7 @@ func (v *view) podProblem() (problem *validation.Problem, waits string) {
 			w, ended := c.State.Waiting, workload.LastEnd(&c)
 			switch {
 			case w != nil && w.Message != "" && c.LastTerminationState.Terminated == nil:
-				// A Secret or an image that is not there, for example.
+				// For example, a Secret or an image does not exist.
 				return &validation.Problem{Reason: EventContainerWaiting, Message: nameOfOthers(&c) + waiting(w)}, ""
 			case c.Ready || c.Name == desired.BuildContainer:
 			case c.Name != desired.FunctionContainer:
@@ -74,9 +74,9 @@ func (v *view) podProblem() (problem *validation.Problem, waits string) {
 	return nil, waits
 }
 
-// otherContainer describes a container that is not ready and that the operator has not added: a problem
-// once it has ended or is slow, and what the pod waits for until then. A pod is ready only when all of
-// its containers are.
+// otherContainer describes a container that is not ready and that the operator has not added: a
+// problem if it has exited or is slow, and what the pod waits for before that. A pod is ready only
+// if all of its containers are.
 func (v *view) otherContainer(pod *corev1.Pod, c *corev1.ContainerStatus) (problem *validation.Problem, waits string) {
 	name, logs := nameOfOthers(c), fmt.Sprintf("kubectl logs %s --container %s", pod.Name, c.Name)
 	switch ended := workload.LastEnd(c); {
@@ -92,8 +92,8 @@ func (v *view) otherContainer(pod *corev1.Pod, c *corev1.ContainerStatus) (probl
 	return nil, ""
 }
 
-// nameOfOthers is the beginning of a message about a container that the operator has not added; empty for
-// one of the operator's.
+// nameOfOthers returns the beginning of a message about a container that the operator has not
+// added; empty for a container of the operator.
 func nameOfOthers(c *corev1.ContainerStatus) string {
 	if c.Name == desired.FunctionContainer || c.Name == desired.BuildContainer {
 		return ""
@@ -101,8 +101,8 @@ func nameOfOthers(c *corev1.ContainerStatus) string {
 	return fmt.Sprintf("container %q, which is not of the Function, ", c.Name)
 }
 
-// waitsBeforeBuild says what keeps a pod from compiling: files that it lacks, or an init container that
-// the operator has not added. It is empty where nothing is known to.
+// waitsBeforeBuild returns what prevents a pod from compiling: missing files, or an init container
+// that the operator has not added. It is empty if nothing is known.
 func (v *view) waitsBeforeBuild(pod *corev1.Pod) string {
 	if why := v.waitsForFiles(pod); why != "" {
 		return why
@@ -123,9 +123,9 @@ func (v *view) waitsBeforeBuild(pod *corev1.Pod) string {
 	return ""
 }
 
-// waitsForFiles says which files a pod waits for; empty where it has them, and where it waits for
-// something else. The kubelet does not begin with a pod before its volumes are there, and it
-// says only in events what is missing.
+// waitsForFiles returns the files that a pod waits for; empty if it has them, or waits for
+// something else. The kubelet does not start a pod before its volumes exist, and reports what is
+// missing only in events.
 func (v *view) waitsForFiles(pod *corev1.Pod) string {
 	prepares := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse
@@ -145,13 +145,13 @@ func (v *view) waitsForFiles(pod *corev1.Pod) string {
 	return oneLine("a replica waits for its files, of " + strings.Join(needed, ", ") + ": kubectl describe pod " + pod.Name + " says whether some are missing")
 }
 
-// slow tells whether a container has run for too long without being ready.
+// slow reports whether a container has run for longer than SlowStart without being ready.
 func (v *view) slow(c *corev1.ContainerStatus) bool {
 	return !c.Ready && c.State.Running != nil && v.seen.Time.Sub(c.State.Running.StartedAt.Time) >= SlowStart
 }
 
-// UntilSlow is the time after which a replica that starts becomes a PodProblem, unless it is ready by
-// then; 0 when none starts.
+// UntilSlow returns the time after which a starting replica becomes a PodProblem unless it is
+// ready; 0 if no replica is starting.
 func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
 	v := view{fn: fn, seen: seen, revision: desired.LatestRevision(fn)}
 	for _, pod := range v.latestPods() {
@@ -168,7 +168,7 @@ func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
 	return wait
 }
 
-// unready says what is known of a container that runs and is not ready.
+// unready describes a container that runs and is not ready.
 func (v *view) unready(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 	text := "a replica runs and does not serve yet"
 	if v.slow(c) {
@@ -181,7 +181,7 @@ func (v *view) unready(pod *corev1.Pod, c *corev1.ContainerStatus) string {
 	return text
 }
 
-// rollout says what the function is waiting for.
+// rollout describes what the function waits for.
 func (v *view) rollout() string {
 	d := v.seen.Outcome.Deployment
 	switch {
@@ -193,7 +193,7 @@ func (v *view) rollout() string {
 		return "creating the Service"
 	}
 	if why := v.podsNotCreated(); why != "" {
-		return why // there are no pods to count
+		return why // no pods exist
 	}
 	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", v.latestAvailable(), workload.Replicas(d))
 	if o := v.seen.BuildService; o != nil && o.Trouble != "" {
@@ -209,8 +209,8 @@ func (v *view) rollout() string {
 	return text
 }
 
-// latestAvailable returns the number of available replicas of the latest template. They are those of its
-// ReplicaSet: the Deployment counts available replicas of all templates together.
+// latestAvailable returns the number of available replicas of the latest template. It is the number
+// of its ReplicaSet: the Deployment counts available replicas of all templates.
 func (v *view) latestAvailable() (n int32) {
 	for _, rs := range v.seen.ReplicaSets {
 		if isCurrent(v.seen.Outcome.Deployment, &rs) {
@@ -220,9 +220,8 @@ func (v *view) latestAvailable() (n int32) {
 	return n
 }
 
-// overdue tells whether the rollout of the latest template has made no progress for as long as
-// the Deployment waits for some. While the build service compiles, it is not the rollout that
-// takes long.
+// overdue reports whether the rollout of the latest template has exceeded the progress deadline of
+// the Deployment. A running build of the build service does not count as part of the rollout.
 func (v *view) overdue() bool {
 	d := v.latestDeployment()
 	if d == nil || d.Status.ObservedGeneration < d.Generation || v.seen.BuildService != nil && v.newest.reason == v1beta1.ReasonBuilding {
@@ -232,7 +231,7 @@ func (v *view) overdue() bool {
 	return progressing.Status == corev1.ConditionFalse && progressing.Reason == "ProgressDeadlineExceeded"
 }
 
-// deadline is for how many seconds a Deployment waits for progress.
+// deadline returns the progress deadline of a Deployment in seconds.
 func deadline(d *appsv1.Deployment) int32 {
 	if d.Spec.ProgressDeadlineSeconds == nil {
 		return 600
@@ -240,9 +239,10 @@ func deadline(d *appsv1.Deployment) int32 {
 	return *d.Spec.ProgressDeadlineSeconds
 }
 
-// podsNotCreated says why the Deployment makes no pods of its template: a quota, or another controller that
-// has scaled it to 0, for example. Of several ReplicaSets only that of the template counts: the
-// condition ReplicaFailure of the Deployment may be about an older one, which creates no pods any more.
+// podsNotCreated returns the reason why the Deployment does not create pods of its template, for
+// example a quota, or another controller that has scaled it to 0. Only the ReplicaSet of the
+// template counts: the condition ReplicaFailure of the Deployment may be about an older one, which
+// no longer creates pods.
 func (v *view) podsNotCreated() string {
 	d := v.seen.Outcome.Deployment
 	if d == nil {
@@ -268,17 +268,17 @@ func (v *view) podsNotCreated() string {
 	return ""
 }
 
-// isCurrent tells whether a ReplicaSet is that of the template of its Deployment.
+// isCurrent reports whether a ReplicaSet has the template of its Deployment.
 func isCurrent(d *appsv1.Deployment, rs *appsv1.ReplicaSet) bool {
 	return desired.TemplateOf(rs) == desired.TemplateOf(&d.Spec.Template) && rs.Annotations[desired.RolloutAnnotation] == d.Annotations[desired.RolloutAnnotation]
 }
 
-// forbidden is how the API server begins when it refuses a pod, whose name is another one each
-// time.
+// forbidden matches the beginning of the message with which the API server rejects a pod. The name
+// of the pod is different each time.
 var forbidden = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)
 
-// refused says why pods are refused. Where that is for an amount of something, it says which
-// containers have how much of it, and by which fields of the Function.
+// refused returns the reason why pods are rejected. If an amount of a resource is the reason, it
+// lists the containers with their amounts and the fields of the Function that set them.
 func refused(message string, d *appsv1.Deployment) string {
 	message = forbidden.ReplaceAllString(message, "")
 	text := []string{oneLine("pods cannot be created: " + message)}
@@ -302,7 +302,7 @@ func amount(list corev1.ResourceList, name corev1.ResourceName) string {
 	return "none"
 }
 
-// fieldOf is the field of a Function that has the resources of a container.
+// fieldOf returns the field of a Function with the resources of a container.
 func fieldOf(container string) string {
 	if container == desired.BuildContainer {
 		return "spec.build.resources"
