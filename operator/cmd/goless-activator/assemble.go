@@ -18,9 +18,9 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator"
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
-	"goless.io/operator/internal/activator/target"
 	"goless.io/operator/internal/activator/wake"
 	"goless.io/operator/internal/metrics"
 )
@@ -70,14 +70,14 @@ func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister, reconciler *acti
 	events := mgr.GetEventRecorder("goless-activator")
 	return &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: cfg.limits.Timeout, Metrics: wake.NewMetrics(ctrlmetrics.Registry),
-		Failed: func(t target.Target, err error) {
-			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: t.Function.Namespace, Name: t.Function.Name, UID: t.FunctionUID}}
+		OnFailure: func(b backend.Backend, err error) {
+			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: b.Function.Namespace, Name: b.Function.Name, UID: b.FunctionUID}}
 			events.Eventf(fn, nil, corev1.EventTypeWarning, "WakeFailed", "Wake", "a request could not wake the function: %v", err)
-			ctrl.Log.Error(err, "a function could not be woken", "function", t.Function.String())
+			ctrl.Log.Error(err, "a function could not be woken", "function", b.Function.String())
 			ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 			defer cancel()
-			if err := reconciler.ReportFailedWake(ctx, t, err); err != nil {
-				ctrl.Log.Error(err, "a wake that failed could not be reported in the status", "function", t.Function.String())
+			if err := reconciler.ReportFailedWake(ctx, b, err); err != nil {
+				ctrl.Log.Error(err, "a wake that failed could not be reported in the status", "function", b.Function.String())
 			}
 		},
 	}
@@ -88,9 +88,9 @@ func newProxy(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
 	return proxy.New(proxy.Options{
 		Limits: cfg.limits,
 		Dial:   waker.Dial,
-		Ready: func(ctx context.Context, t target.Target) bool {
-			found, err := lister.Of(ctx, t.Function)
-			_, ready := pods.Ready(found)
+		Ready: func(ctx context.Context, b backend.Backend) bool {
+			found, err := lister.List(ctx, b.Function)
+			_, ready := pods.PickReady(found)
 			return err == nil && ready
 		},
 		Metrics: proxy.NewMetrics(ctrlmetrics.Registry),
@@ -105,8 +105,8 @@ func asleep(server *proxy.Server, lister pods.Lister) prometheus.Collector {
 		Help: "Functions that sleep. Each replica counts all of them.",
 	}, func() float64 {
 		n := 0
-		for _, t := range server.Targets() {
-			if found, err := lister.Of(context.Background(), t.Function); err == nil && len(found) == 0 {
+		for _, b := range server.Backends() {
+			if found, err := lister.List(context.Background(), b.Function); err == nil && len(found) == 0 {
 				n++
 			}
 		}
@@ -118,7 +118,7 @@ func asleep(server *proxy.Server, lister pods.Lister) prometheus.Collector {
 func (p *parts) admin(ready *atomic.Bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	mux.HandleFunc("GET /listening", activator.Listening(p.proxy))
+	mux.HandleFunc("GET /listening", activator.ListeningHandler(p.proxy))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "ok\n") // it fails if the probe hangs up
 	})

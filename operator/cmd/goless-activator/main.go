@@ -155,7 +155,7 @@ func run(ctx context.Context, cfg config) error {
 	go func() {
 		if a.manager.GetCache().WaitForCacheSync(serving) {
 			ready.Store(true)
-			a.reconciler.StandForElection(ctx) // gives up the lead when ctx ends
+			a.reconciler.RunElection(ctx) // gives up the lead when ctx ends
 		}
 	}()
 	select {
