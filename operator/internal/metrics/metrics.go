@@ -18,11 +18,11 @@ import (
 
 // Metrics are the operator's own. The zero value is not usable: see New.
 type Metrics struct {
-	builds    *prometheus.CounterVec
-	durations *prometheus.HistogramVec
-	ready     prometheus.Histogram
-	rollouts  prometheus.Counter
-	judged    *prometheus.CounterVec
+	builds     *prometheus.CounterVec
+	durations  *prometheus.HistogramVec
+	ready      prometheus.Histogram
+	rollouts   prometheus.Counter
+	admissions *prometheus.CounterVec
 
 	// changed is since when the status of a Function has not been ready for its spec: a
 	// time.Time, by the names of Functions.
@@ -51,15 +51,15 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "goless_rollouts_total",
 			Help: "Changes of what the pods of functions are made of, first ones included.",
 		}),
-		judged: prometheus.NewCounterVec(prometheus.CounterOpts{
+		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_admissions_total",
 			Help: "Functions and FunctionClasses that were applied, by the answer of admission: Allowed, Refused, or Unjudged, which lets pass as well.",
 		}, []string{"answer"}),
 	}
-	for _, answer := range []string{Allowed, Refused, Unjudged} {
-		m.judged.WithLabelValues(answer) // all of them are there from the start
+	for _, answer := range []string{Allowed, Denied, NotValidated} {
+		m.admissions.WithLabelValues(answer) // all of them are there from the start
 	}
-	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts, m.judged} {
+	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts, m.admissions} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -67,15 +67,15 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// Answers of admission.
+// Answers of the admission webhook, as in the label of goless_admissions_total.
 const (
-	Allowed  = "Allowed"
-	Refused  = "Refused"
-	Unjudged = "Unjudged"
+	Allowed      = "Allowed"
+	Denied       = "Refused"
+	NotValidated = "Unjudged" // allowed with a warning, because of a defect of the operator
 )
 
-// Judged counts an answer of admission, one of Allowed, Refused and Unjudged.
-func (m *Metrics) Judged(answer string) { m.judged.WithLabelValues(answer).Inc() }
+// RecordAdmission counts an answer of the admission webhook: Allowed, Denied or NotValidated.
+func (m *Metrics) RecordAdmission(answer string) { m.admissions.WithLabelValues(answer).Inc() }
 
 // RolledOut counts a change of a pod template.
 func (m *Metrics) RolledOut() { m.rollouts.Inc() }

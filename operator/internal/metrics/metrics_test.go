@@ -30,7 +30,7 @@ func TestMetrics(t *testing.T) {
 	m.Changed(good, start)
 	m.Changed(good, start.Add(time.Second)) // the same change, seen again
 	m.RolledOut()
-	m.Judged(metrics.Refused)
+	m.RecordAdmission(metrics.Denied)
 	report(m, good, start, "Building", "Unknown", "False")
 	report(m, good, start.Add(2*time.Second), "Built", "True", "False")
 	report(m, good, start.Add(3*time.Second), "Built", "True", "True")
