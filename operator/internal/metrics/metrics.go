@@ -1,6 +1,6 @@
-// Package metrics has the operator's own metrics: how Functions fare, how builds end, and how long
-// a change takes until it serves. Those of the controllers and of the client are
-// controller-runtime's.
+// Package metrics defines the metrics of the operator: the state of Functions, the results of
+// builds, and the time until a change of a Function is ready. Metrics of the controllers and of the
+// client come from controller-runtime.
 package metrics
 
 import (
@@ -16,7 +16,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Metrics are the operator's own. The zero value is not usable: see New.
+// Metrics are the metrics of the operator. Use New; the zero value is not usable.
 type Metrics struct {
 	builds     *prometheus.CounterVec
 	durations  *prometheus.HistogramVec
@@ -24,13 +24,12 @@ type Metrics struct {
 	rollouts   prometheus.Counter
 	admissions *prometheus.CounterVec
 
-	// changed is since when the status of a Function has not been ready for its spec: a
-	// time.Time, by the names of Functions.
+	// changed contains, by the name of a Function, the time since which its status does not match
+	// its generation.
 	changed sync.Map
 }
 
-// New makes metrics and registers them. It returns an error if they are already
-// registered.
+// New returns registered metrics. It returns an error if they are already registered.
 func New(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		builds: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -57,7 +56,7 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 		}, []string{"answer"}),
 	}
 	for _, answer := range []string{Allowed, Denied, NotValidated} {
-		m.admissions.WithLabelValues(answer) // all of them are there from the start
+		m.admissions.WithLabelValues(answer) // exports 0 before the first event
 	}
 	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts, m.admissions} {
 		if err := registry.Register(collector); err != nil {
@@ -80,15 +79,15 @@ func (m *Metrics) RecordAdmission(answer string) { m.admissions.WithLabelValues(
 // RolledOut counts a change of a pod template.
 func (m *Metrics) RolledOut() { m.rollouts.Inc() }
 
-// Changed notes that a Function was seen whose status speaks of another
-// generation.
+// Changed records the time at which a Function was first seen with a status of an older generation.
 func (m *Metrics) Changed(fn *v1beta1.Function, now time.Time) {
 	if fn.Generation != fn.Status.ObservedGeneration {
 		m.changed.LoadOrStore(client.ObjectKeyFromObject(fn), now)
 	}
 }
 
-// Reported counts what is new in the status of a Function.
+// Reported records what a new status adds to the previous one: the result of a build, and the time
+// since Changed if the Function is ready.
 func (m *Metrics) Reported(fn *v1beta1.Function, before v1beta1.FunctionStatus, now time.Time) {
 	m.build(fn.Status, before)
 	if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady) {
@@ -110,12 +109,12 @@ func (m *Metrics) build(status, before v1beta1.FunctionStatus) {
 	}
 	m.builds.WithLabelValues(is.Reason).Inc()
 	if status.Build == nil || status.Build.Revision != status.LatestRevision {
-		return // the kernel ended it, and it left no report
+		return // the build was killed and left no report
 	}
 	if took, err := time.ParseDuration(status.Build.Duration); err == nil {
 		m.durations.WithLabelValues(is.Reason).Observe(took.Seconds())
 	}
 }
 
-// Forget drops what is known of a deleted Function.
+// Forget removes the state of a deleted Function.
 func (m *Metrics) Forget(fn types.NamespacedName) { m.changed.Delete(fn) }
