@@ -25,23 +25,23 @@ import (
 	"goless.io/operator/internal/metrics"
 )
 
-// reportTimeout is how long it may take to report a wake that has failed.
+// reportTimeout is the timeout for reporting a failed wake.
 const reportTimeout = 10 * time.Second
 
-// parts are the running parts of an activator.
+// parts contains the components of an activator.
 type parts struct {
 	manager    ctrl.Manager
 	proxy      *proxy.Server
 	reconciler *activator.Reconciler
 }
 
-// assemble connects the parts of a replica, whose name no other replica has.
+// assemble creates the components of a replica. name must be unique among the replicas.
 func assemble(cfg config, name string) (*parts, error) {
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding a cluster: %w", err)
 	}
-	restConfig.QPS = -1 // no limit, as many functions may wake at the same time; the API server has limits of its own
+	restConfig.QPS = -1 // no limit, because many functions may wake at the same time; the API server has its own limits
 	options, err := activator.ManagerOptions(cfg.namespaces)
 	if err != nil {
 		return nil, err
@@ -60,12 +60,12 @@ func assemble(cfg config, name string) (*parts, error) {
 	if err := reconciler.Register(context.Background(), mgr); err != nil {
 		return nil, fmt.Errorf("setting up: %w", err)
 	}
-	ctrlmetrics.Registry.MustRegister(asleep(server, lister), metrics.BuildInfo("goless_activator_build_info", version, commit))
+	ctrlmetrics.Registry.MustRegister(asleepFunctions(server, lister), metrics.BuildInfo("goless_activator_build_info", version, commit))
 	return &parts{manager: mgr, proxy: server, reconciler: reconciler}, nil
 }
 
-// newWaker returns what wakes functions. A wake that fails is reported in an Event and, by way of an
-// EndpointSlice, in the status of the Function.
+// newWaker returns the Waker. It reports a failed wake in an Event and, through an EndpointSlice,
+// in the status of the Function.
 func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister, reconciler *activator.Reconciler) *wake.Waker {
 	events := mgr.GetEventRecorder("goless-activator")
 	return &wake.Waker{
@@ -83,7 +83,7 @@ func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister, reconciler *acti
 	}
 }
 
-// newProxy returns what takes the requests.
+// newProxy returns the server for requests.
 func newProxy(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
 	return proxy.New(proxy.Options{
 		Limits: cfg.limits,
@@ -98,8 +98,8 @@ func newProxy(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
 	})
 }
 
-// asleep returns a metric of how many functions have no pods.
-func asleep(server *proxy.Server, lister pods.Lister) prometheus.Collector {
+// asleepFunctions returns a metric of the number of functions without pods.
+func asleepFunctions(server *proxy.Server, lister pods.Lister) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "goless_activator_asleep_functions",
 		Help: "Functions that sleep. Each replica counts all of them.",
@@ -114,13 +114,13 @@ func asleep(server *proxy.Server, lister pods.Lister) prometheus.Collector {
 	})
 }
 
-// admin returns the handler of the admin port. /readyz fails unless ready is true.
+// admin returns the handler of the admin port. /readyz fails until ready is true.
 func (p *parts) admin(ready *atomic.Bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
 	mux.HandleFunc("GET /listening", activator.ListeningHandler(p.proxy))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "ok\n") // it fails if the probe hangs up
+		_, _ = io.WriteString(w, "ok\n") // fails if the probe disconnects
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready.Load() {

@@ -1,11 +1,11 @@
-// Command reference prints pages of the documentation as Markdown.
+// Command reference generates pages of the documentation in Markdown.
 //
 // Usage:
 //
-//	reference FILE...         the fields of CustomResourceDefinitions, by their descriptions
-//	reference -settings FILE  the settings of the operator, by the comments in its ConfigMap
+//	reference FILE...         the fields of CustomResourceDefinitions
+//	reference -settings FILE  the settings of the operator, from the comments in its ConfigMap
 //
-// It reads as much of a schema as the definitions of this repository have.
+// It supports the parts of a schema that the CustomResourceDefinitions of this repository use.
 package main
 
 import (
@@ -30,7 +30,7 @@ What each field of the kinds of Goless means. ` + "`kubectl explain function.spe
 that a cluster has.
 `
 
-// A definition is what the reference needs of a CustomResourceDefinition.
+// definition contains the fields of a CustomResourceDefinition that the reference uses.
 type definition struct {
 	Spec struct {
 		Group string
@@ -43,7 +43,7 @@ type definition struct {
 	}
 }
 
-// A schema is that of a field, or of an object.
+// A schema is the schema of a field or an object.
 type schema struct {
 	Type, Description string
 	Properties        map[string]schema
@@ -78,7 +78,7 @@ func main() {
 	}
 }
 
-// writeDefinitions writes a section for each version of each kind that a file defines.
+// writeDefinitions writes a section for each version of each kind in a file.
 func writeDefinitions(w io.Writer, file []byte) error {
 	for text := range strings.SplitSeq(string(file), "\n---\n") {
 		var definition definition
@@ -98,7 +98,7 @@ func writeDefinitions(w io.Writer, file []byte) error {
 	return nil
 }
 
-// writeObject writes the section of an object at a path, and after it those of the objects within.
+// writeObject writes a section for an object at a path, and then sections for the objects within.
 func writeObject(w io.Writer, path string, of schema) {
 	fmt.Fprintf(w, "\n### %s\n\n%s\n\n| field | type | |\n|---|---|---|\n", path, paragraphs(of.Description))
 	names := slices.Sorted(maps.Keys(of.Properties))
@@ -114,13 +114,13 @@ func writeObject(w io.Writer, path string, of schema) {
 		if field.Items != nil {
 			field, path = *field.Items, path+"[]"
 		}
-		if len(field.Properties) > 0 && name != "affinity" { // Kubernetes' own, and as long as all the rest
+		if len(field.Properties) > 0 && name != "affinity" { // a Kubernetes type with hundreds of fields
 			writeObject(w, path, field)
 		}
 	}
 }
 
-// typeOf returns what the reference says of the type of a field.
+// typeOf returns the name of a field's type.
 func typeOf(field schema) string {
 	switch {
 	case field.XIntOrString:
@@ -133,7 +133,7 @@ func typeOf(field schema) string {
 	return field.Type
 }
 
-// meaning returns the description of a field in one line, and what else the schema says of it.
+// meaning returns the description of a field on one line, followed by its constraints and default.
 func meaning(field schema, required bool) string {
 	text := []string{strings.Join(strings.Fields(field.Description), " ")}
 	if required {
