@@ -23,7 +23,7 @@ import (
 	"goless.io/operator/internal/apiservertest"
 )
 
-// asOperator makes the test binary the operator: the tests end it by a signal.
+// asOperator is the environment variable that makes the test binary run the operator.
 const asOperator = "GOLESS_TEST_AS_OPERATOR"
 
 var (

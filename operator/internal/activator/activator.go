@@ -193,10 +193,10 @@ func (r *Reconciler) reconcileAsLeader(ctx context.Context, rt *route) (time.Dur
 	return sooner(again, next), err
 }
 
-// disableSleep stops routing a function through the activators that must not sleep any longer. If
-// the function is asleep or waking, the activators receive its requests until a pod is ready,
-// unless it was stopped (spec.replicas of the Deployment is 0). The EndpointSlices, which reserve
-// the port, are deleted one Settle after they were emptied.
+// disableSleep stops routing requests to the activators for a function that must no longer sleep.
+// If the function is asleep or waking, the activators receive its requests until a pod is ready,
+// unless it was stopped (its Deployment has 0 replicas). The EndpointSlices, which reserve the
+// port, are deleted one Settle after they were emptied.
 func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration, error) {
 	r.scaleDowns.Delete(rt.Service)
 	r.poller.Forget(rt.Service)

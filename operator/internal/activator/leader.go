@@ -16,9 +16,9 @@ import (
 
 const leaseName = "goless-activator"
 
-// An election elects one leader among the replicas. It replaces the leader election of the manager,
-// which ends the process when the lease is lost: a replica that is no longer the leader still
-// serves requests.
+// An election chooses the leader among the replicas. It is used instead of the leader election of
+// the manager, which ends the process when the lease is lost: a replica that is no longer the
+// leader still serves requests.
 type election struct {
 	elector *leaderelection.LeaderElector
 	onStart func()                                 // called before this replica starts to lead

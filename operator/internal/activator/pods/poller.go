@@ -56,7 +56,7 @@ type poll struct {
 	received  time.Time   // when the result was received
 	failures  int         // consecutive
 	next      time.Time   // time of the next poll at the earliest
-	lastError string      // empty after few failures
+	lastError string      // empty until there are more than toleratedFailures
 }
 
 // NewPoller returns a Poller.

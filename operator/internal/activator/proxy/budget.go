@@ -17,8 +17,8 @@ type tenant struct{ address, namespace string }
 // client may have many addresses.
 //
 //   - Too many held requests: it evicts the newest held request.
-//   - Too many bytes: it evicts the newest held request, or else the connection that has been idle longest,
-//     or else the oldest busy charge.
+//   - Too many bytes: it evicts the newest held request, else the charge that has been idle for
+//     the longest time, else the oldest busy charge.
 type budget struct {
 	bytes, held int64 // limits
 
@@ -88,8 +88,7 @@ func (c *charge) grow(bytes int64) {
 	})
 }
 
-// serve marks a held request as served and adds to its cost. evict replaces the function that
-// evicts it.
+// serve marks a held request as served, adds to its cost, and replaces its evict function.
 func (c *charge) serve(bytes int64, evict func()) {
 	c.budget.update(func() {
 		if c.in == nil {

@@ -38,14 +38,14 @@ func (a *attempt) run(ctx context.Context) (address string, err error) {
 		if address != "" || err != nil {
 			return address, err
 		}
-		pollInterval := pollInterval
+		delay := pollInterval
 		if a.notReady != "" {
-			pollInterval = notReadyPollInterval
+			delay = notReadyPollInterval
 		}
 		select {
 		case <-ctx.Done():
 			return "", errors.Join(context.Cause(ctx), a.scaleErr, a.notReadyErr())
-		case <-time.After(pollInterval):
+		case <-time.After(delay):
 		}
 	}
 }
@@ -115,10 +115,11 @@ func brokenReason(found []pods.Pod) (why string) {
 	return why
 }
 
-// firstServing returns the address of the first pod that is ready. If there is none, the address is
-// empty and why is the reason reported by one of the pods. A pod that accepts connections is not
-// necessarily ready: its launcher may still wait for the binary. All pods are queried concurrently,
-// because a starting pod may respond late.
+// firstServing returns the address of a pod that is ready according to Kubernetes, or else of the
+// first one whose admin port reports it. If there is none, the address is empty and why is the
+// reason that one of the pods reports. A pod that accepts connections is not necessarily ready: its
+// launcher may still wait for the binary. All pods are queried concurrently, because a starting pod
+// may respond late.
 func firstServing(ctx context.Context, found []pods.Pod) (address, why string) {
 	if address, ok := pods.PickReady(found); ok {
 		return address, "" // the readiness probe has passed; the activator may have no access to the admin port
