@@ -21,9 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// certificateLife is the validity of a certificate. It is renewed when renewBefore remains.
 const (
-	// certificateLife is how long a certificate is valid. It is renewed when renewBefore is left of that.
+	// certificateLife is the validity of a certificate. It is renewed when renewBefore remains.
 	certificateLife = 365 * 24 * time.Hour
 	renewBefore     = certificateLife / 3
 
@@ -101,8 +100,8 @@ func (c *certificates) sync(ctx context.Context, now time.Time) error {
 
 // pathOf returns the path to which the API server sends its requests. The API server does not
 // authenticate to webhooks, so the path distinguishes it from other clients: it contains the UID of
-// the Secret, which only clients know that may read the Secret or the webhook configuration. The
-// path does not change when the certificate is renewed.
+// the Secret, which is known only to clients that may read the Secret or the webhook configuration.
+// The path does not change when the certificate is renewed.
 func pathOf(secret *corev1.Secret) string { return pathPrefix + string(secret.UID) }
 
 // serve sets the certificate of the server. A new certificate is served from the second check on,

@@ -195,10 +195,10 @@ func TestSingleFlight(t *testing.T) {
 		b.ask()
 	}
 	if b.Has(fn, "2", order) {
-		t.Error("there is an order that nobody has made")
+		t.Error("an order exists that was not added")
 	}
 	b.Keep(fn, nil)
-	eventually(t, "the service is told that nobody waits", func() bool { return b.service.Canceled() == 1 })
+	eventually(t, "the order is canceled in the service", func() bool { return b.service.Canceled() == 1 })
 	if b.Has(fn, "1", order) || len(b.Answers(fn)) > 0 {
 		t.Error("the order is still there")
 	}

@@ -48,9 +48,9 @@ var labelsChanged = predicate.And[client.Object](predicate.LabelChangedPredicate
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 })
 
-// allClasses maps an object to all classes: a new or new default class, and the labels of a
-// namespace, change which functions other classes have. A new namespace may have several default
-// classes.
+// allClasses maps an object to all classes, because the following change which functions other
+// classes have: a new class, a class that becomes a default, and the labels of a namespace. A new
+// namespace may have several default classes.
 func (c *Classes) allClasses(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all v1beta1.FunctionClassList
 	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {

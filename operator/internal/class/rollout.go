@@ -77,8 +77,8 @@ func progressOf(members []member, w stagedRollout) progress {
 }
 
 // nextRollout returns the staged rollout that follows before. At most a tenth of all functions, at
-// least one and at most maxRolling, are updated at the same time, including those with a rollout
-// for another reason.
+// least one and at most maxRolling, are updated at the same time. That includes functions with a
+// rollout for another reason, but not those that were admitted more than memberTimeout ago.
 //
 // A function with a rollout in progress is always admitted. After that, ready functions come first,
 // because others may fail whatever the class is.

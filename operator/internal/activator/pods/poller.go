@@ -17,7 +17,8 @@ const (
 	// pollTimeout is the time in which all pods of a function must respond.
 	pollTimeout = 30 * time.Second
 
-	// maxAge is the age at which a result expires. It is normally taken at once.
+	// maxAge is the age at which a result expires. A result is normally taken immediately, unless
+	// the function has changed.
 	maxAge = 5 * time.Second
 
 	// minBackoff and maxBackoff bound the delay after a failure, which doubles with each further

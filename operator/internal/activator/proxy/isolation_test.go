@@ -43,8 +43,8 @@ func TestFunctionIsolation(t *testing.T) {
 	for name, client := range clients(t) {
 		t.Run(name, func(t *testing.T) {
 			var wg sync.WaitGroup
-			// Each request has its own connection to the function, and a server ends an HTTP/2 connection
-			// that it could not get to know within two seconds. So not all of them are opened at once.
+			// Each request has its own connection to the function, and a server closes an HTTP/2 connection
+			// whose preface does not arrive within two seconds. So the number of concurrent requests is limited.
 			for range 20 {
 				for _, to := range targets {
 					wg.Go(func() { areAnsweredBy(t, client, urls[to.Service.Name], to.Function.Name) })

@@ -366,7 +366,7 @@ func TestUploadIsNotBuffered(t *testing.T) {
 				last = body.read.Load()
 			}
 			if n := body.read.Load(); n > size/4 {
-				t.Errorf("%d bytes were taken while nobody reads them", n)
+				t.Errorf("%d bytes were read while the function does not read", n)
 			}
 			close(awake)
 			if text := <-got; text != fmt.Sprint(size, " <nil>") {
