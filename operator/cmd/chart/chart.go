@@ -64,8 +64,8 @@ func (c chart) addTemplates(deploy string, t *table) error {
 	return nil
 }
 
-// copy copies the files of a directory to the directory to in the chart, except for one file and
-// for tests.
+// copy copies the files of dir to the directory to of the chart, except for the file except and for
+// tests.
 func (c chart) copy(dir, to, except string) error {
 	return filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || entry.Name() == except || strings.HasSuffix(name, "_test.yaml") {

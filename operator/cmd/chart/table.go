@@ -22,8 +22,9 @@ type table struct {
 	parameters map[string]bool
 }
 
-// A part is a file of deploy/, or a document identified by kind and name. If is a Helm condition
-// for its presence in the chart.
+// A part is a file of deploy/, or a document identified by kind and name. If is the condition under
+// which it is in the chart, in the syntax of Helm's if. A file without a condition is always in
+// the chart.
 type part struct {
 	Name string `yaml:"name"`
 	If   string `yaml:"if"`

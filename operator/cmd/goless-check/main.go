@@ -4,7 +4,7 @@
 //   - the operator and the build service are ready
 //   - an operator is the leader
 //   - a valid Function is accepted in a dry run
-//   - the webhook rejects a Function that does not parse
+//   - the webhook rejects a Function that does not parse, unless -admission=false
 //
 // Each check is retried for two minutes. If one fails, the exit code is 1 and the output contains
 // the reason.

@@ -55,8 +55,8 @@ type Settings struct {
 	// requires the RBAC rules of deploy/optional/secrets.yaml. Default: false.
 	WatchSecrets bool `json:"watchSecrets,omitempty"`
 
-	// ReferencePause is the minimum time between two rollouts of a function that changed ConfigMaps
-	// or Secrets cause. Default: 10s. It must not be negative.
+	// ReferencePause is the minimum time between two rollouts of a function caused by changes of
+	// its ConfigMaps or Secrets. Default: 10s. It must not be negative.
 	ReferencePause metav1.Duration `json:"referencePause,omitzero"`
 
 	// EndpointPropagation is the longest time until a change of the endpoints of a Service has

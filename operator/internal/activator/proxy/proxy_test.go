@@ -58,7 +58,7 @@ func newActivator(t *testing.T, limits Limits, dial func(context.Context) (net.C
 	if err := a.Listen(hello, 0); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = a.http.Close() }) // a test may have shut it down
+	t.Cleanup(func() { _ = a.http.Close() }) // may already be closed
 	a.url = "http://localhost:" + portOf(t, a.listeners[hello.Service].Addr())
 	return a
 }
@@ -238,7 +238,7 @@ func TestStreams(t *testing.T) {
 					t.Fatalf("got %q, %v", line, err)
 				}
 			}
-			_ = input.Close() // it cannot fail
+			_ = input.Close() // cannot fail
 		})
 	}
 }
@@ -268,7 +268,7 @@ func TestUpgrade(t *testing.T) {
 	if err != nil || response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Connection") != "Upgrade" {
 		t.Fatalf("got %v, %v", response, err)
 	}
-	defer response.Body.Close() //nolint:errcheck // there is none
+	defer response.Body.Close() //nolint:errcheck // empty
 	_, _ = io.WriteString(connection, "ping\n")
 	if line, err := reader.ReadString('\n'); err != nil || line != "ping\n" {
 		t.Fatalf("got %q, %v", line, err)
@@ -299,7 +299,7 @@ func TestExpectContinue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = response.Body.Close() // the status is enough
+		_ = response.Body.Close() // only the status is read
 		if response.StatusCode != want || sent.Load() != (want == http.StatusOK) {
 			t.Errorf("%s: status %d, body sent: %t", path, response.StatusCode, sent.Load())
 		}
@@ -398,7 +398,7 @@ func TestClientDisconnects(t *testing.T) {
 		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, a.url, nil)
 		go func() {
 			if response, err := http.DefaultClient.Do(request); err == nil {
-				_ = response.Body.Close() // there is none
+				_ = response.Body.Close() // empty
 			}
 		}()
 		if sleeps {
@@ -431,7 +431,7 @@ func TestPodDies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer response.Body.Close() //nolint:errcheck // it fails below
+			defer response.Body.Close() //nolint:errcheck // fails below
 			if body, err := io.ReadAll(response.Body); err == nil {
 				t.Errorf("the client takes %q for the whole answer", body)
 			}
@@ -463,7 +463,7 @@ func TestClose(t *testing.T) {
 				result <- 0
 				return
 			}
-			_ = response.Body.Close() // the status is enough
+			_ = response.Body.Close() // only the status is read
 			result <- response.StatusCode
 		}()
 		return result
