@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// A chart is the files of a Helm chart by their paths in it.
+// A chart contains the files of a Helm chart by path.
 type chart map[string][]byte
 
-// derive makes the chart from the directory deploy. An image that is not among images is named as in
-// deploy.
+// derive generates the chart from the directory deploy. An image that is not in images keeps its
+// name.
 func derive(deploy, version string, images map[string]string) (chart, error) {
 	own := filepath.Join(deploy, "chart")
 	t, err := readTable(filepath.Join(own, "chart.yaml"))
@@ -27,8 +27,8 @@ func derive(deploy, version string, images map[string]string) (chart, error) {
 	if err := c.addTemplates(deploy, t); err != nil {
 		return nil, err
 	}
-	// The templates have shown what the defaults of the values are.
-	if err := errors.Join(t.putImages(images), t.check()); err != nil {
+	// The templates determine the defaults of the values.
+	if err := errors.Join(t.setImages(images), t.check()); err != nil {
 		return nil, err
 	}
 	if c["values.yaml"], err = t.values(); err != nil {
@@ -45,7 +45,7 @@ func derive(deploy, version string, images map[string]string) (chart, error) {
 	return c, nil
 }
 
-// addTemplates makes a template of each file of the table.
+// addTemplates adds a template for each file of the table.
 func (c chart) addTemplates(deploy string, t *table) error {
 	for _, f := range t.Files {
 		text, err := os.ReadFile(filepath.Join(deploy, f.Name))
@@ -64,8 +64,8 @@ func (c chart) addTemplates(deploy string, t *table) error {
 	return nil
 }
 
-// copy adds the files of a directory as they are, but for one of them and for tests. In the chart
-// they are below the directory to.
+// copy copies the files of dir to the directory to of the chart, except for the file except and for
+// tests.
 func (c chart) copy(dir, to, except string) error {
 	return filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || entry.Name() == except || strings.HasSuffix(name, "_test.yaml") {
@@ -80,11 +80,10 @@ func (c chart) copy(dir, to, except string) error {
 	})
 }
 
-// epoch is the time at which all files of the chart were changed, as they say, so that a package of
-// them is always the same bytes.
+// epoch is the modification time of all files in the chart, which makes packages reproducible.
 var epoch = time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// write writes all files below dir.
+// write writes all files to dir.
 func (c chart) write(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 
 const deploy = "../../../deploy"
 
-// helm runs the command that the variable HELM names.
+// helm runs the command in the environment variable HELM.
 func helm(t *testing.T, args ...string) string {
 	t.Helper()
 	path := os.Getenv("HELM")
@@ -31,8 +31,8 @@ func helm(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// made is the chart, in a directory.
-func made(t *testing.T) string {
+// buildChart generates the chart and returns its directory.
+func buildChart(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "goless")
 	if err := run([]string{"-deploy", deploy, "-version", "1.2.3", "-o", dir}); err != nil {
@@ -41,8 +41,7 @@ func made(t *testing.T) string {
 	return dir
 }
 
-// objects are those of YAML documents by kind and name. Hooks, which only helm test makes,
-// are left out.
+// objects returns YAML documents by kind and name, without test hooks.
 func objects(t *testing.T, text string) map[string]any {
 	t.Helper()
 	all := map[string]any{}
@@ -58,7 +57,7 @@ func objects(t *testing.T, text string) map[string]any {
 		if err := document.Decode(&object); err != nil {
 			t.Fatal(err)
 		}
-		if object == nil { // comments alone
+		if object == nil { // only comments
 			continue
 		}
 		name, err := nameOf(document.Content[0])
@@ -71,11 +70,11 @@ func objects(t *testing.T, text string) map[string]any {
 	}
 }
 
-// Nobody has to read two installations: with the values that it comes with, and in the
-// namespace that deploy/ names, the chart is deploy/. The namespace itself is made by helm,
-// and CustomResourceDefinitions stay when the chart goes.
-func TestDefaultsAreDeploy(t *testing.T) {
-	got := objects(t, helm(t, "template", "goless", made(t), "--namespace", namespace))
+// With default values and the namespace of deploy/, the chart is equal to deploy/, except for the
+// Namespace, which helm creates, and an annotation that keeps the CustomResourceDefinitions after
+// uninstallation.
+func TestDefaultsEqualDeploy(t *testing.T) {
+	got := objects(t, helm(t, "template", "goless", buildChart(t), "--namespace", namespace))
 	want := map[string]any{}
 	files, err := filepath.Glob(filepath.Join(deploy, "*.yaml"))
 	if err != nil {
@@ -102,9 +101,9 @@ func TestDefaultsAreDeploy(t *testing.T) {
 	}
 }
 
-// In another namespace, with everything turned on, nothing names the one of deploy/.
-func TestEverythingElsewhere(t *testing.T) {
-	text := helm(t, "template", "goless", made(t), "--namespace", "elsewhere",
+// With all features enabled in another namespace, no object refers to the namespace of deploy/.
+func TestAllFeaturesInOtherNamespace(t *testing.T) {
+	text := helm(t, "template", "goless", buildChart(t), "--namespace", "elsewhere",
 		"--set", "certManager.enabled=true,secrets.enabled=true,crds.keep=false",
 		"--set", "monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true,monitoring.prometheusRules.enabled=true,monitoring.dashboards.enabled=true",
 		"--set", "monitoring.prometheusRules.docs=https://git.example.com/docs/",
@@ -136,7 +135,7 @@ func TestEverythingElsewhere(t *testing.T) {
 	}
 }
 
-// The images that ko has built take the place of what it builds them from.
+// Images replace import paths.
 func TestImages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "goless")
 	args := []string{"-deploy", deploy, "-o", dir}
@@ -155,9 +154,10 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// A mirror has the images by their names and digests, and the fence lets functions have those.
+// With a registry mirror, images keep their names and digests, and the access policy allows them
+// for functions.
 func TestMirror(t *testing.T) {
-	dir := made(t)
+	dir := buildChart(t)
 	text := helm(t, "template", "goless", dir, "--set", "images.mirror=mirror.example.com/goless/")
 	if strings.Contains(text, "ko://") {
 		t.Errorf("an image is pulled from elsewhere:\n%s", text)
@@ -172,7 +172,7 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// The values that the documentation shows are some that the chart has.
+// The values in the documentation exist in the chart.
 func TestDocumentedValues(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(deploy, "..", "docs", "how-to", "install.md"))
 	if err != nil {
@@ -187,7 +187,7 @@ func TestDocumentedValues(t *testing.T) {
 	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text := helm(t, "template", "goless", made(t), "--values", file)
+	text := helm(t, "template", "goless", buildChart(t), "--values", file)
 	for _, want := range []string{
 		"        team: platform\n", "      nodeSelector:\n        pool: system\n", "    networkPolicy: true\n",
 		"fence.goless.io/labels: team\n", "image: \"mirror.example.com/goless/goless-operator\"\n",
@@ -198,7 +198,7 @@ func TestDocumentedValues(t *testing.T) {
 	}
 }
 
-// A chart with some images of ko and some that nobody can pull is none.
+// A chart with only some images is an error.
 func TestMissingImages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "goless")
 	err := run([]string{"-deploy", deploy, "-o", dir, "-image", "goless.io/builder/cmd/build=registry.example.com/builder"})
@@ -212,18 +212,17 @@ func TestMissingImages(t *testing.T) {
 	}
 }
 
-// Without admission the operator is told so.
+// Without admission the webhook of the operator is disabled.
 func TestWithoutAdmission(t *testing.T) {
-	text := helm(t, "template", "goless", made(t), "--set", "admission.enabled=false")
+	text := helm(t, "template", "goless", buildChart(t), "--set", "admission.enabled=false")
 	if strings.Contains(text, "ValidatingWebhookConfiguration") || !strings.Contains(text, "\n    admission: Disabled\n") {
 		t.Errorf("admission is not off:\n%s", text)
 	}
 }
 
-// In some namespaces only, nothing of Goless has the rights of the whole cluster, and the webhook,
-// which would be one of it, is not there.
+// An installation for some namespaces has no cluster-wide permissions and no webhook.
 func TestSomeNamespaces(t *testing.T) {
-	text := helm(t, "template", "goless", made(t), "--namespace", "elsewhere", "--set", "config.namespaces={team-a,team-b},secrets.enabled=true")
+	text := helm(t, "template", "goless", buildChart(t), "--namespace", "elsewhere", "--set", "config.namespaces={team-a,team-b},secrets.enabled=true")
 	all := objects(t, text)
 	for _, name := range []string{
 		"ClusterRoleBinding/goless-operator", "ClusterRoleBinding/goless-operator-secrets", "ClusterRoleBinding/goless-activator",
@@ -254,15 +253,14 @@ func TestSomeNamespaces(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	helm(t, "lint", "--strict", made(t))
+	helm(t, "lint", "--strict", buildChart(t))
 }
 
-// A package is the same bytes each time, also in another second: helm packs the times of
-// files.
-func TestPackageTwice(t *testing.T) {
+// A package consists of the same bytes each time, although helm stores modification times.
+func TestPackageIsReproducible(t *testing.T) {
 	var packages []string
 	for range 2 {
-		dir, out := made(t), t.TempDir()
+		dir, out := buildChart(t), t.TempDir()
 		for _, name := range []string{"Chart.yaml", "values.yaml", "templates/30-operator.yaml"} {
 			info, err := os.Stat(filepath.Join(dir, name))
 			if err != nil {
@@ -284,9 +282,9 @@ func TestPackageTwice(t *testing.T) {
 	}
 }
 
-// Values are checked before anything is installed.
+// Values are validated before the installation.
 func TestSchema(t *testing.T) {
-	dir := made(t)
+	dir := buildChart(t)
 	text, err := os.ReadFile(filepath.Join(dir, "values.schema.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -309,8 +307,8 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// A line of chart.yaml that fits nothing any more is told.
-func TestWrongTables(t *testing.T) {
+// An entry of chart.yaml that does not match a manifest is an error.
+func TestInvalidTables(t *testing.T) {
 	table, err := os.ReadFile(filepath.Join(deploy, "chart", "chart.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,22 +1,22 @@
-// Command chart derives the Helm chart of Goless from the files of deploy/, so that
-// nothing is written twice. deploy/chart/chart.yaml says which files are in the chart and
-// what can be set; everything else in deploy/chart is copied into it.
+// Command chart generates the Helm chart of Goless from the manifests in deploy/.
+// deploy/chart/chart.yaml lists the files of the chart and the values that users can set.
+// Everything else in deploy/chart is copied.
 //
 // Usage:
 //
 //	chart -deploy deploy -version 0.1.0 -o DIR [-image IMPORTPATH=REFERENCE]...
 //
-// It writes the chart to DIR, which must not exist, as helm package takes it. The flag -image
-// gives the image that ko has built of an import path. Without the flag, the chart names import
-// paths as deploy/ does.
+// It writes the chart to DIR, which must not exist. Run helm package on DIR. -image sets the image
+// that ko has built for an import path; without it the chart contains import paths, as deploy/
+// does.
 //
-//	table.go     what chart.yaml says
-//	chart.go     which files the chart has
-//	template.go  how a file of deploy/ becomes a template
-//	marks.go     how text that is not YAML comes into a template
-//	node.go      how a node of a document is found
-//	values.go    the defaults of what can be set
-//	schema.go    the types of what can be set
+//	table.go         reads chart.yaml
+//	chart.go         collects the files of the chart
+//	template.go      converts a manifest to a template
+//	placeholders.go  inserts template actions into YAML
+//	node.go          finds a node of a document
+//	values.go        generates values.yaml
+//	schema.go        generates values.schema.json
 package main
 
 import (

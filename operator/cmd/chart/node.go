@@ -7,9 +7,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// find returns the node that a path leads to, and nil if there is none. A step of a path is the key of a
-// mapping; or name=x, for the item of a list whose field name is x; or --flag=, for the item of a list
-// that begins so. What is set of such an item is only what comes after that prefix.
+// find returns the node at a path, or nil. A step of a path is one of:
+//
+//   - the key of a mapping
+//   - name=x, the item of a list whose field name is x
+//   - --flag=, the item of a list with that prefix; a value replaces only the text after the prefix
 func find(node *yaml.Node, path []string) (found *yaml.Node, prefix string) {
 	for _, step := range path {
 		if node, prefix = follow(node, step); node == nil {
@@ -19,7 +21,7 @@ func find(node *yaml.Node, path []string) (found *yaml.Node, prefix string) {
 	return node, prefix
 }
 
-// follow takes one step of a path.
+// follow returns the node at one step of a path.
 func follow(node *yaml.Node, step string) (found *yaml.Node, prefix string) {
 	if node.Kind == yaml.MappingNode {
 		return field(node, step), ""
@@ -38,7 +40,7 @@ func follow(node *yaml.Node, step string) (found *yaml.Node, prefix string) {
 	return nil, ""
 }
 
-// field returns the value of a key of a mapping, and nil if there is none.
+// field returns the value of a key of a mapping, or nil.
 func field(mapping *yaml.Node, key string) *yaml.Node {
 	for i := 0; i < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
@@ -48,8 +50,8 @@ func field(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// without returns a node without a prefix, as a number if the rest is one.
-func without(node *yaml.Node, prefix string) *yaml.Node {
+// trimPrefix returns a scalar node without a prefix, as an integer if possible.
+func trimPrefix(node *yaml.Node, prefix string) *yaml.Node {
 	if prefix == "" {
 		return node
 	}

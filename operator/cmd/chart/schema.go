@@ -14,7 +14,7 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// A schema is a JSON schema, or a part of one. One without a type allows everything.
+// A schema is a JSON schema. Without a type it allows everything.
 type schema struct {
 	Version              string             `json:"$schema,omitempty"`
 	AdditionalProperties *bool              `json:"additionalProperties,omitempty"`
@@ -24,18 +24,18 @@ type schema struct {
 	Minimum              *int               `json:"minimum,omitempty"`
 	Pattern              string             `json:"pattern,omitempty"`
 	Properties           map[string]*schema `json:"properties,omitzero"`
-	Type                 any                `json:"type,omitempty"` // a name, or some
+	Type                 any                `json:"type,omitempty"` // a name or a list of names
 }
 
-// closed returns the schema of an object that has no other properties than these.
+// closed returns the schema of an object with only the given properties.
 func closed(properties map[string]*schema) *schema {
 	return &schema{Type: "object", AdditionalProperties: new(false), Properties: properties}
 }
 
-// schema returns values.schema.json. Values are of the types of their defaults, and those of config are
-// the settings of the operator. A value that the schema does not name is a typing mistake.
+// schema returns values.schema.json. The type of a value is that of its default; the type of config
+// is the settings of the operator. Unknown values are errors.
 func (t *table) schema() ([]byte, error) {
-	root := closed(map[string]*schema{"global": {Type: "object"}}) // Helm adds global to charts within charts
+	root := closed(map[string]*schema{"global": {Type: "object"}}) // Helm adds global to subcharts
 	root.Version = "http://json-schema.org/draft-07/schema#"
 	for _, v := range t.Values {
 		parent, keys := root, strings.Split(v.Name, ".")
@@ -56,8 +56,7 @@ func (t *table) schema() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// kubernetesTypes are the types of values that are parts of Kubernetes' objects, by the last part of
-// their names.
+// kubernetesTypes contains the Kubernetes types of values, by the last part of the value's name.
 var kubernetesTypes = map[string]reflect.Type{
 	"pod":             reflect.TypeFor[corev1.PodSpec](),
 	"securityContext": reflect.TypeFor[corev1.PodSecurityContext](),
@@ -70,7 +69,7 @@ func (t *table) schemaOfValue(v value) (*schema, error) {
 	switch {
 	case v.Name == "config":
 		of := schemaOfType(reflect.TypeFor[settings.Settings]())
-		delete(of.Properties, "apiVersion") // the file has these two
+		delete(of.Properties, "apiVersion") // the template sets them
 		delete(of.Properties, "kind")
 		return of, nil
 	case v.Name == "fence.parameters":
@@ -89,14 +88,14 @@ func (t *table) schemaOfValue(v value) (*schema, error) {
 		return &schema{Type: "boolean"}, nil
 	case v.Default.Tag == "!!int":
 		return &schema{Type: "integer", Minimum: new(0)}, nil
-	case v.Default.Tag == "!!str": // one that is not empty by default must not be
+	case v.Default.Tag == "!!str": // may be empty only if the default is
 		return &schema{Type: "string", MinLength: new(min(1, len(v.Default.Value)))}, nil
 	}
 	return nil, fmt.Errorf("chart.yaml: %s has a default of a type that is not known here", v.Name)
 }
 
-// settableParameters returns the parameters of the fence that no other value sets. Another name is a
-// mistake: no policy would read it, and so it would bound nothing.
+// settableParameters returns the parameters of the access policies that no other value sets. Other
+// names are errors, because no policy would read them.
 func (t *table) settableParameters() map[string]*schema {
 	properties := map[string]*schema{}
 	for name := range t.parameters {
@@ -110,8 +109,8 @@ func (t *table) settableParameters() map[string]*schema {
 	return properties
 }
 
-// schemaOfType returns the schema of what JSON makes of a type of the settings. Of a type of Kubernetes
-// it has the names of the fields, and leaves what is in those to the API server.
+// schemaOfType returns the schema for the JSON of a type in the settings. For a Kubernetes type it
+// contains the names of the fields only; the API server validates the rest.
 func schemaOfType(t reflect.Type) *schema {
 	switch t {
 	case reflect.TypeFor[metav1.Duration]():

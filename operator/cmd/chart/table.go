@@ -11,19 +11,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A table is deploy/chart/chart.yaml, which says what is in the chart and what can be set. Fields
-// without a tag are what was found in the files.
+// A table is the content of deploy/chart/chart.yaml. Fields without a tag record what was found in
+// the manifests.
 type table struct {
 	Files     []part  `yaml:"files"`
 	Documents []part  `yaml:"documents"`
 	Values    []value `yaml:"values"`
 
-	// parameters are the names of all annotations fence.goless.io/*.
+	// parameters contains the names of all annotations fence.goless.io/*.
 	parameters map[string]bool
 }
 
-// A part is a file of deploy/, or a document by its kind and name. It is in the chart if a condition
-// holds, which is an expression as Helm's if takes it.
+// A part is a file of deploy/, or a document identified by kind and name. If is the condition under
+// which it is in the chart, in the syntax of Helm's if. A file without a condition is always in
+// the chart.
 type part struct {
 	Name string `yaml:"name"`
 	If   string `yaml:"if"`
@@ -31,8 +32,8 @@ type part struct {
 	found bool
 }
 
-// A value is what can be set. It takes the place of all of Sets, which have to be equal and are its
-// default if there is no other one.
+// A value is a value of the chart. It replaces all nodes in Sets. They must be equal, and are the
+// default unless Default is set.
 type value struct {
 	Name    string    `yaml:"name"`
 	About   string    `yaml:"about"`
@@ -41,7 +42,7 @@ type value struct {
 	Inserts []insert  `yaml:"inserts"`
 }
 
-// A place is a node of a document. Documents are named by their kind and name, and find explains paths.
+// A place is a node of a document. A document is identified by kind and name; see find for paths.
 type place struct {
 	Document string   `yaml:"document"`
 	Path     []string `yaml:"path"`
@@ -49,19 +50,19 @@ type place struct {
 	found bool
 }
 
-// An insert is template text for the last lines of a mapping, a list or a text. It is for all documents
-// whose kind and name match a pattern of path.Match.
+// An insert appends template text to a mapping, a list or a text, in all documents whose kind and
+// name match a path.Match pattern.
 type insert struct {
 	Document string   `yaml:"document"`
 	Into     []string `yaml:"into"`
 	Text     string   `yaml:"text"`
 
 	found bool
-	// given are the fields that the mapping has in the file already.
+	// given contains the fields that the mapping already has.
 	given []string
 }
 
-// readTable reads a table. A field that is not known is an error.
+// readTable reads a table. Unknown fields are errors.
 func readTable(path string) (*table, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -76,7 +77,7 @@ func readTable(path string) (*table, error) {
 	return t, nil
 }
 
-// check returns an error for everything in the table that is not complete, or was not found in a file.
+// check returns an error for each entry of the table that is incomplete or was not found in a file.
 func (t *table) check() error {
 	var err error
 	for _, v := range t.Values {
@@ -90,10 +91,9 @@ func (t *table) check() error {
 	return err
 }
 
-// putImages replaces the defaults that are import paths, which ko builds, by their images. A chart with
-// some images of ko and some import paths would be of no use, so that either all images are given or
-// none.
-func (t *table) putImages(images map[string]string) error {
+// setImages replaces defaults that are ko import paths by images. It requires either an image for
+// each import path or no images at all, because a chart with both could not be installed.
+func (t *table) setImages(images map[string]string) error {
 	if len(images) == 0 {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (t *table) putImages(images map[string]string) error {
 	return errors.Join(errs...)
 }
 
-// check returns an error if a value is not complete, or if one of its places was not found.
+// check returns an error if a value is incomplete or one of its places was not found.
 func (v *value) check() error {
 	var errs []error
 	if v.About == "" {

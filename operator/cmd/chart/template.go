@@ -12,22 +12,24 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// namespace is where deploy/ installs Goless. In the chart the release says where.
+// namespace is the namespace in deploy/. In the chart it is the namespace of the release.
 const namespace = "goless-system"
 
-// fenceParameter is the name of an annotation that a policy of the fence reads of its binding.
-var fenceParameter = regexp.MustCompile(`fence\.goless\.io/[a-z]+(-[a-z]+)*`)
+// policyParameter matches the name of an annotation of a policy binding that is a parameter of an
+// access policy.
+var policyParameter = regexp.MustCompile(`fence\.goless\.io/[a-z]+(-[a-z]+)*`)
 
-// template makes a template of the text of a file, and notes in the table what it has found there.
+// template converts the text of a manifest to a template. It records in the table which entries it
+// has found.
 func (t *table) template(text string) (string, error) {
-	for _, name := range fenceParameter.FindAllString(text, -1) {
+	for _, name := range policyParameter.FindAllString(text, -1) {
 		t.parameters[name] = true
 	}
 	var out bytes.Buffer
 	encoder := yaml.NewEncoder(&out)
 	encoder.SetIndent(indent)
 	decoder := yaml.NewDecoder(strings.NewReader(text))
-	var all marks
+	var all placeholders
 	for {
 		var document yaml.Node
 		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
@@ -38,7 +40,7 @@ func (t *table) template(text string) (string, error) {
 		name, err := nameOf(document.Content[0])
 		before, after := t.condition(name, &all)
 		out.WriteString(before)
-		if err := errors.Join(err, t.mark(document.Content[0], name, &all), encoder.Encode(&document)); err != nil {
+		if err := errors.Join(err, t.insertPlaceholders(document.Content[0], name, &all), encoder.Encode(&document)); err != nil {
 			return "", err
 		}
 		out.WriteString(after)
@@ -47,26 +49,26 @@ func (t *table) template(text string) (string, error) {
 	return all.replace(escape(out.String())), err
 }
 
-// condition returns what stands before and after a document that is not always in the chart.
-func (t *table) condition(name string, all *marks) (before, after string) {
+// condition returns the text before and after a document that is in the chart under a condition.
+func (t *table) condition(name string, all *placeholders) (before, after string) {
 	for i := range t.Documents {
 		if d := &t.Documents[i]; d.Name == name {
 			d.found = true
-			before = all.line(fmt.Sprintf("{{- if %s }}\n", d.If))
-			after = all.line("{{- end }}\n")
+			before = all.addLine(fmt.Sprintf("{{- if %s }}\n", d.If))
+			after = all.addLine("{{- end }}\n")
 		}
 	}
 	return before, after
 }
 
-// escape returns text so that a template writes it as it is, but for the namespace.
+// escape escapes template syntax and replaces the namespace.
 func escape(text string) string {
 	text = strings.ReplaceAll(text, "{{", `{{ "{{" }}`)
 	return strings.ReplaceAll(text, namespace, "{{ .Release.Namespace }}")
 }
 
-// mark puts marks into a document where the template differs from it.
-func (t *table) mark(document *yaml.Node, name string, all *marks) error {
+// insertPlaceholders inserts placeholders into a document where the template differs from it.
+func (t *table) insertPlaceholders(document *yaml.Node, name string, all *placeholders) error {
 	var errs []error
 	for i := range t.Values {
 		v := &t.Values[i]
@@ -80,18 +82,18 @@ func (t *table) mark(document *yaml.Node, name string, all *marks) error {
 	return errors.Join(errs...)
 }
 
-// set marks a place of the value, if that is in the document of a name.
-func (v *value) set(s *place, document *yaml.Node, name string, all *marks) error {
+// set inserts a placeholder at a place of the value, if it is in the given document.
+func (v *value) set(s *place, document *yaml.Node, name string, all *placeholders) error {
 	node, prefix := find(document, s.Path)
 	if node == nil || s.Document != name {
 		return nil
 	}
 	s.found = true
-	return errors.Join(v.takeDefault(without(node, prefix)), all.set(node, prefix, v.Name, len(s.Path)))
+	return errors.Join(v.setDefault(trimPrefix(node, prefix)), all.set(node, prefix, v.Name, len(s.Path)))
 }
 
-// insert marks where the text goes, if the document of a name has that place.
-func (in *insert) insert(document *yaml.Node, name string, all *marks) error {
+// insert inserts a placeholder for the text, if it applies to the given document.
+func (in *insert) insert(document *yaml.Node, name string, all *placeholders) error {
 	matches, err := path.Match(in.Document, name)
 	if err != nil {
 		return fmt.Errorf("chart.yaml: %s: %w", in.Document, err)
@@ -103,9 +105,9 @@ func (in *insert) insert(document *yaml.Node, name string, all *marks) error {
 	return nil
 }
 
-// takeDefault makes what is at one place of a value its default. It is an error if the value has
-// another default already.
-func (v *value) takeDefault(is *yaml.Node) error {
+// setDefault sets the default of the value to a node. It returns an error if the value has a
+// different default.
+func (v *value) setDefault(is *yaml.Node) error {
 	if v.Default.IsZero() {
 		v.Default = *is
 		return nil
@@ -121,7 +123,7 @@ func (v *value) takeDefault(is *yaml.Node) error {
 	return nil
 }
 
-// nameOf returns the kind and the name of an object.
+// nameOf returns the kind and name of an object.
 func nameOf(document *yaml.Node) (string, error) {
 	var object struct {
 		Kind     string `yaml:"kind"`

@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// values returns values.yaml: the defaults of all values, and what they are about.
+// values returns values.yaml with the defaults and descriptions of all values.
 func (t *table) values() ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for i := range t.Values {
@@ -26,7 +26,7 @@ func (t *table) values() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// child returns the mapping of a key, which it adds if there is none.
+// child returns the mapping for a key and creates it if necessary.
 func child(parent *yaml.Node, key string) *yaml.Node {
 	if node := field(parent, key); node != nil {
 		return node

@@ -18,30 +18,30 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator"
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
-	"goless.io/operator/internal/activator/target"
 	"goless.io/operator/internal/activator/wake"
 	"goless.io/operator/internal/metrics"
 )
 
-// reportTimeout is how long it may take to report a wake that has failed.
+// reportTimeout is the timeout for reporting a failed wake.
 const reportTimeout = 10 * time.Second
 
-// parts are the running parts of an activator.
+// parts contains the components of an activator.
 type parts struct {
 	manager    ctrl.Manager
 	proxy      *proxy.Server
 	reconciler *activator.Reconciler
 }
 
-// assemble connects the parts of a replica, whose name no other replica has.
+// assemble creates the components of a replica. name must be unique among the replicas.
 func assemble(cfg config, name string) (*parts, error) {
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
 		return nil, fmt.Errorf("finding a cluster: %w", err)
 	}
-	restConfig.QPS = -1 // no limit, as many functions may wake at the same time; the API server has limits of its own
+	restConfig.QPS = -1 // no limit, because many functions may wake at the same time; the API server has its own limits
 	options, err := activator.ManagerOptions(cfg.namespaces)
 	if err != nil {
 		return nil, err
@@ -60,37 +60,37 @@ func assemble(cfg config, name string) (*parts, error) {
 	if err := reconciler.Register(context.Background(), mgr); err != nil {
 		return nil, fmt.Errorf("setting up: %w", err)
 	}
-	ctrlmetrics.Registry.MustRegister(asleep(server, lister), metrics.BuildInfo("goless_activator_build_info", version, commit))
+	ctrlmetrics.Registry.MustRegister(asleepFunctions(server, lister), metrics.BuildInfo("goless_activator_build_info", version, commit))
 	return &parts{manager: mgr, proxy: server, reconciler: reconciler}, nil
 }
 
-// newWaker returns what wakes functions. A wake that fails is reported in an Event and, by way of an
-// EndpointSlice, in the status of the Function.
+// newWaker returns the Waker. It reports a failed wake in an Event and, through an EndpointSlice,
+// in the status of the Function.
 func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister, reconciler *activator.Reconciler) *wake.Waker {
 	events := mgr.GetEventRecorder("goless-activator")
 	return &wake.Waker{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: cfg.limits.Timeout, Metrics: wake.NewMetrics(ctrlmetrics.Registry),
-		Failed: func(t target.Target, err error) {
-			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: t.Function.Namespace, Name: t.Function.Name, UID: t.FunctionUID}}
+		OnFailure: func(b backend.Backend, err error) {
+			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: b.Function.Namespace, Name: b.Function.Name, UID: b.FunctionUID}}
 			events.Eventf(fn, nil, corev1.EventTypeWarning, "WakeFailed", "Wake", "a request could not wake the function: %v", err)
-			ctrl.Log.Error(err, "a function could not be woken", "function", t.Function.String())
+			ctrl.Log.Error(err, "a function could not be woken", "function", b.Function.String())
 			ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 			defer cancel()
-			if err := reconciler.ReportFailedWake(ctx, t, err); err != nil {
-				ctrl.Log.Error(err, "a wake that failed could not be reported in the status", "function", t.Function.String())
+			if err := reconciler.ReportFailedWake(ctx, b, err); err != nil {
+				ctrl.Log.Error(err, "a wake that failed could not be reported in the status", "function", b.Function.String())
 			}
 		},
 	}
 }
 
-// newProxy returns what takes the requests.
+// newProxy returns the server for requests.
 func newProxy(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
 	return proxy.New(proxy.Options{
 		Limits: cfg.limits,
 		Dial:   waker.Dial,
-		Ready: func(ctx context.Context, t target.Target) bool {
-			found, err := lister.Of(ctx, t.Function)
-			_, ready := pods.Ready(found)
+		Ready: func(ctx context.Context, b backend.Backend) bool {
+			found, err := lister.List(ctx, b.Function)
+			_, ready := pods.PickReady(found)
 			return err == nil && ready
 		},
 		Metrics: proxy.NewMetrics(ctrlmetrics.Registry),
@@ -98,15 +98,15 @@ func newProxy(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
 	})
 }
 
-// asleep returns a metric of how many functions have no pods.
-func asleep(server *proxy.Server, lister pods.Lister) prometheus.Collector {
+// asleepFunctions returns a metric of the number of functions without pods.
+func asleepFunctions(server *proxy.Server, lister pods.Lister) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "goless_activator_asleep_functions",
 		Help: "Functions that sleep. Each replica counts all of them.",
 	}, func() float64 {
 		n := 0
-		for _, t := range server.Targets() {
-			if found, err := lister.Of(context.Background(), t.Function); err == nil && len(found) == 0 {
+		for _, b := range server.Backends() {
+			if found, err := lister.List(context.Background(), b.Function); err == nil && len(found) == 0 {
 				n++
 			}
 		}
@@ -114,13 +114,13 @@ func asleep(server *proxy.Server, lister pods.Lister) prometheus.Collector {
 	})
 }
 
-// admin returns the handler of the admin port. /readyz fails unless ready is true.
+// admin returns the handler of the admin port. /readyz fails until ready is true.
 func (p *parts) admin(ready *atomic.Bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(ctrlmetrics.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))
-	mux.HandleFunc("GET /listening", activator.Listening(p.proxy))
+	mux.HandleFunc("GET /listening", activator.ListeningHandler(p.proxy))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "ok\n") // it fails if the probe hangs up
+		_, _ = io.WriteString(w, "ok\n") // fails if the probe disconnects
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready.Load() {

@@ -1,5 +1,5 @@
-// Command goless-activator puts functions to sleep that nobody calls, and wakes them with the
-// next request. Several replicas share the work, see package activator.
+// Command goless-activator scales idle functions to zero and wakes them with the next request.
+// Several replicas share the work; see package activator.
 package main
 
 import (
@@ -29,17 +29,17 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// The version and commit of a release. The linker sets them.
+// version and commit identify the release. The linker sets them.
 var version, commit = "devel", "unknown"
 
-// config is what the flags say.
+// config contains the values of the flags.
 type config struct {
 	admin        string
-	adminPort    int32 // of admin, on which the replicas ask each other
+	adminPort    int32 // port of admin, on which the replicas query each other
 	namespace    string
 	namespaces   map[string]cache.Config
 	limits       proxy.Limits
-	settle       time.Duration // how long a change of endpoints takes to reach all nodes
+	settle       time.Duration // time in which a change of endpoints reaches all nodes
 	drainDelay   time.Duration
 	drainTimeout time.Duration
 }
@@ -85,8 +85,8 @@ func main() {
 	}
 }
 
-// settle returns how long a change of endpoints takes. A file that the operator rejects does not keep the activator
-// from serving: then it is the default.
+// settle returns the endpoint propagation time of the settings. If the file is invalid, it logs the
+// error and returns the default, so that the activator serves.
 func settle(file string) time.Duration {
 	s, err := settings.Load(file)
 	if err != nil {
@@ -95,7 +95,7 @@ func settle(file string) time.Duration {
 	return s.EndpointsSettle()
 }
 
-// complete sets the fields that are not flags themselves.
+// complete sets the fields that are derived from flags.
 func (c *config) complete(namespaces string) error {
 	_, port, err := net.SplitHostPort(c.admin)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *config) complete(namespaces string) error {
 		return fmt.Errorf("--admin-bind-address: %w", err)
 	}
 	c.adminPort = int32(n)
-	if c.namespaces, err = watched(namespaces); err != nil {
+	if c.namespaces, err = parseNamespaces(namespaces); err != nil {
 		return err
 	}
 	if c.namespace != "" {
@@ -120,9 +120,9 @@ func (c *config) complete(namespaces string) error {
 	return nil
 }
 
-// watched returns the namespaces of a list with commas between them. It returns nil, which means all
-// namespaces, if the list is empty.
-func watched(list string) (map[string]cache.Config, error) {
+// parseNamespaces parses a comma-separated list of namespaces. It returns nil, which means all, if
+// the list is empty.
+func parseNamespaces(list string) (map[string]cache.Config, error) {
 	if list == "" {
 		return nil, nil
 	}
@@ -155,7 +155,7 @@ func run(ctx context.Context, cfg config) error {
 	go func() {
 		if a.manager.GetCache().WaitForCacheSync(serving) {
 			ready.Store(true)
-			a.reconciler.StandForElection(ctx) // gives up the lead when ctx ends
+			a.reconciler.RunElection(ctx) // releases the lease when ctx ends
 		}
 	}()
 	select {
@@ -170,10 +170,11 @@ func run(ctx context.Context, cfg config) error {
 	return admin.Close()
 }
 
-// maxAdminConns bounds the connections of the admin port: those of other replicas, the kubelet and Prometheus.
+// maxAdminConns is the maximum number of connections to the admin port, from other replicas, the
+// kubelet and Prometheus.
 const maxAdminConns = 128
 
-// serveAdmin serves the admin port. When that ends, failed gets the error.
+// serveAdmin serves the admin port in the background. failed receives the error of the server.
 func serveAdmin(address string, handler http.Handler, failed chan<- error) (*http.Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -184,8 +185,8 @@ func serveAdmin(address string, handler http.Handler, failed chan<- error) (*htt
 	return server, nil
 }
 
-// drain serves until nodes send no more requests, and then waits for those that have come. The manager is still
-// running: requests that are held need the pods in its cache.
+// drain serves until no more requests are routed to this replica, and then waits for those in
+// flight. The manager is still running, because held requests need the pods in its cache.
 func (p *parts) drain(cfg config, failed <-chan error) error {
 	ctrl.Log.Info("ending", "delay", cfg.drainDelay.String(), "settle", cfg.settle.String(), "timeout", cfg.drainTimeout.String())
 	left := make(chan error, 1)

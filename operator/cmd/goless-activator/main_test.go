@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-func TestWatched(t *testing.T) {
+func TestParseNamespaces(t *testing.T) {
 	for list, want := range map[string]string{
 		"": "", "team-a": "team-a", "team-a,team-b": "team-a team-b", " team-a, team-b ": "team-a team-b",
 		"team-a team-b": "error", "team-a,,team-b": "error", "team-a,": "error", "Team": "error", " ": "error",
 	} {
-		all, err := watched(list)
+		all, err := parseNamespaces(list)
 		got := strings.Join(slices.Sorted(maps.Keys(all)), " ")
 		if err != nil {
 			got = "error"
@@ -26,7 +26,7 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-// A file that the operator would reject does not keep the activator from serving.
+// An invalid file results in the default.
 func TestSettle(t *testing.T) {
 	const head = "apiVersion: config.goless.io/v1beta1\nkind: OperatorConfiguration\n"
 	for text, want := range map[string]time.Duration{

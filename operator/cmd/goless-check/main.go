@@ -1,10 +1,13 @@
-// Command goless-check is what helm test runs: it tells whether an installed Goless works,
-// without leaving anything in the cluster. It looks whether an operator leads and the build
-// service is ready, and asks for a dry run of a good Function and of one that does not
-// parse, which admission has to refuse. What does not hold right after an installation, such
-// as that an operator leads, has two minutes.
+// Command goless-check checks an installation of Goless and changes nothing in the cluster. helm
+// test runs it. It checks that:
 //
-// The exit code is 1 if anything of that does not hold, and the output says what.
+//   - the operator and the build service are ready
+//   - an operator is the leader
+//   - a valid Function is accepted in a dry run
+//   - the webhook rejects a Function that does not parse, unless -admission=false
+//
+// Each check is retried for two minutes. If one fails, the exit code is 1 and the output contains
+// the reason.
 package main
 
 import (
@@ -39,7 +42,7 @@ import "net/http"
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-// The version and commit of a release. The linker sets them.
+// version and commit identify the release. The linker sets them.
 var version, commit = "devel", "unknown"
 
 func main() {
@@ -62,14 +65,14 @@ func main() {
 	}
 }
 
-// run asks everything once a second until all of it holds, for as long as patience. Then it
-// writes what holds, and the error is about the rest.
-func run(out io.Writer, cfg *rest.Config, namespace string, admission bool, patience time.Duration) error {
+// run repeats all checks once a second until all of them succeed, or until timeout. It writes the
+// successful checks to out and returns the errors of the others.
+func run(out io.Writer, cfg *rest.Config, namespace string, admission bool, timeout time.Duration) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme)); err != nil {
 		return err
 	}
-	cfg.Timeout = 10 * time.Second // of each request
+	cfg.Timeout = 10 * time.Second // per request
 	cluster, err := client.New(cfg, client.Options{Scheme: scheme})
 	if err != nil {
 		return err
@@ -81,14 +84,14 @@ func run(out io.Writer, cfg *rest.Config, namespace string, admission bool, pati
 	}{
 		{"the operator is ready", c.ready("goless-operator")},
 		{"the build service is ready", c.ready("goless-build")},
-		{"an operator leads", c.leads},
-		{"a good Function is accepted", c.accepts},
-		{"a wrong Function is refused", c.refuses},
+		{"an operator leads", c.hasLeader},
+		{"a good Function is accepted", c.acceptsValid},
+		{"a wrong Function is refused", c.rejectsInvalid},
 	}
 	if !admission {
 		checks = checks[:len(checks)-1]
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(time.Second) {
+	for end := time.Now().Add(timeout); ; time.Sleep(time.Second) {
 		var holds strings.Builder
 		var errs []error
 		for _, check := range checks {
@@ -105,7 +108,7 @@ func run(out io.Writer, cfg *rest.Config, namespace string, admission bool, pati
 	}
 }
 
-// A check asks a cluster about the namespace where Goless is installed.
+// A check is a client for the namespace of the installation.
 type check struct{ client.Client }
 
 func (c check) ready(name string) func(context.Context) error {
@@ -121,8 +124,8 @@ func (c check) ready(name string) func(context.Context) error {
 	}
 }
 
-// leads looks at the lease: it is held if it was renewed within its duration.
-func (c check) leads(ctx context.Context) error {
+// hasLeader checks that the lease was renewed within its duration.
+func (c check) hasLeader(ctx context.Context) error {
 	var lease coordinationv1.Lease
 	if err := c.Get(ctx, client.ObjectKey{Name: "goless-operator"}, &lease); err != nil {
 		return err
@@ -137,9 +140,9 @@ func (c check) leads(ctx context.Context) error {
 	return nil
 }
 
-func (c check) accepts(ctx context.Context) error { return c.create(ctx, handler) }
+func (c check) acceptsValid(ctx context.Context) error { return c.create(ctx, handler) }
 
-func (c check) refuses(ctx context.Context) error {
+func (c check) rejectsInvalid(ctx context.Context) error {
 	err := c.create(ctx, strings.TrimSuffix(handler, "}\n"))
 	if err == nil {
 		return errors.New("it was accepted: see whether the API server reaches the Service goless-webhook")
@@ -150,7 +153,7 @@ func (c check) refuses(ctx context.Context) error {
 	return nil
 }
 
-// create asks for a dry run: nothing is stored.
+// create creates a Function in a dry run.
 func (c check) create(ctx context.Context, source string) error {
 	return c.Create(ctx, &v1beta1.Function{
 		ObjectMeta: metav1.ObjectMeta{Name: "goless-check"},

@@ -55,12 +55,11 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// tells tests what goless-check says of the cluster as it is: which checks fail, and what it
-// writes about them.
-func tells(t *testing.T, admission bool, patience time.Duration, want ...string) {
+// checkRun runs goless-check and checks which checks fail, and with which errors.
+func checkRun(t *testing.T, admission bool, timeout time.Duration, want ...string) {
 	t.Helper()
 	var out bytes.Buffer
-	err := run(&out, rest.CopyConfig(server), system, admission, patience)
+	err := run(&out, rest.CopyConfig(server), system, admission, timeout)
 	var got []string
 	if err != nil {
 		got = strings.Split(err.Error(), "\n")
@@ -79,8 +78,7 @@ func tells(t *testing.T, admission bool, patience time.Duration, want ...string)
 	}
 }
 
-// Whatever of an installation is missing or does not work makes the check fail, and says so, without
-// a word against what does work.
+// Each missing or broken part of an installation fails its check, and no other check.
 func TestFailures(t *testing.T) {
 	const (
 		unready  = "not so: the build service is ready: the Deployment goless-build has no ready replica"
@@ -88,13 +86,13 @@ func TestFailures(t *testing.T) {
 		accepted = "not so: a wrong Function is refused: it was accepted"
 	)
 	const nowhere = `namespaces "goless-system" not found`
-	tells(t, true, 0, "not so: the operator is ready: ", "not so: the build service is ready: ", unled,
+	checkRun(t, true, 0, "not so: the operator is ready: ", "not so: the build service is ready: ", unled,
 		"not so: a good Function is accepted: "+nowhere, "not so: a wrong Function is refused: it was refused for another reason: "+nowhere)
 
 	if err := apiservertest.Install(t.Context(), cluster, nil, "00-namespace.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	tells(t, true, 0, `not so: the operator is ready: deployments.apps "goless-operator" not found`,
+	checkRun(t, true, 0, `not so: the operator is ready: deployments.apps "goless-operator" not found`,
 		`not so: the build service is ready: deployments.apps "goless-build" not found`,
 		unled+`leases.coordination.k8s.io "goless-operator" not found`, accepted)
 
@@ -103,24 +101,24 @@ func TestFailures(t *testing.T) {
 	setReady(t, build, 0)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "goless-operator"}}
 	create(t, lease)
-	tells(t, true, 0, unready, unled+"nobody holds the lease goless-operator", accepted)
+	checkRun(t, true, 0, unready, unled+"nobody holds the lease goless-operator", accepted)
 
 	setReady(t, build, 1)
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: new("somebody"), LeaseDurationSeconds: new(int32(3600)), RenewTime: new(metav1.NewMicroTime(time.Now().Add(-2 * time.Hour))),
 	}
 	update(t, lease)
-	tells(t, true, 0, unled+"somebody holds the lease goless-operator, and renewed it 2h0m", accepted)
+	checkRun(t, true, 0, unled+"somebody holds the lease goless-operator, and renewed it 2h0m", accepted)
 
 	lease.Spec.RenewTime = new(metav1.NowMicro())
 	update(t, lease)
-	tells(t, true, 0, accepted)
-	tells(t, false, 0)
+	checkRun(t, true, 0, accepted)
+	checkRun(t, false, 0)
 
 	stop := serveWebhook(t)
-	tells(t, true, 2*time.Minute)
+	checkRun(t, true, 2*time.Minute)
 	stop()
-	tells(t, true, 0, accepted)
+	checkRun(t, true, 0, accepted)
 }
 
 func create(t *testing.T, object client.Object) {
@@ -137,7 +135,7 @@ func update(t *testing.T, object client.Object) {
 	}
 }
 
-// deployment makes one that nothing looks after here, as there is no controller.
+// deployment creates a Deployment, which no controller manages in this test.
 func deployment(t *testing.T, name string) *appsv1.Deployment {
 	t.Helper()
 	labels := map[string]string{"app": name}
@@ -157,7 +155,8 @@ func setReady(t *testing.T, d *appsv1.Deployment, replicas int32) {
 	}
 }
 
-// serveWebhook runs the webhook of the operator until stop is called, and leads the API server there.
+// serveWebhook runs the webhook of the operator until stop is called, and routes the API server to
+// it.
 func serveWebhook(t *testing.T) (stop func()) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "localhost:0")

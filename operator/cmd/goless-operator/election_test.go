@@ -18,8 +18,8 @@ import (
 	"goless.io/operator/internal/leaderguard"
 )
 
-// A leader of client-go writes while it has the lease, in either encoding, and no more
-// after it has given it back.
+// A client-go leader can write while it holds the lease, with JSON and protobuf, and not after it
+// has released it.
 func TestGuardOfElection(t *testing.T) {
 	for name, encoding := range map[string]string{"json": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestGuardOfElection(t *testing.T) {
 	}
 }
 
-// lead takes a lease and returns when it is held. What it returns gives the lease back.
+// lead acquires a lease. The function that it returns releases the lease.
 func lead(t *testing.T, cluster kubernetes.Interface, name string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

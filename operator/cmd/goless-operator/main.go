@@ -1,9 +1,9 @@
-// Command goless-operator turns Functions into running HTTP services.
+// Command goless-operator runs Functions as HTTP services.
 //
-// It talks to the cluster that KUBECONFIG or --kubeconfig names, or to the one that it
-// runs in. The file of --config has its settings. The images of functions' pods come from
-// BUILDER_IMAGE and FUNCTION_IMAGE where the file has none: ko replaces image references
-// in the environment of a container, but not within a file.
+// It connects to the cluster in --kubeconfig or KUBECONFIG, or to the one in which it runs. The
+// file in --config contains the settings. The images of function pods come from BUILDER_IMAGE and
+// FUNCTION_IMAGE if the file does not set them: ko replaces image references in the environment of
+// a container, but not in a file.
 package main
 
 import (
@@ -39,19 +39,19 @@ import (
 const (
 	leaseName = "goless-operator"
 
-	// leaseDuration is how long other replicas wait after the last renewal that they saw,
-	// and renewDeadline how long the leader tries to renew before it gives up. client-go
-	// waits up to 2.2 times retryPeriod between two tries, so that another replica leads at
-	// most 19 s after a leader was killed.
+	// leaseDuration is the time for which other replicas wait after the last renewal that they have
+	// seen, and renewDeadline the time for which the leader tries to renew the lease. client-go
+	// waits up to 2.2 times retryPeriod between two attempts, so another replica becomes the leader
+	// at most 19s after the leader was killed.
 	leaseDuration = 12 * time.Second
 	renewDeadline = 9 * time.Second
 	retryPeriod   = 1500 * time.Millisecond
 )
 
-// The version and commit of a release. The linker sets them.
+// version and commit identify the release. The linker sets them.
 var version, commit = "devel", "unknown"
 
-// config is what the flags say.
+// config contains the values of the flags.
 type config struct {
 	metricsAddress string
 	healthAddress  string
@@ -91,7 +91,7 @@ func main() {
 	}
 }
 
-// run is the operator. It returns when ctx ends, or with an error before that.
+// run runs the operator until ctx ends or an error occurs.
 func run(ctx context.Context, cfg config) error {
 	s, err := loadSettings(cfg.file)
 	if err != nil {
@@ -106,7 +106,7 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return fmt.Errorf("finding a cluster: %w", err)
 	}
-	unanswered, err := checkAccessPolicy(ctx, cfg, s, restConfig)
+	checker, err := checkAccessPolicy(ctx, cfg, s, restConfig)
 	if err != nil {
 		return err
 	}
@@ -114,23 +114,24 @@ func run(ctx context.Context, cfg config) error {
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(guarded(restConfig, cfg), options)
+	mgr, err := ctrl.NewManager(guardWrites(restConfig, cfg), options)
 	if err != nil {
 		return fmt.Errorf("creating the manager: %w", err)
 	}
 	if err := register(mgr, cfg, s, restConfig); err != nil {
 		return fmt.Errorf("setting up: %w", err)
 	}
-	if unanswered != nil {
-		if err := mgr.Add(unanswered); err != nil {
+	if checker != nil {
+		if err := mgr.Add(checker); err != nil {
 			return fmt.Errorf("setting up: %w", err)
 		}
 	}
 	return mgr.Start(ctx)
 }
 
-// checkAccessPolicy returns an error if the policies of deploy/40-fence.yaml do not cover the operator's
-// account. If that cannot be found out now, it returns what the manager is to run until it can.
+// checkAccessPolicy returns an error if the policies of deploy/40-fence.yaml do not apply to the
+// operator's account. If the result is unknown, it returns a Checker that the manager runs until it
+// is known.
 func checkAccessPolicy(ctx context.Context, cfg config, s settings.Settings, restConfig *rest.Config) (*accesspolicy.Checker, error) {
 	if !cfg.requireFence {
 		return nil, nil
@@ -145,8 +146,8 @@ func checkAccessPolicy(ctx context.Context, cfg config, s settings.Settings, res
 	return checker, nil
 }
 
-// loadSettings reads the settings, and takes from the environment the images that the file
-// does not name.
+// loadSettings reads the settings, and takes images that the file does not set from the
+// environment.
 func loadSettings(file string) (settings.Settings, error) {
 	s, err := settings.Load(file)
 	if err != nil {
@@ -160,7 +161,7 @@ func loadSettings(file string) (settings.Settings, error) {
 	return s, nil
 }
 
-// podNamespace is the namespace of the pod that the operator runs in.
+// podNamespace returns the namespace of the pod in which the operator runs.
 func podNamespace() (string, error) {
 	namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {
@@ -190,13 +191,13 @@ func managerOptions(cfg config, s settings.Settings) (ctrl.Options, error) {
 	options.RenewDeadline = new(renewDeadline)
 	options.RetryPeriod = new(retryPeriod)
 	options.LeaderElectionReleaseOnCancel = true
-	// Less than the grace period of the pod, so that the lease is released.
+	// Less than the termination grace period of the pod, so that the lease is released.
 	options.GracefulShutdownTimeout = new(10 * time.Second)
 	return options, nil
 }
 
-// guarded is a configuration whose writes fail unless this replica leads.
-func guarded(restConfig *rest.Config, cfg config) *rest.Config {
+// guardWrites returns a config whose writes fail unless this replica is the leader.
+func guardWrites(restConfig *rest.Config, cfg config) *rest.Config {
 	restConfig = rest.CopyConfig(restConfig)
 	if cfg.leaderElection {
 		restConfig.Wrap(leaderguard.NewGuard(leaseName, renewDeadline).Wrap)
@@ -204,10 +205,10 @@ func guarded(restConfig *rest.Config, cfg config) *rest.Config {
 	return restConfig
 }
 
-// register adds to the manager what the operator does. The webhook writes with restConfig,
-// because every replica has one, whether it leads or not.
+// register adds the controllers, the webhook, the metrics and the health checks to the manager. The
+// webhook writes with restConfig, because it runs on every replica, not only on the leader.
 func register(mgr ctrl.Manager, cfg config, s settings.Settings, restConfig *rest.Config) error {
-	counted, err := metrics.New(ctrlmetrics.Registry)
+	operatorMetrics, err := metrics.New(ctrlmetrics.Registry)
 	if err != nil {
 		return fmt.Errorf("registering the metrics: %w", err)
 	}
@@ -219,7 +220,7 @@ func register(mgr ctrl.Manager, cfg config, s settings.Settings, restConfig *res
 		Live:     mgr.GetAPIReader(),
 		Events:   mgr.GetEventRecorder("goless-operator"),
 		Settings: s,
-		Metrics:  counted,
+		Metrics:  operatorMetrics,
 
 		Namespace:    cfg.namespace,
 		BuildService: cfg.buildService,
@@ -227,7 +228,7 @@ func register(mgr ctrl.Manager, cfg config, s settings.Settings, restConfig *res
 	synced := make(cachesSynced)
 	return errors.Join(
 		reconciler.Register(mgr),
-		registerWebhook(mgr, cfg, s, restConfig, counted),
+		registerWebhook(mgr, cfg, s, restConfig, operatorMetrics),
 		ctrlmetrics.Registry.Register(metrics.BuildInfo("goless_operator_build_info", version, commit)),
 		ctrlmetrics.Registry.Register(metrics.Functions{List: list, Working: mgr.Elected()}),
 		mgr.Add(synced),
@@ -236,8 +237,8 @@ func register(mgr ctrl.Manager, cfg config, s settings.Settings, restConfig *res
 	)
 }
 
-// registerWebhook makes every replica validate Functions when they are applied.
-func registerWebhook(mgr ctrl.Manager, cfg config, s settings.Settings, restConfig *rest.Config, counted *metrics.Metrics) error {
+// registerWebhook adds the validating webhook to the manager, unless it is disabled.
+func registerWebhook(mgr ctrl.Manager, cfg config, s settings.Settings, restConfig *rest.Config, operatorMetrics *metrics.Metrics) error {
 	if cfg.webhookAddress == "0" || !s.Admits() {
 		return nil
 	}
@@ -245,20 +246,20 @@ func registerWebhook(mgr ctrl.Manager, cfg config, s settings.Settings, restConf
 	if err != nil {
 		return fmt.Errorf("listening for the webhook: %w", err)
 	}
-	return admission.Register(mgr, s, admission.Options{Listener: listener, Namespace: cfg.namespace, Config: restConfig, Metrics: counted})
+	return admission.Register(mgr, s, admission.Options{Listener: listener, Namespace: cfg.namespace, Config: restConfig, Metrics: operatorMetrics})
 }
 
-// cachesSynced is a Runnable that is closed when the manager starts it, which is after the
-// caches are filled. A replica is ready from then on, whether it leads or not.
+// cachesSynced is a Runnable that is closed when the manager has synced its caches. From then on a
+// replica is ready, whether it is the leader or not.
 type cachesSynced chan struct{}
 
-// Start is called by the manager.
+// Start implements manager.Runnable.
 func (c cachesSynced) Start(context.Context) error {
 	close(c)
 	return nil
 }
 
-// NeedLeaderElection tells the manager that every replica has caches.
+// NeedLeaderElection returns false: every replica has caches.
 func (c cachesSynced) NeedLeaderElection() bool { return false }
 
 // check is the readiness check.

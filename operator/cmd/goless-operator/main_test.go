@@ -23,7 +23,7 @@ import (
 	"goless.io/operator/internal/apiservertest"
 )
 
-// asOperator makes the test binary the operator: the tests end it by a signal.
+// asOperator is the environment variable that makes the test binary run the operator.
 const asOperator = "GOLESS_TEST_AS_OPERATOR"
 
 var (
@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// A replica that may not watch what it has to is not ready. With its rights and a certificate
-// for its webhook it is ready, although another one leads, and a signal ends it.
+// A replica is not ready without the RBAC permissions for its watches. With them and a certificate
+// for the webhook it is ready, even if another replica is the leader, and it stops on a signal.
 func TestNotReady(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "goless-system", Name: leaseName}}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new("another"), LeaseDurationSeconds: new(int32(3600)), RenewTime: new(metav1.NowMicro())}
@@ -74,14 +74,13 @@ func TestNotReady(t *testing.T) {
 	}
 }
 
-// operator is a process.
+// operator is a running operator process.
 type operator struct {
 	health string
 	cmd    *exec.Cmd
 }
 
-// startOperator starts an operator with the account that deploy/20-rbac.yaml gives its
-// rights to.
+// startOperator starts an operator with the account from deploy/20-rbac.yaml.
 func startOperator(t *testing.T) *operator {
 	t.Helper()
 	user, err := environment.AddUser(envtest.User{Name: "system:serviceaccount:goless-system:goless-operator"}, nil)
@@ -96,13 +95,13 @@ func startOperator(t *testing.T) *operator {
 	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// No connection comes from this address, and so none takes the port before the operator does.
+	// No outgoing connection uses this address, so the port stays free until the operator listens.
 	listener, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	address := listener.Addr().String()
-	listener.Close() //nolint:errcheck // nothing was accepted
+	listener.Close() //nolint:errcheck // no connections
 	o := &operator{health: "http://" + address, cmd: exec.Command(os.Args[0],
 		"--kubeconfig="+file, "--metrics-bind-address=0", "--health-probe-bind-address="+address, "--webhook-bind-address=127.0.0.1:0",
 		"--leader-elect", "--leader-elect-namespace=goless-system")}
@@ -114,13 +113,13 @@ func startOperator(t *testing.T) *operator {
 	t.Cleanup(func() {
 		if o.cmd.ProcessState == nil {
 			o.cmd.Process.Kill() //nolint:errcheck // the test has failed
-			o.cmd.Wait()         //nolint:errcheck // it was killed
+			o.cmd.Wait()         //nolint:errcheck // killed
 		}
 	})
 	return o
 }
 
-// await asks until the answer has a status, and returns its body.
+// await sends requests until the response has a status code, and returns the body.
 func (o *operator) await(t *testing.T, path string, status int) string {
 	t.Helper()
 	var last error
@@ -131,7 +130,7 @@ func (o *operator) await(t *testing.T, path string, status int) string {
 			continue
 		}
 		body, err := io.ReadAll(response.Body)
-		response.Body.Close() //nolint:errcheck // it was read
+		response.Body.Close() //nolint:errcheck // read-only
 		if response.StatusCode == status && err == nil {
 			return string(body)
 		}
@@ -141,7 +140,7 @@ func (o *operator) await(t *testing.T, path string, status int) string {
 	return ""
 }
 
-// end ends the operator as the kubelet does, and returns how it ended.
+// end stops the operator like the kubelet and returns the result.
 func (o *operator) end(t *testing.T) error {
 	t.Helper()
 	if err := o.cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -19,15 +19,15 @@ Each setting is shown with its default, or with an example if it has no default.
 `
 
 var (
-	// prose is a line of a comment that explains. A comment without a space after # is an example.
+	// prose matches a line of explanation. A comment without a space after # is an example.
 	prose = regexp.MustCompile(`^# (\S.*)$`)
 
-	// setting is the first line of a setting, or of an example of one.
+	// setting matches the first line of a setting, or of an example of one.
 	setting = regexp.MustCompile(`^#?([a-zA-Z]+):`)
 )
 
-// writeSettings writes a section for each setting in the ConfigMap of the operator, with the comment
-// above it and the lines after that, which are an example or what is set.
+// writeSettings writes a section for each setting in the ConfigMap of the operator: the comment
+// above it, and the lines below, which contain its value or an example.
 func writeSettings(w io.Writer, file []byte) error {
 	var object corev1.ConfigMap
 	if err := yaml.Unmarshal(file, &object); err != nil {

@@ -1,6 +1,6 @@
-// Package accesspolicy checks that the access policy for Deployments of deploy/40-fence.yaml applies to the
-// operator's account. It does not read the policy, but sends the API server dry runs that the policy has to
-// reject. It does not check the other policies of that file.
+// Package accesspolicy checks that the access policy for Deployments in deploy/40-fence.yaml
+// applies to the operator's account. It does not read the policy, but sends dry-run requests to the
+// API server that the policy must reject. It does not check the other policies of that file.
 package accesspolicy
 
 import (
@@ -29,25 +29,27 @@ import (
 
 const policy = "ValidatingAdmissionPolicy 'goless-operator-deployments'"
 
-// A Checker finds out what the API server lets the operator's account create. Nothing is created.
+// A Checker checks which Deployments the API server lets the operator's account create. All
+// requests are dry runs.
 type Checker struct {
 	client    client.Client
 	settings  settings.Settings
 	namespace string
 
-	// Patience is how long a wrong answer is tried again: an API server takes some seconds to know a
-	// policy that was applied together with the operator.
-	Patience time.Duration
+	// Timeout is the time for which a failed check is retried: an API server needs some seconds to
+	// apply a policy that was created together with the operator. New sets it to 20 seconds.
+	Timeout time.Duration
 
-	// Interval is the time between the first two checks of Start. It is doubled until it is
-	// maxInterval.
+	// Interval is the delay before the first check of Start. It doubles after each check, up to
+	// maxInterval. New sets it to 1 minute.
 	Interval time.Duration
 }
 
+// maxInterval is the longest delay between two checks of Start.
 const maxInterval = 10 * time.Minute
 
-// New returns a Checker for the account of a configuration. It tries Deployments in a namespace, or in
-// the first one of the settings.
+// New returns a Checker for the account of config. It checks Deployments in namespace, or in the
+// first namespace of the settings if the operator does not watch all.
 func New(config *rest.Config, s settings.Settings, namespace string) (*Checker, error) {
 	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
@@ -56,17 +58,17 @@ func New(config *rest.Config, s settings.Settings, namespace string) (*Checker, 
 	if len(s.Namespaces) > 0 {
 		namespace = s.Namespaces[0]
 	}
-	return &Checker{client: c, settings: s, namespace: namespace, Patience: 20 * time.Second, Interval: time.Minute}, nil
+	return &Checker{client: c, settings: s, namespace: namespace, Timeout: 20 * time.Second, Interval: time.Minute}, nil
 }
 
-// Check returns an error if the API server lets the account create what the policy should reject, or if
-// the policy rejects what the settings make of a Function. It returns false if there is no answer,
-// because the API server does not respond, or because a webhook or a policy of the cluster, or RBAC,
-// rejects what is tried. It logs why.
+// Check returns an error if the API server lets the account create a Deployment that the policy
+// must reject, or if the policy rejects a Deployment that follows from the settings. It returns
+// false if the result is unknown: the API server does not respond, or a webhook, another policy or
+// RBAC rejects the request. It logs the reason.
 func (c *Checker) Check(ctx context.Context) (known bool, wrong error) {
 	var unknown error
-	_ = wait.PollUntilContextTimeout(ctx, time.Second, c.Patience, true, func(context.Context) (bool, error) {
-		wrong, unknown = c.check(ctx) // with a deadline of its own the last one would be no more than that
+	_ = wait.PollUntilContextTimeout(ctx, time.Second, c.Timeout, true, func(context.Context) (bool, error) {
+		wrong, unknown = c.check(ctx) // with the deadline of the poll the last attempt could only time out
 		return wrong == nil, nil
 	})
 	if unknown != nil && ctx.Err() == nil {
@@ -75,7 +77,8 @@ func (c *Checker) Check(ctx context.Context) (known bool, wrong error) {
 	return unknown == nil, wrong
 }
 
-// Start is called by the manager. It checks until there is an answer. An error ends the manager.
+// Start implements manager.Runnable. It repeats Check until the result is known. An error stops the
+// manager.
 func (c *Checker) Start(ctx context.Context) error {
 	pause := wait.Backoff{Duration: c.Interval, Factor: 2, Steps: math.MaxInt32, Cap: maxInterval}
 	for {
@@ -95,10 +98,10 @@ func (c *Checker) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection tells the manager that every replica checks: each may lead later.
+// NeedLeaderElection returns false: every replica checks, because each may become the leader.
 func (c *Checker) NeedLeaderElection() bool { return false }
 
-// check returns what is wrong, or else why that is not known.
+// check returns an error in wrong if the check fails, or in unknown if there is no result.
 func (c *Checker) check(ctx context.Context) (wrong, unknown error) {
 	own, err := Sample(c.settings, c.namespace)
 	if err != nil {
@@ -118,12 +121,12 @@ func (c *Checker) check(ctx context.Context) (wrong, unknown error) {
 		return fmt.Errorf("the settings make of Functions what deploy/40-fence.yaml refuses, so change the one or the other: %w", err), nil
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		return nil, nil // another policy or a quota rejects the sample, and not ours
+		return nil, nil // rejected by another policy or a quota
 	}
 	return nil, err
 }
 
-// account is whom the API server takes the operator for.
+// account returns the user name of the operator, according to the API server.
 func account(ctx context.Context, c client.Client) string {
 	var review authenticationv1.SelfSubjectReview
 	if err := c.Create(ctx, &review); err != nil {
@@ -132,8 +135,7 @@ func account(ctx context.Context, c client.Client) string {
 	return review.Status.UserInfo.Username
 }
 
-// Sample is the Deployment of a Function that makes use of all settings that the fence
-// bounds.
+// Sample returns the Deployment of a Function that uses all settings that the access policy limits.
 func Sample(s settings.Settings, namespace string) (*appsv1.Deployment, error) {
 	fn := &v1beta1.Function{
 		ObjectMeta: metav1.ObjectMeta{

@@ -32,13 +32,13 @@ import (
 var (
 	plane *envtest.Environment
 
-	// cluster is a client of somebody who may do everything.
+	// cluster is a client with all permissions.
 	cluster client.Client
 )
 
 func TestMain(m *testing.M) {
-	// A wrong installation is tried for as long as the fence may need to come into
-	// force, so that these tests wait, however few processors there are.
+	// These tests mostly wait until a policy takes effect, so run more of them in parallel than
+	// there are CPUs.
 	if err := flag.Set("test.parallel", "10"); err != nil {
 		panic(err)
 	}
@@ -57,7 +57,7 @@ func TestMain(m *testing.M) {
 
 var installed = settings.Settings{Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"}}
 
-// as is the configuration of an account.
+// as returns the config of a service account.
 func as(account string) *rest.Config {
 	config := rest.CopyConfig(plane.Config)
 	config.Impersonate.UserName = "system:serviceaccount:" + account
@@ -81,7 +81,7 @@ func kubectl(t *testing.T, input []byte, args ...string) []byte {
 	return out
 }
 
-// deployed is a directory with the files of deploy/, as ko leaves them.
+// deployed returns a directory with the files of deploy/, with the images that ko would set.
 func deployed(t *testing.T) (dir string, files []string) {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(apiservertest.Root, "deploy", "*.yaml"))
@@ -104,8 +104,8 @@ func deployed(t *testing.T) (dir string, files []string) {
 	return dir, files
 }
 
-// byKustomize renders deploy/ for a namespace as kubectl kustomize does, with the patch that 00-namespace.yaml
-// shows.
+// byKustomize renders deploy/ for a namespace with kubectl kustomize and the patch in
+// 00-namespace.yaml.
 func byKustomize(t *testing.T, namespace string) []byte {
 	t.Helper()
 	dir, files := deployed(t)
@@ -120,7 +120,7 @@ patches:
 	return kubectl(t, nil, "kustomize", dir)
 }
 
-// bySed does so as sed s/goless-system/NAMESPACE/ does.
+// bySed renders deploy/ for a namespace with sed s/goless-system/NAMESPACE/.
 func bySed(t *testing.T, namespace string) []byte {
 	t.Helper()
 	dir, files := deployed(t)
@@ -135,32 +135,34 @@ func bySed(t *testing.T, namespace string) []byte {
 	return all
 }
 
-// installation is the namespace that Goless is installed in.
+// installation is the namespace in which Goless is currently installed.
 var installation string
 
-// stolen is a client of somebody who has the operator's token, where Goless is installed
-// as deploy/ says. It returns when the fence is in force.
-func stolen(t *testing.T) client.Client {
+// operatorClient returns a client of the operator's account, as an attacker with its token has.
+// Goless is installed from deploy/, and the access policy is in force.
+func operatorClient(t *testing.T) client.Client {
 	t.Helper()
 	const usual = "goless-system"
 	if installation != usual {
 		kubectl(t, bySed(t, usual), "apply", "-f", "-")
 		installation = usual
 	}
-	thief, err := client.New(as(usual+":goless-operator"), client.Options{Scheme: clientgoscheme.Scheme})
+	operator, err := client.New(as(usual+":goless-operator"), client.Options{Scheme: clientgoscheme.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobodys := forged(t, mayBeForged("default"), func(d *appsv1.Deployment) { d.OwnerReferences = nil })
-	eventually(t, "the fence is in force", func() bool { return refusedByFence(thief.Create(t.Context(), nobodys.DeepCopy(), client.DryRunAll)) })
-	return thief
+	orphan := forged(t, sampleFunction("default"), func(d *appsv1.Deployment) { d.OwnerReferences = nil })
+	eventually(t, "access policy in force", func() bool {
+		return rejectedByPolicy(operator.Create(t.Context(), orphan.DeepCopy(), client.DryRunAll))
+	})
+	return operator
 }
 
 var eventually = apiservertest.Eventually
 
-// In a namespace of another name the installation has its rights and its fence.
+// An installation in another namespace has the same permissions and access policies.
 func TestRelocated(t *testing.T) {
-	for _, test := range []struct { // the second takes the place of the first
+	for _, test := range []struct { // the second replaces the first
 		namespace string
 		render    func(*testing.T, string) []byte
 	}{{"by-kustomize", byKustomize}, {"by-sed", bySed}} {
@@ -173,14 +175,14 @@ func TestRelocated(t *testing.T) {
 			}
 			kubectl(t, rendered, "apply", "-f", "-")
 			installation = test.namespace
-			works(t, test.namespace)
+			checkInstallation(t, test.namespace)
 		})
 	}
-	t.Run("wrong", wrong)
+	t.Run("wrong", checkErrors)
 }
 
-// works holds for an installation whose account is fenced, and has its rights.
-func works(t *testing.T, namespace string) {
+// checkInstallation checks the permissions and access policies of an installation.
+func checkInstallation(t *testing.T, namespace string) {
 	t.Helper()
 	account := as(namespace + ":goless-operator")
 	assigned := installed
@@ -216,20 +218,20 @@ func works(t *testing.T, namespace string) {
 	}
 }
 
-func checker(t *testing.T, config *rest.Config, s settings.Settings, namespace string, patience time.Duration) *accesspolicy.Checker {
+func checker(t *testing.T, config *rest.Config, s settings.Settings, namespace string, timeout time.Duration) *accesspolicy.Checker {
 	t.Helper()
 	c, err := accesspolicy.New(config, s, namespace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Patience, c.Interval = patience, 100*time.Millisecond
+	c.Timeout, c.Interval = timeout, 100*time.Millisecond
 	return c
 }
 
-// A webhook of another project that does not answer keeps the operator from finding out, and not from
-// starting. Once the webhook is gone there is an answer.
-func TestUnanswered(t *testing.T) {
-	stolen(t)
+// If a webhook of another project is unavailable, the result is unknown and the operator starts.
+// When the webhook is deleted, Start reports the result.
+func TestWebhookUnavailable(t *testing.T) {
+	operatorClient(t)
 	const namespace = "meshed"
 	fails := admissionregistrationv1.Fail
 	none := admissionregistrationv1.SideEffectClassNone
@@ -250,7 +252,8 @@ func TestUnanswered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The account of the second one is not covered, which is found out once the webhook is gone.
+	// The policy does not apply to the account of the second Checker. It is reported when the
+	// webhook is deleted.
 	covered := checker(t, as("goless-system:goless-operator"), installed, namespace, time.Minute)
 	foreign := checker(t, plane.Config, installed, namespace, time.Millisecond)
 	for _, c := range []*accesspolicy.Checker{covered, foreign} {
@@ -277,9 +280,9 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// An account of another name, and settings that the fence does not know of, are told with
-// what to do.
-func wrong(t *testing.T) {
+// checkErrors checks that an account with another name, and settings that the access policy does
+// not allow, result in an error with instructions.
+func checkErrors(t *testing.T) {
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "renamed"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "goless-operator"},

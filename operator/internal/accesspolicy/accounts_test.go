@@ -41,19 +41,19 @@ func open(t *testing.T, namespace, account string) *rbacv1.RoleBinding {
 	return binding
 }
 
-// A Deployment runs as an account that a Role of its own namespace opens to functions, and as no
-// other. Where the account is closed again, only the number of replicas can be changed.
-func TestFenceOfAccounts(t *testing.T) {
-	thief, namespace, other := stolen(t), apiservertest.NewNamespace(t, cluster), apiservertest.NewNamespace(t, cluster)
+// A Deployment can run as an account that a Role of its namespace allows, and as no other. If the
+// Role is deleted, only the number of replicas can be changed.
+func TestAccessPolicyForAccounts(t *testing.T) {
+	operator, namespace, other := operatorClient(t), apiservertest.NewNamespace(t, cluster), apiservertest.NewNamespace(t, cluster)
 	as := func(namespace, account string) *appsv1.Deployment {
-		fn := mayBeForged(namespace)
-		fn.Spec.Function, fn.Spec.ServiceAccountName = "package p\n", account // which requires no modules
+		fn := sampleFunction(namespace)
+		fn.Spec.Function, fn.Spec.ServiceAccountName = "package p\n", account // without modules
 		return forged(t, fn, func(*appsv1.Deployment) {})
 	}
-	create := func(d *appsv1.Deployment) error { return thief.Create(t.Context(), d.DeepCopy(), client.DryRunAll) }
+	create := func(d *appsv1.Deployment) error { return operator.Create(t.Context(), d.DeepCopy(), client.DryRunAll) }
 	refused := func(what string, err error) {
 		t.Helper()
-		if !refusedByFence(err) || !strings.Contains(err.Error(), "spec.template.spec.serviceAccountName: functions may not run as") {
+		if !rejectedByPolicy(err) || !strings.Contains(err.Error(), "spec.template.spec.serviceAccountName: functions may not run as") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -64,26 +64,26 @@ func TestFenceOfAccounts(t *testing.T) {
 	refused("an account of that name elsewhere", create(as(other, "reader")))
 
 	d := as(namespace, "reader")
-	if err := thief.Create(t.Context(), d); err != nil {
+	if err := operator.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	if err := cluster.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the account is closed", func() bool { return refusedByFence(create(as(namespace, "reader"))) })
+	eventually(t, "the account is closed", func() bool { return rejectedByPolicy(create(as(namespace, "reader"))) })
 	changed := d.DeepCopy()
 	changed.Spec.Template.Annotations["goless.io/values"] = "other"
-	refused("other pods", thief.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll))
+	refused("other pods", operator.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll))
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 3}}
-	if err := thief.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":3}}`)), client.DryRunAll, client.WithSubResourceBody(scale)); err != nil {
+	if err := operator.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":3}}`)), client.DryRunAll, client.WithSubResourceBody(scale)); err != nil {
 		t.Errorf("the scale: %v", err)
 	}
 }
 
-// What is no Deployment and none of the objects beside it, the operator's account has no right to:
-// whoever has stolen its token reads no Secret, enters no container and gets no other account.
-func TestRightsOfAThief(t *testing.T) {
-	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
+// The operator's account has no access to other objects: an attacker with its token cannot read
+// Secrets, exec into containers or use another account.
+func TestRBAC(t *testing.T) {
+	operator, namespace := operatorClient(t), apiservertest.NewNamespace(t, cluster)
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "bank"}
 	template := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "bank"}},
@@ -97,25 +97,25 @@ func TestRightsOfAThief(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	create := func(object client.Object) error { return thief.Create(t.Context(), object, client.DryRunAll) }
+	create := func(object client.Object) error { return operator.Create(t.Context(), object, client.DryRunAll) }
 	patch := func(object client.Object) error {
-		return thief.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll)
+		return operator.Patch(t.Context(), object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll)
 	}
 	get := func(namespace, name string, into client.Object) error {
-		return thief.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, into)
+		return operator.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, into)
 	}
 	secrets := &corev1.SecretList{}
 	for what, err := range map[string]error{
 		"a Secret":                           get(namespace, "bank", &corev1.Secret{}),
 		"a Secret of the system":             get("kube-system", "any", &corev1.Secret{}),
 		"a Secret beside its own":            get("goless-system", "any", &corev1.Secret{}),
-		"the names of Secrets":               thief.List(t.Context(), secrets, client.InNamespace(namespace)),
-		"all Secrets":                        thief.List(t.Context(), secrets),
+		"the names of Secrets":               operator.List(t.Context(), secrets, client.InNamespace(namespace)),
+		"all Secrets":                        operator.List(t.Context(), secrets),
 		"a pod":                              create(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}, Spec: template.Spec}),
 		"another pod's labels":               patch(pod),
-		"an ephemeral container":             thief.SubResource("ephemeralcontainers").Update(t.Context(), pod.DeepCopy()),
-		"the eviction of a pod":              thief.SubResource("eviction").Create(t.Context(), pod.DeepCopy(), &policyv1.Eviction{ObjectMeta: meta}),
-		"the end of a pod":                   thief.Delete(t.Context(), pod.DeepCopy(), client.DryRunAll),
+		"an ephemeral container":             operator.SubResource("ephemeralcontainers").Update(t.Context(), pod.DeepCopy()),
+		"the eviction of a pod":              operator.SubResource("eviction").Create(t.Context(), pod.DeepCopy(), &policyv1.Eviction{ObjectMeta: meta}),
+		"the end of a pod":                   operator.Delete(t.Context(), pod.DeepCopy(), client.DryRunAll),
 		"a ReplicaSet":                       create(&appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}),
 		"a StatefulSet":                      create(&appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Selector: selector, Template: template}}),
 		"a DaemonSet":                        create(&appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: selector, Template: template}}),
@@ -125,8 +125,8 @@ func TestRightsOfAThief(t *testing.T) {
 		"a PodTemplate":                      create(&corev1.PodTemplate{ObjectMeta: meta, Template: template}),
 		"a ServiceAccount":                   create(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}}),
 		"the annotations of an account":      patch(&corev1.ServiceAccount{ObjectMeta: meta}),
-		"a token of an account":              thief.SubResource("token").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, &authenticationv1.TokenRequest{}),
-		"a token of the system's account":    thief.SubResource("token").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "default"}}, &authenticationv1.TokenRequest{}),
+		"a token of an account":              operator.SubResource("token").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta}, &authenticationv1.TokenRequest{}),
+		"a token of the system's account":    operator.SubResource("token").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "default"}}, &authenticationv1.TokenRequest{}),
 		"a Role that opens all accounts":     create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"serviceaccounts"}, Verbs: []string{"run-functions-as"}}}}),
 		"a RoleBinding":                      create(&rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"}, Subjects: subject}),
 		"a ClusterRole":                      create(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "bank"}}),
@@ -137,11 +137,11 @@ func TestRightsOfAThief(t *testing.T) {
 		"a node":                             get("", "any", &corev1.Node{}),
 		"a volume":                           create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "bank"}}),
 		"a claim":                            create(&corev1.PersistentVolumeClaim{ObjectMeta: meta}),
-		"the Endpoints of somebody":          create(&corev1.Endpoints{ObjectMeta: meta}), //nolint:staticcheck // which a thief would use all the same
+		"foreign Endpoints":                  create(&corev1.Endpoints{ObjectMeta: meta}), //nolint:staticcheck // still served
 		"a ResourceQuota":                    create(&corev1.ResourceQuota{ObjectMeta: meta}),
 		"a LimitRange":                       create(&corev1.LimitRange{ObjectMeta: meta}),
-		"the ConfigMap of certificates":      thief.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-root-ca.crt"}}, client.DryRunAll),
-		"an image pull secret of an account": thief.Update(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s"}}}, client.DryRunAll),
+		"the ConfigMap of certificates":      operator.Update(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kube-root-ca.crt"}}, client.DryRunAll),
+		"an image pull secret of an account": operator.Update(t.Context(), &corev1.ServiceAccount{ObjectMeta: meta, ImagePullSecrets: []corev1.LocalObjectReference{{Name: "s"}}}, client.DryRunAll),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v, want a refusal", what, err)

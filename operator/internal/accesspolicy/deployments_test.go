@@ -22,8 +22,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// forged is the Deployment of a Function in the hands of somebody who has the
-// operator's account.
+// forged returns the Deployment of a Function as an attacker with the operator's account may change
+// it.
 func forged(t *testing.T, fn *v1beta1.Function, forge func(*appsv1.Deployment)) *appsv1.Deployment {
 	t.Helper()
 	s := installed
@@ -35,7 +35,7 @@ func forged(t *testing.T, fn *v1beta1.Function, forge func(*appsv1.Deployment)) 
 	return d
 }
 
-// convert makes an object of what the operator applies.
+// convert converts an apply configuration to an object.
 func convert[T client.Object](t *testing.T, from any, into T) T {
 	t.Helper()
 	text, err := json.Marshal(from)
@@ -48,8 +48,8 @@ func convert[T client.Object](t *testing.T, from any, into T) T {
 	return into
 }
 
-// parameterize sets parameters of the fence until the end of the test.
-func parameterize(t *testing.T, parameters map[string]string) {
+// setParameters sets parameters of the access policy until the end of the test.
+func setParameters(t *testing.T, parameters map[string]string) {
 	t.Helper()
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	if err := cluster.Get(t.Context(), client.ObjectKey{Name: "goless-operator-deployments"}, binding); err != nil {
@@ -76,16 +76,15 @@ func parameterize(t *testing.T, parameters map[string]string) {
 	t.Cleanup(func() { set(context.Background(), before) })
 }
 
-// mayBeForged is a Function that becomes all that one can become, and of which there is
-// no Deployment yet.
-func mayBeForged(namespace string) *v1beta1.Function {
+// sampleFunction returns a Function with every optional field, whose Deployment does not exist.
+func sampleFunction(namespace string) *v1beta1.Function {
 	fn := &v1beta1.Function{}
 	apiservertest.EveryField(fn)
 	fn.Namespace, fn.Name, fn.UID, fn.Spec.Function = namespace, "forged", "1", "-- go.mod --\nmodule m\n"
 	return fn
 }
 
-// withNetrc are the parameters of the fence for what forged has of modules.
+// withNetrc contains the parameters of the access policy for the modules of forged.
 var withNetrc = map[string]string{
 	"netrc-secret": "modules", "netrc-configmaps": "company-ca", "netrc-env": "GOPROXY=https://modules.example",
 }
@@ -110,7 +109,7 @@ func containerSecurity(change func(*corev1.SecurityContext)) func(*appsv1.Deploy
 	return serving(func(c *corev1.Container) { change(c.SecurityContext) })
 }
 
-// volume gives the volume of the program another content.
+// volume changes the source of the program's volume.
 func volume(source corev1.VolumeSource) func(*appsv1.Deployment) {
 	return pod(func(p *corev1.PodSpec) {
 		i := slices.IndexFunc(p.Volumes, func(v corev1.Volume) bool { return v.Name == "program" })
@@ -118,7 +117,7 @@ func volume(source corev1.VolumeSource) func(*appsv1.Deployment) {
 	})
 }
 
-// fileMount changes the mount of the Secret of spec.files.
+// fileMount changes the mount of the Secret in spec.files.
 func fileMount(change func(*corev1.VolumeMount)) func(*appsv1.Deployment) {
 	return serving(func(c *corev1.Container) {
 		i := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "files-tls" })
@@ -126,7 +125,7 @@ func fileMount(change func(*corev1.VolumeMount)) func(*appsv1.Deployment) {
 	})
 }
 
-// tokenVolume changes the volume of the token.
+// tokenVolume changes the volume of the service account token.
 func tokenVolume(change func(*corev1.ProjectedVolumeSource)) func(*appsv1.Deployment) {
 	return pod(func(p *corev1.PodSpec) {
 		i := slices.IndexFunc(p.Volumes, func(v corev1.Volume) bool { return v.Name == "token" })
@@ -134,7 +133,7 @@ func tokenVolume(change func(*corev1.ProjectedVolumeSource)) func(*appsv1.Deploy
 	})
 }
 
-// tokenMount changes the mount of the token.
+// tokenMount changes the mount of the service account token.
 func tokenMount(change func(*corev1.VolumeMount)) func(*appsv1.Deployment) {
 	return serving(func(c *corev1.Container) {
 		i := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "token" })
@@ -142,8 +141,8 @@ func tokenMount(change func(*corev1.VolumeMount)) func(*appsv1.Deployment) {
 	})
 }
 
-// What somebody may try who has the operator's token. The fence answers with the field
-// and with where to look.
+// hostile contains Deployments that an attacker with the operator's token may try, and the field in
+// the error.
 var hostile = map[string]struct {
 	forge func(*appsv1.Deployment)
 	want  string
@@ -342,30 +341,30 @@ var hostile = map[string]struct {
 	}), "spec.template.spec.containers.securityContext"},
 }
 
-// The fence lets through what Functions become, and nothing else: not even when
-// the writer has the operator's account.
-func TestFenceOfDeployments(t *testing.T) {
-	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
+// The access policy allows the Deployments of Functions, and rejects others even from the
+// operator's account.
+func TestAccessPolicyForDeployments(t *testing.T) {
+	operator, namespace := operatorClient(t), apiservertest.NewNamespace(t, cluster)
 	create := func(forge func(*appsv1.Deployment)) error {
-		return thief.Create(t.Context(), forged(t, mayBeForged(namespace), forge), client.DryRunAll)
+		return operator.Create(t.Context(), forged(t, sampleFunction(namespace), forge), client.DryRunAll)
 	}
-	parameterize(t, withNetrc)
+	setParameters(t, withNetrc)
 	eventually(t, "what a Function becomes is let through", func() bool { return create(func(*appsv1.Deployment) {}) == nil })
 	for name, test := range hostile {
 		t.Run(name, func(t *testing.T) {
 			err := create(test.forge)
-			if !refusedByFence(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
+			if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
 				t.Errorf("got %v, want a refusal that says %q and the file", err, test.want)
 			}
 		})
 	}
 }
 
-// What a FunctionClass decides is let through, where labels and annotations are listed.
-func TestFenceOfClasses(t *testing.T) {
-	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
-	parameterize(t, withNetrc)
-	parameterize(t, map[string]string{"labels": "team", "annotations": "example.com/owner"})
+// The fields of a FunctionClass are allowed; labels and annotations must be listed in a parameter.
+func TestAccessPolicyForClasses(t *testing.T) {
+	operator, namespace := operatorClient(t), apiservertest.NewNamespace(t, cluster)
+	setParameters(t, withNetrc)
+	setParameters(t, map[string]string{"labels": "team", "annotations": "example.com/owner"})
 	s := installed
 	s.Class = &v1beta1.FunctionClassSpec{
 		ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}}, NodeSelector: map[string]string{"pool": "functions"},
@@ -373,32 +372,32 @@ func TestFenceOfClasses(t *testing.T) {
 		PodUser: &v1beta1.PodUser{}, Labels: map[string]string{"team": "blue"}, Annotations: map[string]string{"example.com/owner": "blue"},
 	}
 	create := func() error {
-		d := convert(t, desired.Deployment(mayBeForged(namespace), s, "", nil), &appsv1.Deployment{})
-		return thief.Create(t.Context(), d, client.DryRunAll)
+		d := convert(t, desired.Deployment(sampleFunction(namespace), s, "", nil), &appsv1.Deployment{})
+		return operator.Create(t.Context(), d, client.DryRunAll)
 	}
 	eventually(t, "what a class says is let through", func() bool { return create() == nil })
 	s.Class.PriorityClassName = "system-node-critical"
-	if err := create(); !refusedByFence(err) {
+	if err := create(); !rejectedByPolicy(err) {
 		t.Errorf("a priority class of the system: %v", err)
 	}
 }
 
-// What a thief may not create, it may not make of a Deployment that is there either.
-func TestFenceOfChanges(t *testing.T) {
-	thief := stolen(t)
-	fn := mayBeForged(apiservertest.NewNamespace(t, cluster))
-	fn.Spec.Function = "package p\n" // which requires no modules, and so no credentials
+// A Deployment that must not be created cannot be the result of an update either.
+func TestAccessPolicyForChanges(t *testing.T) {
+	operator := operatorClient(t)
+	fn := sampleFunction(apiservertest.NewNamespace(t, cluster))
+	fn.Spec.Function = "package p\n" // without modules, and so without credentials
 	d := convert(t, desired.Deployment(fn, installed, "", nil), &appsv1.Deployment{})
-	if err := thief.Create(t.Context(), d); err != nil {
+	if err := operator.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 	for name, test := range hostile {
 		if strings.Contains(name, "Netrc") || name == "NetrcForAll" {
-			continue // it has none
+			continue // nothing to change
 		}
 		changed := d.DeepCopy()
 		test.forge(changed)
-		if err := thief.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll); !refusedByFence(err) && !strings.HasPrefix(name, "Selector") {
+		if err := operator.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll); !rejectedByPolicy(err) && !strings.HasPrefix(name, "Selector") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -408,35 +407,36 @@ func TestFenceOfChanges(t *testing.T) {
 	} {
 		changed := d.DeepCopy()
 		forge(changed)
-		if err := thief.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll); !refusedByFence(err) || !strings.Contains(err.Error(), "metadata.ownerReferences") {
+		if err := operator.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll); !rejectedByPolicy(err) || !strings.Contains(err.Error(), "metadata.ownerReferences") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	parameters := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "goless-operator-deployments"}}
-	if err := thief.Patch(t.Context(), parameters, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`)), client.DryRunAll); !apierrors.IsForbidden(err) {
-		t.Errorf("the parameters of the fence: %v", err)
+	if err := operator.Patch(t.Context(), parameters, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`)), client.DryRunAll); !apierrors.IsForbidden(err) {
+		t.Errorf("parameters of the access policy: %v", err)
 	}
 }
 
-// A volume that becomes a Secret, or other certificates beside netrc, is not let through under a mount that
-// the container build has already. What the operator changes is, also under what somebody else mounts.
-func TestFenceOfSteps(t *testing.T) {
-	thief := stolen(t)
-	parameterize(t, withNetrc)
-	d := forged(t, mayBeForged(apiservertest.NewNamespace(t, cluster)), func(d *appsv1.Deployment) {
+// An update of a volume must not turn it into a Secret, or add certificates besides netrc, if the
+// build container already mounts it. Updates that the operator makes are allowed, even with foreign
+// mounts.
+func TestAccessPolicyForSteps(t *testing.T) {
+	operator := operatorClient(t)
+	setParameters(t, withNetrc)
+	d := forged(t, sampleFunction(apiservertest.NewNamespace(t, cluster)), func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "files-later", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 		build := &pod.InitContainers[0]
 		build.VolumeMounts = append(build.VolumeMounts, corev1.VolumeMount{Name: "files-later", MountPath: "/etc/ssl/certs"})
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "files-conf", VolumeSource: corev1.VolumeSource{ConfigMap: configMap("conf")}})
 		function := &pod.Containers[0]
-		function.VolumeMounts = append(function.VolumeMounts, corev1.VolumeMount{Name: "files-conf", MountPath: "/somebody/else"})
+		function.VolumeMounts = append(function.VolumeMounts, corev1.VolumeMount{Name: "files-conf", MountPath: "/vendor"})
 	})
-	eventually(t, "the first step is let through", func() bool { return thief.Create(t.Context(), d) == nil })
+	eventually(t, "the first step is let through", func() bool { return operator.Create(t.Context(), d) == nil })
 	for name, test := range map[string]struct {
 		volume string
 		source corev1.VolumeSource
-		want   string // a part of the refusal, "" for none
+		want   string // part of the error; empty if allowed
 	}{
 		"Secret":      {"files-later", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "bank"}}, "spec.template.spec.containers.volumeMounts"},
 		"Trust":       {"ca", corev1.VolumeSource{ConfigMap: configMap("forged")}, "fence.goless.io/netrc-configmaps"},
@@ -448,8 +448,8 @@ func TestFenceOfSteps(t *testing.T) {
 			changed := d.DeepCopy()
 			volumes := changed.Spec.Template.Spec.Volumes
 			volumes[slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == test.volume })].VolumeSource = test.source
-			err := thief.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll)
-			if test.want == "" && err != nil || test.want != "" && (!refusedByFence(err) || !strings.Contains(err.Error(), test.want)) {
+			err := operator.Patch(t.Context(), changed, client.MergeFrom(d), client.DryRunAll)
+			if test.want == "" && err != nil || test.want != "" && (!rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want)) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -460,12 +460,12 @@ func configMap(name string) *corev1.ConfigMapVolumeSource {
 	return &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}
 }
 
-// What somebody else has added to a Deployment is not for a thief to use.
-func TestFenceOfAdditions(t *testing.T) {
-	thief := stolen(t)
-	d := forged(t, mayBeForged(apiservertest.NewNamespace(t, cluster)), func(d *appsv1.Deployment) {
+// An attacker cannot use what another client has added to a Deployment.
+func TestAccessPolicyForAdditions(t *testing.T) {
+	operator := operatorClient(t)
+	d := forged(t, sampleFunction(apiservertest.NewNamespace(t, cluster)), func(d *appsv1.Deployment) {
 		pod := &d.Spec.Template.Spec
-		pod.Containers = append(pod.Containers, corev1.Container{Name: "agent", Image: "somebody/agent", Command: []string{"agent"}})
+		pod.Containers = append(pod.Containers, corev1.Container{Name: "agent", Image: "vendor/agent", Command: []string{"agent"}})
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/log"}}})
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "agent", VolumeSource: corev1.VolumeSource{ConfigMap: configMap("agent")}})
 	})
@@ -476,7 +476,7 @@ func TestFenceOfAdditions(t *testing.T) {
 		"its volume": serving(func(c *corev1.Container) {
 			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "host", MountPath: "/host"})
 		}),
-		"its image": serving(func(c *corev1.Container) { c.Image = "somebody/agent" }),
+		"its image": serving(func(c *corev1.Container) { c.Image = "vendor/agent" }),
 		"its configuration": pod(func(p *corev1.PodSpec) {
 			p.Volumes[len(p.Volumes)-1].ConfigMap = configMap("forged")
 		}),
@@ -484,8 +484,8 @@ func TestFenceOfAdditions(t *testing.T) {
 	} {
 		taken := d.DeepCopy()
 		forge(taken)
-		if err := thief.Patch(t.Context(), taken, client.MergeFrom(d), client.DryRunAll); !refusedByFence(err) {
-			t.Errorf("a thief takes %s: %v", name, err)
+		if err := operator.Patch(t.Context(), taken, client.MergeFrom(d), client.DryRunAll); !rejectedByPolicy(err) {
+			t.Errorf("taking over %s: %v", name, err)
 		}
 	}
 }

@@ -23,9 +23,9 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// What belongs to nobody, or to somebody else, is out of reach.
-func TestFenceOfOthersObjects(t *testing.T) {
-	thief := stolen(t)
+// Objects without an owner, or with another owner, cannot be changed.
+func TestForeignObjects(t *testing.T) {
+	operator := operatorClient(t)
 	namespace := apiservertest.NewNamespace(t, cluster)
 	meta := metav1.ObjectMeta{Name: "bank", Namespace: namespace}
 	labels := map[string]string{"app": "bank"}
@@ -48,19 +48,19 @@ func TestFenceOfOthersObjects(t *testing.T) {
 		object.SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: "goless.io/v1beta1", Kind: "Function", Name: "bank", UID: "1", Controller: new(true),
 		}})
-		if err := thief.Patch(t.Context(), object, adopt, client.DryRunAll); !refusedByFence(err) {
+		if err := operator.Patch(t.Context(), object, adopt, client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("adopting %T: %v", object, err)
 		}
 		if _, isDeployment := object.(*appsv1.Deployment); isDeployment {
-			continue // which the operator has no right to delete
+			continue // RBAC does not allow deletion
 		}
-		if err := thief.Delete(t.Context(), object, client.DryRunAll); !refusedByFence(err) {
+		if err := operator.Delete(t.Context(), object, client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("deleting %T: %v", object, err)
 		}
 	}
 
-	service := convert(t, desired.Service(mayBeForged(namespace)), &corev1.Service{})
-	if err := thief.Create(t.Context(), service); err != nil {
+	service := convert(t, desired.Service(sampleFunction(namespace)), &corev1.Service{})
+	if err := operator.Create(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(*corev1.ServiceSpec){
@@ -70,16 +70,17 @@ func TestFenceOfOthersObjects(t *testing.T) {
 	} {
 		changed := service.DeepCopy()
 		change(&changed.Spec)
-		if err := thief.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !refusedByFence(err) {
+		if err := operator.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("a Service with another %s: %v", name, err)
 		}
 	}
 }
 
-// What the operator has applied for a Function, and that has lost its owner, may get one of the same name.
-func TestFenceOfOrphans(t *testing.T) {
-	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
-	fn := mayBeForged(namespace)
+// An object that the operator applied and that has lost its owner may be adopted by a Function of
+// the same name.
+func TestAccessPolicyForOrphans(t *testing.T) {
+	operator, namespace := operatorClient(t), apiservertest.NewNamespace(t, cluster)
+	fn := sampleFunction(namespace)
 	deployment, service, source := desired.Deployment(fn, installed, "", nil), desired.Service(fn), desired.ConfigMap(fn)
 	for name, test := range map[string]struct {
 		manager string
@@ -104,7 +105,7 @@ func TestFenceOfOrphans(t *testing.T) {
 			adopt := client.MergeFrom(object.DeepCopy())
 			object.SetLabels(map[string]string{desired.FunctionLabel: test.owner})
 			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "goless.io/v1beta1", Kind: "Function", Name: test.owner, UID: "1", Controller: new(true)}})
-			if err := thief.Patch(t.Context(), object, adopt, client.DryRunAll); (err == nil) != test.allowed || err != nil && !refusedByFence(err) {
+			if err := operator.Patch(t.Context(), object, adopt, client.DryRunAll); (err == nil) != test.allowed || err != nil && !rejectedByPolicy(err) {
 				t.Errorf("%s: adopting %s: %v", name, object.GetKind(), err)
 			}
 			if err := cluster.Delete(t.Context(), object); err != nil {
@@ -114,9 +115,9 @@ func TestFenceOfOrphans(t *testing.T) {
 	}
 }
 
-// What a Function has beside its Deployment has no other shape either.
-func TestFenceOfChildren(t *testing.T) {
-	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
+// The other objects of a Function must have the shape that the operator gives them.
+func TestAccessPolicyForChildren(t *testing.T) {
+	operator, namespace := operatorClient(t), apiservertest.NewNamespace(t, cluster)
 	ours := map[string]string{desired.FunctionLabel: "bank"}
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: ours, OwnerReferences: []metav1.OwnerReference{{
@@ -145,7 +146,7 @@ func TestFenceOfChildren(t *testing.T) {
 	sleeps.Annotations = map[string]string{v1beta1.SleepAfterAnnotation: "5m0s"}
 	usual := autoscaler(func(*autoscalingv2.HorizontalPodAutoscaler) {})
 	for _, allowed := range []client.Object{source("bank-0123456789", "handler.go"), budget(1, ours), network(ours), sleeps, usual} {
-		if err := thief.Create(t.Context(), allowed, client.DryRunAll); err != nil {
+		if err := operator.Create(t.Context(), allowed, client.DryRunAll); err != nil {
 			t.Errorf("%T is refused: %v", allowed, err)
 		}
 	}
@@ -156,29 +157,29 @@ func TestFenceOfChildren(t *testing.T) {
 	twice := source("bank-0123456789", "handler.go")
 	twice.OwnerReferences = append(twice.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "kube-root-ca.crt", UID: "2"})
 	published := &corev1.Service{ObjectMeta: meta("pay"), Spec: corev1.ServiceSpec{Selector: ours, Ports: []corev1.ServicePort{{Port: 1}}}}
-	if err := thief.Create(t.Context(), published.DeepCopy(), client.DryRunAll); err != nil {
+	if err := operator.Create(t.Context(), published.DeepCopy(), client.DryRunAll); err != nil {
 		t.Errorf("a Service is refused: %v", err)
 	}
 	published.Annotations = map[string]string{"external-dns.alpha.kubernetes.io/hostname": "bank.example.com"}
 	for name, refused := range map[string]client.Object{
 		"name of a ConfigMap": source("kube-root-ca.crt", "handler.go"), "key of a ConfigMap": source("bank-0123456789", "ca.crt"),
 		"second owner": twice, "annotation of a Service": published, "no label": unlabelled, "no end": endless, "budget of nothing": budget(0, ours), "budget of others": budget(1, map[string]string{}),
-		"autoscaler of nobody":   autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences = nil }),
-		"autoscaler of another":  autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Name = "other" }),
-		"autoscaler of a kind":   autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Kind = "StatefulSet" }),
-		"autoscaler of a name":   autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Name = "other" }),
-		"autoscaler without end": autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.MaxReplicas = 101 }),
-		"network of all":         network(nil), "network of others": network(map[string]string{"app": "bank"}),
+		"autoscaler without owner": autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences = nil }),
+		"autoscaler of another":    autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Name = "other" }),
+		"autoscaler of a kind":     autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Kind = "StatefulSet" }),
+		"autoscaler of a name":     autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Name = "other" }),
+		"autoscaler without end":   autoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.MaxReplicas = 101 }),
+		"network of all":           network(nil), "network of others": network(map[string]string{"app": "bank"}),
 	} {
-		if err := thief.Create(t.Context(), refused, client.DryRunAll); !refusedByFence(err) {
+		if err := operator.Create(t.Context(), refused, client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// Events are about Functions, and the Lease is one of a name.
-func TestFenceOfEventsAndLeases(t *testing.T) {
-	thief := stolen(t)
+// Events must refer to Functions, and the Lease must have the name of the operator's.
+func TestAccessPolicyForEventsAndLeases(t *testing.T) {
+	operator := operatorClient(t)
 	now := metav1.NowMicro()
 	event := func(namespace string, about corev1.ObjectReference) client.Object {
 		about.Namespace = namespace
@@ -201,7 +202,7 @@ func TestFenceOfEventsAndLeases(t *testing.T) {
 		"Event about a pod": event("default", pod), "Event about a pod nearby": core("goless-system", pod),
 		"Event about another Lease": core("goless-system", corev1.ObjectReference{Kind: "Lease", Name: "other"}), "Lease": lease("other"),
 	} {
-		if err := thief.Create(t.Context(), refused, client.DryRunAll); !refusedByFence(err) {
+		if err := operator.Create(t.Context(), refused, client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -209,12 +210,12 @@ func TestFenceOfEventsAndLeases(t *testing.T) {
 		"Event about a Function": event("default", function), "Event about the leader": event("goless-system", leader),
 		"Event about the leader, in the old way": core("goless-system", leader), "its Lease": lease("goless-operator"),
 	} {
-		if err := thief.Create(t.Context(), allowed, client.DryRunAll); err != nil {
+		if err := operator.Create(t.Context(), allowed, client.DryRunAll); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func refusedByFence(err error) bool {
+func rejectedByPolicy(err error) bool {
 	return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
 }

@@ -15,7 +15,7 @@ import (
 
 const digest = "@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// merge merges fields of an object of CEL into the template of a Deployment.
+// merge returns a mutation that merges a CEL object into the pod template of a Deployment.
 func merge(fields string) admissionregistrationv1.Mutation {
 	return admissionregistrationv1.Mutation{
 		PatchType:          admissionregistrationv1.PatchTypeApplyConfiguration,
@@ -23,7 +23,7 @@ func merge(fields string) admissionregistrationv1.Mutation {
 	}
 }
 
-// set gives a field of the pod a value, for what cannot be merged.
+// set returns a mutation that sets a pod field that cannot be merged.
 func set(field, value string) admissionregistrationv1.Mutation {
 	return admissionregistrationv1.Mutation{
 		PatchType: admissionregistrationv1.PatchTypeJSONPatch,
@@ -31,13 +31,13 @@ func set(field, value string) admissionregistrationv1.Mutation {
 	}
 }
 
-// What policies of clusters add to Deployments, each with what the fence says: nothing,
-// or what has to be listed where.
+// policies contains typical mutating policies of clusters, with the parameter that must list what
+// they add, if any.
 var policies = map[string]struct {
 	mutation   admissionregistrationv1.Mutation
-	shows      string // what the JSON of the template has then
+	shows      string // part of the JSON of the template
 	refused    string
-	parameters map[string]string // with which it is let through
+	parameters map[string]string // with which it is allowed
 }{
 	"ImagePullSecrets": {shows: `"pull"`, mutation: set("imagePullSecrets", `[{"name": "pull"}]`)},
 	"Tolerations":      {shows: `"spot"`, mutation: set("tolerations", `[{"key": "spot", "operator": "Exists"}]`)},
@@ -81,18 +81,19 @@ var policies = map[string]struct {
 		refused: "fence.goless.io/annotations", parameters: map[string]string{"annotations": "example.com/owner"},
 	},
 	"Agent": {
-		mutation: merge(`spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: "agent", image: "somebody/agent"}]}`),
+		mutation: merge(`spec: Object.spec.template.spec{containers: [Object.spec.template.spec.containers{name: "agent", image: "vendor/agent"}]}`),
 		refused:  "the container agent is not allowed: Deployments of Functions have",
 	},
 	"Token": {mutation: merge(`spec: Object.spec.template.spec{automountServiceAccountToken: true}`), refused: "automountServiceAccountToken"},
 }
 
-// The fence leaves alone what other policies add, or says where to list it.
-func TestFenceAndPolicies(t *testing.T) {
-	thief := stolen(t)
-	parameterize(t, withNetrc)
+// The access policy allows what other policies add, or the error says in which parameter to list
+// it.
+func TestAccessPolicyWithClusterPolicies(t *testing.T) {
+	operator := operatorClient(t)
+	setParameters(t, withNetrc)
 	namespaces := map[string]string{}
-	for name, test := range policies { // they come into force at the same time
+	for name, test := range policies { // created together, because each needs time to take effect
 		namespaces[name] = apiservertest.NewNamespace(t, cluster)
 		apiservertest.Mutate(t, cluster, namespaces[name], test.mutation)
 	}
@@ -100,9 +101,9 @@ func TestFenceAndPolicies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var last error
 			create := func() (string, error) {
-				d := forged(t, mayBeForged(namespaces[name]), func(*appsv1.Deployment) {})
-				last = thief.Create(t.Context(), d, client.DryRunAll)
-				text, _ := json.Marshal(d.Spec.Template) // it cannot fail
+				d := forged(t, sampleFunction(namespaces[name]), func(*appsv1.Deployment) {})
+				last = operator.Create(t.Context(), d, client.DryRunAll)
+				text, _ := json.Marshal(d.Spec.Template) // cannot fail
 				return string(text), last
 			}
 			t.Cleanup(func() {
@@ -120,44 +121,43 @@ func TestFenceAndPolicies(t *testing.T) {
 			}
 			eventually(t, "what the policy changes is refused", func() bool {
 				_, err := create()
-				return refusedByFence(err) && strings.Contains(err.Error(), test.refused) && strings.Contains(err.Error(), "deploy/40-fence.yaml")
+				return rejectedByPolicy(err) && strings.Contains(err.Error(), test.refused) && strings.Contains(err.Error(), "deploy/40-fence.yaml")
 			})
 			if test.parameters != nil {
-				parameterize(t, test.parameters)
+				setParameters(t, test.parameters)
 				eventually(t, "what is listed is let through", letThrough)
 			}
 		})
 	}
 }
 
-// The content decides and not the place: an image by its digest may come from any
-// registry. Where a new version comes from another one, the operator of before leads on,
-// whose images are those of the old one: they are listed before the upgrade, which leaves
-// the list alone.
-func TestFenceOfMovedImages(t *testing.T) {
-	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
+// An image with a digest may come from any registry. Before an upgrade to another registry, the
+// previous operator still leads and uses the old images, which therefore are listed first; the
+// upgrade does not change the list.
+func TestAccessPolicyForMovedImages(t *testing.T) {
+	operator, namespace := operatorClient(t), apiservertest.NewNamespace(t, cluster)
 	create := func(registry string) error {
-		return thief.Create(t.Context(), forged(t, mayBeForged(namespace), pod(func(p *corev1.PodSpec) {
+		return operator.Create(t.Context(), forged(t, sampleFunction(namespace), pod(func(p *corev1.PodSpec) {
 			p.InitContainers[0].Image, p.Containers[0].Image = registry+"builder"+digest, registry+"launch:1"
 		})), client.DryRunAll)
 	}
-	parameterize(t, withNetrc)
-	parameterize(t, map[string]string{"builder-image": "new.example/builder@sha256:" + strings.Repeat("1", 64), "function-image": "old.example/launch"})
-	eventually(t, "other images of the old registry are refused", func() bool { return refusedByFence(create("old.example/")) })
-	parameterize(t, map[string]string{"builder-image": "new.example/builder" + digest})
+	setParameters(t, withNetrc)
+	setParameters(t, map[string]string{"builder-image": "new.example/builder@sha256:" + strings.Repeat("1", 64), "function-image": "old.example/launch"})
+	eventually(t, "other images of the old registry are refused", func() bool { return rejectedByPolicy(create("old.example/")) })
+	setParameters(t, map[string]string{"builder-image": "new.example/builder" + digest})
 	eventually(t, "the same image of the old registry is let through", func() bool { return create("old.example/") == nil })
-	if err := create("evil.example/"); !refusedByFence(err) {
+	if err := create("evil.example/"); !rejectedByPolicy(err) {
 		t.Errorf("a version of it, and not the content, in any registry: %v", err)
 	}
 	kubectl(t, bySed(t, installation), "apply", "-f", "-")
 	eventually(t, "what is of the old registry alone is refused, with what to do", func() bool {
 		err := create("old.example/")
-		return refusedByFence(err) && strings.Contains(err.Error(), "fence.goless.io/images")
+		return rejectedByPolicy(err) && strings.Contains(err.Error(), "fence.goless.io/images")
 	})
-	parameterize(t, map[string]string{"images": "old.example/"})
+	setParameters(t, map[string]string{"images": "old.example/"})
 	kubectl(t, bySed(t, installation), "apply", "-f", "-")
 	eventually(t, "the operator of before leads on", func() bool { return create("old.example/") == nil })
-	if err := create("evil.example/"); !refusedByFence(err) {
+	if err := create("evil.example/"); !rejectedByPolicy(err) {
 		t.Errorf("a third registry: %v", err)
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// The Deployment of a function is scaled within bounds, and no other one is.
-func TestFenceOfScale(t *testing.T) {
-	thief, namespace := stolen(t), apiservertest.NewNamespace(t, cluster)
-	fn := mayBeForged(namespace)
-	fn.Spec.Function = "package p\n" // which requires no modules, and so no credentials
+// The operator can scale the Deployment of a function within limits, and no other Deployment.
+func TestAccessPolicyForScale(t *testing.T) {
+	operator, namespace := operatorClient(t), apiservertest.NewNamespace(t, cluster)
+	fn := sampleFunction(namespace)
+	fn.Spec.Function = "package p\n" // without modules, and so without credentials
 	ours := convert(t, desired.Deployment(fn, installed, "", nil), &appsv1.Deployment{})
-	labels := map[string]string{desired.FunctionLabel: ours.Name} // somebody else's pods may carry them
+	labels := map[string]string{desired.FunctionLabel: ours.Name} // foreign pods may have them
 	theirs := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "bank", Namespace: namespace},
 		Spec: appsv1.DeploymentSpec{
@@ -39,7 +39,7 @@ func TestFenceOfScale(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		of          *appsv1.Deployment
-		patch, want string // of the refusal; empty for none
+		patch, want string // want is part of the error; empty if allowed
 	}{
 		"Up":       {ours, `{"spec":{"replicas":100}}`, ""},
 		"Down":     {ours, `{"spec":{"replicas":0}}`, ""},
@@ -47,13 +47,13 @@ func TestFenceOfScale(t *testing.T) {
 		"Others":   {theirs, `{"spec":{"replicas":0}}`, "status.selector"},
 		"Disguise": {theirs, `{"spec":{"replicas":0},"status":{"selector":"goless.io/function=bank"}}`, "status.selector"},
 	} {
-		err := thief.SubResource("scale").Patch(t.Context(), test.of, client.RawPatch(types.MergePatchType, []byte(test.patch)),
+		err := operator.SubResource("scale").Patch(t.Context(), test.of, client.RawPatch(types.MergePatchType, []byte(test.patch)),
 			client.WithSubResourceBody(&autoscalingv1.Scale{}), client.DryRunAll)
 		if test.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-		} else if !refusedByFence(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
+		} else if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
 			t.Errorf("%s: got %v, want a refusal that says %q and the file", name, err, test.want)
 		}
 	}

@@ -1,19 +1,22 @@
-// Package activator puts functions to sleep and takes their requests while they sleep.
+// Package activator scales idle functions to zero and receives their requests while they sleep.
 //
-// Every replica listens for every function that may sleep. Each function has a port, the same on
-// every replica. The EndpointSlices that this package writes send the requests for a Service to that port, and so the
-// port is written down there and nowhere else. One replica leads: it chooses the ports, decides
-// whether the slices name the activators, and scales functions to zero that nobody calls.
+// Each function that may sleep has a port, the same on every replica, and every replica listens on
+// it. The port is stored only in the EndpointSlices that this package writes, which route the
+// traffic of the function's Service to the activators.
 //
-//	activator.go  what is done for each Service
-//	scaledown.go  how a function falls asleep
-//	slices.go     what the EndpointSlices say
-//	notes.go      annotations of the EndpointSlices, for the operator
-//	peers.go      what the replicas ask each other
-//	register.go   what is watched
-//	leader.go     who leads
+// One replica is the leader. It assigns the ports, adds the activators to the EndpointSlices or
+// removes them, and scales idle functions to zero.
 //
-// What is decided is in package rule, and what requests meet in packages proxy and wake.
+//	activator.go    the Reconciler
+//	scaledown.go    the steps of a scale-down
+//	slices.go       reads and writes EndpointSlices
+//	annotations.go  reports failures to the operator in annotations of the EndpointSlices
+//	peers.go        communication between the replicas
+//	register.go     watches, indexes and cache options
+//	leader.go       leader election
+//
+// Package rule makes the decisions and needs no cluster. Packages proxy and wake serve the
+// requests.
 package activator
 
 import (
@@ -32,62 +35,65 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
 	"goless.io/operator/internal/activator/rule"
-	"goless.io/operator/internal/activator/target"
 	"goless.io/operator/internal/workload"
 )
 
 const (
-	// retry is after how long to look again where something is about to change: activators that
-	// do not listen yet, say, or an object that was read before somebody else has written it.
-	retry = time.Second
+	// retryInterval is the requeue delay when a change is expected soon: an activator does not
+	// listen yet, or the cache was stale when an object was written.
+	retryInterval = time.Second
 
-	// recheck is after how long to look again at a function that cannot fall asleep, because
-	// it is in a rollout, say.
-	recheck = 10 * time.Second
+	// recheckInterval is the requeue delay for a function that cannot be scaled to zero now, such
+	// as during a rollout.
+	recheckInterval = 10 * time.Second
 )
 
-// A Reconciler does for each Service of a function what is to be done.
+// Reconciler manages the EndpointSlices that route a sleeping function's traffic to the activators,
+// the listeners of this replica, and the scale-down of idle functions.
 type Reconciler struct {
-	Name      string // of this replica alone
-	PodName   string // of its pod; empty outside of a cluster
-	Namespace string // of the activator's pods and of its lease
-	AdminPort int32  // of all replicas
+	Name      string // identity of this replica in the leader election
+	PodName   string // pod of this replica; empty outside a cluster
+	Namespace string // namespace of the activator's pods and lease
+	AdminPort int32  // admin port of all replicas
 	Pods      pods.Lister
 	Proxy     *proxy.Server
-	// Settle is that of [rule.Observation].
+	// Settle is the time in which a change of endpoints reaches all nodes; see
+	// [rule.Observation].
 	Settle time.Duration
 
 	client     client.Client // reads from the cache
 	live       client.Reader // reads from the API server
-	activators client.Reader // reads the pods of the activator from a cache of their own
+	activators client.Reader // reads the pods of the activator from a separate cache
 	election   *election
 	ports      *rule.Ports
-	polls      *pods.Poller
+	poller     *pods.Poller
 
-	// scaleDowns has a rule.ScaleDown for the Service of each function that is falling asleep. A
-	// leader that has just begun knows of none: functions begin anew to fall asleep.
+	// scaleDowns contains the rule.ScaleDown of each Service whose function is being scaled to
+	// zero. A new leader starts with an empty map, which restarts scale-downs in progress.
 	scaleDowns sync.Map
 
-	// emptied has, for the Service of each function that may no longer sleep, since when its slices name no
-	// activator.
-	emptied sync.Map
+	// unroutedSince contains, for each Service whose function must not sleep, the time since which
+	// its EndpointSlices list no activator.
+	unroutedSince sync.Map
 
-	// ready has, for each Service, since when this replica knows of each pod that is ready.
-	ready sync.Map
+	// seenReady contains, for each Service, the time at which this replica first saw each ready
+	// pod.
+	seenReady sync.Map
 }
 
-// begin forgets what was known in the last term of this replica: another replica has led since then.
-func (r *Reconciler) begin() {
+// reset clears the state of the previous term: another replica may have been the leader since then.
+func (r *Reconciler) reset() {
 	r.scaleDowns.Clear()
-	r.emptied.Clear()
-	r.ready.Clear()
+	r.unroutedSince.Clear()
+	r.seenReady.Clear()
 }
 
-// Reconcile listens for the function of a Service and, if this replica leads, does the work of the
-// leader for it.
+// Reconcile opens or closes the listener of a function. On the leader it also updates the
+// EndpointSlices and scales the function to zero when it is idle.
 func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	slices, err := r.slicesOf(ctx, request.NamespacedName)
 	if err != nil {
@@ -97,28 +103,29 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	if err := client.IgnoreNotFound(r.client.Get(ctx, request.NamespacedName, &service)); err != nil {
 		return reconcile.Result{}, err
 	}
-	t, ok := target.Of(&service)
+	b, ok := backend.FromService(&service)
 	if !ok {
-		return reconcile.Result{}, r.forget(ctx, request.NamespacedName, slices)
+		return reconcile.Result{}, r.cleanUp(ctx, request.NamespacedName, slices)
 	}
-	rt := &route{Target: t, port: portOf(t, slices), slices: slices}
+	rt := &route{Backend: b, port: portOf(b, slices), slices: slices}
 	listenErr := r.listen(rt)
-	if !r.Leads() {
+	if !r.IsLeader() {
 		return reconcile.Result{}, listenErr
 	}
 	var again time.Duration
-	if t.MaySleep() {
-		r.emptied.Delete(t.Service)
+	if b.MaySleep() {
+		r.unroutedSince.Delete(b.Service)
 		if errors.Is(listenErr, syscall.EADDRINUSE) {
-			// Another function has the port: two leaders chose it, and the second did not know of the first.
+			// Two leaders assigned the same port, because the second one did not know of the first.
+			// Assign another.
 			rt.port, listenErr = 0, nil
 		}
-		again, err = r.lead(ctx, rt)
+		again, err = r.reconcileAsLeader(ctx, rt)
 	} else {
-		again, err = r.release(ctx, rt)
+		again, err = r.disableSleep(ctx, rt)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		again, err = retry, nil // the cache was behind
+		again, err = retryInterval, nil // the cache was stale
 	}
 	if err := errors.Join(listenErr, err); err != nil {
 		return reconcile.Result{}, err
@@ -126,53 +133,54 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// forget ends what was done for a Service that does not exist, or is not a function's.
-func (r *Reconciler) forget(ctx context.Context, service types.NamespacedName, slices []discoveryv1.EndpointSlice) error {
+// cleanUp removes the listener and the state of a Service that does not exist or does not belong to
+// a Function. The leader also deletes its EndpointSlices.
+func (r *Reconciler) cleanUp(ctx context.Context, service types.NamespacedName, slices []discoveryv1.EndpointSlice) error {
 	r.Proxy.Close(service)
-	r.polls.Forget(service)
-	if !r.Leads() {
+	r.poller.Forget(service)
+	if !r.IsLeader() {
 		return nil
 	}
 	r.scaleDowns.Delete(service)
-	r.emptied.Delete(service)
-	r.ready.Delete(service)
+	r.unroutedSince.Delete(service)
+	r.seenReady.Delete(service)
 	return r.deleteSlices(ctx, slices)
 }
 
-// listen takes requests at the port of a route.
+// listen opens the listener on the port of a route, or closes it if the route has no port.
 func (r *Reconciler) listen(rt *route) error {
 	if rt.port == 0 {
 		r.Proxy.Close(rt.Service)
 		return nil
 	}
-	return r.Proxy.Listen(rt.Target, rt.port)
+	return r.Proxy.Listen(rt.Backend, rt.port)
 }
 
-// lead makes the slices say who takes the requests of a function that may sleep, and lets it fall
-// asleep. It returns after how long to look again; 0 means when something changes.
-func (r *Reconciler) lead(ctx context.Context, rt *route) (time.Duration, error) {
+// reconcileAsLeader updates the EndpointSlices of a function that may sleep, and scales it to zero
+// when it is idle. It returns the requeue delay; 0 means to wait for an event.
+func (r *Reconciler) reconcileAsLeader(ctx context.Context, rt *route) (time.Duration, error) {
 	if rt.port == 0 {
 		var err error
 		if rt.port, err = r.choosePort(ctx); err != nil {
 			return 0, err
 		}
-		// The replicas learn the port from the slices. Nobody listens there yet.
-		return retry, r.writeSlices(ctx, rt, nil)
+		// The replicas learn the port from the slices. None listens on it yet.
+		return retryInterval, r.writeSlices(ctx, rt, nil)
 	}
-	found, err := r.Pods.Of(ctx, rt.Function)
+	found, err := r.Pods.List(ctx, rt.Function)
 	if err != nil {
 		return 0, err
 	}
 	o := r.observe(rt, found)
-	rt.notes = r.notes(rt, o)
+	rt.annotations = r.annotations(rt, o)
 	needed, again := o.NeedsActivators()
-	var a answers
+	var a peersStatus
 	if needed {
-		if a, err = r.askActivators(ctx, rt); err != nil {
+		if a, err = r.queryPeers(ctx, rt); err != nil {
 			return 0, err
 		}
 		if !a.allListen {
-			again = sooner(again, retry)
+			again = sooner(again, retryInterval)
 		}
 	}
 	if err := r.writeSlices(ctx, rt, a.endpoints); err != nil {
@@ -185,58 +193,60 @@ func (r *Reconciler) lead(ctx context.Context, rt *route) (time.Duration, error)
 	return sooner(again, next), err
 }
 
-// release ends what was done for a function that may no longer sleep. If the function sleeps or
-// wakes just now, the activators take its requests until a pod does, unless the function was stopped.
-// The slices, and with them the port, go when all nodes know that they name no activator.
-func (r *Reconciler) release(ctx context.Context, rt *route) (time.Duration, error) {
+// disableSleep stops routing requests to the activators for a function that must no longer sleep.
+// If the function is asleep or waking, the activators receive its requests until a pod is ready,
+// unless it was stopped (its Deployment has 0 replicas). The EndpointSlices, which reserve the
+// port, are deleted one Settle after they were emptied.
+func (r *Reconciler) disableSleep(ctx context.Context, rt *route) (time.Duration, error) {
 	r.scaleDowns.Delete(rt.Service)
-	r.polls.Forget(rt.Service)
+	r.poller.Forget(rt.Service)
 	if rt.port == 0 {
-		r.emptied.Delete(rt.Service)
+		r.unroutedSince.Delete(rt.Service)
 		return 0, r.deleteSlices(ctx, rt.slices)
 	}
-	found, err := r.Pods.Of(ctx, rt.Function)
+	found, err := r.Pods.List(ctx, rt.Function)
 	if err != nil {
 		return 0, err
 	}
 	o := r.observe(rt, found)
 	if !o.Routed {
-		since, _ := r.emptied.LoadOrStore(rt.Service, time.Now())
+		since, _ := r.unroutedSince.LoadOrStore(rt.Service, time.Now())
 		if left := r.Settle - time.Since(since.(time.Time)); left > 0 { //nolint:forcetypeassert // nothing else is stored
 			return left, nil
 		}
 		return 0, r.deleteSlices(ctx, rt.slices)
 	}
-	r.emptied.Delete(rt.Service)
+	r.unroutedSince.Delete(rt.Service)
 	if needed, again := o.NeedsActivators(); needed {
-		d, err := r.deployment(ctx, rt.Target)
+		d, err := r.deployment(ctx, rt.Backend)
 		if err != nil {
 			return 0, err
 		}
 		if d != nil && workload.Replicas(d) > 0 {
-			a, err := r.askActivators(ctx, rt)
+			a, err := r.queryPeers(ctx, rt)
 			if err != nil {
 				return 0, err
 			}
-			return sooner(again, recheck), r.writeSlices(ctx, rt, a.endpoints)
+			return sooner(again, recheckInterval), r.writeSlices(ctx, rt, a.endpoints)
 		}
 	}
-	return retry, r.writeSlices(ctx, rt, nil)
+	return retryInterval, r.writeSlices(ctx, rt, nil)
 }
 
-// deployment returns the Deployment of a function, and nil if there is none. It is read from the API
-// server: the activator has no cache of Deployments, which would take more memory than it is worth.
-func (r *Reconciler) deployment(ctx context.Context, t target.Target) (*appsv1.Deployment, error) {
+// deployment returns the Deployment of a function, or nil if it does not exist or the Function does
+// not control it. It reads from the API server, because a cache of all Deployments would take too
+// much memory.
+func (r *Reconciler) deployment(ctx context.Context, b backend.Backend) (*appsv1.Deployment, error) {
 	var d appsv1.Deployment
-	err := r.live.Get(ctx, t.Function, &d)
-	if owner := metav1.GetControllerOf(&d); err != nil || owner == nil || owner.UID != t.FunctionUID {
+	err := r.live.Get(ctx, b.Function, &d)
+	if owner := metav1.GetControllerOf(&d); err != nil || owner == nil || owner.UID != b.FunctionUID {
 		return nil, client.IgnoreNotFound(err)
 	}
 	return &d, nil
 }
 
-// observe returns what is known of a function from the cache, and from what this leader has done for
-// it. It forgets a scale-down that is over.
+// observe returns the Observation of a function, from the cache and the state of this leader. It
+// discards the state of a finished scale-down.
 func (r *Reconciler) observe(rt *route, found []pods.Pod) rule.Observation {
 	o := rule.Observation{Now: time.Now(), Settle: r.Settle}
 	o.Ready = r.readySince(rt, found, o.Now)
@@ -246,28 +256,28 @@ func (r *Reconciler) observe(rt *route, found []pods.Pod) rule.Observation {
 	if begun, ok := r.scaleDowns.Load(rt.Service); ok {
 		o.ScaleDown = begun.(rule.ScaleDown) //nolint:forcetypeassert // nothing else is stored
 	}
-	if !o.FallingAsleep() {
+	if !o.ScalingDown() {
 		o.ScaleDown = rule.ScaleDown{}
 		r.scaleDowns.Delete(rt.Service)
 	}
 	return o
 }
 
-// readySince returns, for each pod that is ready, since when this replica knows that.
+// readySince returns, for each ready pod, the time at which this replica first saw it ready.
 func (r *Reconciler) readySince(rt *route, found []pods.Pod, now time.Time) (all []time.Time) {
-	// The second part of the key changes when the pod was not ready meanwhile.
+	// since changes if the pod was not ready in between.
 	type key struct {
 		pod   types.UID
 		since int64
 	}
-	known, _ := r.ready.Load(rt.Service)
+	known, _ := r.seenReady.Load(rt.Service)
 	before, _ := known.(map[key]time.Time)
 	times := map[key]time.Time{}
 	for _, p := range found {
 		if !p.Ready {
 			continue
 		}
-		k := key{p.UID, p.Since.Unix()}
+		k := key{p.UID, p.ReadySince.Unix()}
 		since, ok := before[k]
 		if !ok {
 			since = now
@@ -275,11 +285,11 @@ func (r *Reconciler) readySince(rt *route, found []pods.Pod, now time.Time) (all
 		times[k] = since
 		all = append(all, since)
 	}
-	r.ready.Store(rt.Service, times)
+	r.seenReady.Store(rt.Service, times)
 	return all
 }
 
-// sooner returns the shorter of two times, of which 0 is never.
+// sooner returns the shorter of two delays. 0 means no delay is set.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -27,20 +27,20 @@ import (
 	"goless.io/operator/internal/apiservertest"
 )
 
-// lastIP numbers the addresses of pods.
+// lastIP is the last byte of the most recently assigned pod address.
 var lastIP atomic.Int32
 
-// function is a Function called hello with what the operator makes of it, in a namespace of its
-// own. Its Service is called greeting.
+// function is a Function called hello with the objects that the operator creates for it, in a
+// namespace of its own. Its Service is called greeting.
 type function struct {
 	t         *testing.T
 	namespace string
-	busy      atomic.Bool  // what its pods say
-	asked     atomic.Int32 // how many requests they got
-	led       atomic.Bool  // the leader has asked them what they do
-	answers   sync.RWMutex // locked while they do not answer
+	busy      atomic.Bool  // whether its pods report a request in flight
+	asked     atomic.Int32 // number of requests that the pods received
+	led       atomic.Bool  // whether the leader has queried the pods
+	answers   sync.RWMutex // locked while the pods do not respond
 
-	// Where pods serve, until stop is called.
+	// The address on which its pods serve until stop is called.
 	ip   string
 	port int
 	stop func()
@@ -73,7 +73,7 @@ func newFunction(t *testing.T, replicas int32, sleepAfter string) *function {
 	return f
 }
 
-// serve is what pods do that are made from now on.
+// serve starts a server for the pods that are created next.
 func (f *function) serve() {
 	f.t.Helper()
 	f.ip = fmt.Sprintf("127.0.7.%d", lastIP.Add(1))
@@ -115,7 +115,7 @@ func (f *function) deployment() *appsv1.Deployment {
 
 func (f *function) replicas() int32 { return *f.deployment().Spec.Replicas }
 
-// settle is what the Deployment controller writes when so many pods are ready.
+// settle updates the status of the Deployment as its controller does when all pods are ready.
 func (f *function) settle(ready int32) {
 	f.t.Helper()
 	d := f.deployment()
@@ -127,10 +127,10 @@ func (f *function) settle(ready int32) {
 	}
 }
 
-// run makes a pod, which is ready since then; not at all if that is zero.
+// run creates a pod that is ready since the given time, or not ready if it is zero.
 func (f *function) run(name string, ready time.Time) *corev1.Pod {
 	f.t.Helper()
-	pod := podOf(f.namespace, name, f.labels(), f.port)
+	pod := newPod(f.namespace, name, f.labels(), f.port)
 	create(f.t, pod)
 	if err := setStatus(f.t.Context(), pod, ready, f.ip); err != nil {
 		f.t.Fatal(err)
@@ -138,7 +138,7 @@ func (f *function) run(name string, ready time.Time) *corev1.Pod {
 	return pod
 }
 
-// slice is that of the activator; nil if there is none.
+// slice returns the EndpointSlice of the activator, or nil if it does not exist.
 func (f *function) slice() *discoveryv1.EndpointSlice {
 	f.t.Helper()
 	return f.sliceOf("greeting-activator")
@@ -157,13 +157,14 @@ func (f *function) sliceOf(name string) *discoveryv1.EndpointSlice {
 	return &s
 }
 
-// named tells whether the slice names the activator.
-func (f *function) named() bool {
+// routed reports whether the EndpointSlice lists the activator.
+func (f *function) routed() bool {
 	s := f.slice()
 	return s != nil && len(s.Endpoints) == 1 && s.Endpoints[0].Addresses[0] == own()
 }
 
-func (f *function) unnamed() bool {
+// notRouted reports whether the EndpointSlice exists and is empty.
+func (f *function) notRouted() bool {
 	s := f.slice()
 	return s != nil && len(s.Endpoints) == 0
 }
@@ -175,7 +176,7 @@ func (f *function) call() (status int, body string) {
 	if err != nil {
 		return 0, err.Error()
 	}
-	defer response.Body.Close() //nolint:errcheck // it is read below
+	defer response.Body.Close() //nolint:errcheck // read-only
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return 0, err.Error()
@@ -183,16 +184,16 @@ func (f *function) call() (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// A function that nobody calls sleeps, wakes with the next requests, of which none is lost,
-// and is left alone as soon as its pod is ready.
+// An idle function is scaled to zero, the next requests wake it and are all served, and the
+// activator is removed from the EndpointSlice when the pod is ready.
 func TestSleepAndWake(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 1, "1s")
 	f.busy.Store(true)
 	pod := f.run("first", time.Now().Add(-time.Minute))
-	eventually(t, "a slice that names nobody", f.unnamed)
+	eventually(t, "empty slice", f.notRouted)
 	f.busy.Store(false)
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	if f.replicas() != 1 {
 		t.Error("the pod ends before every node knows that the activator takes the requests")
 	}
@@ -201,39 +202,39 @@ func TestSleepAndWake(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.settle(0)
-	if !f.named() {
-		t.Error("nobody takes the requests of the function that sleeps")
+	if !f.routed() {
+		t.Error("slice of the sleeping function does not list the activator")
 	}
 
 	var clients sync.WaitGroup
 	for range 500 {
 		clients.Go(func() {
 			if status, body := f.call(); status != http.StatusOK || body != "hello" {
-				t.Errorf("a request gets %d %s", status, body)
+				t.Errorf("response: %d %s", status, body)
 			}
 		})
 	}
 	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
 	pod = f.run("second", time.Time{})
 	clients.Wait()
-	if !f.named() {
-		t.Error("nobody takes the requests before the pod is ready")
+	if !f.routed() {
+		t.Error("slice does not list the activator before the pod is ready")
 	}
 	f.busy.Store(true)
 	if err := setStatus(t.Context(), pod, time.Now().Add(-time.Minute), f.ip); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the activator leaves the pod alone", f.unnamed)
+	eventually(t, "activator removed from the slice", f.notRouted)
 }
 
-// A request is answered whatever step on the way to sleep it meets.
-func TestCalledOnTheWayToSleep(t *testing.T) {
+// A request is served at every step of a scale-down.
+func TestRequestDuringScaleDown(t *testing.T) {
 	t.Parallel()
 	steps := []struct {
 		name string
 		take func(f *function, pod *corev1.Pod)
 	}{
-		{"Named", func(f *function, _ *corev1.Pod) { eventually(f.t, "the activator takes the requests", f.named) }},
+		{"Named", func(f *function, _ *corev1.Pod) { eventually(f.t, "slice lists the activator", f.routed) }},
 		{"Scaled", func(f *function, _ *corev1.Pod) {
 			eventually(f.t, "no replicas", func() bool { return f.replicas() == 0 })
 		}},
@@ -253,19 +254,19 @@ func TestCalledOnTheWayToSleep(t *testing.T) {
 				status, body := f.call()
 				answered <- fmt.Sprint(status, " ", body)
 			}()
-			if last >= 2 { // nobody is there who could answer
+			if last >= 2 { // the pod no longer serves
 				eventually(t, "one replica", func() bool { return f.replicas() == 1 })
 				f.serve()
 				f.run("second", time.Time{})
 			}
 			if got := <-answered; got != "200 hello" {
-				t.Errorf("the request gets %s", got)
+				t.Errorf("response: %s", got)
 			}
 		})
 	}
 }
 
-// end deletes a pod, which is there until its grace period is over.
+// end deletes a pod with a grace period.
 func (f *function) end(pod *corev1.Pod, seconds int64) {
 	f.t.Helper()
 	if err := cluster.Delete(f.t.Context(), pod, client.GracePeriodSeconds(seconds)); err != nil {
@@ -273,7 +274,7 @@ func (f *function) end(pod *corev1.Pod, seconds int64) {
 	}
 }
 
-// A function stays awake while it is called, in a rollout, and when its pod does not answer.
+// A function stays awake while it is called, during a rollout, and if a pod does not respond.
 func TestStaysAwake(t *testing.T) {
 	t.Parallel()
 	long := time.Now().Add(-time.Minute)
@@ -289,18 +290,18 @@ func TestStaysAwake(t *testing.T) {
 			f := newFunction(t, 1, "1s")
 			make(f)
 			eventually(t, "a slice", func() bool { return f.slice() != nil })
-			other := newFunction(t, 1, "1s") // it comes later, and nothing speaks against its sleep
+			other := newFunction(t, 1, "1s") // created later and idle
 			other.run("a", long)
 			eventually(t, "another function sleeps", func() bool { return other.replicas() == 0 })
 			if f.replicas() != 1 {
-				t.Error("it sleeps")
+				t.Error("scaled to zero")
 			}
 		})
 	}
 }
 
-// The slice of a function whose pods do not say how busy they are says why it stays awake, until they do.
-func TestSaysWhyAwake(t *testing.T) {
+// The EndpointSlice reports why a function stays awake until its pods respond to queries.
+func TestStaysAwakeAnnotation(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 1, "1s")
 	ip := f.ip
@@ -333,18 +334,19 @@ func (f *function) pod(name string) *corev1.Pod {
 	return &pod
 }
 
-// While an activator has a request for a function that is idle otherwise, the slice stays as it is.
-func TestSliceStaysWhileAwake(t *testing.T) {
+// The EndpointSlice does not change while an activator has a request in flight for an otherwise
+// idle function.
+func TestSliceUnchangedDuringRequest(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 1, "1s")
 	f.busy.Store(true)
 	f.run("a", time.Now().Add(-time.Minute))
-	eventually(t, "a slice that names nobody", func() bool { return f.led.Load() && f.unnamed() }) // and not because it is new
+	eventually(t, "empty slice", func() bool { return f.led.Load() && f.notRouted() }) // not because the slice is new
 	f.answers.Lock()
 	answered := make(chan int)
 	go func() {
 		status := 0
-		for status == 0 { // nobody listens there yet
+		for status == 0 { // until the activator listens
 			status, _ = f.call()
 		}
 		answered <- status
@@ -352,7 +354,7 @@ func TestSliceStaysWhileAwake(t *testing.T) {
 	eventually(t, "a request at the pod", func() bool { return f.asked.Load() > 0 })
 	before := f.slice().Generation
 	f.busy.Store(false)
-	other := newFunction(t, 1, "1s") // it comes later, and nothing speaks against its sleep
+	other := newFunction(t, 1, "1s") // created later and idle
 	other.run("a", time.Now().Add(-time.Minute))
 	eventually(t, "another function sleeps", func() bool { return other.replicas() == 0 })
 	if now := f.slice().Generation; now != before || f.replicas() != 1 {
@@ -360,12 +362,12 @@ func TestSliceStaysWhileAwake(t *testing.T) {
 	}
 	f.answers.Unlock()
 	if status := <-answered; status != http.StatusOK {
-		t.Errorf("the request gets %d", status)
+		t.Errorf("response: %d", status)
 	}
 	eventually(t, "no replicas", func() bool { return f.replicas() == 0 })
 }
 
-// outdate changes the template, and no controller sees it.
+// outdate changes the pod template without updating observedGeneration.
 func (f *function) outdate() {
 	f.t.Helper()
 	d := f.deployment()
@@ -375,11 +377,11 @@ func (f *function) outdate() {
 	}
 }
 
-// A request scales from 0 to 1, and never from another number.
-func TestWakesFromZeroAlone(t *testing.T) {
+// A request scales a Deployment from 0 to 1, and leaves any other number of replicas unchanged.
+func TestScalesOnlyFromZero(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 3, "1h")
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	answered := make(chan int)
 	go func() {
 		status, _ := f.call()
@@ -387,18 +389,18 @@ func TestWakesFromZeroAlone(t *testing.T) {
 	}()
 	f.run("late", time.Time{})
 	if status := <-answered; status != http.StatusOK {
-		t.Errorf("the request gets %d", status)
+		t.Errorf("response: %d", status)
 	}
 	if n := f.replicas(); n != 3 {
 		t.Errorf("there are %d replicas, want 3", n)
 	}
 }
 
-// Where no pod can come, requests get 503, and it is told.
-func TestWakeFails(t *testing.T) {
+// If no pod can be created, requests receive 503, and the failure is reported.
+func TestWakeFailure(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0, "1h")
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	answered := f.hold()
 	d := f.deployment()
 	d.Status = appsv1.DeploymentStatus{ObservedGeneration: d.Generation, Conditions: []appsv1.DeploymentCondition{
@@ -408,15 +410,15 @@ func TestWakeFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-answered; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "quota") {
-		t.Errorf("the request gets %s", got)
+		t.Errorf("response: %s", got)
 	}
-	for told := range failed { // of other tests, too
-		if told.Function.Namespace == f.namespace {
+	for b := range failedWakes { // may contain failures of other tests
+		if b.Function.Namespace == f.namespace {
 			break
 		}
 	}
 
-	// The slices say so until a pod is ready, whatever else changes in them.
+	// The annotation stays until a pod is ready, even if the slices change.
 	why := func(s *discoveryv1.EndpointSlice) string { return s.Annotations[v1beta1.WakeFailedAnnotation] }
 	if got := why(f.slice()); !strings.Contains(got, "quota") {
 		t.Errorf("the slice says %q", got)
@@ -433,7 +435,7 @@ func TestWakeFails(t *testing.T) {
 	})
 }
 
-// hold sends a request, which wakes the function, and waits for that.
+// hold sends a request and waits until it has scaled the function.
 func (f *function) hold() (answer chan string) {
 	answer = make(chan string, 1)
 	go func() {
@@ -444,25 +446,25 @@ func (f *function) hold() (answer chan string) {
 	return answer
 }
 
-// When a function that wakes may no longer sleep, requests are held until there is a pod, and
-// the slice goes once that takes them.
-func TestMayNoLongerSleep(t *testing.T) {
+// If sleep is disabled while a function wakes, requests are held until a pod is ready, and then the
+// EndpointSlice is deleted.
+func TestSleepDisabledWhileWaking(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0, "1h")
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	before := f.hold()
 	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
-	other := newFunction(t, 0, "1h") // it comes later, so that the change has been seen
-	eventually(t, "the activator takes the requests of another function", other.named)
+	other := newFunction(t, 0, "1h") // created later, so the change has been reconciled
+	eventually(t, "the activator takes the requests of another function", other.routed)
 	after := f.hold()
 	pod := f.run("first", time.Time{})
 	for _, answer := range []chan string{before, after} {
 		if got := <-answer; got != "200 hello" {
-			t.Errorf("a request gets %s", got)
+			t.Errorf("response: %s", got)
 		}
 	}
-	if !f.named() {
-		t.Error("nobody takes the requests before the pod is ready")
+	if !f.routed() {
+		t.Error("slice does not list the activator before the pod is ready")
 	}
 	if err := setStatus(t.Context(), pod, time.Now().Add(-time.Minute), f.ip); err != nil {
 		t.Fatal(err)
@@ -470,12 +472,12 @@ func TestMayNoLongerSleep(t *testing.T) {
 	eventually(t, "no slice", func() bool { return f.slice() == nil })
 }
 
-// When somebody stops a function that wakes, its slice goes, what is held gets 503, and nobody
-// wakes it.
-func TestStopped(t *testing.T) {
+// If a function is stopped while it wakes, its EndpointSlice is deleted, held requests receive 503,
+// and it is not scaled again.
+func TestStoppedWhileWaking(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0, "1h")
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	answer := f.hold()
 	f.patchService(`{"metadata":{"annotations":{"goless.io/sleep-after":null}}}`)
 	d := f.deployment()
@@ -484,7 +486,7 @@ func TestStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-answer; !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "stopped") {
-		t.Errorf("the request gets %s", got)
+		t.Errorf("response: %s", got)
 	}
 	eventually(t, "no slice", func() bool { return f.slice() == nil })
 	if n := f.replicas(); n != 0 {
@@ -492,10 +494,11 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// The slice of a Service that is no function's any more goes, even if nobody led when that came.
-func TestNoFunctionWithoutLeader(t *testing.T) { // and without other tests, which need a leader
+// The EndpointSlice of a Service that lost its Function is deleted, even if there was no leader at
+// the time.
+func TestSliceDeletedByNextLeader(t *testing.T) { // not parallel: other tests need a leader
 	f := newFunction(t, 0, "1h")
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	lead := func(holder string) {
 		t.Helper()
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "goless-activator"}}
@@ -505,14 +508,14 @@ func TestNoFunctionWithoutLeader(t *testing.T) { // and without other tests, whi
 		}
 	}
 	lead("another")
-	eventually(t, "nobody leads", func() bool { return !replica.Leads() })
-	lead("another") // for as long as a lease is valid
+	eventually(t, "no leader", func() bool { return !replica.IsLeader() })
+	lead("another") // renew the lease
 	address := net.JoinHostPort(own(), strconv.Itoa(int(*f.slice().Ports[0].Port)))
 	f.patchService(`{"metadata":{"ownerReferences":null}}`)
 	eventually(t, "the activator does not listen", func() bool {
 		connection, err := net.Dial("tcp", address)
 		if err == nil {
-			_ = connection.Close() // it was a question
+			_ = connection.Close() // only a probe
 		}
 		return err != nil
 	})
@@ -520,43 +523,43 @@ func TestNoFunctionWithoutLeader(t *testing.T) { // and without other tests, whi
 	eventually(t, "no slice", func() bool { return f.slice() == nil })
 }
 
-// Two functions that have one port, after two leaders, get two.
-func TestSharedPort(t *testing.T) {
+// Two functions that were assigned the same port by two leaders are assigned different ports.
+func TestPortConflict(t *testing.T) {
 	t.Parallel()
 	a, b := newFunction(t, 0, "1h"), newFunction(t, 0, "1h")
-	eventually(t, "two slices", func() bool { return a.named() && b.named() })
+	eventually(t, "two slices", func() bool { return a.routed() && b.routed() })
 	s := b.slice()
 	s.Ports = a.slice().Ports
 	if err := cluster.Update(context.Background(), s); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "two ports", func() bool {
-		return a.named() && b.named() && *a.slice().Ports[0].Port != *b.slice().Ports[0].Port
+		return a.routed() && b.routed() && *a.slice().Ports[0].Port != *b.slice().Ports[0].Port
 	})
 }
 
-// A slice that somebody has changed is made again.
-func TestSliceIsKept(t *testing.T) {
+// An EndpointSlice that another client has changed or deleted is restored.
+func TestSliceRestored(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0, "1h")
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	s := f.slice()
 	s.Endpoints[0].Addresses = []string{"192.0.2.99"}
 	if err := cluster.Update(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the activator is named again", f.named)
+	eventually(t, "the activator is named again", f.routed)
 	if err := cluster.Delete(t.Context(), f.slice()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the slice is back", f.named)
+	eventually(t, "the slice is back", f.routed)
 }
 
-// There is a slice for each family of addresses that the Service has.
-func TestFamilies(t *testing.T) {
+// There is one EndpointSlice for each address family of the Service.
+func TestAddressFamilies(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0, "1h")
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	ipv6 := func() *discoveryv1.EndpointSlice { return f.sliceOf("greeting-activator-ipv6") }
 	if ipv6() != nil {
 		t.Error("there is a slice of IPv6, and the Service has no such address")
@@ -567,7 +570,7 @@ func TestFamilies(t *testing.T) {
 		return s != nil && s.AddressType == discoveryv1.AddressTypeIPv6 && len(s.Endpoints) == 1 && s.Endpoints[0].Addresses[0] == own6 &&
 			*s.Ports[0].Port == *f.slice().Ports[0].Port
 	})
-	if !f.named() {
+	if !f.routed() {
 		t.Error("the slice of IPv4 does not name the activator")
 	}
 	f.patchService(`{"spec":{"ipFamilyPolicy":"SingleStack"}}`)

@@ -16,29 +16,30 @@ import (
 
 const leaseName = "goless-activator"
 
-// An election lets one of the replicas lead. It is not that of the manager, which ends the process
-// when it loses the lease: a replica that does not lead any more still has requests to serve.
+// An election chooses the leader among the replicas. It is used instead of the leader election of
+// the manager, which ends the process when the lease is lost: a replica that is no longer the
+// leader still serves requests.
 type election struct {
 	elector *leaderelection.LeaderElector
-	prepare func()                                 // is called whenever this replica is about to lead
-	term    atomic.Pointer[context.Context]        // of the last time that this replica led; ends with that
-	begun   chan event.TypedGenericEvent[struct{}] // has an event whenever this replica begins to lead
+	onStart func()                                 // called before this replica starts to lead
+	term    atomic.Pointer[context.Context]        // context of the last term, canceled when it ends; nil if there was none
+	started chan event.TypedGenericEvent[struct{}] // receives an event when this replica starts to lead
 }
 
-// newElection returns an election in which this replica stands by its name.
-func newElection(config *rest.Config, namespace, name string, prepare func()) (*election, error) {
+// newElection returns an election in which name is the identity of this replica.
+func newElection(config *rest.Config, namespace, name string, onStart func()) (*election, error) {
 	leases, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	e := &election{prepare: prepare, begun: make(chan event.TypedGenericEvent[struct{}], 1)}
+	e := &election{onStart: onStart, started: make(chan event.TypedGenericEvent[struct{}], 1)}
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: leaseName},
 			Client:     leases,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: name},
 		},
-		// As in the election of the operator.
+		// The same values as for the operator.
 		LeaseDuration:   12 * time.Second,
 		RenewDeadline:   9 * time.Second,
 		RetryPeriod:     1500 * time.Millisecond,
@@ -52,23 +53,23 @@ func newElection(config *rest.Config, namespace, name string, prepare func()) (*
 }
 
 func (e *election) start(ctx context.Context) {
-	e.prepare()
+	e.onStart()
 	e.term.Store(&ctx)
 	select {
-	case e.begun <- event.TypedGenericEvent[struct{}]{}:
-	default: // the last event was not taken yet
+	case e.started <- event.TypedGenericEvent[struct{}]{}:
+	default: // the previous event is still pending
 	}
 }
 
-// Leads tells whether this replica leads.
-func (r *Reconciler) Leads() bool {
+// IsLeader reports whether this replica is the leader.
+func (r *Reconciler) IsLeader() bool {
 	term := r.election.term.Load()
 	return term != nil && (*term).Err() == nil
 }
 
-// StandForElection lets this replica lead whenever it gets the lease, until ctx ends. Then it gives
-// the lease back at once.
-func (r *Reconciler) StandForElection(ctx context.Context) {
+// RunElection takes part in the leader election until ctx is canceled, and then releases the lease.
+// It starts again after this replica has lost the lease.
+func (r *Reconciler) RunElection(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.election.elector.Run(ctx)
 	}

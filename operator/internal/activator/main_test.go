@@ -21,31 +21,31 @@ import (
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/operator/internal/activator"
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/pods"
 	"goless.io/operator/internal/activator/proxy"
-	"goless.io/operator/internal/activator/target"
 	"goless.io/operator/internal/activator/wake"
 	"goless.io/operator/internal/apiservertest"
 )
 
-// The tests of this package talk to a real API server, as the account of deploy/, with its
-// rights and behind its fence. They play the Deployment controller and the kubelet.
+// The tests of this package use a real API server, the service account of deploy/ with its RBAC
+// rules, and its access policies. They play the role of the Deployment controller and the kubelet.
 var (
 	scheme  = runtime.NewScheme()
 	cluster client.Client
 	watched client.WithWatch
-	account client.Client // that of the activator
-	acting  *rest.Config  // as that account
+	account client.Client // client of the activator's service account
+	acting  *rest.Config  // config of that account
 	replica *activator.Reconciler
 
-	// failed has the wakes that have failed.
-	failed = make(chan target.Target, 100)
+	// failedWakes receives each failed wake.
+	failedWakes = make(chan backend.Backend, 100)
 )
 
 const system = "goless-system"
 
 func TestMain(m *testing.M) {
-	// These tests wait most of the time, however few processors there are.
+	// These tests mostly wait, so run more of them in parallel than there are CPUs.
 	must(flag.Set("test.parallel", "20"))
 	apiservertest.Main(m, run)
 }
@@ -63,7 +63,7 @@ func run(m *testing.M, environment *envtest.Environment) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	must(start(ctx, environment.Config))
-	for !replica.Leads() { // it logs that to what m.Run is about to exchange
+	for !replica.IsLeader() { // it logs to a writer that m.Run replaces
 		time.Sleep(10 * time.Millisecond)
 	}
 	return m.Run()
@@ -75,7 +75,7 @@ func must(err error) {
 	}
 }
 
-// start starts a replica of the activator, and makes its pod.
+// start starts an activator replica and creates its pod.
 func start(ctx context.Context, config *rest.Config) error {
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = "system:serviceaccount:" + system + ":goless-activator"
@@ -91,43 +91,43 @@ func start(ctx context.Context, config *rest.Config) error {
 	lister := pods.Lister{Reader: mgr.GetClient()}
 	registry := prometheus.NewRegistry()
 	waker := &wake.Waker{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: patience, Metrics: wake.NewMetrics(registry),
-		Failed: func(t target.Target, err error) {
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: wakeTimeout, Metrics: wake.NewMetrics(registry),
+		OnFailure: func(t backend.Backend, err error) {
 			must(replica.ReportFailedWake(ctx, t, err))
-			failed <- t
+			failedWakes <- t
 		},
 	}
 	server := proxy.New(proxy.Options{
-		Limits: proxy.Limits{Bytes: 256 << 20, Held: 1000, HeldPerFunction: 1000, Timeout: patience}, Dial: waker.Dial,
-		Ready: func(context.Context, target.Target) bool { return false }, Metrics: proxy.NewMetrics(registry), Log: ctrl.Log,
+		Limits: proxy.Limits{Bytes: 256 << 20, Held: 1000, HeldPerFunction: 1000, Timeout: wakeTimeout}, Dial: waker.Dial,
+		Ready: func(context.Context, backend.Backend) bool { return false }, Metrics: proxy.NewMetrics(registry), Log: ctrl.Log,
 	})
 	l, err := net.Listen("tcp", ":0")
 	must(err)
-	go func() { _ = http.Serve(l, activator.Listening(server)) }() // until the process ends
+	go func() { _ = http.Serve(l, activator.ListeningHandler(server)) }() // until the process ends
 	replica = &activator.Reconciler{
 		Name: "test", PodName: "activator-test", Namespace: system, AdminPort: int32(l.Addr().(*net.TCPAddr).Port), Pods: lister, Proxy: server, Settle: settle,
 	}
 	must(replica.Register(ctx, mgr))
 	go func() { must(mgr.Start(ctx)) }()
-	go replica.StandForElection(ctx)
-	pod := podOf(system, "activator-test", map[string]string{"app.kubernetes.io/name": "goless-activator"}, 1)
+	go replica.RunElection(ctx)
+	pod := newPod(system, "activator-test", map[string]string{"app.kubernetes.io/name": "goless-activator"}, 1)
 	must(cluster.Create(ctx, pod))
 	return setStatus(ctx, pod, time.Now(), own(), own6)
 }
 
 const (
-	// patience is how long requests wait for a pod.
-	patience = time.Minute
+	// wakeTimeout is the longest time that a request waits for a pod.
+	wakeTimeout = time.Minute
 
-	// settle is short: no node is there to come to know of anything.
+	// settle is short, because there are no nodes.
 	settle = time.Second
 )
 
-// own6 is the other address of the activator. Nobody asks it there.
+// own6 is the second address of the activator. Nothing listens on it.
 const own6 = "fd00::7"
 
-// own is an address of this machine that a slice may name, which those of the loopback
-// interface are not.
+// own returns a non-loopback address of this machine. EndpointSlices must not contain loopback
+// addresses.
 func own() string {
 	addresses, err := net.InterfaceAddrs()
 	must(err)
@@ -139,8 +139,8 @@ func own() string {
 	panic("this machine has no address but those of the loopback interface")
 }
 
-// podOf is a pod that takes requests on a port.
-func podOf(namespace, name string, labels map[string]string, port int) *corev1.Pod {
+// newPod returns a pod with a port for requests.
+func newPod(namespace, name string, labels map[string]string, port int) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: name, Labels: labels,
@@ -161,7 +161,7 @@ func podOf(namespace, name string, labels map[string]string, port int) *corev1.P
 	}
 }
 
-// setStatus gives a pod addresses, and makes it ready unless ready is zero.
+// setStatus gives a pod IP addresses, and makes it ready unless ready is zero.
 func setStatus(ctx context.Context, pod *corev1.Pod, ready time.Time, ips ...string) error {
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ips[0]}
 	for _, ip := range ips {
@@ -175,7 +175,7 @@ func setStatus(ctx context.Context, pod *corev1.Pod, ready time.Time, ips ...str
 
 var eventually = apiservertest.Eventually
 
-// serve serves a handler at an address until stop is called, or the test ends.
+// serve serves a handler until stop is called or the test ends.
 func serve(t *testing.T, ip string, port int, handler http.HandlerFunc) (at int, stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(port)))
@@ -183,8 +183,8 @@ func serve(t *testing.T, ip string, port int, handler http.HandlerFunc) (at int,
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(l) }()  // until it is closed
-	stop = func() { _ = server.Close() } // it may be closed
+	go func() { _ = server.Serve(l) }()  // returns when stop is called
+	stop = func() { _ = server.Close() } // may be called twice
 	t.Cleanup(stop)
 	return l.Addr().(*net.TCPAddr).Port, stop
 }

@@ -23,40 +23,40 @@ import (
 	"goless.io/operator/internal/activator/rule"
 )
 
-// answers are what the activators say of one function.
-type answers struct {
-	endpoints []rule.Endpoint // of the activators that the slices may name
-	allListen bool            // whether each activator that is ready listens for the function
-	inFlight  int             // how many requests all of them have
+// peersStatus is the combined status of all activators for one function.
+type peersStatus struct {
+	endpoints []rule.Endpoint // activators to list in the EndpointSlices
+	allListen bool            // whether every ready activator listens for the function
+	inFlight  int             // requests in flight on all activators
 }
 
-// quiet tells that all activators listen, and have no request for the function.
-func (a answers) quiet() bool { return a.allListen && a.inFlight == 0 }
+// idle reports whether all activators listen for the function and none has a request for it.
+func (a peersStatus) idle() bool { return a.allListen && a.inFlight == 0 }
 
-// askActivators asks all activators that are ready, this one included, whether they listen for the
-// function of a route. One that does not answer stays in the slices if they name it: it may just be
-// busy.
-func (r *Reconciler) askActivators(ctx context.Context, rt *route) (answers, error) {
+// queryPeers asks all ready activators, including this one, whether they listen on the port of a
+// route. An activator that does not respond stays in the EndpointSlices if it is already listed: it
+// may just be busy.
+func (r *Reconciler) queryPeers(ctx context.Context, rt *route) (peersStatus, error) {
 	var list corev1.PodList
 	if err := r.activators.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return answers{}, err
+		return peersStatus{}, err
 	}
-	var named []netip.Addr
+	var listed []netip.Addr
 	for i := range rt.slices {
-		named = append(named, rule.Addresses(&rt.slices[i])...)
+		listed = append(listed, rule.Addresses(&rt.slices[i])...)
 	}
 	ready := slices.DeleteFunc(slices.Clone(list.Items), func(pod corev1.Pod) bool { return !pods.ReplicaServes(&pod) })
-	each := make([]answer, len(ready))
-	var asking sync.WaitGroup
+	each := make([]peerStatus, len(ready))
+	var wg sync.WaitGroup
 	for i := range ready {
-		asking.Go(func() { each[i] = r.askActivator(ctx, ready[i].Status.PodIP, rt) })
+		wg.Go(func() { each[i] = r.queryPeer(ctx, ready[i].Status.PodIP, rt) })
 	}
-	asking.Wait()
-	all := answers{allListen: len(ready) > 0}
+	wg.Wait()
+	all := peersStatus{allListen: len(ready) > 0}
 	for i, a := range each {
-		endpoints := endpointsOf(&ready[i])
-		isNamed := slices.ContainsFunc(endpoints, func(e rule.Endpoint) bool { return slices.Contains(named, e.Address) })
-		if a.listens || a.none && isNamed {
+		endpoints := podEndpoints(&ready[i])
+		isListed := slices.ContainsFunc(endpoints, func(e rule.Endpoint) bool { return slices.Contains(listed, e.Address) })
+		if a.listens || a.unreachable && isListed {
 			all.endpoints = append(all.endpoints, endpoints...)
 		}
 		all.allListen = all.allListen && a.listens
@@ -65,23 +65,23 @@ func (r *Reconciler) askActivators(ctx context.Context, rt *route) (answers, err
 	return all, nil
 }
 
-// answer is what one activator says of one function.
-type answer struct {
-	none     bool // it has not answered
-	listens  bool
-	inFlight int
+// peerStatus is the status of one activator for one function.
+type peerStatus struct {
+	unreachable bool // the request failed
+	listens     bool
+	inFlight    int
 }
 
-// askActivator asks the activator at an address whether it listens for the function of a route.
-func (r *Reconciler) askActivator(ctx context.Context, ip string, rt *route) answer {
-	question := url.URL{Scheme: "http", Host: net.JoinHostPort(ip, strconv.Itoa(int(r.AdminPort))), Path: "/listening", RawQuery: url.Values{
+// queryPeer asks the activator at an IP address whether it listens on the port of a route.
+func (r *Reconciler) queryPeer(ctx context.Context, ip string, rt *route) peerStatus {
+	query := url.URL{Scheme: "http", Host: net.JoinHostPort(ip, strconv.Itoa(int(r.AdminPort))), Path: "/listening", RawQuery: url.Values{
 		"namespace": {rt.Service.Namespace}, "service": {rt.Service.Name}, "uid": {string(rt.UID)}, "port": {strconv.Itoa(int(rt.port))},
 	}.Encode()}
-	a, status, err := pods.Ask(ctx, question.String())
-	return answer{none: err != nil, listens: err == nil && status == http.StatusOK, inFlight: a.InFlight}
+	a, status, err := pods.GetActivity(ctx, query.String())
+	return peerStatus{unreachable: err != nil, listens: err == nil && status == http.StatusOK, inFlight: a.InFlight}
 }
 
-func endpointsOf(p *corev1.Pod) []rule.Endpoint {
+func podEndpoints(p *corev1.Pod) []rule.Endpoint {
 	var endpoints []rule.Endpoint
 	for _, ip := range p.Status.PodIPs {
 		if a, err := netip.ParseAddr(ip.IP); err == nil {
@@ -91,12 +91,13 @@ func endpointsOf(p *corev1.Pod) []rule.Endpoint {
 	return endpoints
 }
 
-// Leave waits until no request is sent to this replica: until no slice names it, which the leader sees to once its pod
-// is not ready, and all nodes know that. Then it returns nil. If ctx ends while a slice still names it, Leave returns an
-// error at once.
+// Leave waits until no requests are routed to this replica. The leader removes a replica from the
+// EndpointSlices when its pod is not ready; Leave waits for that, and then for Settle until all
+// nodes know. If ctx ends while an EndpointSlice still lists this replica, Leave returns an error
+// immediately.
 func (r *Reconciler) Leave(ctx context.Context) error {
-	err := wait.PollUntilContextCancel(ctx, leavePoll, true, func(ctx context.Context) (bool, error) {
-		n, err := r.naming(ctx)
+	err := wait.PollUntilContextCancel(ctx, leavePollInterval, true, func(ctx context.Context) (bool, error) {
+		n, err := r.slicesListingSelf(ctx)
 		return n == 0, err
 	})
 	if err != nil {
@@ -106,16 +107,16 @@ func (r *Reconciler) Leave(ctx context.Context) error {
 	return nil
 }
 
-// leavePoll is the time between two looks at all slices, which are in the cache.
-const leavePoll = 200 * time.Millisecond
+// leavePollInterval is the time between two reads of all EndpointSlices from the cache.
+const leavePollInterval = 200 * time.Millisecond
 
-// naming returns how many slices of functions name this replica.
-func (r *Reconciler) naming(ctx context.Context) (n int, err error) {
+// slicesListingSelf returns the number of EndpointSlices of functions that list this replica.
+func (r *Reconciler) slicesListingSelf(ctx context.Context) (n int, err error) {
 	var pod corev1.Pod
 	if err := r.activators.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.PodName}, &pod); err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	own := endpointsOf(&pod)
+	own := podEndpoints(&pod)
 	all, err := r.allSlices(ctx)
 	if err != nil {
 		return 0, err
@@ -128,9 +129,10 @@ func (r *Reconciler) naming(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// Listening answers what the leader asks: 200 and how many requests are in flight if the
-// Service is listened for on the port, and 404 if it is not.
-func Listening(server *proxy.Server) http.HandlerFunc {
+// ListeningHandler returns the handler for the queries of the leader. It responds with 200 and the
+// number of requests in flight if the server listens for the Service on the port, and with 404
+// otherwise.
+func ListeningHandler(server *proxy.Server) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		port, err := strconv.ParseInt(query.Get("port"), 10, 32)
@@ -144,6 +146,6 @@ func Listening(server *proxy.Server) http.HandlerFunc {
 			http.NotFound(w, r)
 			return
 		}
-		_ = json.NewEncoder(w).Encode(pods.Activity{InFlight: int(inFlight)}) // a leader that hangs up is no fault
+		_ = json.NewEncoder(w).Encode(pods.Activity{InFlight: int(inFlight)}) // fails if the leader has disconnected
 	}
 }

@@ -28,16 +28,17 @@ import (
 	"goless.io/operator/internal/activator/rule"
 )
 
-// Indexes of the cache: Services by their Function, and slices by their Service.
+// Cache indexes: Services by Function name, and EndpointSlices by Service name.
 const (
 	byFunction = "metadata.labels.function"
 	byService  = "metadata.labels.service"
 )
 
-// ManagerOptions are those of a manager whose cache holds what the activator reads: the Services
-// and the pods of functions, and our slices. namespaces is nil for all.
+// ManagerOptions returns the options of a manager whose cache contains what the activator reads:
+// the Services and pods of functions, and the EndpointSlices that the activator manages. If
+// namespaces is nil, the cache contains all namespaces.
 func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error) {
-	scheme := runtime.NewScheme() // not that of client-go, which has all types of Kubernetes and takes more memory
+	scheme := runtime.NewScheme() // smaller than the scheme of client-go, which registers all built-in types
 	ofFunctions, err := labels.Parse(v1beta1.FunctionLabel)
 	for _, add := range []func(*runtime.Scheme) error{
 		corev1.AddToScheme, discoveryv1.AddToScheme, appsv1.AddToScheme, autoscalingv1.AddToScheme, v1beta1.AddToScheme,
@@ -49,7 +50,7 @@ func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error)
 		Cache: cache.Options{
 			DefaultNamespaces: namespaces,
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Pod{}:                {Label: ofFunctions, Transform: pods.Trim},
+				&corev1.Pod{}:                {Label: ofFunctions, Transform: pods.TrimPod},
 				&corev1.Service{}:            {Label: ofFunctions},
 				&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: rule.Manager})},
 			},
@@ -57,28 +58,30 @@ func ManagerOptions(namespaces map[string]cache.Config) (manager.Options, error)
 			ReaderFailOnMissingInformer: true,
 		},
 		Client:                 client.Options{FieldOwner: "goless-activator"},
-		Metrics:                metricsserver.Options{BindAddress: "0"}, // they are on the admin port
+		Metrics:                metricsserver.Options{BindAddress: "0"}, // the admin port serves them
 		HealthProbeBindAddress: "0",
 	}, err
 }
 
-// maxBackoff is the longest time between two tries for a Service, and so until the end of an outage
-// is noticed. The default of controller-runtime is 1000 s.
+// maxBackoff is the longest delay between two attempts to reconcile a Service, and so the longest
+// time until the activator notices the end of an outage. The default of controller-runtime is
+// 1000s.
 const maxBackoff = 30 * time.Second
 
-// Register makes the manager run r for each Service that changes, that has a slice that does,
-// or whose function has pods that do; and for all Services when the pods of the activator
-// change, and when this replica begins to lead; and for the Service of a function whose pods have said how
-// busy they are.
+// Register adds r to the manager as a controller. It reconciles a Service when:
+//
+//   - the Service, an EndpointSlice that it owns, or a pod of its function changes
+//   - the Poller has a result for its function
+//   - a pod of the activator changes, or this replica becomes the leader (all Services)
 func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
-	r.client, r.live, r.ports, r.polls = mgr.GetClient(), mgr.GetAPIReader(), rule.NewPorts(), pods.NewPoller()
+	r.client, r.live, r.ports, r.poller = mgr.GetClient(), mgr.GetAPIReader(), rule.NewPorts(), pods.NewPoller()
 	activators, err := pods.CacheReplicas(mgr, r.Namespace)
 	if err != nil {
 		return err
 	}
 	r.activators = activators
-	r.election, err = newElection(mgr.GetConfig(), r.Namespace, r.Name, r.begin)
-	if err := errors.Join(err, pods.Index(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer())); err != nil {
+	r.election, err = newElection(mgr.GetConfig(), r.Namespace, r.Name, r.reset)
+	if err := errors.Join(err, pods.AddIndex(ctx, mgr.GetFieldIndexer()), index(ctx, mgr.GetFieldIndexer())); err != nil {
 		return err
 	}
 	return builder.ControllerManagedBy(mgr).
@@ -88,9 +91,9 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.servicesOfPod)).
 		WatchesRawSource(source.Kind(activators, &corev1.Pod{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.Pod) []reconcile.Request { return r.services(ctx) }))).
-		WatchesRawSource(source.Channel(r.election.begun, handler.TypedEnqueueRequestsFromMapFunc(
+		WatchesRawSource(source.Channel(r.election.started, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ struct{}) []reconcile.Request { return r.services(ctx) }))).
-		WatchesRawSource(source.Channel(r.polls.Answered, handler.TypedEnqueueRequestsFromMapFunc(
+		WatchesRawSource(source.Channel(r.poller.Answered, handler.TypedEnqueueRequestsFromMapFunc(
 			func(_ context.Context, service types.NamespacedName) []reconcile.Request {
 				return []reconcile.Request{{NamespacedName: service}}
 			}))).
@@ -102,7 +105,7 @@ func (r *Reconciler) Register(ctx context.Context, mgr manager.Manager) error {
 		Complete(r)
 }
 
-// index adds the indexes by which this package lists Services and slices to the cache.
+// index adds the cache indexes of this package.
 func index(ctx context.Context, indexer client.FieldIndexer) error {
 	return errors.Join(
 		indexer.IndexField(ctx, &corev1.Service{}, byFunction, func(obj client.Object) []string {
@@ -119,12 +122,13 @@ func (r *Reconciler) servicesOfPod(ctx context.Context, pod client.Object) []rec
 	return r.services(ctx, client.InNamespace(pod.GetNamespace()), client.MatchingFields{byFunction: pod.GetLabels()[v1beta1.FunctionLabel]})
 }
 
-// services returns the Services of functions, all of them without options. There is something to do
-// also for functions that may not sleep: they may have lost the right to while nobody led.
+// services returns a request for each Service of a function that matches the options. It includes
+// functions that must not sleep: sleep may have been disabled while no replica was the leader, and
+// then the leader still has to delete their EndpointSlices.
 func (r *Reconciler) services(ctx context.Context, options ...client.ListOption) []reconcile.Request {
 	var list corev1.ServiceList
 	if err := r.client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil // the cache has ended
+		return nil // the cache was stopped
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {

@@ -15,40 +15,41 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// scaleDown takes the next step towards sleep of a function with ready pods, and returns after how
-// long to look again. Whatever speaks against sleep leaves the function awake. The answers are
-// those of the activators if the function is falling asleep.
-func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observation, found []pods.Pod, a answers) (time.Duration, error) {
-	if !o.ScaleDown.Scaled.IsZero() {
-		return 0, nil // its pods are about to end
+// scaleDown takes the next step to scale a function with ready pods to zero, and returns the
+// requeue delay. It cancels the scale-down if a peer, a pod or the Deployment is not in the
+// required state. The status a of the peers is set if a scale-down is in progress.
+func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observation, found []pods.Pod, a peersStatus) (time.Duration, error) {
+	if !o.ScaleDown.ScaledAt.IsZero() {
+		return 0, nil // the pods are about to terminate
 	}
-	if o.FallingAsleep() && !a.quiet() {
+	if o.ScalingDown() && !a.idle() {
 		r.scaleDowns.Delete(rt.Service)
-		return retry, nil
+		return retryInterval, nil
 	}
 	if len(o.Ready) < len(found) {
 		r.scaleDowns.Delete(rt.Service)
-		return recheck, nil // some are starting, or ending
+		return recheckInterval, nil // a pod is starting or terminating
 	}
-	// The answer of the pods may be some seconds older than that of the activators. A request that has left
-	// an activator meanwhile is not lost: it is counted there until its answer ends, and pods drain.
-	answer, ok, wait := r.polls.Take(rt.Service, found)
+	// The result from the pods may be some seconds older than the status of the activators. A
+	// request that an activator has forwarded since then is not lost: the activator counts it until
+	// the response ends, and pods drain before they terminate.
+	answer, ok, wait := r.poller.Take(rt.Service, found)
 	if !ok {
 		return wait, nil
 	}
 	if answer.Err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("the function stays awake", "reason", answer.Err.Error())
 		r.scaleDowns.Delete(rt.Service)
-		return retry, nil //nolint:nilerr // the function stays awake, and the slices say why
+		return retryInterval, nil //nolint:nilerr // the function stays awake, and an annotation of its EndpointSlices says why
 	}
-	o.Now = answer.At // what has happened since then is not known
-	step, after := rule.Next(o, rt.SleepAfter, answer.Idle)
+	o.Now = answer.At // the time to which the result refers
+	step, after := rule.NextStep(o, rt.SleepAfter, answer.Idle)
 	switch step {
 	case rule.Route:
 		return r.routeToActivators(ctx, rt)
 	case rule.Cancel:
 		r.scaleDowns.Delete(rt.Service)
-		return retry, nil
+		return retryInterval, nil
 	case rule.ScaleToZero:
 		return r.scaleToZero(ctx, rt, o.ScaleDown)
 	case rule.Wait:
@@ -56,40 +57,41 @@ func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observatio
 	return after, nil
 }
 
-// routeToActivators begins a scale-down, if all activators listen for the function and none has a
-// request for it. Otherwise the slices stay as they are, because each change of them is a reason to
-// look again at once.
+// routeToActivators starts a scale-down if all activators listen for the function and none has a
+// request for it. Otherwise it leaves the EndpointSlices unchanged: each write of them triggers a
+// reconcile.
 func (r *Reconciler) routeToActivators(ctx context.Context, rt *route) (time.Duration, error) {
-	a, err := r.askActivators(ctx, rt)
-	if err != nil || !a.quiet() {
-		return recheck, err
+	a, err := r.queryPeers(ctx, rt)
+	if err != nil || !a.idle() {
+		return recheckInterval, err
 	}
 	if err := r.writeSlices(ctx, rt, a.endpoints); err != nil {
 		return 0, err
 	}
-	r.scaleDowns.Store(rt.Service, rule.ScaleDown{Routed: time.Now()})
+	r.scaleDowns.Store(rt.Service, rule.ScaleDown{RoutedAt: time.Now()})
 	return r.Settle, nil
 }
 
-// scaleToZero ends the pods of a function, unless it is in a rollout.
-func (r *Reconciler) scaleToZero(ctx context.Context, rt *route, begun rule.ScaleDown) (time.Duration, error) {
-	d, err := r.deployment(ctx, rt.Target)
+// scaleToZero scales the Deployment of a function to zero, unless a rollout is in progress.
+func (r *Reconciler) scaleToZero(ctx context.Context, rt *route, scaleDown rule.ScaleDown) (time.Duration, error) {
+	d, err := r.deployment(ctx, rt.Backend)
 	if err != nil {
 		return 0, err
 	}
 	if d == nil || !workload.AllAvailable(d) {
 		r.scaleDowns.Delete(rt.Service)
-		return recheck, nil
+		return recheckInterval, nil
 	}
-	// This is stored before the scale is written: the next reconcile may see an ending pod at once.
-	begun.Scaled = time.Now()
-	r.scaleDowns.Store(rt.Service, begun)
+	// Stored before the scale is written, because the next reconcile may already see a terminating
+	// pod.
+	scaleDown.ScaledAt = time.Now()
+	r.scaleDowns.Store(rt.Service, scaleDown)
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q},"spec":{"replicas":0}}`, d.ResourceVersion)
 	err = r.client.SubResource("scale").Patch(ctx, d, client.RawPatch(types.MergePatchType, patch))
 	if err != nil {
 		r.scaleDowns.Delete(rt.Service)
 		if apierrors.IsConflict(err) {
-			return retry, nil // the Deployment has changed meanwhile
+			return retryInterval, nil // the Deployment has changed
 		}
 		return 0, fmt.Errorf("scaling the Deployment to 0: %w", err)
 	}

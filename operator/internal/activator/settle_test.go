@@ -16,18 +16,18 @@ import (
 	"goless.io/operator/internal/activator/rule"
 )
 
-// How long a pod has been ready is measured by one clock: that of a node may be slow or fast.
-func TestClockOfTheNode(t *testing.T) {
+// The time for which a pod has been ready does not depend on the clock of its node.
+func TestNodeClockSkew(t *testing.T) {
 	t.Parallel()
 	for name, ready := range map[string]time.Duration{"Slow": -time.Hour, "Fast": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFunction(t, 1, "1h")
-			eventually(t, "the activator takes the requests", f.named)
+			eventually(t, "slice lists the activator", f.routed)
 			f.busy.Store(true)
 			began := time.Now()
 			f.run("first", began.Add(ready))
-			eventually(t, "the activator leaves the pod alone", f.unnamed)
+			eventually(t, "activator removed from the slice", f.notRouted)
 			if took := time.Since(began); took < settle {
 				t.Errorf("the activator leaves the pod alone after %s, when not all nodes know of it", took)
 			}
@@ -35,12 +35,12 @@ func TestClockOfTheNode(t *testing.T) {
 	}
 }
 
-// The slice of a function that may no longer sleep names no activator before it goes, and until all nodes know that
-// the activator listens.
-func TestSliceIsEmptiedFirst(t *testing.T) {
+// When sleep is disabled, the EndpointSlice is emptied before it is deleted, and the activator
+// listens until all nodes know.
+func TestSliceEmptiedBeforeDeletion(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0, "1h")
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	address := net.JoinHostPort(own(), strconv.Itoa(int(*f.slice().Ports[0].Port)))
 	changes, err := watched.Watch(t.Context(), &discoveryv1.EndpointSliceList{}, client.InNamespace(f.namespace), client.MatchingLabels{discoveryv1.LabelManagedBy: rule.Manager})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestSliceIsEmptiedFirst(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 		if connection, err := net.Dial("tcp", address); err == nil {
-			_ = connection.Close() // it was a question
+			_ = connection.Close() // only a probe
 		} else if f.slice() != nil {
 			t.Fatal("the activator does not listen, and the slice is there")
 		}
@@ -73,11 +73,14 @@ func TestSliceIsEmptiedFirst(t *testing.T) {
 	}
 }
 
-// A slice that another client has written gives the activator no port.
-func TestSliceOfAnotherClient(t *testing.T) {
+// The activator does not listen on a port from an EndpointSlice that another client has written.
+func TestForeignSliceIgnored(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*discoveryv1.EndpointSlice) (port int32){
-		"Owner":   func(s *discoveryv1.EndpointSlice) int32 { s.OwnerReferences[0].UID = "another"; return rule.LastPort },
+		"Owner": func(s *discoveryv1.EndpointSlice) int32 {
+			s.OwnerReferences[0].UID = "another"
+			return rule.LastPort
+		},
 		"NoOwner": func(s *discoveryv1.EndpointSlice) int32 { s.OwnerReferences = nil; return rule.LastPort - 1 },
 		"Low":     func(*discoveryv1.EndpointSlice) int32 { return rule.FirstPort - 1 },
 		"High":    func(*discoveryv1.EndpointSlice) int32 { return rule.LastPort + 1 },
@@ -85,7 +88,7 @@ func TestSliceOfAnotherClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFunction(t, 0, "1h")
-			eventually(t, "the activator takes the requests", f.named)
+			eventually(t, "slice lists the activator", f.routed)
 			s := f.slice()
 			port := change(s)
 			s.Ports[0].Port = &port
@@ -93,21 +96,20 @@ func TestSliceOfAnotherClient(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "the activator is named on a port that the leader chose", func() bool {
-				return f.named() && *f.slice().Ports[0].Port != port
+				return f.routed() && *f.slice().Ports[0].Port != port
 			})
 			if connection, err := net.Dial("tcp", net.JoinHostPort(own(), strconv.Itoa(int(port)))); err == nil {
-				_ = connection.Close() // it was a question
+				_ = connection.Close() // only a probe
 				t.Errorf("the activator listens on %d", port)
 			}
 		})
 	}
 }
 
-// A replica that ends is there until no slice of a function names it. One that another client has written
-// does not keep it.
-func TestLeave(t *testing.T) { // without other tests, which need it
+// Leave waits until no EndpointSlice of a function lists the replica, and ignores foreign slices.
+func TestLeave(t *testing.T) { // not parallel: other tests need the replica
 	f := newFunction(t, 0, "1h")
-	eventually(t, "the activator takes the requests", f.named)
+	eventually(t, "slice lists the activator", f.routed)
 	foreign := f.slice()
 	foreign.ObjectMeta = metav1.ObjectMeta{Namespace: foreign.Namespace, Name: "foreign", Labels: map[string]string{
 		discoveryv1.LabelServiceName: "none", discoveryv1.LabelManagedBy: rule.Manager,
@@ -128,11 +130,11 @@ func TestLeave(t *testing.T) { // without other tests, which need it
 	if err := setStatus(t.Context(), pod, time.Time{}, own(), own6); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-left; err != nil || !f.unnamed() || time.Since(began) < settle {
-		t.Errorf("it leaves with %v after %s, and the slice names it no longer: %t", err, time.Since(began), f.unnamed())
+	if err := <-left; err != nil || !f.notRouted() || time.Since(began) < settle {
+		t.Errorf("it leaves with %v after %s, and the slice names it no longer: %t", err, time.Since(began), f.notRouted())
 	}
 	if err := setStatus(t.Context(), pod, time.Now(), own(), own6); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it takes requests again", f.named)
+	eventually(t, "it takes requests again", f.routed)
 }

@@ -10,28 +10,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/rule"
-	"goless.io/operator/internal/activator/target"
 )
 
-// A route is how requests for a function come to the activators: by the EndpointSlices of its
-// Service, and on a port on which no other function has its requests.
+// A route describes how requests for a function reach the activators: the EndpointSlices of its
+// Service and a port that no other function uses.
 type route struct {
-	target.Target
-	port   int32                       // 0 if none was chosen yet
-	slices []discoveryv1.EndpointSlice // one for each address family, as they were read or written last
-	notes  map[string]string           // the annotations of the slices that the operator reads
+	backend.Backend
+	port        int32                       // 0 if none is assigned yet
+	slices      []discoveryv1.EndpointSlice // one for each address family, as last read or written
+	annotations map[string]string           // of the slices; the operator reads them
 }
 
-// slicesOf returns our slices of a Service.
+// slicesOf returns the EndpointSlices of a Service that have the labels of the activator.
 func (r *Reconciler) slicesOf(ctx context.Context, service types.NamespacedName) ([]discoveryv1.EndpointSlice, error) {
 	var list discoveryv1.EndpointSliceList
 	err := r.client.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{byService: service.Name})
 	return list.Items, err
 }
 
-// allSlices returns the slices of all functions, from the cache, not to be changed. Those that another client has
-// written with the labels of the activator are left out.
+// allSlices returns the EndpointSlices of all functions. They are shared with the cache and must
+// not be modified. Slices that another client created with the labels of the activator are left
+// out.
 func (r *Reconciler) allSlices(ctx context.Context) ([]*discoveryv1.EndpointSlice, error) {
 	var services corev1.ServiceList
 	var list discoveryv1.EndpointSliceList
@@ -40,51 +41,52 @@ func (r *Reconciler) allSlices(ctx context.Context) ([]*discoveryv1.EndpointSlic
 			return nil, err
 		}
 	}
-	targets := map[types.NamespacedName]target.Target{}
+	backends := map[types.NamespacedName]backend.Backend{}
 	for i := range services.Items {
-		if t, ok := target.Of(&services.Items[i]); ok {
-			targets[t.Service] = t
+		if b, ok := backend.FromService(&services.Items[i]); ok {
+			backends[b.Service] = b
 		}
 	}
 	var all []*discoveryv1.EndpointSlice
 	for i := range list.Items {
 		s := &list.Items[i]
 		service := types.NamespacedName{Namespace: s.Namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
-		if t, ok := targets[service]; ok && rule.BelongsTo(s, t) {
+		if b, ok := backends[service]; ok && rule.BelongsTo(s, b) {
 			all = append(all, s)
 		}
 	}
 	return all, nil
 }
 
-// portOf returns the port of the slices of a function, and 0 if they have none.
-func portOf(t target.Target, all []discoveryv1.EndpointSlice) int32 {
+// portOf returns the port in the EndpointSlices of a function, or 0 if they have none.
+func portOf(b backend.Backend, all []discoveryv1.EndpointSlice) int32 {
 	for i := range all {
-		if port := rule.PortOf(&all[i]); port != 0 && rule.BelongsTo(&all[i], t) {
+		if port := rule.PortOf(&all[i]); port != 0 && rule.BelongsTo(&all[i], b) {
 			return port
 		}
 	}
 	return 0
 }
 
-// writeSlices makes the slices of a route send requests to activators at these endpoints. It creates
-// or updates a slice for each address family of the Service, and deletes that of a family that the
-// Service has no longer. It fails if somebody else was faster.
+// writeSlices makes the EndpointSlices of a route list the given activator endpoints. It creates or
+// updates one slice for each address family of the Service, and deletes the slices of other
+// families. It returns a conflict or an already-exists error if another client has written a slice
+// since it was read.
 func (r *Reconciler) writeSlices(ctx context.Context, rt *route, endpoints []rule.Endpoint) error {
 	var written []discoveryv1.EndpointSlice
 	for _, family := range rt.Families {
-		desired := rule.Slice(rt.Target, family, rt.port, endpoints)
+		desired := rule.Slice(rt.Backend, family, rt.port, endpoints)
 		i := slices.IndexFunc(rt.slices, func(s discoveryv1.EndpointSlice) bool { return s.Name == desired.Name })
 		current := &discoveryv1.EndpointSlice{}
 		if i >= 0 {
 			current = &rt.slices[i]
 		}
-		rule.Note(desired, current, rt.notes)
+		rule.SetAnnotations(desired, current, rt.annotations)
 		var err error
 		switch {
 		case i < 0:
 			err = r.client.Create(ctx, desired)
-		case rule.Same(current, desired):
+		case rule.Equal(current, desired):
 			desired = current
 		default:
 			desired.ResourceVersion = current.ResourceVersion
@@ -102,7 +104,7 @@ func (r *Reconciler) writeSlices(ctx context.Context, rt *route, endpoints []rul
 	return r.deleteSlices(ctx, unwanted)
 }
 
-// deleteSlices deletes slices, some of which may have gone already.
+// deleteSlices deletes EndpointSlices and ignores those that no longer exist.
 func (r *Reconciler) deleteSlices(ctx context.Context, all []discoveryv1.EndpointSlice) error {
 	var errs []error
 	for i := range all {
@@ -111,7 +113,7 @@ func (r *Reconciler) deleteSlices(ctx context.Context, all []discoveryv1.Endpoin
 	return errors.Join(errs...)
 }
 
-// choosePort returns a port that no function has.
+// choosePort returns a port that no function uses.
 func (r *Reconciler) choosePort(ctx context.Context) (int32, error) {
 	all, err := r.allSlices(ctx)
 	if err != nil {

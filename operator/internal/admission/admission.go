@@ -1,16 +1,17 @@
-// Package admission is the validating webhook for Functions and FunctionClasses. With it, kubectl
-// apply refuses Functions that the operator would refuse, with the same messages, which come from
-// package validation, and classes whose pods the API server would refuse.
+// Package admission implements the validating webhook for Functions and FunctionClasses. It rejects
+// Functions that the reconciler would reject, with the same messages from package validation, and
+// classes whose pods the API server would reject.
 //
-// The webhook looks at nothing but the Function, its class and its ServiceAccount, and it compiles
-// nothing. While it does not answer, every Function can be applied, and its status says what is
-// wrong with it. A replica of the operator without a certificate is not ready, but it reconciles.
+// The webhook reads only the Function, its class and access reviews of its ServiceAccount, and
+// compiles nothing. If it is unavailable, every Function is stored, and the reconciler reports
+// errors in the status. A replica of the operator without a certificate is not ready, but
+// reconciles Functions.
 //
-//	validate.go           what is wrong with a Function
-//	class.go              what is wrong with a FunctionClass
-//	server.go             who is answered, and within which limits
-//	certificatekeeper.go  how the certificate of the webhook is kept, and trusted by the API server
-//	certificate.go        what a certificate is
+//	validate.go      validates Functions
+//	class.go         validates FunctionClasses
+//	server.go        the HTTPS server and its limits
+//	certificates.go  issues and renews the certificate, and updates the webhook configuration
+//	keypair.go       creates and parses certificates
 package admission
 
 import (
@@ -30,44 +31,43 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// Name is that of the Service that leads to the webhook, of the Secret with its
-// certificate, and of the ValidatingWebhookConfiguration.
+// Name is the name of the webhook's Service, of the Secret with its certificate, and of the
+// ValidatingWebhookConfiguration.
 const Name = "goless-webhook"
 
-// Options say where the webhook is.
+// Options configure the webhook.
 type Options struct {
-	// Listener accepts the connections of the webhook, without TLS.
+	// Listener accepts the connections of the webhook, before TLS.
 	Listener net.Listener
 
-	// Namespace is that of the Service and of the Secret.
+	// Namespace is the namespace of the Service and of the Secret.
 	Namespace string
 
-	// Config is for a client of the API server with which every replica writes, and not only the
-	// leader.
+	// Config is the config of a client with which every replica writes, not only the leader.
 	Config *rest.Config
 
-	// Metrics counts the answers.
+	// Metrics counts the responses.
 	Metrics *metrics.Metrics
 
-	// Interval is the time between two looks at the certificate, and at what the API server
-	// trusts; 10 seconds when it is 0.
+	// Interval is the time between two checks of the certificate and of the webhook configuration.
+	// Default: 10 seconds.
 	Interval time.Duration
 }
 
-// Register makes the manager serve the webhook and keep its certificate, whether it leads or
-// not. The manager is not ready before there is a certificate.
+// Register adds the webhook and the management of its certificate to the manager. Both run on every
+// replica, not only on the leader. The manager is not ready until there is a certificate.
 func Register(mgr manager.Manager, s settings.Settings, o Options) error {
 	classes, err := class.New(mgr, s)
 	if err != nil {
 		return fmt.Errorf("watching FunctionClasses: %w", err)
 	}
-	// This is not the manager's client: that one writes only while this replica leads, and its cache does
-	// not have what the keeper reads.
+	// Not the client of the manager, which writes only on the leader and whose cache does not
+	// contain the Secret and the configuration.
 	c, err := client.New(o.Config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("making a client for the webhook: %w", err)
 	}
-	keeper := newKeeper(c, mgr.GetLogger().WithName("admission"), o)
+	certs := newCertificates(c, mgr.GetLogger().WithName("admission"), o)
 	webhook := &admission.Webhook{Handler: &validator{
 		metrics: o.Metrics, settings: s, classes: classes, decoder: admission.NewDecoder(mgr.GetScheme()),
 		accounts: validation.ServiceAccounts{Client: c, Namespace: o.Namespace},
@@ -77,5 +77,5 @@ func Register(mgr manager.Manager, s settings.Settings, o Options) error {
 	if err != nil {
 		return fmt.Errorf("setting up the webhook: %w", err)
 	}
-	return errors.Join(mgr.Add(keeper), mgr.Add(newServer(o, handler, keeper)), mgr.AddReadyzCheck("certificate", keeper.ready))
+	return errors.Join(mgr.Add(certs), mgr.Add(newServer(o, handler, certs)), mgr.AddReadyzCheck("certificate", certs.ready))
 }

@@ -22,7 +22,7 @@ const (
 	good = "package p\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n"
 	bad  = "package p\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter) {}\n"
 
-	// worse has a mistake in each of two lines.
+	// worse contains two errors.
 	worse = "package p\n\nimport \"C\"\n\nfunc Handler() {}\n"
 )
 
@@ -37,29 +37,29 @@ func sample(name, source string, change ...func(*v1beta1.Function)) *v1beta1.Fun
 	return fn
 }
 
-// contradict is a mistake that the schema does not see.
-func contradict(fn *v1beta1.Function) {
+// invalidResources sets requests above the limits, which the schema does not detect.
+func invalidResources(fn *v1beta1.Function) {
 	fn.Spec.Resources = &v1beta1.Resources{
 		Requests: v1beta1.Amounts{Memory: new(resource.MustParse("2Gi"))},
 		Limits:   v1beta1.Amounts{Memory: new(resource.MustParse("1Gi"))},
 	}
 }
 
-// try asks whether a Function would be stored.
+// try creates a Function in a dry run.
 func try(t *testing.T, name, source string, change ...func(*v1beta1.Function)) error {
 	t.Helper()
 	return cluster.Create(t.Context(), sample(name, source, change...), client.DryRunAll)
 }
 
-// refused tells whether admission has refused, and not the schema.
-func refused(err error) bool {
+// isDenied reports whether the webhook, and not the schema, has denied a request.
+func isDenied(err error) bool {
 	return apierrors.IsInvalid(err) && strings.Contains(err.Error(), `admission webhook "functions.goless.io" denied the request`)
 }
 
-func TestAnswers(t *testing.T) {
+func TestWebhook(t *testing.T) {
 	webhook := start(t, settings.Settings{Function: settings.Function{MaxReplicas: 5}})
-	webhook.ask(t)
-	allowed, denied := webhook.answers(t, metrics.Allowed), webhook.answers(t, metrics.Refused)
+	webhook.serveWebhook(t)
+	allowed, denied := webhook.admissions(t, metrics.Allowed), webhook.admissions(t, metrics.Denied)
 	many := func(n int32) func(*v1beta1.Function) {
 		return func(fn *v1beta1.Function) { fn.Spec.Replicas = &n }
 	}
@@ -73,23 +73,23 @@ func TestAnswers(t *testing.T) {
 		"Signature": {try(t, "a", bad), "denied the request: handler.go:5:1: wrong signature for Handler, must be: " + handler.Signature},
 		"Several":   {try(t, "a", worse), "denied the request: \n" + several.Error()},
 		"Ceiling":   {try(t, "a", good, many(6)), "denied the request: spec.replicas: Invalid value: 6: this cluster allows at most 5"},
-		"Field":     {try(t, "a", good, contradict), `denied the request: spec.resources.requests.memory: Invalid value: "2Gi": is more than the limit of 1Gi`},
+		"Field":     {try(t, "a", good, invalidResources), `denied the request: spec.resources.requests.memory: Invalid value: "2Gi": is more than the limit of 1Gi`},
 		"Both":      {try(t, "a", bad, many(6)), "denied the request: \nspec.replicas: Invalid value: 6: this cluster allows at most 5\nhandler.go:5:1: wrong"},
 	} {
 		switch {
 		case test.want == "" && test.err != nil:
 			t.Errorf("%s: %v", name, test.err)
-		case test.want != "" && (!refused(test.err) || !strings.Contains(test.err.Error(), test.want)):
+		case test.want != "" && (!isDenied(test.err) || !strings.Contains(test.err.Error(), test.want)):
 			t.Errorf("%s: got %v, want %q", name, test.err, test.want)
 		}
 	}
-	if allowed, denied = webhook.answers(t, metrics.Allowed)-allowed, webhook.answers(t, metrics.Refused)-denied; allowed != 2 || denied != 5 {
+	if allowed, denied = webhook.admissions(t, metrics.Allowed)-allowed, webhook.admissions(t, metrics.Denied)-denied; allowed != 2 || denied != 5 {
 		t.Errorf("%v are counted as allowed and %v as refused, want 2 and 5", allowed, denied)
 	}
 }
 
-// answers is how many answers of a kind the replica has counted.
-func (r *replica) answers(t *testing.T, answer string) float64 {
+// admissions returns the value of goless_admissions_total for an answer.
+func (r *replica) admissions(t *testing.T, answer string) float64 {
 	t.Helper()
 	families, err := r.metrics.Gather()
 	if err != nil {
@@ -106,9 +106,9 @@ func (r *replica) answers(t *testing.T, answer string) float64 {
 	return 0
 }
 
-// What was wrong before does not keep anybody from a change of something else.
-func TestOldMistakes(t *testing.T) {
-	start(t, settings.Settings{Function: settings.Function{MaxReplicas: 5}}).ask(t)
+// Errors of the stored Function do not prevent other changes.
+func TestExistingErrorsAllowed(t *testing.T) {
+	start(t, settings.Settings{Function: settings.Function{MaxReplicas: 5}}).serveWebhook(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "exempt-", Labels: map[string]string{"goless.io/admission": "disabled"},
 	}}
@@ -122,7 +122,7 @@ func TestOldMistakes(t *testing.T) {
 	if err := cluster.Update(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is judged again", func() bool { return refused(try(t, "probe", bad, within)) })
+	eventually(t, "it is validated again", func() bool { return isDenied(try(t, "probe", bad, within)) })
 
 	change := func(what string, want bool, change func(*v1beta1.Function), options ...client.UpdateOption) {
 		t.Helper()
@@ -131,7 +131,7 @@ func TestOldMistakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(fn)
-		if err := cluster.Update(t.Context(), fn, options...); refused(err) == want || want && err != nil {
+		if err := cluster.Update(t.Context(), fn, options...); isDenied(err) == want || want && err != nil {
 			t.Errorf("%s: got %v, want it to pass: %t", what, err, want)
 		}
 	}
@@ -139,8 +139,8 @@ func TestOldMistakes(t *testing.T) {
 	change("another field", true, func(fn *v1beta1.Function) { fn.Spec.Service = "other" })
 	change("fewer replicas, still too many", true, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(8)) })
 	change("another mistake", false, func(fn *v1beta1.Function) { fn.Spec.Function = worse })
-	change("a mistake more", false, contradict)
-	change("mended", true, func(fn *v1beta1.Function) { fn.Spec.Function = good }, client.DryRunAll)
+	change("a mistake more", false, invalidResources)
+	change("fixed", true, func(fn *v1beta1.Function) { fn.Spec.Function = good }, client.DryRunAll)
 	change("finalizers", true, func(fn *v1beta1.Function) { fn.Finalizers = []string{"example.com/a"} })
 	old = sample("old", "", within)
 	if err := cluster.Status().Patch(t.Context(), old, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"url":"a"}}`))); err != nil {
@@ -157,10 +157,10 @@ func TestOldMistakes(t *testing.T) {
 	change("the last finalizer", true, func(fn *v1beta1.Function) { fn.Finalizers = nil })
 }
 
-// An account is refused, with the commands that would open it, unless RBAC opens it to functions.
-// Where it does not any more, the Function can be changed all the same.
+// A ServiceAccount is denied, with the commands that allow it, unless RBAC allows it for functions.
+// If it is no longer allowed, the Function can still be changed.
 func TestAccounts(t *testing.T) {
-	start(t, settings.Settings{}).ask(t)
+	start(t, settings.Settings{}).serveWebhook(t)
 	reader := func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = "reader" }
 	err := try(t, "accounts", good, reader)
 	for _, want := range []string{
@@ -168,7 +168,7 @@ func TestAccounts(t *testing.T) {
 		"kubectl -n default create role run-functions-as-reader --verb=run-functions-as --resource=serviceaccounts --resource-name=reader",
 		"--serviceaccount=goless-system:goless-operator",
 	} {
-		if !refused(err) || !strings.Contains(err.Error(), want) {
+		if !isDenied(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -188,21 +188,21 @@ func TestAccounts(t *testing.T) {
 	if err := cluster.Delete(t.Context(), binding); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the account is closed", func() bool { return refused(try(t, "others", good, reader)) })
+	eventually(t, "the account is closed", func() bool { return isDenied(try(t, "others", good, reader)) })
 	fn.Spec.Concurrency = 7
 	if err := cluster.Update(t.Context(), fn); err != nil {
 		t.Errorf("another field: %v", err)
 	}
 	fn.Spec.ServiceAccountName = "writer"
-	if err := cluster.Update(t.Context(), fn); !refused(err) {
+	if err := cluster.Update(t.Context(), fn); !isDenied(err) {
 		t.Errorf("another account: %v", err)
 	}
 }
 
-// The largest source is compared with the one before it, in ASCII and where each
-// character takes four bytes, and judged when it is another one.
-func TestChangeOfTheLargest(t *testing.T) {
-	start(t, settings.Settings{}).ask(t)
+// The largest source, in ASCII and with four-byte characters, is compared with its previous version
+// and validated if it has changed.
+func TestLargestSource(t *testing.T) {
+	start(t, settings.Settings{}).serveWebhook(t)
 	for name, letter := range map[string]string{"ascii": "a", "wide": "\U0001F600"} {
 		fill := func(source string) string {
 			return source + "//" + strings.Repeat(letter, handler.MaxCharacters-len(source)-2)
@@ -216,7 +216,7 @@ func TestChangeOfTheLargest(t *testing.T) {
 			t.Errorf("%s: labels: %v", name, err)
 		}
 		fn.Spec.Function = fill(bad)
-		if err := cluster.Update(t.Context(), fn); !refused(err) {
+		if err := cluster.Update(t.Context(), fn); !isDenied(err) {
 			t.Errorf("%s: another source: %.300v", name, err)
 		}
 		if err := cluster.Delete(t.Context(), fn); err != nil {
@@ -225,27 +225,27 @@ func TestChangeOfTheLargest(t *testing.T) {
 	}
 }
 
-// An operator of some namespaces has no say in the others.
-func TestOtherNamespaces(t *testing.T) {
-	start(t, settings.Settings{}).ask(t)
+// An operator that watches some namespaces does not validate Functions in others.
+func TestUnwatchedNamespace(t *testing.T) {
+	start(t, settings.Settings{}).serveWebhook(t)
 	r := start(t, settings.Settings{Namespaces: []string{"kube-public"}, Admission: settings.AdmissionEnabled})
 	r.redirect(t)
-	eventually(t, "its own namespace is judged, and no other", func() bool {
+	eventually(t, "only its own namespace is validated", func() bool {
 		own := try(t, "a", bad, func(fn *v1beta1.Function) { fn.Namespace = "kube-public" })
-		return refused(own) && try(t, "a", bad) == nil
+		return isDenied(own) && try(t, "a", bad) == nil
 	})
 }
 
-// Sources that try to break whoever reads them are answered as any others are.
+// Hostile sources are handled like any other.
 func TestHostileSources(t *testing.T) {
-	start(t, settings.Settings{}).ask(t)
+	start(t, settings.Settings{}).serveWebhook(t)
 	cases, err := hostile.Cases()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
 		err := try(t, "a", string(c.Source))
-		if want := c.Reason == v1beta1.ReasonInvalidSource; refused(err) != want || !want && err != nil {
+		if want := c.Reason == v1beta1.ReasonInvalidSource; isDenied(err) != want || !want && err != nil {
 			t.Errorf("%s: got %v, want a refusal: %t", c.Name, err, want)
 		}
 	}

@@ -17,22 +17,22 @@ import (
 	"goless.io/operator/internal/accesspolicy"
 )
 
-// validateClass returns what is wrong with the FunctionClass of a request. It asks the API server to
-// create a sample Deployment with the class, in a dry run, so that the mistakes are told in the words
-// that everybody knows from Deployments. It warns if some namespaces have another default class. That
-// is not a mistake, because a default class is replaced by one that is created before it is removed.
-func (v *validator) validateClass(ctx context.Context, request admission.Request) (found findings, err error) {
+// validateClass validates the FunctionClass of a request. It creates a sample Deployment with the
+// class in a dry run, so that users see the errors of the API server for Deployments. It warns if a
+// namespace has another default class. That is not an error, because a default class is replaced by
+// creating the new one first.
+func (v *validator) validateClass(ctx context.Context, request admission.Request) (found result, err error) {
 	class := &v1beta1.FunctionClass{}
 	if err := v.decoder.DecodeRaw(request.Object, class); err != nil {
-		return findings{}, err
+		return result{}, err
 	}
 	selector := metav1validation.ValidateLabelSelector(class.Spec.NamespaceSelector, metav1validation.LabelSelectorValidationOptions{}, field.NewPath("spec", "namespaceSelector"))
 	for _, err := range selector {
-		found.mistakes = append(found.mistakes, err.Error())
+		found.errs = append(found.errs, err.Error())
 	}
 	conflict, err := v.classes.DefaultConflict(ctx, class)
 	if err != nil {
-		return findings{}, err
+		return result{}, err
 	}
 	if conflict != "" {
 		found.warnings = append(found.warnings, conflict)
@@ -42,16 +42,17 @@ func (v *validator) validateClass(ctx context.Context, request admission.Request
 		err = v.client.Create(ctx, deployment, client.DryRunAll)
 	}
 	if refused, ok := errors.AsType[*apierrors.StatusError](err); ok && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)) {
-		// Without a path it is a quota or a policy that refuses the sample, and not the class that is wrong.
-		found.mistakes = append(found.mistakes, classMistakes(refused.ErrStatus.Details)...)
+		// Errors without a path come from a quota or a policy that rejects the sample, and not from
+		// the class.
+		found.errs = append(found.errs, classErrors(refused.ErrStatus.Details)...)
 		return found, nil
 	}
 	return found, err
 }
 
-// classMistakes returns the causes for which the sample was refused that a change of the class can
-// remove. Labels, annotations and fields of the pod have the same names in a class and in a Deployment.
-func classMistakes(details *metav1.StatusDetails) (found []string) {
+// classErrors returns the errors in the sample that a change of the class can fix. Labels,
+// annotations and pod fields have the same names in a class and in a Deployment.
+func classErrors(details *metav1.StatusDetails) (found []string) {
 	if details == nil {
 		return nil
 	}
@@ -65,5 +66,5 @@ func classMistakes(details *metav1.StatusDetails) (found []string) {
 	return found
 }
 
-// setByOperator matches the fields of a pod that the operator sets from its own settings.
+// setByOperator matches the pod fields that the operator sets from its own settings.
 var setByOperator = regexp.MustCompile(`^(initContainers|containers|volumes)\b`)

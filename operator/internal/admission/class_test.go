@@ -15,12 +15,12 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Who makes a second class the default one of a namespace is warned, also where no field of the spec
-// changes, and it is counted as allowed.
+// A second default class for a namespace causes a warning, even if the spec does not change, and
+// counts as allowed.
 func TestSecondDefaultClass(t *testing.T) {
 	webhook := start(t, settings.Settings{Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"}})
-	webhook.ask(t)
-	unjudged := webhook.answers(t, metrics.Unjudged)
+	webhook.serveWebhook(t)
+	notValidated := webhook.admissions(t, metrics.NotValidated)
 	var warnings []string
 	config := rest.CopyConfig(server)
 	config.WarningHandler = warner(func(text string) { warnings = append(warnings, text) })
@@ -37,9 +37,9 @@ func TestSecondDefaultClass(t *testing.T) {
 	if err := c.Create(t.Context(), standard); err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
-	t.Cleanup(func() { cluster.Delete(context.Background(), standard) }) //nolint:errcheck // of the cluster of the tests
+	t.Cleanup(func() { cluster.Delete(context.Background(), standard) }) //nolint:errcheck // best effort
 	const want = "more than one FunctionClass is the default of namespace goless-system: "
-	eventually(t, "the second default class is warned of", func() bool { // once the first one is known
+	eventually(t, "the second default class is warned of", func() bool { // when the first one is in the cache
 		warnings = nil
 		if err := c.Create(t.Context(), class("second"), client.DryRunAll); err != nil {
 			t.Fatal(err)
@@ -52,26 +52,26 @@ func TestSecondDefaultClass(t *testing.T) {
 	if err := c.Create(t.Context(), later); err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
-	t.Cleanup(func() { cluster.Delete(context.Background(), later) }) //nolint:errcheck // of the cluster of the tests
+	t.Cleanup(func() { cluster.Delete(context.Background(), later) }) //nolint:errcheck // best effort
 	later.Annotations = class("later").Annotations
 	if err := c.Update(t.Context(), later, client.DryRunAll); err != nil || len(warnings) != 1 || !strings.HasPrefix(warnings[0], want) {
 		t.Errorf("a class that becomes the default one: %v %q", err, warnings)
 	}
-	if now := webhook.answers(t, metrics.Unjudged); now != unjudged {
-		t.Errorf("%v classes could not be judged", now-unjudged)
+	if now := webhook.admissions(t, metrics.NotValidated); now != notValidated {
+		t.Errorf("%v classes could not be validated", now-notValidated)
 	}
 }
 
-// warner is a rest.WarningHandler that is called with the text of each warning.
+// warner is a rest.WarningHandler that receives the text of each warning.
 type warner func(text string)
 
 func (w warner) HandleWarningHeader(_ int, _, text string) { w(text) }
 
-// A class is refused with the place in it of what the API server would refuse in each Deployment.
+// A class is denied with the path of each field that the API server would reject in a Deployment.
 func TestClasses(t *testing.T) {
 	webhook := start(t, settings.Settings{Images: settings.Images{Builder: "example/builder:1", Function: "example/launch:1"}})
-	webhook.ask(t)
-	unjudged := webhook.answers(t, metrics.Unjudged)
+	webhook.serveWebhook(t)
+	notValidated := webhook.admissions(t, metrics.NotValidated)
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: "Is"}}}
 	for name, test := range map[string]struct {
 		spec v1beta1.FunctionClassSpec
@@ -83,7 +83,7 @@ func TestClasses(t *testing.T) {
 			PodUser: &v1beta1.PodUser{RunAsUser: new(int64(1<<31 - 1))}, PriorityClassName: "batch", RuntimeClassName: "gvisor",
 			ImagePullSecrets: []corev1.LocalObjectReference{{Name: "registry"}},
 		}},
-		"NotInTheFence": {spec: v1beta1.FunctionClassSpec{Labels: map[string]string{"team": "blue"}}}, // somebody may list it later
+		"LabelNotInAccessPolicy": {spec: v1beta1.FunctionClassSpec{Labels: map[string]string{"team": "blue"}}}, // may be listed there later
 		"Toleration": {
 			spec: v1beta1.FunctionClassSpec{Tolerations: []corev1.Toleration{{Key: "a"}, {Key: "b", Operator: corev1.TolerationOpExists, Value: "c"}}},
 			want: "request: spec.tolerations[1].operator: Invalid value",
@@ -112,7 +112,7 @@ func TestClasses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := cluster.Create(t.Context(), &v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: "tried"}, Spec: test.spec}, client.DryRunAll)
-			if refused(err) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			if isDenied(err) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -122,11 +122,11 @@ func TestClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	class.Spec.RuntimeClassName = "A_B"
-	if err := cluster.Update(t.Context(), class); !refused(err) {
+	if err := cluster.Update(t.Context(), class); !isDenied(err) {
 		t.Errorf("a change of an empty class: %v", err)
 	}
-	if now := webhook.answers(t, metrics.Unjudged); now != unjudged {
-		t.Errorf("%v classes could not be judged", now-unjudged)
+	if now := webhook.admissions(t, metrics.NotValidated); now != notValidated {
+		t.Errorf("%v classes could not be validated", now-notValidated)
 	}
 	if err := cluster.Delete(t.Context(), class); err != nil {
 		t.Error(err)

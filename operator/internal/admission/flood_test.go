@@ -17,7 +17,7 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// counting is a listener that counts the connections that are open.
+// counting is a listener that counts open connections.
 type counting struct {
 	net.Listener
 	open atomic.Int32
@@ -44,31 +44,31 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Pods that open connections without end and say nothing take no more memory than the limit
-// allows, and the API server is answered all the same.
-func TestFlood(t *testing.T) {
+// Clients that open connections and send nothing do not exceed the connection limit or block the
+// API server.
+func TestConnectionLimit(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	listener := &counting{Listener: inner}
 	options := Options{Listener: listener}
-	keeper := newKeeper(nil, logr.Discard(), options)
-	data, err := issue("webhook", 2*time.Hour, nil)
+	certs := newCertificates(nil, logr.Discard(), options)
+	data, err := issueKeyPair("webhook", 2*time.Hour, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := open(data, "webhook", time.Now())
+	p, err := parseKeyPair(data, "webhook", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	keeper.serve(p)
+	certs.serve(p)
 	path := pathPrefix + "secret"
-	keeper.path.Store(&path)
+	certs.path.Store(&path)
 	ctx, stop := context.WithCancel(t.Context())
 	served := make(chan error)
 	go func() {
-		served <- newServer(options, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), keeper).Start(ctx)
+		served <- newServer(options, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), certs).Start(ctx)
 	}()
 	defer func() {
 		stop()
@@ -87,7 +87,7 @@ func TestFlood(t *testing.T) {
 		case err != nil:
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = conn.Close() }) // the server may have closed it
+		t.Cleanup(func() { _ = conn.Close() }) // may already be closed
 	}
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(p.trusted)
@@ -97,11 +97,11 @@ func TestFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // it was read
+	defer answer.Body.Close() //nolint:errcheck // read-only
 	if _, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
 		t.Errorf("beside them the API server got %s, %v", answer.Status, err)
 	}
-	// The connection of the API server is accepted after all others.
+	// The connection of the API server was accepted last.
 	if now := listener.open.Load(); now > maxConns {
 		t.Errorf("%d connections are open, want at most %d", now, maxConns)
 	}

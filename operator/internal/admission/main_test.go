@@ -31,8 +31,8 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// The tests of this package let a real kube-apiserver ask the real webhook, with
-// the rights and behind the fence of an installed operator.
+// The tests of this package use a real kube-apiserver that calls the webhook, with the RBAC rules
+// and access policies of an installed operator.
 var (
 	environment *envtest.Environment
 	server      *rest.Config
@@ -40,7 +40,7 @@ var (
 	scheme      = runtime.NewScheme()
 )
 
-// operatorAccount is whom the operator acts as.
+// operatorAccount is the user name of the operator.
 const operatorAccount = "system:serviceaccount:goless-system:goless-operator"
 
 func TestMain(m *testing.M) { apiservertest.Main(m, run) }
@@ -64,13 +64,13 @@ func run(m *testing.M, started *envtest.Environment) int {
 	return m.Run()
 }
 
-// withoutBuildService is for apiservertest.Install: the operator's account has rights of its own
-// on the Secret of the build service.
+// withoutBuildService is a filter for apiservertest.Install. It omits the objects of the build
+// service, which grant the operator's account access to another Secret.
 func withoutBuildService(object *unstructured.Unstructured) bool {
 	return object.GetName() != "goless-build" && apiservertest.WithLocalServices(object)
 }
 
-// A replica of the operator, as far as it is about admission.
+// A replica is an operator that serves only the webhook.
 type replica struct {
 	port int32
 	stop func()
@@ -116,7 +116,7 @@ func start(t *testing.T, s settings.Settings) *replica {
 	return r
 }
 
-// logs are what a replica logged.
+// logs collects the log of a replica.
 type logs struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -128,22 +128,21 @@ func (l *logs) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// count is how often a text was logged.
+// count returns how often a text was logged.
 func (l *logs) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
 }
 
-// ask lets the API server ask this replica, and waits until it does.
-func (r *replica) ask(t *testing.T) {
+// serveWebhook routes the webhook to this replica and waits until it is called.
+func (r *replica) serveWebhook(t *testing.T) {
 	t.Helper()
 	r.redirect(t)
-	awaitWork(t)
+	waitForWebhook(t)
 }
 
-// redirect lets the configuration lead to this replica, with as much time for its
-// answers as a busy machine may need.
+// redirect routes the webhook to this replica, with a timeout that suits slow machines.
 func (r *replica) redirect(t *testing.T) {
 	t.Helper()
 	eventually(t, "the configuration leads to the replica", func() bool {
@@ -154,10 +153,10 @@ func (r *replica) redirect(t *testing.T) {
 	})
 }
 
-// awaitWork waits until what is wrong is refused.
-func awaitWork(t *testing.T) {
+// waitForWebhook waits until an invalid Function is denied.
+func waitForWebhook(t *testing.T) {
 	t.Helper()
-	eventually(t, "a bad source is refused", func() bool { return refused(try(t, "probe", bad)) })
+	eventually(t, "a bad source is refused", func() bool { return isDenied(try(t, "probe", bad)) })
 }
 
 func configuration(t *testing.T) *admissionregistrationv1.ValidatingWebhookConfiguration {
@@ -169,7 +168,7 @@ func configuration(t *testing.T) *admissionregistrationv1.ValidatingWebhookConfi
 	return c
 }
 
-// secretOf reads the Secret; the one that is returned is empty when there is none.
+// secretOf returns the Secret, or an empty one if it does not exist.
 func secretOf(t *testing.T) *corev1.Secret {
 	t.Helper()
 	secret := &corev1.Secret{}

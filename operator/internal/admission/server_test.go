@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// serve runs a handler in a server until the end of the test.
+// serve runs a handler until the end of the test.
 func serve(t *testing.T, handler http.Handler) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -19,7 +19,7 @@ func serve(t *testing.T, handler http.Handler) *httptest.Server {
 	return server
 }
 
-// post sends a Function, and returns the status of the answer.
+// post sends a Function and returns the status code.
 func post(t *testing.T, url, body string) int {
 	t.Helper()
 	answer, err := http.Post(url, "application/json", strings.NewReader(body))
@@ -33,7 +33,7 @@ func post(t *testing.T, url, body string) int {
 	return answer.StatusCode
 }
 
-// slow begins a request and never sends the whole of it.
+// slow sends an incomplete request.
 func slow(t *testing.T, address, path string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -47,14 +47,14 @@ func slow(t *testing.T, address, path string) net.Conn {
 	return conn
 }
 
-// More requests than there is memory for are turned away rather than kept waiting.
-func TestCrowd(t *testing.T) {
+// Requests beyond the memory limit are rejected.
+func TestBodyLimit(t *testing.T) {
 	const most = maxBuffered / maxBody
 	var arrived sync.WaitGroup
 	arrived.Add(most)
 	leave := make(chan struct{})
 	var turned atomic.Int32
-	server := serve(t, bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	server := serve(t, limitBodies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		arrived.Done()
 		<-leave
 	}), func() { turned.Add(1) }))
@@ -74,9 +74,9 @@ func TestCrowd(t *testing.T) {
 	crowd.Wait()
 }
 
-// Whoever sends slowly takes no turn from others, and is not waited for.
-func TestSlowCallers(t *testing.T) {
-	server := serve(t, bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func() {}))
+// Slow clients do not block others and time out.
+func TestSlowClients(t *testing.T) {
+	server := serve(t, limitBodies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func() {}))
 	var callers []net.Conn
 	for range 8 {
 		callers = append(callers, slow(t, server.Listener.Addr().String(), "/"))
@@ -94,16 +94,16 @@ func TestSlowCallers(t *testing.T) {
 	}
 }
 
-// A request that is larger than any Function can be is not read.
+// A request with a body above the maximum size is rejected without reading it.
 func TestLargeRequests(t *testing.T) {
-	server := serve(t, bounded(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func() {}))
+	server := serve(t, limitBodies(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), func() {}))
 	for size, want := range map[int64]int{maxBody: http.StatusOK, maxBody + 1: http.StatusRequestEntityTooLarge} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, io.LimitReader(zeros{}, size))
 		if err != nil {
 			t.Fatal(err)
 		}
 		request.ContentLength = size
-		request.Header.Set("Expect", "100-continue") // an answer that comes early is read
+		request.Header.Set("Expect", "100-continue") // lets the client read an early response
 		answer, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Fatal(err)
@@ -121,11 +121,10 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Who does not know the path is answered before anything that it sends is read, and its
-// connection ends.
-func TestUnknownCallers(t *testing.T) {
+// A request to another path is rejected before its body is read, and the connection is closed.
+func TestUnknownPath(t *testing.T) {
 	known := func(path string) bool { return path == pathPrefix+"secret" }
-	server := serve(t, onlyKnown(known, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	server := serve(t, requirePath(known, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	for path, want := range map[string]int{
 		pathPrefix + "secret": http.StatusOK, pathPrefix: http.StatusNotFound, "/functions": http.StatusNotFound,
 		pathPrefix + "secret/": http.StatusNotFound, "/": http.StatusNotFound, "//functions/secret": http.StatusNotFound,

@@ -25,11 +25,11 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// newRights is how long the webhook waits for rights that may have been given just now. It is well
-// below the three seconds for which the API server waits for the webhook.
-const newRights = time.Second
+// accessReviewTimeout is the time for which the webhook waits for permissions that may have been
+// granted just before. It is well below the webhook timeout of three seconds.
+const accessReviewTimeout = time.Second
 
-// validator decides whether a Function or a FunctionClass may be stored, and counts its answers.
+// A validator is the admission handler for Functions and FunctionClasses.
 type validator struct {
 	metrics  *metrics.Metrics
 	settings settings.Settings
@@ -37,26 +37,26 @@ type validator struct {
 	accounts validation.ServiceAccounts
 	decoder  admission.Decoder
 
-	// client and namespace are the operator's own.
+	// client and namespace belong to the operator.
 	client    client.Client
 	namespace string
 }
 
-// Handle answers a request of the API server.
+// Handle implements [admission.Handler].
 func (v *validator) Handle(ctx context.Context, request admission.Request) admission.Response {
-	response, answer := v.judge(ctx, request)
-	v.metrics.Judged(answer)
+	response, answer := v.validate(ctx, request)
+	v.metrics.RecordAdmission(answer)
 	return response
 }
 
-// judge refuses an object that has mistakes. If it cannot be validated, because of a defect of the
-// operator, the object is allowed with a warning: nobody may be kept from applying a Function. The
-// second result is what is counted.
-func (v *validator) judge(ctx context.Context, request admission.Request) (response admission.Response, answer string) {
+// validate denies an object with errors. If it cannot be validated because of a defect of the
+// operator, the object is allowed with a warning. The second result is the answer that the metric
+// counts.
+func (v *validator) validate(ctx context.Context, request admission.Request) (response admission.Response, answer string) {
 	defer func() {
 		if p := recover(); p != nil {
 			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", p), "a "+request.Kind.Kind+" could not be validated", "stack", string(debug.Stack()))
-			response, answer = unjudged(request), metrics.Unjudged
+			response, answer = allowUnvalidated(request), metrics.NotValidated
 		}
 	}()
 	if len(v.settings.Namespaces) > 0 && !slices.Contains(v.settings.Namespaces, request.Namespace) {
@@ -70,60 +70,61 @@ func (v *validator) judge(ctx context.Context, request admission.Request) (respo
 	switch {
 	case err != nil:
 		log.FromContext(ctx).Error(err, "a "+request.Kind.Kind+" could not be validated")
-		return unjudged(request), metrics.Unjudged
-	case len(found.mistakes) > 0:
-		return refusal(found.mistakes), metrics.Refused
+		return allowUnvalidated(request), metrics.NotValidated
+	case len(found.errs) > 0:
+		return deny(found.errs), metrics.Denied
 	}
 	return admission.Allowed("").WithWarnings(found.warnings...), metrics.Allowed
 }
 
-// findings are what is wrong with an object. With mistakes it is refused.
-type findings struct{ mistakes, warnings []string }
+// result contains the errors and warnings of an object. Any error denies it.
+type result struct{ errs, warnings []string }
 
-// validateFunction returns what is wrong with the Function of a request, unless it was in the
-// Function before: people must be able to change the labels of such a Function, or to correct it
-// step by step, and the garbage collector to delete it.
-func (v *validator) validateFunction(ctx context.Context, request admission.Request) (found findings, err error) {
+// validateFunction validates the Function of a request. On an update it ignores errors of the
+// previous version: users must be able to change the labels of such a Function or to fix it step by
+// step, and the garbage collector to delete it.
+func (v *validator) validateFunction(ctx context.Context, request admission.Request) (found result, err error) {
 	fn, old, err := v.decode(request)
 	if err != nil || !fn.DeletionTimestamp.IsZero() {
-		return findings{}, err
+		return result{}, err
 	}
 	wrong, err := v.checkSpec(ctx, fn)
 	if err != nil {
-		return findings{}, err
+		return result{}, err
 	}
 	if old != nil {
 		before, err := v.checkSpec(ctx, old)
 		if err != nil {
-			return findings{}, err
+			return result{}, err
 		}
 		wrong = added(wrong, before)
 	}
 	if old == nil || fn.Spec.ServiceAccountName != old.Spec.ServiceAccountName {
 		errs, err := v.checkAccount(ctx, fn)
 		if err != nil {
-			return findings{}, err
+			return result{}, err
 		}
 		wrong = append(wrong, errs...)
 	}
 	for _, mistake := range wrong {
-		found.mistakes = append(found.mistakes, mistake.Error())
+		found.errs = append(found.errs, mistake.Error())
 	}
 	if old == nil || fn.Spec.Function != old.Spec.Function {
 		if err := validation.Source(fn); err != nil {
-			found.mistakes = append(found.mistakes, strings.Split(err.Error(), "\n")...)
+			found.errs = append(found.errs, strings.Split(err.Error(), "\n")...)
 		}
 	}
 	return found, nil
 }
 
-// decode returns the Function of a request, and the one that it is to replace; nil if it is new.
+// decode returns the Function of a request and the previous version, which is nil for a new
+// Function.
 func (v *validator) decode(request admission.Request) (fn, old *v1beta1.Function, err error) {
 	fn = &v1beta1.Function{}
 	if err := v.decoder.DecodeRaw(request.Object, fn); err != nil {
 		return nil, nil, err
 	}
-	if fn.Spec.Unreadable != "" { // by a version of the API that is newer than the operator
+	if fn.Spec.Unreadable != "" { // the API version is newer than the operator
 		return nil, nil, errors.New(fn.Spec.Unreadable)
 	}
 	if request.Operation != admissionv1.Update {
@@ -133,7 +134,7 @@ func (v *validator) decode(request admission.Request) (fn, old *v1beta1.Function
 	return fn, old, v.decoder.DecodeRaw(request.OldObject, old)
 }
 
-// checkSpec returns what is wrong with the spec of a Function, with the ceilings of its class.
+// checkSpec validates the spec of a Function, with the limits of its class.
 func (v *validator) checkSpec(ctx context.Context, fn *v1beta1.Function) (field.ErrorList, error) {
 	class, wrongClass, err := v.classes.Of(ctx, fn)
 	if err != nil {
@@ -146,8 +147,8 @@ func (v *validator) checkSpec(ctx context.Context, fn *v1beta1.Function) (field.
 	return slices.Concat(found.Spec, found.Excess), nil
 }
 
-// added returns the mistakes that were not made before. A field that was wrong may be set to another
-// value that is wrong in the same way, such as one that is nearer to a ceiling.
+// added returns the errors that are not in before. The value of a field with an error may change,
+// such as to one nearer to the limit.
 func added(mistakes, before field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(slices.Clone(mistakes), func(mistake *field.Error) bool {
 		return slices.ContainsFunc(before, func(other *field.Error) bool {
@@ -156,12 +157,13 @@ func added(mistakes, before field.ErrorList) field.ErrorList {
 	})
 }
 
-// checkAccount returns why a function may not run as its account. People apply the rights and the
-// Function together, and the API server takes a moment to know new rights.
+// checkAccount validates spec.serviceAccountName. It retries for accessReviewTimeout, because users
+// apply the RBAC objects together with the Function, and the API server needs a moment to apply
+// them.
 func (v *validator) checkAccount(ctx context.Context, fn *v1beta1.Function) (errs field.ErrorList, err error) {
 	var wrong *field.Error
-	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, newRights, true, func(context.Context) (bool, error) {
-		wrong, err = v.accounts.Check(ctx, fn) // with the deadline of the whole request
+	_ = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, accessReviewTimeout, true, func(context.Context) (bool, error) {
+		wrong, err = v.accounts.Check(ctx, fn) // with the context of the request, not of the poll
 		return wrong == nil, nil
 	})
 	if wrong != nil {
@@ -170,8 +172,8 @@ func (v *validator) checkAccount(ctx context.Context, fn *v1beta1.Function) (err
 	return errs, err
 }
 
-// refusal refuses an object, with each mistake on a line of its own, as the builder prints them.
-func refusal(mistakes []string) admission.Response {
+// deny denies an object and prints each error on its own line, like the builder.
+func deny(mistakes []string) admission.Response {
 	message := mistakes[0]
 	if len(mistakes) > 1 {
 		message = "\n" + strings.Join(mistakes, "\n")
@@ -181,7 +183,7 @@ func refusal(mistakes []string) admission.Response {
 	}}}
 }
 
-// unjudged allows an object that could not be validated.
-func unjudged(request admission.Request) admission.Response {
+// allowUnvalidated allows an object that could not be validated, with a warning.
+func allowUnvalidated(request admission.Request) admission.Response {
 	return admission.Allowed("").WithWarnings("the " + request.Kind.Kind + " could not be checked before it was stored; its status will say what is wrong with it, if anything")
 }

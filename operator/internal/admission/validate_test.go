@@ -19,14 +19,14 @@ import (
 	"goless.io/operator/internal/validation"
 )
 
-// panicking is a decoder with a defect, in the place of any.
+// panicking is a decoder that panics.
 type panicking struct{ admission.Decoder }
 
 func (panicking) DecodeRaw(runtime.RawExtension, runtime.Object) error { panic("a defect") }
 
-// A defect of ours, or an API that is newer than we are, keeps nobody from applying
-// a Function.
-func TestDefectsLetPass(t *testing.T) {
+// A defect of the operator, or an API version that is newer than the operator, does not prevent the
+// user from applying a Function.
+func TestInternalErrorsAllow(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -34,15 +34,15 @@ func TestDefectsLetPass(t *testing.T) {
 	raw := runtime.RawExtension{Raw: []byte(`{"apiVersion":"goless.io/v1beta1","kind":"Function","spec":{"replicas":"many"}}`)}
 	request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{Operation: admissionv1.Create, Object: raw}}
 	for name, decoder := range map[string]admission.Decoder{"panic": panicking{}, "unknown": admission.NewDecoder(scheme)} {
-		got, answer := (&validator{decoder: decoder}).judge(t.Context(), request)
-		if !got.Allowed || len(got.Warnings) != 1 || answer != metrics.Unjudged {
+		got, answer := (&validator{decoder: decoder}).validate(t.Context(), request)
+		if !got.Allowed || len(got.Warnings) != 1 || answer != metrics.NotValidated {
 			t.Errorf("%s: %s %+v, want leave with a warning", name, answer, got)
 		}
 	}
 }
 
-// Rights that were given together with the Function may be known a moment later.
-func TestNewRights(t *testing.T) {
+// Permissions that were granted together with the Function may take effect later.
+func TestPermissionDelay(t *testing.T) {
 	asked := 0
 	c := interceptor.NewClient(nil, interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, review client.Object, _ ...client.CreateOption) error {
 		asked++
@@ -56,8 +56,8 @@ func TestNewRights(t *testing.T) {
 	}
 }
 
-// What was above a ceiling before may become less without being within it at once.
-func TestOldMistakesMayStay(t *testing.T) {
+// A value above a limit may be decreased and still exceed the limit.
+func TestOldErrorsIgnored(t *testing.T) {
 	wrong := func(fn *v1beta1.Function) field.ErrorList {
 		found := validation.Spec(fn, settings.Settings{Function: settings.Function{MaxReplicas: 5}})
 		return slices.Concat(found.Spec, found.Excess)

@@ -1,5 +1,5 @@
-// Package buildclient orders builds from the build service: one for each source that a Function needs
-// compiled. It repeats an order until there is an answer, and caches the answers.
+// Package buildclient orders builds from the build service, one for each source that a Function
+// needs compiled. It repeats each order until the service responds, and caches the results.
 package buildclient
 
 import (
@@ -21,30 +21,30 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// An Answer is what is known of an order.
+// An Answer is the current result of an order.
 type Answer struct {
-	// Binary is what pods run; nil until it is built.
+	// Binary is the binary that pods run. It is nil until the build succeeds.
 	Binary *desired.Binary
 
-	// Report is how the build ended, as a builder leaves it in its termination message; empty
-	// until it has.
+	// Report is the result of the build, in the format of a builder's termination message. It is
+	// empty until the build ends.
 	Report []byte
 
-	// Trouble is why the service does not answer, and since when; empty when it does.
+	// Trouble describes why the service is unavailable, and since when. It is empty if the service
+	// responds.
 	Trouble string
 
-	// Waiting is since when the build waits for its turn in the service; zero when it does
-	// not.
+	// Waiting is the time since which the build is queued in the service. It is zero if the build
+	// is not queued.
 	Waiting time.Time
 }
 
-// Orders are the orders of all Functions. None of their methods waits for the
-// service.
+// Orders manages the orders of all Functions. Its methods do not block on the service.
 type Orders struct {
 	service *Service
 	changed chan event.GenericEvent
 
-	// ctx ends, and with it all orders, when the manager stops.
+	// ctx is canceled when the manager stops, which cancels all orders.
 	ctx context.Context
 	end context.CancelFunc
 
@@ -53,29 +53,29 @@ type Orders struct {
 	byFunction map[types.NamespacedName]map[string]*order
 }
 
-// order is an order of a Function. It has its source until the service has answered, because many
-// sources take more memory than the operator has.
+// An order is an order of a Function. It drops its source when the service has responded, because
+// many sources would use too much memory.
 type order struct {
 	remote.Order
 	load   Load
 	answer Answer
 	end    context.CancelFunc
 
-	// doubted receives when pods may be fetching a binary that was built.
-	doubted chan struct{}
+	// resend receives a value when pods may be fetching a binary that was built.
+	resend chan struct{}
 }
 
-// Load reads the source of an order.
+// Load returns the source of an order.
 type Load func(context.Context) (string, error)
 
-// New returns Orders for a service. Add them to a manager.
+// New returns Orders for a service. The caller adds them to a manager.
 func New(service *Service) *Orders {
 	o := &Orders{service: service, changed: make(chan event.GenericEvent), byFunction: map[types.NamespacedName]map[string]*order{}}
 	o.ctx, o.end = context.WithCancel(context.Background())
 	return o
 }
 
-// Answers returns the answers to the orders of a Function, by the SHA-256 of their sources.
+// Answers returns the answers to the orders of a Function, by the SHA-256 of the source.
 func (o *Orders) Answers(fn types.NamespacedName) map[string]Answer {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -86,8 +86,8 @@ func (o *Orders) Answers(fn types.NamespacedName) map[string]Answer {
 	return answers
 }
 
-// Has tells whether there is an order for the source with this SHA-256 that is equal to wanted,
-// apart from the source itself, which both may lack.
+// Has reports whether there is an order for the source with this SHA-256 that is equal to wanted,
+// except for the source itself.
 func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted remote.Order) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -99,9 +99,9 @@ func (o *Orders) Has(fn types.NamespacedName, sha256 string, wanted remote.Order
 	return reflect.DeepEqual(known.Order, wanted)
 }
 
-// Add sends an order for a source of a Function, in the place of one with other limits. A build
-// that fails, and may end better another time, is ordered again with pauses that grow, and with the
-// source that load reads. See Doubt about a build that succeeds.
+// Add sends an order for a source of a Function. It replaces an order for the same source with
+// other limits. A failed build that may succeed later is ordered again with backoff, with the
+// source that load returns. For a successful build see Doubt.
 func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted remote.Order, load Load) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,15 +112,15 @@ func (o *Orders) Add(fn types.NamespacedName, sha256 string, wanted remote.Order
 		former.end()
 	}
 	ctx, cancel := context.WithCancel(o.ctx)
-	added := &order{Order: wanted, load: load, end: cancel, doubted: make(chan struct{}, 1)}
+	added := &order{Order: wanted, load: load, end: cancel, resend: make(chan struct{}, 1)}
 	o.byFunction[fn][sha256] = added
 	if o.ctx.Err() == nil {
-		o.sending.Go(func() { o.keepSending(ctx, fn, added) })
+		o.sending.Go(func() { o.run(ctx, fn, added) })
 	}
 }
 
-// Doubt sends the orders of a Function again that have been built, after a pause. The service may
-// have lost what its pods are fetching.
+// Doubt sends the successful orders of a Function again, after a delay. Call it when pods may be
+// fetching their binary, because the service may have lost it.
 func (o *Orders) Doubt(fn types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,14 +129,14 @@ func (o *Orders) Doubt(fn types.NamespacedName) {
 			continue
 		}
 		select {
-		case known.doubted <- struct{}{}:
-		default: // it is going to be sent
+		case known.resend <- struct{}{}:
+		default: // already pending
 		}
 	}
 }
 
-// Keep ends the orders of a Function for all but some sources; for all of them if there are none
-// to keep. The service stops building what nobody waits for.
+// Keep cancels the orders of a Function for all sources except the given ones. The service stops a
+// build when no order for it remains.
 func (o *Orders) Keep(fn types.NamespacedName, sha256s []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,15 +151,15 @@ func (o *Orders) Keep(fn types.NamespacedName, sha256s []string) {
 	}
 }
 
-// Changed makes a controller reconcile a Function when an answer changes.
+// Changed returns a source of requests to reconcile each Function whose answer has changed.
 func (o *Orders) Changed() source.TypedSource[reconcile.Request] {
 	return source.Channel(o.changed, &handler.EnqueueRequestForObject{})
 }
 
-// Start creates the seed if there is none, because the service does not start without it, and
-// ends all orders when ctx ends. Functions that are compiled in their pods need no seed.
+// Start creates the seed if it does not exist, because the build service does not start without it.
+// It cancels all orders when ctx ends. Functions that are compiled in their pods need no seed.
 func (o *Orders) Start(ctx context.Context) error {
-	if err := o.service.prepare(ctx); err != nil && ctx.Err() == nil {
+	if err := o.service.ensureSeed(ctx); err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "Functions of the build strategy Shared have to wait", "secret", SecretName)
 	}
 	<-ctx.Done()
@@ -167,7 +167,7 @@ func (o *Orders) Start(ctx context.Context) error {
 	return nil
 }
 
-// close ends all orders, and returns when none is being sent any more.
+// close cancels all orders and waits until they have ended.
 func (o *Orders) close() {
 	o.mu.Lock()
 	o.end()
@@ -175,7 +175,7 @@ func (o *Orders) close() {
 	o.sending.Wait()
 }
 
-// set keeps an answer, and has the Function reconciled if the answer has changed.
+// set stores an answer and enqueues the Function if the answer has changed.
 func (o *Orders) set(ctx context.Context, fn types.NamespacedName, known *order, answer Answer) {
 	o.mu.Lock()
 	same := ctx.Err() != nil || reflect.DeepEqual(known.answer, answer)

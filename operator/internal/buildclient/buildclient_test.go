@@ -29,11 +29,10 @@ var (
 	order = remote.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
 )
 
-// load reads the source of order.
+// load returns the source of order.
 func load(context.Context) (string, error) { return order.Source, nil }
 
-// secrets holds one Secret, in the place of an API server: what the operator asks of
-// it is tested with a real one in package function.
+// secrets is a fake API server with one Secret. Package function tests against a real one.
 type secrets struct {
 	client.Client
 	seed    atomic.Pointer[[]byte]
@@ -69,7 +68,7 @@ func (s *secrets) keys() (*remote.Keys, error) {
 	return nil, fmt.Errorf("no seed yet")
 }
 
-// bench is an operator with orders, and a service that takes them.
+// bench contains the Orders under test and a fake build service.
 type bench struct {
 	*buildclient.Orders
 	service *buildtest.Service
@@ -86,11 +85,11 @@ func start(t *testing.T) *bench {
 	return b
 }
 
-// order lets the operator order from the service at a URL.
+// order creates the Orders for the service at a URL.
 func (b *bench) order(t *testing.T, url string) {
 	t.Helper()
 	orders := buildclient.New(&buildclient.Service{URL: url, Namespace: "goless-system", Live: b.secrets, Client: b.secrets})
-	b.Orders = orders // a test may put others in their place
+	b.Orders = orders // a test may replace them
 	b.news = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -101,8 +100,8 @@ func (b *bench) order(t *testing.T, url string) {
 	t.Cleanup(func() { cancel(); <-ended; b.news.ShutDown() })
 }
 
-// Where there is no build service, people are told what to do.
-func TestNotInstalled(t *testing.T) {
+// If the build service is not installed, the error explains what to do.
+func TestServiceNotInstalled(t *testing.T) {
 	t.Parallel()
 	b := &bench{secrets: &secrets{}}
 	b.order(t, "https://goless-build.goless-system.invalid")
@@ -114,7 +113,7 @@ func TestNotInstalled(t *testing.T) {
 	}
 }
 
-// ask wants the order, and no other, and returns how it stands.
+// ask adds the order if necessary, cancels all others, and returns the answer.
 func (b *bench) ask() buildclient.Answer {
 	if !b.Has(fn, "1", order) {
 		b.Add(fn, "1", order, load)
@@ -123,7 +122,7 @@ func (b *bench) ask() buildclient.Answer {
 	return b.Answers(fn)["1"]
 }
 
-// until asks, as reconciles do, whenever there is news, until it likes the answer.
+// until calls ask for each event until holds returns true.
 func (b *bench) until(t *testing.T, what string, holds func(buildclient.Answer) bool) buildclient.Answer {
 	t.Helper()
 	deadline := time.AfterFunc(time.Minute, b.news.ShutDown)
@@ -165,8 +164,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Whoever has to wait for their turn is told since when, and when they do not wait any
-// more.
+// An answer reports since when a build is queued, and no longer when it has started.
 func TestWaiting(t *testing.T) {
 	b := start(t)
 	begin, hold := make(chan struct{}), make(chan struct{})
@@ -184,8 +182,7 @@ func TestWaiting(t *testing.T) {
 	b.until(t, "it is built", isBuilt)
 }
 
-// However often somebody asks, there is one order, and it ends when nobody asks any
-// more.
+// Repeated calls cause one order, which is canceled when it is no longer kept.
 func TestSingleFlight(t *testing.T) {
 	b := start(t)
 	hold := make(chan struct{})
@@ -198,10 +195,10 @@ func TestSingleFlight(t *testing.T) {
 		b.ask()
 	}
 	if b.Has(fn, "2", order) {
-		t.Error("there is an order that nobody has made")
+		t.Error("an order exists that was not added")
 	}
 	b.Keep(fn, nil)
-	eventually(t, "the service is told that nobody waits", func() bool { return b.service.Canceled() == 1 })
+	eventually(t, "the order is canceled in the service", func() bool { return b.service.Canceled() == 1 })
 	if b.Has(fn, "1", order) || len(b.Answers(fn)) > 0 {
 		t.Error("the order is still there")
 	}
@@ -210,8 +207,8 @@ func TestSingleFlight(t *testing.T) {
 	}
 }
 
-// An order that says something else takes the place of the one before.
-func TestOtherLimits(t *testing.T) {
+// An order with other limits replaces the previous one.
+func TestChangedOrder(t *testing.T) {
 	b := start(t)
 	b.service.Set(t, func(o remote.Order) buildtest.Reply {
 		if o.Memory < 2<<20 {
@@ -226,7 +223,7 @@ func TestOtherLimits(t *testing.T) {
 	b.until(t, "it is built", isBuilt)
 }
 
-// A failure of the service is tried again. A source that does not compile is ordered once.
+// A failure of the service is retried. A source that does not compile is ordered once.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -239,8 +236,7 @@ func TestFailures(t *testing.T) {
 	b.until(t, "it does not compile", func(a buildclient.Answer) bool { return bytes.Contains(a.Report, []byte("CompileFailed")) })
 }
 
-// Whatever is wrong with the service is said once, in words that stay, and does not
-// outlive its mending.
+// An error of the service is reported once with a constant text, until it is resolved.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -273,8 +269,8 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// While a service that is back compiles, it is not said to be away.
-func TestTroubleIsOverWhenItBegins(t *testing.T) {
+// The error is cleared as soon as the service accepts the order.
+func TestTroubleClearedWhileBuilding(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.service.Set(t, func(remote.Order) buildtest.Reply { return buildtest.Reply{Status: http.StatusServiceUnavailable} })
@@ -286,7 +282,7 @@ func TestTroubleIsOverWhenItBegins(t *testing.T) {
 	b.until(t, "it is built", isBuilt)
 }
 
-// A service that has too much to do is not asked earlier than it wants to be.
+// A busy service receives the order again after its Retry-After.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -305,7 +301,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// Nobody listens there, and then somebody does who has another seed.
+// Orders fail while no service listens, and if another service has taken the address.
 func TestWrongService(t *testing.T) {
 	b := start(t)
 	b.until(t, "it is built", isBuilt)
@@ -315,7 +311,7 @@ func TestWrongService(t *testing.T) {
 		t.Fatal(err)
 	}
 	rotated := make([]byte, remote.SeedSize)
-	b.secrets.seed.Store(&rotated) // which the operator has not heard of
+	b.secrets.seed.Store(&rotated) // rotated without a notification
 	b.service.Disconnect()
 	if a := b.until(t, "it is built with the new keys", isBuilt); a.Binary.PublicKey != other.Public() {
 		t.Errorf("the public key is %s", a.Binary.PublicKey)
@@ -324,7 +320,7 @@ func TestWrongService(t *testing.T) {
 	b.Keep(fn, nil)
 	b.service.Close()
 	impostor := &http.Server{Addr: strings.TrimPrefix(b.service.URL, "https://"), Handler: http.NotFoundHandler()}
-	a := b.until(t, "nobody is there", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "connection refused") })
+	a := b.until(t, "connection refused", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "connection refused") })
 	if strings.Contains(a.Trouble, "->") {
 		t.Errorf("it says %q", a.Trouble)
 	}
@@ -342,8 +338,8 @@ func TestWrongService(t *testing.T) {
 	b.until(t, "an impostor is known", func(a buildclient.Answer) bool { return strings.Contains(a.Trouble, "this is not the build service") })
 }
 
-// Without the right to the Secret nothing is ordered, and the answer says why.
-func TestNoRight(t *testing.T) {
+// Without access to the Secret no order is sent, and the answer contains the reason.
+func TestSecretForbidden(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	b.secrets.seed.Store(nil)
@@ -364,8 +360,8 @@ func TestNoRight(t *testing.T) {
 	b.until(t, "it is built", isBuilt)
 }
 
-// The one that works first makes the seed, and the next one finds it.
-func TestSeedIsMadeOnce(t *testing.T) {
+// The first replica creates the seed, and the next one uses it.
+func TestSeedCreatedOnce(t *testing.T) {
 	b := start(t)
 	eventually(t, "there is a seed", func() bool { return b.secrets.seed.Load() != nil })
 	seed := *b.secrets.seed.Load()
@@ -378,8 +374,8 @@ func TestSeedIsMadeOnce(t *testing.T) {
 	}
 }
 
-// When the operator stops working, its orders end.
-func TestEnd(t *testing.T) {
+// Orders are canceled when the operator stops.
+func TestStop(t *testing.T) {
 	s := &secrets{}
 	service := buildtest.New(s.keys)
 	t.Cleanup(service.Close)

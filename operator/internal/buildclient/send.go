@@ -19,40 +19,40 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// backoff returns pauses that begin with first and double until they are longest, each up to
-// half longer than that, so that not all orders are sent at once.
+// backoff returns an exponential backoff from first to longest. Each delay is randomly increased by
+// up to half, so that orders are not sent all at once.
 func backoff(first, longest time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: first, Cap: longest, Factor: 2, Jitter: 0.5, Steps: math.MaxInt}
 }
 
-// longestAfterError bounds the pause after an error, also one that the service asks for.
-const longestAfterError = 8 * time.Second
+// maxErrorBackoff is the maximum delay after an error, even if the service requests a longer one.
+const maxErrorBackoff = 8 * time.Second
 
 var (
-	// never is for what another try does not change.
-	never = wait.Backoff{}
+	// noRetry is for a result that does not change.
+	noRetry = wait.Backoff{}
 
-	// afterError is for a service that does not answer or is busy.
-	afterError = backoff(250*time.Millisecond, longestAfterError)
+	// afterError is for a service that does not respond or is busy.
+	afterError = backoff(250*time.Millisecond, maxErrorBackoff)
 
-	// afterBuilt is for a binary that pods may be fetching. The service may have lost it, and a
-	// pod gives up after 45 s.
+	// afterBuilt is for a binary that pods may be fetching and that the service may have lost. A
+	// pod gives up after 45s.
 	afterBuilt = backoff(5*time.Second, 30*time.Second)
 
-	// afterFailure is for failures of the service itself, such as a full disk.
+	// afterFailure is for failures of the service, such as a full disk.
 	afterFailure = backoff(2*time.Second, time.Minute)
 
-	// afterModules is for a build that may have failed because of modules that could not be
-	// fetched, or because of the machine that it ran on.
+	// afterModules is for a build that may have failed because modules could not be downloaded, or
+	// because of the machine on which it ran.
 	afterModules = backoff(2*time.Second, 5*time.Minute)
 )
 
-// toleratedErrors is how long errors may last before the status says so: the service may be in
-// the middle of an update.
+// toleratedErrors is the time for which errors are not reported in the status: the service may be
+// restarting during an update.
 const toleratedErrors = time.Second
 
-// keepSending sends an order repeatedly, until ctx ends or another try cannot change the answer.
-func (o *Orders) keepSending(ctx context.Context, fn types.NamespacedName, known *order) {
+// run sends an order repeatedly until ctx ends or the result cannot change.
+func (o *Orders) run(ctx context.Context, fn types.NamespacedName, known *order) {
 	var kind, pauses wait.Backoff
 	var since time.Time
 	for {
@@ -61,7 +61,7 @@ func (o *Orders) keepSending(ctx context.Context, fn types.NamespacedName, known
 		if next := backoffAfter(known.Order, answer.Report, err); next != kind {
 			kind, pauses, since = next, next, sent
 		}
-		pause := max(pauses.Step(), askedBy(err))
+		pause := max(pauses.Step(), retryAfter(err))
 		if err != nil && time.Since(since)+pause > toleratedErrors {
 			answer.Trouble = fmt.Sprintf("the build service is not available since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
 		}
@@ -71,13 +71,13 @@ func (o *Orders) keepSending(ctx context.Context, fn types.NamespacedName, known
 			o.mu.Unlock()
 		}
 		o.set(ctx, fn, known, answer)
-		if kind == never || !known.wait(ctx, kind, pause) {
+		if kind == noRetry || !known.wait(ctx, kind, pause) {
 			return
 		}
 	}
 }
 
-// wait returns when an order is to be sent again, after a pause. It reports false if ctx has ended.
+// wait waits until the order must be sent again. It returns false if ctx has ended.
 func (o *order) wait(ctx context.Context, kind wait.Backoff, pause time.Duration) bool {
 	select {
 	case <-time.After(pause):
@@ -88,14 +88,14 @@ func (o *order) wait(ctx context.Context, kind wait.Backoff, pause time.Duration
 		return true
 	}
 	select {
-	case <-o.doubted:
+	case <-o.resend:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// send sends an order once. It keeps the former answer until there is a new one.
+// send sends an order once. The previous answer remains until there is a new one.
 func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order) (Answer, error) {
 	o.mu.Lock()
 	answer, sending := known.answer, known.Order
@@ -112,14 +112,14 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 		if len(event.Report) > 0 {
 			return
 		}
-		answer.Waiting, answer.Trouble = time.Time{}, "" // the service is there
+		answer.Waiting, answer.Trouble = time.Time{}, "" // the service has responded
 		if event.Waiting {
 			answer.Waiting = sent
 		}
 		o.set(ctx, fn, known, answer)
 	})
 	if err != nil {
-		o.service.failed(connection, err)
+		o.service.checkError(connection, err)
 		return answer, err
 	}
 	answer = Answer{Report: event.Report}
@@ -129,7 +129,7 @@ func (o *Orders) send(ctx context.Context, fn types.NamespacedName, known *order
 	return answer, nil
 }
 
-// load reads the source of an order, which has it until the service answers.
+// load returns the source of an order and stores it until the service responds.
 func (o *Orders) load(ctx context.Context, known *order) (string, error) {
 	source, err := known.load(ctx)
 	o.mu.Lock()
@@ -142,16 +142,16 @@ func (c *connection) binary(key string) *desired.Binary {
 	return &desired.Binary{Service: c.url, Key: key, Capability: c.keys.Capability(key), PublicKey: c.keys.Public()}
 }
 
-// reason is that of a report; empty where it cannot be read.
+// reason returns the reason of a report, or an empty string if the report is invalid.
 func reason(report []byte) string {
 	var r struct {
 		Reason string `json:"reason"`
 	}
-	_ = json.Unmarshal(report, &r) // package status says what is wrong with it
+	_ = json.Unmarshal(report, &r) // package status reports an invalid report
 	return r.Reason
 }
 
-// backoffAfter returns the pauses between tries that end as this one did.
+// backoffAfter returns the backoff for the result of an attempt.
 func backoffAfter(o remote.Order, report []byte, err error) wait.Backoff {
 	if err != nil {
 		return afterError
@@ -162,24 +162,24 @@ func backoffAfter(o remote.Order, report []byte, err error) wait.Backoff {
 	case v1beta1.ReasonBuildFailed:
 		return afterFailure
 	case v1beta1.ReasonCompileFailed, v1beta1.ReasonInvalidSource:
-		if o.Environment == nil { // it needs no modules, which may be there later
-			return never
+		if o.Environment == nil { // without modules the result does not change
+			return noRetry
 		}
 	}
 	return afterModules
 }
 
-// askedBy returns the pause that a busy service asks for; 0 for other errors.
-func askedBy(err error) time.Duration {
+// retryAfter returns the delay that a busy service requests, or 0 for other errors.
+func retryAfter(err error) time.Duration {
 	busy, ok := errors.AsType[*remote.StatusError](err)
 	if !ok || busy.RetryAfter == 0 {
 		return 0
 	}
-	return wait.Jitter(min(busy.RetryAfter, longestAfterError), 0.5)
+	return wait.Jitter(min(busy.RetryAfter, maxErrorBackoff), 0.5)
 }
 
-// cause describes an error without what differs with each try, such as ports and the length of
-// a queue.
+// cause describes an error without details that differ between attempts, such as ports or the
+// length of a queue.
 func cause(err error) string {
 	if refused, ok := errors.AsType[*remote.StatusError](err); ok {
 		if errors.Is(err, remote.ErrBusy) {

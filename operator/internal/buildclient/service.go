@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// SecretName is the Secret that makes the service and the operator trust each
-	// other.
+	// SecretName is the name of the Secret from which the service and the operator derive their
+	// keys.
 	SecretName = "goless-build"
 
 	seedKey = "seed"
 )
 
-// URL is where the build service of a namespace answers, the operator and pods.
+// URL returns the URL of the build service in a namespace, for the operator and for pods.
 func URL(namespace string) string { return "https://goless-build." + namespace + ".svc:8443" }
 
-// connectTimeout bounds how long the seed may take to be read: all orders wait for it.
+// connectTimeout is the timeout for reading the seed. All orders wait for it.
 const connectTimeout = 10 * time.Second
 
-// preparePause is the pause between two tries to make the seed.
-const preparePause = 10 * time.Second
+// seedRetryInterval is the delay between two attempts to create the seed.
+const seedRetryInterval = 10 * time.Second
 
-// Service is the build service. The seed is read when the first order is sent, and again when
-// the service has another one, because somebody may have replaced it.
+// Service is a client of the build service. It reads the seed for the first order, and again when
+// the keys of the service have changed.
 type Service struct {
-	// URL is where it answers.
+	// URL is the URL of the service.
 	URL string
 
-	// Namespace is that of the Secret.
+	// Namespace is the namespace of the Secret.
 	Namespace string
 
 	// Live reads from the API server, and Client writes to it.
@@ -51,16 +51,17 @@ type Service struct {
 	last *connection
 }
 
-// connection is a client with the keys that it was made with.
+// connection is a client and its keys.
 type connection struct {
 	url    string
 	keys   *remote.Keys
 	client *remote.Client
 }
 
-// prepare creates the seed if there is none. It gives up if that is not allowed.
-func (s *Service) prepare(ctx context.Context) error {
-	return wait.PollUntilContextCancel(ctx, preparePause, true, func(ctx context.Context) (bool, error) {
+// ensureSeed creates the seed if it does not exist. It retries until ctx ends, unless the operator
+// has no permission.
+func (s *Service) ensureSeed(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, seedRetryInterval, true, func(ctx context.Context) (bool, error) {
 		_, err := s.connect(ctx)
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
 			return false, err
@@ -89,10 +90,10 @@ func (s *Service) connect(ctx context.Context) (*connection, error) {
 	return s.last, nil
 }
 
-// failed drops a connection if its keys may be the reason for an error.
-func (s *Service) failed(c *connection, err error) {
-	refused, said := errors.AsType[*remote.StatusError](err)
-	if !errors.Is(err, remote.ErrSeed) && (!said || refused.Code != http.StatusUnauthorized) {
+// checkError drops a connection if its keys may be the cause of an error.
+func (s *Service) checkError(c *connection, err error) {
+	refused, isStatus := errors.AsType[*remote.StatusError](err)
+	if !errors.Is(err, remote.ErrSeed) && (!isStatus || refused.Code != http.StatusUnauthorized) {
 		return
 	}
 	s.mu.Lock()
@@ -102,8 +103,8 @@ func (s *Service) failed(c *connection, err error) {
 	s.mu.Unlock()
 }
 
-// seed reads the Secret, and creates it if there is none. If another replica creates it at the
-// same time, that one counts.
+// seed reads the Secret, or creates it if it does not exist. If another replica creates it at the
+// same time, seed returns that one.
 func (s *Service) seed(ctx context.Context) ([]byte, error) {
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = s.Namespace, SecretName
@@ -111,7 +112,7 @@ func (s *Service) seed(ctx context.Context) ([]byte, error) {
 	err := s.Live.Get(ctx, key, secret)
 	if apierrors.IsNotFound(err) {
 		seed := make([]byte, remote.SeedSize)
-		_, _ = rand.Read(seed) // it never fails
+		_, _ = rand.Read(seed) // never fails
 		secret.Type, secret.Data = corev1.SecretTypeOpaque, map[string][]byte{seedKey: seed}
 		err = s.Client.Create(ctx, secret, client.DisableReadYourWritesConsistency)
 		if apierrors.IsAlreadyExists(err) {

@@ -16,8 +16,8 @@ var (
 	wanted = remote.Order{Namespace: "team", Source: "package handlers\n", Memory: 1 << 20}
 )
 
-// start returns orders from a service that gives the reports, by the sources of orders. Changes of
-// answers are read until the end of the test.
+// start returns Orders for a service that replies with the report for each source. It consumes the
+// events until the end of the test.
 func start(t *testing.T, report map[string]string) (*Orders, *buildtest.Service) {
 	t.Helper()
 	keys, err := remote.NewKeys(make([]byte, remote.SeedSize))
@@ -45,7 +45,7 @@ func start(t *testing.T, report map[string]string) (*Orders, *buildtest.Service)
 	return orders, service
 }
 
-// source returns what an order has of its source.
+// source returns the stored source of an order.
 func (o *Orders) source(sha256 string) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,8 +61,8 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// The source of a Function that does not compile is not kept: it is not sent again.
-func TestSourceThatDoesNotCompileIsDropped(t *testing.T) {
+// The source of a Function that does not compile is not kept, because it is not sent again.
+func TestInvalidSourceIsDropped(t *testing.T) {
 	orders, _ := start(t, map[string]string{wanted.Source: `{"reason":"CompileFailed"}`})
 	orders.Add(fn, "1", wanted, nil)
 	await(t, "the answer is known", func() bool { return len(orders.Answers(fn)["1"].Report) > 0 })
@@ -72,9 +72,9 @@ func TestSourceThatDoesNotCompileIsDropped(t *testing.T) {
 	}
 }
 
-// What is built is sent again when pods may be fetching it, and not while they are Pending. Its
-// source is read for that, and not kept.
-func TestBuiltIsSentAgainWhenDoubted(t *testing.T) {
+// A successful order is sent again after Doubt, and not before. Its source is loaded for that and
+// not kept.
+func TestDoubtResends(t *testing.T) {
 	pauses, failed := afterBuilt, afterFailure
 	afterBuilt, afterFailure = backoff(2*time.Millisecond, 3*time.Millisecond), backoff(2*time.Millisecond, 4*time.Millisecond)
 	t.Cleanup(func() { afterBuilt, afterFailure = pauses, failed })
@@ -92,11 +92,11 @@ func TestBuiltIsSentAgainWhenDoubted(t *testing.T) {
 		}
 		return n
 	}
-	orders.Doubt(fn) // which has no order
+	orders.Doubt(fn) // no effect without an answer
 	orders.Add(fn, "1", wanted, loads(wanted.Source))
 	await(t, "it is built", func() bool { return orders.Answers(fn)["1"].Binary != nil })
 	for again := 1; again < 4; again++ {
-		orders.Add(fn, "2", other, loads(other.Source)) // whose orders measure the time
+		orders.Add(fn, "2", other, loads(other.Source)) // its repeated orders measure the time
 		before := sent(other.Source)
 		await(t, "a failure is sent again and again", func() bool { return sent(other.Source) > before+20 })
 		if n := sent(wanted.Source); n != again {

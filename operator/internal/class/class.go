@@ -1,11 +1,11 @@
-// Package class tells which FunctionClass a Function has. When a class changes, it lets the functions
-// of the class roll out a few at a time. What a class does to pods is in package desired.
+// Package class resolves the FunctionClass of a Function. When a class changes, it rolls the change
+// out to a few functions at a time. Package desired applies a class to the pods.
 //
-//	class.go      which class a Function has
-//	conflict.go   which namespaces have several default classes
-//	wave.go       which functions of a class may be rolled out, decided without reading anything
-//	reconcile.go  the controller of classes, and their status
-//	register.go   what is watched
+//	class.go      resolves the class of a Function
+//	conflict.go   finds namespaces with several default classes
+//	rollout.go    selects the functions to roll out next; does not access the cluster
+//	reconcile.go  the controller of FunctionClasses and their status
+//	register.go   watches
 package class
 
 import (
@@ -29,27 +29,27 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Classes are the FunctionClasses of the cluster. An operator of single namespaces has none,
-// because it may not read what belongs to the whole cluster.
+// Classes resolves the FunctionClasses of the cluster. It is disabled if the operator watches only
+// some namespaces, because then it may not read cluster-scoped objects.
 type Classes struct {
 	client   client.Client // writes the status of classes
 	cached   client.Reader // reads from the cache
 	live     client.Reader // reads from the API server
 	disabled bool
 
-	// admitted tells the controller of Functions which ones may be rolled out.
+	// admitted sends the Functions that may be rolled out to the controller of Functions.
 	admitted chan event.GenericEvent
 
-	mu    sync.Mutex
-	waves map[string]wave // by the names of classes
+	mu       sync.Mutex
+	rollouts map[string]stagedRollout // by class name
 }
 
-// New returns the classes that a manager reads. Every replica has them in its cache, whether it
-// leads or not.
+// New returns Classes that read from the cache of the manager. It starts the informers on every
+// replica, not only on the leader.
 func New(mgr manager.Manager, s settings.Settings) (*Classes, error) {
 	c := &Classes{
 		client: mgr.GetClient(), cached: mgr.GetCache(), live: mgr.GetAPIReader(),
-		disabled: len(s.Namespaces) > 0, admitted: make(chan event.GenericEvent), waves: map[string]wave{},
+		disabled: len(s.Namespaces) > 0, admitted: make(chan event.GenericEvent), rollouts: map[string]stagedRollout{},
 	}
 	if c.disabled {
 		return c, nil
@@ -62,15 +62,15 @@ func New(mgr manager.Manager, s settings.Settings) (*Classes, error) {
 	return c, nil
 }
 
-// namespaces returns an object for Namespaces, of which only the metadata is read.
+// namespaces returns an object for the metadata of Namespaces.
 func namespaces() *metav1.PartialObjectMetadata {
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return obj
 }
 
-// Of returns the class of a Function: the one that it names, or else the newest default class for its
-// namespace. It returns nil if there is none. The second result says what is wrong with
+// Of returns the class of a Function: the class that it names, or else the newest default class for
+// its namespace. It returns nil if there is none. The field.Error reports an invalid
 // spec.className.
 func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.FunctionClass, *field.Error, error) {
 	path, name := field.NewPath("spec", "className"), fn.Spec.ClassName
@@ -98,7 +98,7 @@ func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Functi
 	return class, nil, err
 }
 
-// defaultFor returns the class of the Functions of a namespace that name none.
+// defaultFor returns the default class of a namespace.
 func (c *Classes) defaultFor(ctx context.Context, namespace string) (*v1beta1.FunctionClass, error) {
 	var all v1beta1.FunctionClassList
 	if err := c.cached.List(ctx, &all); err != nil {
@@ -116,15 +116,15 @@ func (c *Classes) defaultFor(ctx context.Context, namespace string) (*v1beta1.Fu
 	return nil, nil
 }
 
-// newestFirst compares classes by their age, and by their names if they were created in the same
-// second: the cache lists them in any order, on which the class of a Function must not depend.
+// newestFirst sorts classes by creation time, newest first, and then by name. The class of a
+// Function must not depend on the order in which the cache lists them.
 func newestFirst(a, b v1beta1.FunctionClass) int {
 	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// allows tells whether Functions of a namespace may have a class. A class with an invalid selector
-// can be stored while the webhook does not answer. It is no error, because that would stop the
-// Functions of other classes as well.
+// allows reports whether Functions of a namespace may have a class. A class with an invalid
+// selector can be stored while the webhook is unavailable. It allows no namespace and is not an
+// error, because an error would affect Functions of other classes too.
 func (c *Classes) allows(ctx context.Context, class *v1beta1.FunctionClass, namespace string) (bool, error) {
 	if class.Spec.NamespaceSelector == nil {
 		return true, nil
@@ -136,8 +136,8 @@ func (c *Classes) allows(ctx context.Context, class *v1beta1.FunctionClass, name
 	return selects(class, found.Labels), nil
 }
 
-// selects reports whether a class is for namespaces with some labels. One with an invalid selector,
-// which its status reports, is for none.
+// selects reports whether a class applies to namespaces with the given labels. A class with an
+// invalid selector, which its status reports, applies to none.
 func selects(class *v1beta1.FunctionClass, of labels.Set) bool {
 	if class.Spec.NamespaceSelector == nil {
 		return true
@@ -146,8 +146,8 @@ func selects(class *v1beta1.FunctionClass, of labels.Set) bool {
 	return err == nil && selector.Matches(of)
 }
 
-// get reads an object from the cache, and from the API server if the cache does not have it:
-// people apply a class and Functions of it together.
+// get reads an object from the cache, or from the API server if the cache does not contain it:
+// users apply a class together with its Functions.
 func (c *Classes) get(ctx context.Context, key client.ObjectKey, into client.Object) error {
 	err := c.cached.Get(ctx, key, into)
 	if apierrors.IsNotFound(err) {
@@ -156,14 +156,14 @@ func (c *Classes) get(ctx context.Context, key client.ObjectKey, into client.Obj
 	return err
 }
 
-// Admits tells whether a function may be rolled out now because of the class that it has.
+// Admits reports whether the staged rollout of its class allows a function to be updated now.
 func (c *Classes) Admits(fn *v1beta1.Function, class *v1beta1.FunctionClass) bool {
 	if class == nil {
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	w := c.waves[class.Name]
+	w := c.rollouts[class.Name]
 	_, admitted := w.admitted[client.ObjectKeyFromObject(fn)]
 	return admitted && w.hash == desired.ClassHash(&class.Spec)
 }

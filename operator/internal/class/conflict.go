@@ -14,11 +14,12 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// maxNamed is the most namespaces that a message names.
-const maxNamed = 3
+// maxListed is the maximum number of namespaces in a message.
+const maxListed = 3
 
-// DefaultConflict says which namespaces have other default classes beside this one, and which class
-// their Functions have; empty if there are none. The class need not be in the cache yet.
+// DefaultConflict describes the namespaces for which another class is also a default, and which
+// class their Functions have. It returns an empty string if there are none. The class need not be
+// in the cache.
 func (c *Classes) DefaultConflict(ctx context.Context, class *v1beta1.FunctionClass) (string, error) {
 	if c.disabled || !class.IsDefault() {
 		return "", nil
@@ -37,7 +38,7 @@ func (c *Classes) DefaultConflict(ctx context.Context, class *v1beta1.FunctionCl
 	return conflict(class, others, existing.Items), nil
 }
 
-// conflict returns the DefaultConflict of a class and other default ones.
+// conflict returns the DefaultConflict between a class and other default classes.
 func conflict(class *v1beta1.FunctionClass, others []v1beta1.FunctionClass, existing []metav1.PartialObjectMetadata) string {
 	defaults := map[string]v1beta1.FunctionClass{}
 	var shared []string
@@ -61,13 +62,13 @@ func conflict(class *v1beta1.FunctionClass, others []v1beta1.FunctionClass, exis
 	}
 	slices.Sort(shared)
 	return fmt.Sprintf("more than one FunctionClass is the default of %s: %s. Functions that name no class have the first of these, the newest, that is for their namespace:"+
-		" keep the annotation %s on one of them, or select different namespaces", named(slices.Compact(shared)), strings.Join(names, ", "), v1beta1.DefaultClassAnnotation)
+		" keep the annotation %s on one of them, or select different namespaces", listNamespaces(slices.Compact(shared)), strings.Join(names, ", "), v1beta1.DefaultClassAnnotation)
 }
 
-// named names some namespaces, and counts the rest.
-func named(namespaces []string) string {
-	text := "namespace " + strings.Join(namespaces[:min(len(namespaces), maxNamed)], ", ")
-	if more := len(namespaces) - maxNamed; more > 0 {
+// listNamespaces formats the first namespaces and the number of the others.
+func listNamespaces(namespaces []string) string {
+	text := "namespace " + strings.Join(namespaces[:min(len(namespaces), maxListed)], ", ")
+	if more := len(namespaces) - maxListed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

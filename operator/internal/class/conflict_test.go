@@ -10,7 +10,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Two default classes are a conflict where both are for a namespace that exists, and each says so.
+// Two default classes conflict if both apply to an existing namespace, and both report it.
 func TestConflict(t *testing.T) {
 	class := func(name string, second int64, teams ...string) v1beta1.FunctionClass {
 		c := v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(second, 0)}}
@@ -28,7 +28,7 @@ func TestConflict(t *testing.T) {
 	for name, test := range map[string]struct {
 		class  v1beta1.FunctionClass
 		others []v1beta1.FunctionClass
-		want   string // begins so
+		want   string // prefix
 	}{
 		"Alone":       {class("x", 1), nil, ""},
 		"Apart":       {class("x", 1, "a"), []v1beta1.FunctionClass{class("y", 2, "b", "c")}, ""},

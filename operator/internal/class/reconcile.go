@@ -21,18 +21,19 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// settling is how long the changes of functions are collected before their class is reconciled.
-const settling = 200 * time.Millisecond
+// batchDelay is the time for which changes of functions are collected before their class is
+// reconciled.
+const batchDelay = 200 * time.Millisecond
 
-// reconcile decides which functions of a class are rolled out next, and writes into the status of the
-// class how far it is.
+// reconcile selects the functions of a class that are rolled out next, and reports the progress in
+// its status.
 func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	class := &v1beta1.FunctionClass{}
 	err := c.cached.Get(ctx, request.NamespacedName, class)
 	if apierrors.IsNotFound(err) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.waves, request.Name)
+		delete(c.rollouts, request.Name)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -42,29 +43,29 @@ func (c *Classes) reconcile(ctx context.Context, request reconcile.Request) (rec
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	before := c.waves[class.Name] // without the lock: nothing but this controller writes it
-	w := next(members, before, desired.ClassHash(&class.Spec), time.Now())
+	before := c.rollouts[class.Name] // no lock needed: only this controller writes it
+	w := nextRollout(members, before, desired.ClassHash(&class.Spec), time.Now())
 	c.mu.Lock()
-	c.waves[class.Name] = w
+	c.rollouts[class.Name] = w
 	c.mu.Unlock()
-	if err := c.announce(ctx, before, w); err != nil {
+	if err := c.enqueueAdmitted(ctx, before, w); err != nil {
 		return reconcile.Result{}, err
 	}
 	result := reconcile.Result{}
 	if len(w.admitted) > 0 {
-		result.RequeueAfter = patience
+		result.RequeueAfter = memberTimeout
 	}
 	conflict, err := c.DefaultConflict(ctx, class)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return result, c.report(ctx, class, reached(members, before), conflict)
+	return result, c.report(ctx, class, progressOf(members, before), conflict)
 }
 
-// announce has the Functions reconciled that a wave admits and the wave before did not.
-func (c *Classes) announce(ctx context.Context, before, w wave) error {
+// enqueueAdmitted enqueues the Functions that w admits and before did not.
+func (c *Classes) enqueueAdmitted(ctx context.Context, before, w stagedRollout) error {
 	for name := range w.admitted {
-		if _, announced := before.admitted[name]; announced && before.hash == w.hash {
+		if _, enqueued := before.admitted[name]; enqueued && before.hash == w.hash {
 			continue
 		}
 		fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
@@ -77,7 +78,7 @@ func (c *Classes) announce(ctx context.Context, before, w wave) error {
 	return nil
 }
 
-// members returns the functions of a class that have Deployments, in the order of their names.
+// members returns the functions of a class that have Deployments, sorted by name.
 func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]member, error) {
 	var functions v1beta1.FunctionList
 	var deployments appsv1.DeploymentList
@@ -94,7 +95,7 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 	}
 	var members []member
 	for _, fn := range functions.Items {
-		has, err := c.has(ctx, &fn, class)
+		has, err := c.hasClass(ctx, &fn, class)
 		if err != nil {
 			return nil, err
 		}
@@ -112,16 +113,16 @@ func (c *Classes) members(ctx context.Context, class *v1beta1.FunctionClass) ([]
 	return members, nil
 }
 
-// has tells whether a Function has this class.
-func (c *Classes) has(ctx context.Context, fn *v1beta1.Function, class *v1beta1.FunctionClass) (bool, error) {
+// hasClass reports whether a Function has this class.
+func (c *Classes) hasClass(ctx context.Context, fn *v1beta1.Function, class *v1beta1.FunctionClass) (bool, error) {
 	if fn.Spec.ClassName != "" && fn.Spec.ClassName != class.Name {
-		return false, nil // and the API server need not be asked for a class that does not exist
+		return false, nil // avoids a read of a class that may not exist
 	}
 	its, _, err := c.Of(ctx, fn)
 	return its != nil && its.Name == class.Name, err
 }
 
-// report writes the status of a class if it has changed. conflict is a DefaultConflict.
+// report writes the status of a class if it has changed. conflict is the result of DefaultConflict.
 func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p progress, conflict string) error {
 	before := class.DeepCopy()
 	class.Status.ObservedGeneration = class.Generation
@@ -145,7 +146,7 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 	return nil
 }
 
-// readyCondition tells whether all functions of a class run as it says.
+// readyCondition returns the Ready condition of a class: whether all its functions are up to date.
 func readyCondition(class *v1beta1.FunctionClass, p progress) metav1.Condition {
 	ready := metav1.Condition{
 		Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRolledOut,
@@ -155,7 +156,7 @@ func readyCondition(class *v1beta1.FunctionClass, p progress) metav1.Condition {
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
 		ready.Message = fmt.Sprintf("%d of %d functions run as the class says, %d are being rolled out", p.complete, p.functions, p.rolling)
 	}
-	if failed := p.failed; len(failed) > 0 { // which are not complete, either
+	if failed := p.failed; len(failed) > 0 { // failed functions are not complete
 		ready.Reason = v1beta1.ReasonClassRolloutFailed
 		ready.Message += fmt.Sprintf(", and %d could not be: the status of %s says why", len(failed), failed[0])
 	}

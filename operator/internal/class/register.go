@@ -21,39 +21,40 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Register makes the manager roll out classes that change. The controller of Functions, whose builder
-// is functions, reconciles a Function when its class changes, or the labels of its namespace, and when
-// it is admitted.
+// Register adds the controller of FunctionClasses to the manager. It also adds watches to
+// functions, the builder of the Function controller: a Function is reconciled when its class or the
+// labels of its namespace change, and when a staged rollout admits it.
 func (c *Classes) Register(mgr manager.Manager, functions *builder.Builder) error {
 	if c.disabled {
 		return nil
 	}
 	decides := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))
 	functions.Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.functionsOfClass), decides)
-	functions.WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.functionsOfNamespace), builder.WithPredicates(relabelled))
+	functions.WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.functionsOfNamespace), builder.WithPredicates(labelsChanged))
 	functions.WatchesRawSource(source.Channel(c.admitted, &handler.EnqueueRequestForObject{}))
 	return builder.ControllerManagedBy(mgr).
 		Named("functionclass").
 		For(&v1beta1.FunctionClass{}, decides).
 		Watches(&v1beta1.FunctionClass{}, handler.EnqueueRequestsFromMapFunc(c.allClasses), decides).
 		WatchesMetadata(namespaces(), handler.EnqueueRequestsFromMapFunc(c.allClasses), builder.WithPredicates(predicate.LabelChangedPredicate{})).
-		Watches(&v1beta1.Function{}, c.classSoon(func(_ context.Context, obj client.Object) *v1beta1.Function { return obj.(*v1beta1.Function) })).
-		Watches(&appsv1.Deployment{}, c.classSoon(c.functionOfDeployment)).
+		Watches(&v1beta1.Function{}, c.enqueueClass(func(_ context.Context, obj client.Object) *v1beta1.Function { return obj.(*v1beta1.Function) })).
+		Watches(&appsv1.Deployment{}, c.enqueueClass(c.functionOfDeployment)).
 		Complete(reconcile.Func(c.reconcile))
 }
 
-// relabelled passes on the events of objects whose labels have changed.
-var relabelled = predicate.And[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
+// labelsChanged is a predicate for updates that change labels.
+var labelsChanged = predicate.And[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
 })
 
-// allClasses maps an object to all classes: a class that is new or becomes the default one, and labels
-// of a namespace, take functions away from other classes. A new namespace may have several default ones.
+// allClasses maps an object to all classes, because the following change which functions other
+// classes have: a new class, a class that becomes a default, and the labels of a namespace. A new
+// namespace may have several default classes.
 func (c *Classes) allClasses(ctx context.Context, _ client.Object) []reconcile.Request {
 	var all v1beta1.FunctionClassList
 	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache has ended
+		return nil // the cache was stopped
 	}
 	var requests []reconcile.Request
 	for _, class := range all.Items {
@@ -74,11 +75,11 @@ func (c *Classes) functionsOfNamespace(ctx context.Context, namespace client.Obj
 	return c.functions(ctx, func(fn *v1beta1.Function) bool { return fn.Namespace == namespace.GetName() })
 }
 
-// functions returns a request for each Function that is wanted.
+// functions returns a request for each Function for which wanted returns true.
 func (c *Classes) functions(ctx context.Context, wanted func(*v1beta1.Function) bool) []reconcile.Request {
 	var all v1beta1.FunctionList
 	if err := c.cached.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache has ended
+		return nil // the cache was stopped
 	}
 	var requests []reconcile.Request
 	for _, fn := range all.Items {
@@ -89,7 +90,7 @@ func (c *Classes) functions(ctx context.Context, wanted func(*v1beta1.Function) 
 	return requests
 }
 
-// functionOfDeployment returns the Function of a Deployment; nil if there is none.
+// functionOfDeployment returns the Function of a Deployment, or nil.
 func (c *Classes) functionOfDeployment(ctx context.Context, d client.Object) *v1beta1.Function {
 	fn := &v1beta1.Function{}
 	key := client.ObjectKey{Namespace: d.GetNamespace(), Name: d.GetLabels()[desired.FunctionLabel]}
@@ -99,16 +100,16 @@ func (c *Classes) functionOfDeployment(ctx context.Context, d client.Object) *v1
 	return fn
 }
 
-// classSoon has the class of an object's Function reconciled a short time after the object has changed:
-// the functions of a class often change at the same time.
-func (c *Classes) classSoon(functionOf func(context.Context, client.Object) *v1beta1.Function) handler.EventHandler {
+// enqueueClass enqueues the class of an object's Function after batchDelay, because the functions
+// of a class often change at the same time.
+func (c *Classes) enqueueClass(functionOf func(context.Context, client.Object) *v1beta1.Function) handler.EventHandler {
 	add := func(ctx context.Context, obj client.Object, q queue) {
 		fn := functionOf(ctx, obj)
 		if fn == nil {
 			return
 		}
 		if class, _, err := c.Of(ctx, fn); err == nil && class != nil {
-			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: class.Name}}, settling)
+			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: class.Name}}, batchDelay)
 		}
 	}
 	return handler.Funcs{

@@ -1,6 +1,7 @@
-// Package leaderguard rejects the writes of a leader that has not renewed its lease in time. A process that
-// was paused or swapped out continues where it was, and notices only later that another replica leads.
-// A write that passed the check before the pause is still sent. client-go elects the leader.
+// Package leaderguard rejects the writes of a leader that has not renewed its lease in time. A
+// process that was paused or swapped out resumes where it stopped, and notices only later that
+// another replica is the leader. A write that passed a check before the pause would still be sent.
+// client-go elects the leader.
 package leaderguard
 
 import (
@@ -15,19 +16,19 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// ErrExpired is returned for a write that is not sent because another replica may lead by now.
+// ErrExpired is returned for a write that is not sent because another replica may be the leader.
 var ErrExpired = errors.New("not sent: the lease of the leader was not renewed in time, and another one may lead")
 
-// election is the API of leases.
+// election is the path prefix of the Lease API.
 const election = "/apis/coordination.k8s.io/"
 
-// unguardedPrefixes are the APIs that a candidate may write to as well: those of the election
-// itself, and those that ask who may read the metrics.
+// unguardedPrefixes are the APIs to which a replica may write without the lease: Leases, and the
+// reviews that authorize clients of the metrics.
 var unguardedPrefixes = []string{
 	election, "/apis/authentication.k8s.io/", "/apis/authorization.k8s.io/",
 }
 
-// Guard lets writes pass for some time after each renewal of a lease.
+// A Guard lets write requests pass for a limited time after each renewal of a lease.
 type Guard struct {
 	name  string
 	valid time.Duration
@@ -37,28 +38,29 @@ type Guard struct {
 	renewed time.Time // zero before the first renewal, and after a release
 }
 
-// NewGuard is for the lease of a name. valid is less than the duration of the
-// lease, and not less than the time in which the leader gives up: then no other
-// one leads when the last write passes.
+// NewGuard returns a Guard for the lease with a name. valid must be less than the lease duration,
+// and not less than the renew deadline. Then no other replica is the leader when the last write
+// passes.
 func NewGuard(name string, valid time.Duration) *Guard {
 	return &Guard{name: name, valid: valid, now: time.Now}
 }
 
-// Wrap puts the guard before a transport.
+// Wrap returns a RoundTripper that rejects writes with ErrExpired, and observes renewals of the
+// lease.
 func (g *Guard) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		started := g.now()
 		lease := g.written(r)
 		held := lease != nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != ""
 		if lease != nil && !held {
-			g.renew(time.Time{}) // a release: whatever the answer is, another one may lead by then
+			g.renew(time.Time{}) // released: whatever the response, another replica may be the leader
 		}
 		if !g.passes(r, started) {
 			return nil, ErrExpired
 		}
 		response, err := next.RoundTrip(r)
 		if held && err == nil && response.StatusCode < 300 {
-			g.renew(started) // the server's clock cannot have begun earlier
+			g.renew(started) // the server cannot have received it earlier
 		}
 		return response, err
 	})
@@ -84,8 +86,7 @@ func (g *Guard) passes(r *http.Request, now time.Time) bool {
 	return now.Sub(g.renewed) < g.valid
 }
 
-// written is the lease as a request creates or updates it; nil where the request does
-// something else.
+// written returns the Lease that a request creates or updates, or nil for any other request.
 func (g *Guard) written(r *http.Request) *coordinationv1.Lease {
 	if r.Method == http.MethodGet || !strings.HasPrefix(r.URL.Path, election) || r.GetBody == nil {
 		return nil
@@ -94,7 +95,7 @@ func (g *Guard) written(r *http.Request) *coordinationv1.Lease {
 	if err != nil {
 		return nil
 	}
-	defer body.Close() //nolint:errcheck // it is in memory
+	defer body.Close() //nolint:errcheck // in memory
 	text, err := io.ReadAll(body)
 	if err != nil {
 		return nil

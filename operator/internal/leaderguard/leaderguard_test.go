@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A leader writes for ten seconds after it has asked for its lease, and a
-// candidate does not write at all.
+// A leader can write for ten seconds after each request to renew its lease, and other replicas
+// cannot write.
 func TestGuard(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
@@ -41,7 +41,7 @@ func TestGuard(t *testing.T) {
 		{9 * time.Second, "PATCH", "/apis/apps/v1/namespaces/a/deployments/b", "{}", false},
 		{0, "PUT", leases + "/operator", held, false},
 		{9 * time.Second, "POST", configMaps, "{}", false},
-		{time.Second, "POST", configMaps, "{}", true}, // it was stopped
+		{time.Second, "POST", configMaps, "{}", true}, // the renewal was ten seconds ago
 		{0, "GET", "/api/v1/pods", "", false},
 		{0, "PUT", leases + "/operator", held, false},
 		{0, "POST", configMaps, "{}", false},
@@ -57,7 +57,7 @@ func TestGuard(t *testing.T) {
 		}
 		response, err := client.Do(request)
 		if err == nil {
-			response.Body.Close() //nolint:errcheck // it was read by nobody
+			response.Body.Close() //nolint:errcheck // not read
 		}
 		if errors.Is(err, ErrExpired) != step.expired || err != nil && !step.expired {
 			t.Errorf("%s %s: %v, want expired %t", step.method, step.path, err, step.expired)
@@ -65,13 +65,13 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// body is a lease of a name, as a holder writes it.
+// body returns a Lease as JSON.
 func body(name, holder string) string {
 	return fmt.Sprintf(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":%q},"spec":{"holderIdentity":%q}}`, name, holder)
 }
 
-// A lease that could not be had is none.
-func TestGuardOfLostLease(t *testing.T) {
+// A rejected renewal does not count.
+func TestFailedRenewal(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusConflict) }))
 	defer server.Close()
 	client := &http.Client{Transport: NewGuard("operator", time.Minute).Wrap(http.DefaultTransport)}
@@ -82,7 +82,7 @@ func TestGuardOfLostLease(t *testing.T) {
 		}
 		response, err := client.Do(request)
 		if err == nil {
-			response.Body.Close() //nolint:errcheck // it was read by nobody
+			response.Body.Close() //nolint:errcheck // not read
 		}
 		if expired := errors.Is(err, ErrExpired); expired != (step.method == "PATCH") {
 			t.Errorf("%s: %v", step.method, err)

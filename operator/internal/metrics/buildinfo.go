@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// BuildInfo is a metric of the given name that is always 1, and whose labels say what runs.
+// BuildInfo returns a metric with the given name that is always 1 and has the version in its
+// labels.
 func BuildInfo(name, version, commit string) prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        name,

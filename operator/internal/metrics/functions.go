@@ -9,27 +9,26 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// scrapeTimeout is how long a scrape may wait for the cache, which answers at
-// once when it answers at all.
+// scrapeTimeout is the time for which a scrape waits for the cache.
 const scrapeTimeout = 5 * time.Second
 
 var functionsDesc = prometheus.NewDesc("goless_functions",
 	"Number of Functions by condition, its status and its reason.", []string{"condition", "status", "reason"}, nil)
 
-// Functions counts Functions when it is asked. Of several operators only the one
-// that works does.
+// Functions is a Collector that counts Functions when it is scraped. Of several replicas, only the
+// leader counts.
 type Functions struct {
-	// List reads all Functions from a cache. They are not changed here.
+	// List lists all Functions from a cache. They are not modified.
 	List func(context.Context, *v1beta1.FunctionList) error
 
-	// Working is closed once this operator works.
+	// Working is closed when this replica is the leader.
 	Working <-chan struct{}
 }
 
-// Describe is for the registry.
+// Describe implements prometheus.Collector.
 func (f Functions) Describe(into chan<- *prometheus.Desc) { into <- functionsDesc }
 
-// Collect counts.
+// Collect implements prometheus.Collector.
 func (f Functions) Collect(into chan<- prometheus.Metric) {
 	select {
 	case <-f.Working:

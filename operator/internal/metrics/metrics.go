@@ -1,6 +1,6 @@
-// Package metrics has the operator's own metrics: how Functions fare, how builds end, and how long
-// a change takes until it serves. Those of the controllers and of the client are
-// controller-runtime's.
+// Package metrics defines the metrics of the operator: the state of Functions, the results of
+// builds, and the time until a change of a Function is ready. Metrics of the controllers and of the
+// client come from controller-runtime.
 package metrics
 
 import (
@@ -16,21 +16,20 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Metrics are the operator's own. The zero value is not usable: see New.
+// Metrics are the metrics of the operator. Use New; the zero value is not usable.
 type Metrics struct {
-	builds    *prometheus.CounterVec
-	durations *prometheus.HistogramVec
-	ready     prometheus.Histogram
-	rollouts  prometheus.Counter
-	judged    *prometheus.CounterVec
+	builds     *prometheus.CounterVec
+	durations  *prometheus.HistogramVec
+	ready      prometheus.Histogram
+	rollouts   prometheus.Counter
+	admissions *prometheus.CounterVec
 
-	// changed is since when the status of a Function has not been ready for its spec: a
-	// time.Time, by the names of Functions.
+	// changed contains, by the name of a Function, the time since which its status does not match
+	// its generation.
 	changed sync.Map
 }
 
-// New makes metrics and registers them. It returns an error if they are already
-// registered.
+// New returns registered metrics. It returns an error if they are already registered.
 func New(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		builds: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -51,15 +50,15 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "goless_rollouts_total",
 			Help: "Changes of what the pods of functions are made of, first ones included.",
 		}),
-		judged: prometheus.NewCounterVec(prometheus.CounterOpts{
+		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_admissions_total",
 			Help: "Functions and FunctionClasses that were applied, by the answer of admission: Allowed, Refused, or Unjudged, which lets pass as well.",
 		}, []string{"answer"}),
 	}
-	for _, answer := range []string{Allowed, Refused, Unjudged} {
-		m.judged.WithLabelValues(answer) // all of them are there from the start
+	for _, answer := range []string{Allowed, Denied, NotValidated} {
+		m.admissions.WithLabelValues(answer) // exports 0 before the first event
 	}
-	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts, m.judged} {
+	for _, collector := range []prometheus.Collector{m.builds, m.durations, m.ready, m.rollouts, m.admissions} {
 		if err := registry.Register(collector); err != nil {
 			return nil, err
 		}
@@ -67,28 +66,28 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// Answers of admission.
+// Answers of the admission webhook, as in the label of goless_admissions_total.
 const (
-	Allowed  = "Allowed"
-	Refused  = "Refused"
-	Unjudged = "Unjudged"
+	Allowed      = "Allowed"
+	Denied       = "Refused"
+	NotValidated = "Unjudged" // allowed with a warning, because of a defect of the operator
 )
 
-// Judged counts an answer of admission, one of Allowed, Refused and Unjudged.
-func (m *Metrics) Judged(answer string) { m.judged.WithLabelValues(answer).Inc() }
+// RecordAdmission counts an answer of the admission webhook: Allowed, Denied or NotValidated.
+func (m *Metrics) RecordAdmission(answer string) { m.admissions.WithLabelValues(answer).Inc() }
 
 // RolledOut counts a change of a pod template.
 func (m *Metrics) RolledOut() { m.rollouts.Inc() }
 
-// Changed notes that a Function was seen whose status speaks of another
-// generation.
+// Changed records the time at which a Function was first seen with a status of an older generation.
 func (m *Metrics) Changed(fn *v1beta1.Function, now time.Time) {
 	if fn.Generation != fn.Status.ObservedGeneration {
 		m.changed.LoadOrStore(client.ObjectKeyFromObject(fn), now)
 	}
 }
 
-// Reported counts what is new in the status of a Function.
+// Reported records what a new status adds to the previous one: the result of a build, and the time
+// since Changed if the Function is ready.
 func (m *Metrics) Reported(fn *v1beta1.Function, before v1beta1.FunctionStatus, now time.Time) {
 	m.build(fn.Status, before)
 	if !meta.IsStatusConditionTrue(fn.Status.Conditions, v1beta1.ConditionReady) {
@@ -110,12 +109,12 @@ func (m *Metrics) build(status, before v1beta1.FunctionStatus) {
 	}
 	m.builds.WithLabelValues(is.Reason).Inc()
 	if status.Build == nil || status.Build.Revision != status.LatestRevision {
-		return // the kernel ended it, and it left no report
+		return // the build was killed and left no report
 	}
 	if took, err := time.ParseDuration(status.Build.Duration); err == nil {
 		m.durations.WithLabelValues(is.Reason).Observe(took.Seconds())
 	}
 }
 
-// Forget drops what is known of a deleted Function.
+// Forget removes the state of a deleted Function.
 func (m *Metrics) Forget(fn types.NamespacedName) { m.changed.Delete(fn) }

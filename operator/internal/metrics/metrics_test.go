@@ -18,7 +18,7 @@ import (
 	"goless.io/operator/internal/metrics"
 )
 
-// What happens to two Functions, as an administrator sees it.
+// TestMetrics checks the metrics of two Functions, one of which does not compile.
 func TestMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m, err := metrics.New(registry)
@@ -30,7 +30,7 @@ func TestMetrics(t *testing.T) {
 	m.Changed(good, start)
 	m.Changed(good, start.Add(time.Second)) // the same change, seen again
 	m.RolledOut()
-	m.Judged(metrics.Refused)
+	m.RecordAdmission(metrics.Denied)
 	report(m, good, start, "Building", "Unknown", "False")
 	report(m, good, start.Add(2*time.Second), "Built", "True", "False")
 	report(m, good, start.Add(3*time.Second), "Built", "True", "True")
@@ -90,7 +90,7 @@ func function(name string) *v1beta1.Function {
 	return fn
 }
 
-// report gives a Function a status, as the operator would.
+// report updates the status of a Function as the operator does.
 func report(m *metrics.Metrics, fn *v1beta1.Function, now time.Time, built string, is, ready metav1.ConditionStatus) {
 	before := *fn.Status.DeepCopy()
 	fn.Status = v1beta1.FunctionStatus{

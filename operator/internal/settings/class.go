@@ -6,8 +6,8 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Of returns the settings for a Function of a class: what the class says and, for the rest, what the
-// file says. A nil class says nothing.
+// Of returns the settings for a Function with the given class. Fields that the class does not set
+// come from the file. It returns s if class is nil.
 func (s Settings) Of(class *v1beta1.FunctionClass) Settings {
 	if class == nil {
 		return s
@@ -25,7 +25,7 @@ func (s Settings) Of(class *v1beta1.FunctionClass) Settings {
 	return s
 }
 
-// mergeResources takes each amount from the class, or else from the file.
+// mergeResources returns the amounts of the class, or those of the file where the class sets none.
 func mergeResources(class, file v1beta1.Resources) v1beta1.Resources {
 	return v1beta1.Resources{Requests: mergeAmounts(class.Requests, file.Requests), Limits: mergeAmounts(class.Limits, file.Limits)}
 }

@@ -10,7 +10,7 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// What a class says is put in the place of what the file says, and the rest of that stays.
+// Fields of the class override those of the file.
 func TestOf(t *testing.T) {
 	amount := func(text string) *resource.Quantity { return new(resource.MustParse(text)) }
 	file := settings.Settings{

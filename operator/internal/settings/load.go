@@ -16,9 +16,9 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Load reads the settings from a file, which is not there if path is empty. The error names each field
-// that is wrong. A field that is not known is wrong as well: a setting with a typing mistake must not
-// be silently off.
+// Load reads and validates the settings in a file. It returns the zero value, which means all
+// defaults, if path is empty. The error names each invalid field. Unknown fields are errors, so
+// that a misspelled setting is not silently ignored.
 func Load(path string) (Settings, error) {
 	if path == "" {
 		return Settings{}, nil
@@ -34,7 +34,7 @@ func Load(path string) (Settings, error) {
 	return s, nil
 }
 
-// Parse reads the settings from the text of a file.
+// Parse reads and validates settings.
 func Parse(text []byte) (Settings, error) {
 	var s Settings
 	if err := yaml.UnmarshalStrict(text, &s); err != nil {
@@ -50,7 +50,7 @@ func Parse(text []byte) (Settings, error) {
 	return s, nil
 }
 
-// validate returns everything that is wrong as one error, and nil if nothing is.
+// validate returns all errors of the settings as one error, or nil.
 func (s *Settings) validate() error {
 	function, build := field.NewPath("function"), field.NewPath("build")
 	return slices.Concat(
@@ -58,7 +58,7 @@ func (s *Settings) validate() error {
 		oneOf(field.NewPath("admission"), s.Admission, AdmissionEnabled, AdmissionDisabled),
 		oneOf(field.NewPath("podUser"), s.PodUser, PodUserFixed, PodUserCluster),
 		each(field.NewPath("namespaces"), s.Namespaces, validation.IsDNS1123Label),
-		each(field.NewPath("podMetadataPrefixes"), s.PodMetadataPrefixes, wrongPrefix),
+		each(field.NewPath("podMetadataPrefixes"), s.PodMetadataPrefixes, prefixErrors),
 		notNegative(field.NewPath("referencePause"), s.ReferencePause.Duration),
 		notNegative(field.NewPath("endpointPropagation"), s.EndpointPropagation.Duration),
 		atMost(field.NewPath("endpointPropagation"), s.EndpointPropagation.Duration, maxEndpointPropagation),
@@ -78,7 +78,7 @@ func (s *Settings) validate() error {
 	).ToAggregate()
 }
 
-// each returns the messages of a function about each of some values.
+// each validates each value with a function that returns error messages.
 func each(path *field.Path, values []string, wrong func(string) []string) (errs field.ErrorList) {
 	for i, value := range values {
 		for _, message := range wrong(value) {
@@ -88,7 +88,7 @@ func each(path *field.Path, values []string, wrong func(string) []string) (errs 
 	return errs
 }
 
-// nameAndKey requires both parts of a key or none.
+// nameAndKey requires name and key, or neither.
 func nameAndKey(path *field.Path, k v1beta1.KeyOf) field.ErrorList {
 	if (k.Name == "") == (k.Key == "") {
 		return nil
@@ -96,7 +96,7 @@ func nameAndKey(path *field.Path, k v1beta1.KeyOf) field.ErrorList {
 	return field.ErrorList{field.Required(path, "give name and key")}
 }
 
-// noFile refuses file: URLs, which the build service would refuse with each source.
+// noFile rejects file: URLs, which the build service would reject for each source.
 func noFile(path *field.Path, servers string) field.ErrorList {
 	if !remote.NamesFile(servers) {
 		return nil
@@ -104,7 +104,7 @@ func noFile(path *field.Path, servers string) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, servers, "must not have a file: URL, by which sources could read the files of the build service: serve the files by HTTP")}
 }
 
-// oneOf requires one of some values, or an empty one, which means the default.
+// oneOf requires an empty value or one of some values. An empty value means the default.
 func oneOf[T ~string](path *field.Path, value T, values ...T) field.ErrorList {
 	if value == "" || slices.Contains(values, value) {
 		return nil
@@ -126,7 +126,7 @@ func atMost(path *field.Path, value, most time.Duration) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, value.String(), fmt.Sprintf("must be at most %s", most))}
 }
 
-// resources requires limits that limit, and requests that are not negative.
+// resources requires positive limits, and requests that are not negative.
 func resources(path *field.Path, r v1beta1.Resources) field.ErrorList {
 	errs := limits(path.Child("limits"), r.Limits)
 	for name, amount := range r.Requests.List() {
@@ -137,7 +137,7 @@ func resources(path *field.Path, r v1beta1.Resources) field.ErrorList {
 	return errs
 }
 
-// limits requires limits of more than 0, because the kubelet takes 0 for no limit.
+// limits requires positive limits, because the kubelet interprets 0 as no limit.
 func limits(path *field.Path, amounts v1beta1.Amounts) (errs field.ErrorList) {
 	for name, amount := range amounts.List() {
 		if amount.Sign() <= 0 {
@@ -147,9 +147,9 @@ func limits(path *field.Path, amounts v1beta1.Amounts) (errs field.ErrorList) {
 	return errs
 }
 
-// wrongPrefix says what is wrong with a prefix of labels and annotations. Users must not
-// set those that mean something to Kubernetes or to the operator.
-func wrongPrefix(prefix string) []string {
+// prefixErrors returns the errors of a prefix for labels and annotations. Prefixes that Kubernetes
+// or the operator interprets are not allowed.
+func prefixErrors(prefix string) []string {
 	domain, isPrefix := strings.CutSuffix(prefix, "/")
 	if !isPrefix || len(validation.IsDNS1123Subdomain(domain)) > 0 {
 		return []string{"must be a domain with a slash, such as example.com/"}

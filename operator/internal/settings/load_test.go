@@ -18,7 +18,7 @@ import (
 
 const head = "apiVersion: config.goless.io/v1beta1\nkind: OperatorConfiguration\n"
 
-// installed is the file as deploy/ has it.
+// installed returns the configuration file in deploy/.
 func installed(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "25-config.yaml"))
@@ -32,8 +32,8 @@ func installed(t *testing.T) string {
 	return object.Data["config.yaml"]
 }
 
-// The file that is installed changes nothing.
-func TestInstalledFileIsTheDefault(t *testing.T) {
+// The installed file does not change any default.
+func TestInstalledFileHasDefaults(t *testing.T) {
 	got, err := settings.Parse([]byte(installed(t)))
 	if err != nil {
 		t.Fatal(err)
@@ -43,8 +43,7 @@ func TestInstalledFileIsTheDefault(t *testing.T) {
 	}
 }
 
-// With its examples taken out of the comments it is valid, and sets every field
-// that there is.
+// With its commented examples enabled, the installed file is valid and sets every field.
 func TestInstalledFileShowsEverySetting(t *testing.T) {
 	examples := regexp.MustCompile(`(?m)^#( *(?:- *)?[a-zA-Z]+:.*)$`).ReplaceAllString(installed(t), "$1")
 	got, err := settings.Parse([]byte(examples))
@@ -57,8 +56,8 @@ func TestInstalledFileShowsEverySetting(t *testing.T) {
 	}
 }
 
-// unset fails the test for each field without a value. Limits of cpu are the
-// exception: serving has none by default.
+// unset reports each field without a value, except for the CPU limit of functions, which has no
+// default.
 func unset(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	if v.Kind() == reflect.Struct && strings.HasPrefix(v.Type().PkgPath(), "goless.io/") {
@@ -74,7 +73,7 @@ func unset(t *testing.T, path string, v reflect.Value) {
 	}
 }
 
-func TestWrongFiles(t *testing.T) {
+func TestInvalidFiles(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
 		"Empty":          {"", "it is nothing of nothing, must be kind: OperatorConfiguration"},
 		"OtherVersion":   {"apiVersion: config.goless.io/v2\nkind: OperatorConfiguration\n", "must be kind: OperatorConfiguration and apiVersion: config.goless.io/v1beta1"},
@@ -120,8 +119,7 @@ func TestWrongFiles(t *testing.T) {
 	}
 }
 
-// An operator of some namespaces has no webhook of the whole cluster unless it is
-// told to.
+// An operator that watches some namespaces has no webhook unless the file enables it.
 func TestAdmission(t *testing.T) {
 	for text, want := range map[string]bool{
 		"": true, "admission: Enabled": true, "admission: Disabled": false,

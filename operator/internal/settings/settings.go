@@ -1,8 +1,8 @@
-// Package settings reads the configuration file of the operator, in which the administrator of
-// a cluster decides for all Functions.
+// Package settings reads the configuration file of the operator, with which a cluster administrator
+// configures all Functions.
 //
-// The zero value of every field means its default, so that a file may leave fields out, and
-// there need not be a file. Those who read a setting apply its default.
+// The zero value of every field means its default. The file may omit fields, and is optional. The
+// code that uses a setting applies its default.
 package settings
 
 import (
@@ -15,170 +15,173 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// The version and kind of the file.
+// APIVersion and Kind are the required apiVersion and kind of the file.
 const (
 	APIVersion = "config.goless.io/v1beta1"
 	Kind       = "OperatorConfiguration"
 )
 
-// Settings are the settings of the operator. deploy/25-config.yaml shows and
-// explains each.
+// Settings is the content of the configuration file. deploy/25-config.yaml documents each field for
+// users.
 type Settings struct {
-	// APIVersion is config.goless.io/v1beta1, and Kind OperatorConfiguration.
+	// APIVersion must be config.goless.io/v1beta1, and Kind OperatorConfiguration.
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 
-	// Images are the images of functions' pods. Those that are left out come
-	// from the environment, where deploy/ has them.
+	// Images are the images in the pods of functions. The defaults come from environment variables,
+	// which deploy/ sets.
 	Images Images `json:"images,omitzero"`
 
-	// Namespaces are those whose Functions are reconciled; all when empty.
+	// Namespaces are the namespaces whose Functions are reconciled. Default: all.
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// Rollout says when a function that has been built takes changes of the operator itself:
-	// new images, settings, another pod template.
+	// Rollout determines when a function that is already built is updated after a change of the
+	// operator itself: new images, settings or pod template. Default: OnChange.
 	Rollout Rollout `json:"rollout,omitempty"`
 
-	// Admission says whether Functions are validated when they are applied.
+	// Admission enables or disables the validating webhook. Default: Enabled if Namespaces is
+	// empty, otherwise Disabled.
 	Admission Admission `json:"admission,omitempty"`
 
-	// PodMetadataPrefixes are the prefixes of the labels and annotations of a Function that
-	// its pods get too, beside pod.goless.io/.
+	// PodMetadataPrefixes are prefixes of the labels and annotations that are copied from a
+	// Function to its pods, in addition to pod.goless.io/. Each is a domain followed by a slash,
+	// and not within kubernetes.io, k8s.io or goless.io.
 	PodMetadataPrefixes []string `json:"podMetadataPrefixes,omitempty"`
 
-	// PodUser says which user the pods of functions run as.
+	// PodUser determines the user of function pods. Default: Fixed.
 	PodUser PodUser `json:"podUser,omitempty"`
 
-	// WatchSecrets restarts the pods of a function when a Secret of its environment changes.
-	// It needs the rights of deploy/optional/secrets.yaml.
+	// WatchSecrets restarts the pods of a function when a Secret in its environment changes. It
+	// requires the RBAC rules of deploy/optional/secrets.yaml. Default: false.
 	WatchSecrets bool `json:"watchSecrets,omitempty"`
 
-	// ReferencePause is the least time between two rollouts of a function because of changed
-	// ConfigMaps and Secrets; 0 means 10s.
+	// ReferencePause is the minimum time between two rollouts of a function caused by changes of
+	// its ConfigMaps or Secrets. Default: 10s. It must not be negative.
 	ReferencePause metav1.Duration `json:"referencePause,omitzero"`
 
-	// EndpointPropagation is how long a change of the endpoints of a Service takes, at most, until all nodes
-	// know of it; 0 means 15s. Functions and the activator serve for so long after they have lost an endpoint.
+	// EndpointPropagation is the longest time until a change of the endpoints of a Service has
+	// reached all nodes. Functions and the activator continue to serve for this time after they are
+	// removed from the endpoints. Default: 15s. Maximum: 5m.
 	EndpointPropagation metav1.Duration `json:"endpointPropagation,omitzero"`
 
-	// LostNodeTimeout is how long pods of functions stay on a node that is not ready or not reachable
-	// before they are replaced; 0 means 30s.
+	// LostNodeTimeout is the time for which function pods stay on a node that is not ready or
+	// unreachable before they are replaced. Default: 30s. It must not be negative.
 	LostNodeTimeout metav1.Duration `json:"lostNodeTimeout,omitzero"`
 
-	// NoDisruptionBudgets turns the PodDisruptionBudgets of functions off.
+	// NoDisruptionBudgets disables the PodDisruptionBudgets of functions. Default: false.
 	NoDisruptionBudgets bool `json:"noDisruptionBudgets,omitempty"`
 
-	// NetworkPolicy gives each function a NetworkPolicy, in namespaces where no other
-	// one selects its pods.
+	// NetworkPolicy creates a NetworkPolicy for each function, unless another one in the namespace
+	// selects its pods. Default: false.
 	NetworkPolicy bool `json:"networkPolicy,omitempty"`
 
-	// NetworkPolicyEgress are rules of Kubernetes' NetworkPolicies: where functions
-	// may connect to beside the DNS of the cluster and the build service.
+	// NetworkPolicyEgress contains egress rules for these policies, in addition to the cluster DNS
+	// and the build service. Default: none.
 	NetworkPolicyEgress []networkingv1ac.NetworkPolicyEgressRuleApplyConfiguration `json:"networkPolicyEgress,omitempty"`
 
-	// Function is about the container that serves.
+	// Function configures the container that serves.
 	Function Function `json:"function,omitzero"`
 
-	// Build is about the compile.
+	// Build configures builds.
 	Build Build `json:"build,omitzero"`
 
-	// Class is the spec of the FunctionClass of the Function that the settings are for. It is nil if
-	// that has none, and in the settings of the file. See Of.
+	// Class is the spec of the class of the Function to which the settings apply. It is nil in the
+	// settings of the file and if the Function has no class; see Of.
 	Class *v1beta1.FunctionClassSpec `json:"-"`
 }
 
-// Images are the container images of a function's pods.
+// Images are the container images of function pods.
 type Images struct {
-	// Builder compiles the source, as the init container.
+	// Builder is the image of the init container that compiles the source.
 	Builder string `json:"builder,omitempty"`
 
-	// Function is what the compiled program runs in.
+	// Function is the image of the container that serves.
 	Function string `json:"function,omitempty"`
 }
 
-// Rollout says when functions take changes of the operator itself.
+// Rollout determines when functions are updated after a change of the operator itself.
 type Rollout string
 
 const (
-	// OnChange leaves a function alone until its Function changes; the default.
+	// OnChange updates a function when its Function changes. This is the default.
 	OnChange Rollout = "OnChange"
 
-	// Always rolls all functions out at once.
+	// Always updates all functions immediately.
 	Always Rollout = "Always"
 )
 
-// PodUser says which user the pods of functions run as.
+// PodUser determines the user of function pods.
 type PodUser string
 
 const (
-	// PodUserFixed is 65532, user and group; the default.
+	// PodUserFixed uses user and group 65532. This is the default.
 	PodUserFixed PodUser = "Fixed"
 
-	// PodUserCluster leaves it to the cluster, and to the images where that assigns
-	// none. It must not be root.
+	// PodUserCluster uses the user that the cluster assigns, or else the user of the image. It must
+	// not be root.
 	PodUserCluster PodUser = "Cluster"
 )
 
-// Admission says whether Functions are validated when they are applied.
+// Admission enables or disables the validating webhook.
 type Admission string
 
 const (
-	// AdmissionEnabled validates them, which is the default of an operator of all namespaces.
+	// AdmissionEnabled validates Functions when they are applied. This is the default if the
+	// operator watches all namespaces.
 	AdmissionEnabled Admission = "Enabled"
 
 	// AdmissionDisabled leaves the validation to the reconciler.
 	AdmissionDisabled Admission = "Disabled"
 )
 
-// Admits tells whether Functions are validated when they are applied. There is one webhook in a
-// cluster, so that an operator of some namespaces has it only if the file says so.
+// Admits reports whether the validating webhook is enabled. The webhook is cluster-wide, so an
+// operator that watches some namespaces only serves it if the file enables it.
 func (s *Settings) Admits() bool {
 	return s.Admission == AdmissionEnabled || s.Admission == "" && len(s.Namespaces) == 0
 }
 
 const (
-	// defaultEndpointPropagation is longer than kube-proxy takes, which writes its rules every 10 seconds at
-	// the latest.
+	// defaultEndpointPropagation is longer than the 10 seconds within which kube-proxy writes its
+	// rules.
 	defaultEndpointPropagation = 15 * time.Second
 
-	// maxEndpointPropagation bounds for how long pods stay that have been told to end.
+	// maxEndpointPropagation limits the time for which terminating pods remain.
 	maxEndpointPropagation = 5 * time.Minute
 )
 
-// EndpointsSettle returns EndpointPropagation, or its default.
+// EndpointsSettle returns EndpointPropagation or its default.
 func (s *Settings) EndpointsSettle() time.Duration {
 	return cmp.Or(s.EndpointPropagation.Duration, defaultEndpointPropagation)
 }
 
-// Function is about the container that serves.
+// Function configures the container that serves.
 type Function struct {
-	// Resources are the defaults for spec.resources, and MaxResources the most
-	// that it may ask for: 4 cpu, 4Gi of memory and 4Gi of ephemeral-storage where
-	// it names none.
+	// Resources contains the defaults of spec.resources, and MaxResources its maximum. Default of
+	// MaxResources: 4 cpu, 4Gi memory and 4Gi ephemeral-storage, each unless it is set.
 	Resources    v1beta1.Resources `json:"resources,omitzero"`
 	MaxResources v1beta1.Amounts   `json:"maxResources,omitzero"`
 
-	// MaxReplicas is the most that spec.replicas and spec.scaling.max may be; 0 means 100.
+	// MaxReplicas is the maximum of spec.replicas and spec.scaling.max. Default: 100. It must not
+	// be negative.
 	MaxReplicas int32 `json:"maxReplicas,omitempty"`
 }
 
-// Build is about the compile.
+// Build configures builds.
 type Build struct {
-	// Strategy is the default for spec.build.strategy, Shared where it is empty.
+	// Strategy is the default of spec.build.strategy. Default: Shared.
 	Strategy v1beta1.BuildStrategy `json:"strategy,omitempty"`
 
-	// Resources are the defaults for spec.build.resources, and MaxResources the
-	// most that it may ask for: 4 cpu, 4Gi of memory and 4Gi of
-	// ephemeral-storage where it names none.
+	// Resources contains the defaults of spec.build.resources, and MaxResources its maximum.
+	// Default of MaxResources: 4 cpu, 4Gi memory and 4Gi ephemeral-storage, each unless it is set.
 	Resources    v1beta1.Resources `json:"resources,omitzero"`
 	MaxResources v1beta1.Amounts   `json:"maxResources,omitzero"`
 
-	// Timeout is the default for spec.build.timeout; 0 leaves it to the builder:
-	// a minute, or five without a build cache. MaxTimeout is the most that it may
-	// be; 0 means 10m.
+	// Timeout is the default of spec.build.timeout. 0 means the default of the builder: one minute,
+	// or five minutes without a build cache. MaxTimeout is the maximum of spec.build.timeout.
+	// Default: 10m. Neither may be negative.
 	Timeout    metav1.Duration `json:"timeout,omitzero"`
 	MaxTimeout metav1.Duration `json:"maxTimeout,omitzero"`
 
-	// Modules say where the modules of a go.mod come from.
+	// Modules configures how the modules of a go.mod are downloaded.
 	Modules v1beta1.Modules `json:"modules,omitzero"`
 }

@@ -16,7 +16,7 @@ import (
 // operator allows no more than a Function does.
 const runAsVerb = "run-functions-as"
 
-// ServiceAccounts checks as which ServiceAccounts functions may run.
+// ServiceAccounts checks whether functions may run as a ServiceAccount.
 type ServiceAccounts struct {
 	// Client creates reviews as the operator's account.
 	Client client.Client

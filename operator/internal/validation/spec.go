@@ -11,8 +11,8 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// specErrors adds to the schema of the API what that cannot say, because it compares
-// quantities, or several fields.
+// specErrors validates what the schema of the API cannot express, because it compares quantities or
+// several fields.
 func specErrors(fn *v1beta1.Function) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	if fn.Spec.Unreadable != "" {
@@ -29,7 +29,7 @@ func specErrors(fn *v1beta1.Function) (errs field.ErrorList) {
 	return errs
 }
 
-// scalingErrors compares the cpu that a replica should use with the most that it may use.
+// scalingErrors checks the target CPU usage of a replica against its CPU limit.
 func scalingErrors(path *field.Path, fn *v1beta1.Function) field.ErrorList {
 	s, r := fn.Spec.Scaling, fn.Spec.Resources
 	if s == nil || s.CPU == nil || r == nil || r.Limits.CPU == nil || s.CPU.Cmp(*r.Limits.CPU) < 0 {
@@ -39,7 +39,7 @@ func scalingErrors(path *field.Path, fn *v1beta1.Function) field.ErrorList {
 		fmt.Sprintf("must be less than spec.resources.limits.cpu, which is %s: no replica could use more, and there would never be another one", r.Limits.CPU))}
 }
 
-// resourceErrors compares the requests with the limits.
+// resourceErrors checks the requests against the limits.
 func resourceErrors(path *field.Path, asked *v1beta1.Resources) (errs field.ErrorList) {
 	if asked == nil {
 		return nil

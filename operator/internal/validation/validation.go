@@ -13,30 +13,30 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Result is what is wrong with a Function.
+// Result contains the errors of a Function.
 type Result struct {
-	// Spec are the errors of the fields other than the source. With any of them nothing
-	// of the spec is applied.
+	// Spec contains the errors of all fields except the source. If there are any, no change of the
+	// spec is applied.
 	Spec field.ErrorList
 
-	// Excess are the fields that ask for more than the ceilings of the cluster allow.
-	// They are applied as far as the ceilings allow.
+	// Excess contains an error for each field that exceeds a limit of the cluster. Such fields are
+	// applied up to the limit.
 	Excess field.ErrorList
 
-	// Source is what is wrong with the source; nil when nothing is.
+	// Source is the error of the source, or nil.
 	Source *handler.Error
 }
 
-// Problem is something that is wrong with a Function, for a condition or an event.
+// Problem is an error of a Function, for a condition or an event.
 type Problem struct {
-	// Reason is that of the condition or of the event.
+	// Reason is the reason of the condition or event.
 	Reason string
 
-	// Message says what is wrong, and what to do where only the user can mend it.
+	// Message describes the error, and what to do if only the user can fix it.
 	Message string
 }
 
-// InvalidSpec is the Problem that errors of a spec are; nil when there are none.
+// InvalidSpec converts errors of a spec. It returns nil if there are none.
 func InvalidSpec(errs field.ErrorList) *Problem {
 	if len(errs) == 0 {
 		return nil
@@ -44,34 +44,34 @@ func InvalidSpec(errs field.ErrorList) *Problem {
 	return &Problem{Reason: v1beta1.ReasonInvalidSpec, Message: errs.ToAggregate().Error()}
 }
 
-// Function validates the spec and the source.
+// Function validates the spec and the source of a Function.
 func Function(fn *v1beta1.Function, s settings.Settings) Result {
 	v := Spec(fn, s)
 	v.Source = Source(fn)
 	return v
 }
 
-// Spec validates the spec without the source.
+// Spec validates the spec of a Function without the source.
 func Spec(fn *v1beta1.Function, s settings.Settings) Result {
 	return Result{Spec: specErrors(fn), Excess: excessErrors(fn, s)}
 }
 
-// parsing bounds how many sources are parsed at the same time. Parsing a hostile source
-// of the largest size takes 30 MiB of memory.
+// parsing limits the number of sources that are parsed at the same time. A hostile source of the
+// largest size takes 30 MiB of memory to parse.
 var parsing = make(chan struct{}, 2)
 
-// Source parses the source and never compiles it: there are short sources that keep a
-// type checker busy for ever. It returns nil when nothing is wrong.
+// Source validates the source of a Function and returns nil if it is valid. It parses the source
+// but does not type check it: short sources exist that keep a type checker busy indefinitely.
 func Source(fn *v1beta1.Function) *handler.Error {
 	parsing <- struct{}{}
-	defer func() { <-parsing }() // after a panic too
+	defer func() { <-parsing }() // even after a panic
 	_, err := handler.Parse(handler.Filename, []byte(fn.Spec.Function))
 	refused, _ := errors.AsType[*handler.Error](err)
 	return refused
 }
 
-// Diagnostics returns what is wrong with the source in the form that a status has.
-// omitted counts those that were left out.
+// Diagnostics returns the errors of the source in the format of the status. omitted is the number
+// of errors that were left out.
 func (v Result) Diagnostics() (diagnostics []v1beta1.Diagnostic, omitted int32) {
 	if v.Source == nil {
 		return nil, 0

@@ -67,7 +67,7 @@ func TestFunction(t *testing.T) {
 			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1beta1.FunctionSpec{Function: source}}
 			test.change(fn)
 			got := validation.Function(fn, s)
-			if !begin(got.Spec, test.spec) || !begin(got.Excess, test.excess) || got.Source != nil {
+			if !hasPrefixes(got.Spec, test.spec) || !hasPrefixes(got.Excess, test.excess) || got.Source != nil {
 				t.Errorf("got %q, %q, %v", got.Spec, got.Excess, got.Source)
 			}
 		})
@@ -75,7 +75,7 @@ func TestFunction(t *testing.T) {
 }
 
 func scaling(s v1beta1.Scaling) func(*v1beta1.Function) {
-	return func(fn *v1beta1.Function) { fn.Spec.Replicas, fn.Spec.Scaling = new(int32(7)), &s } // replicas means nothing then
+	return func(fn *v1beta1.Function) { fn.Spec.Replicas, fn.Spec.Scaling = new(int32(7)), &s } // scaling overrides replicas
 }
 
 func scratch(size string, medium v1beta1.ScratchMedium) func(*v1beta1.Function) {
@@ -84,8 +84,8 @@ func scratch(size string, medium v1beta1.ScratchMedium) func(*v1beta1.Function) 
 	}
 }
 
-// begin tells whether there are as many errors as wanted, each with its beginning.
-func begin(got field.ErrorList, want []string) bool {
+// hasPrefixes reports whether got contains as many errors as want, each with the wanted prefix.
+func hasPrefixes(got field.ErrorList, want []string) bool {
 	if len(got) != len(want) {
 		return false
 	}
@@ -106,13 +106,13 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// Without settings there are ceilings, which settings can lift.
-func TestDefaultCeilings(t *testing.T) {
+// There are default limits, and settings can raise them.
+func TestDefaultLimits(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	fn.Spec.Replicas = new(int32(101))
 	fn.Spec.Resources = &v1beta1.Resources{Limits: v1beta1.Amounts{Memory: new(resource.MustParse("5Gi"))}}
 	want := []string{"spec.replicas: Invalid value: 101: this cluster allows at most 100", `spec.resources.limits.memory: Invalid value: "5Gi": this cluster allows at most 4Gi`}
-	if got := validation.Spec(fn, settings.Settings{}).Excess; !begin(got, want) {
+	if got := validation.Spec(fn, settings.Settings{}).Excess; !hasPrefixes(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	lifted := settings.Settings{Function: settings.Function{MaxReplicas: math.MaxInt32, MaxResources: v1beta1.Amounts{Memory: new(resource.MustParse("1P"))}}}

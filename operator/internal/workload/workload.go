@@ -1,5 +1,5 @@
-// Package workload reads from a Deployment and its pods how the replicas of a function fare. It
-// reads nothing from a cluster, and decides nothing.
+// Package workload evaluates the state of a function's Deployment and pods. It does not access the
+// cluster.
 package workload
 
 import (
@@ -16,12 +16,12 @@ import (
 	"goless.io/operator/internal/desired"
 )
 
-// NewReplicaSetAvailable is the reason of a Deployment's Progressing condition when a
-// rollout is over.
+// NewReplicaSetAvailable is the reason of a Deployment's Progressing condition after a complete
+// rollout.
 const NewReplicaSetAvailable = "NewReplicaSetAvailable"
 
-// Progressing is the condition that says how far a rollout of a Deployment is; an empty one while
-// the Deployment controller has not looked at it.
+// Progressing returns the Progressing condition of a Deployment. It is empty if the Deployment
+// controller has not set it yet.
 func Progressing(d *appsv1.Deployment) appsv1.DeploymentCondition {
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing {
@@ -31,7 +31,7 @@ func Progressing(d *appsv1.Deployment) appsv1.DeploymentCondition {
 	return appsv1.DeploymentCondition{}
 }
 
-// Replicas is how many pods a Deployment asks for; 1 by default.
+// Replicas returns the number of replicas in the spec of a Deployment. Default: 1.
 func Replicas(d *appsv1.Deployment) int32 {
 	if d.Spec.Replicas == nil {
 		return 1
@@ -39,24 +39,23 @@ func Replicas(d *appsv1.Deployment) int32 {
 	return *d.Spec.Replicas
 }
 
-// AllAvailable tells whether a Deployment has as many pods as it asks for, all of them available and of
-// its latest template, and no others.
+// AllAvailable reports whether all replicas of a Deployment are available and of the latest pod
+// template, and no other pods exist.
 func AllAvailable(d *appsv1.Deployment) bool {
 	s, want := d.Status, Replicas(d)
 	return s.ObservedGeneration >= d.Generation && s.Replicas == want && s.UpdatedReplicas == want && s.AvailableReplicas == want
 }
 
-// Served reports whether the status of a Function says that the revision of its Deployment was the last
-// one to serve, although the function may sleep now. While it sleeps there are no pods that tell. Without
-// an activator it is not available, and sleeps on.
+// Served reports whether the revision of a Deployment was the last one to serve, according to the
+// status of its Function. That is also true for a function that is asleep and has no pods, even if
+// it is unavailable for lack of an activator.
 func Served(fn *v1beta1.Function, d *appsv1.Deployment) bool {
 	available := meta.FindStatusCondition(fn.Status.Conditions, v1beta1.ConditionAvailable)
 	return available != nil && (available.Status == metav1.ConditionTrue || available.Reason == v1beta1.ReasonNoActivator) &&
 		fn.Status.ReadyRevision == desired.RevisionOf(&d.Spec.Template)
 }
 
-// Replaced tells whether a pod is being deleted or has been evicted, so that another one starts in
-// its place.
+// Replaced reports whether a pod is being deleted or has failed, so that another pod replaces it.
 func Replaced(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed
 }
@@ -68,8 +67,7 @@ func Ready(pod *corev1.Pod) bool {
 	})
 }
 
-// Unscheduled returns the condition that says why a pod is on no node yet; nil where it is on one,
-// or the scheduler has not looked at it.
+// Unscheduled returns the PodScheduled condition of a pod that cannot be scheduled, or nil.
 func Unscheduled(pod *corev1.Pod) *corev1.PodCondition {
 	for i, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -79,8 +77,9 @@ func Unscheduled(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// CannotStart tells whether a pod will not become ready by itself: no node has room for it, a
-// container has failed, or a container waits for something that does not exist.
+// CannotStart reports whether a pod will not become ready without a change: it cannot be scheduled,
+// a container has failed, or a container waits with a message, such as for an object that does not
+// exist.
 func CannotStart(pod *corev1.Pod) bool {
 	if Replaced(pod) {
 		return false
@@ -93,21 +92,26 @@ func CannotStart(pod *corev1.Pod) bool {
 	})
 }
 
-// CannotFetchBinary tells whether a pod could not fetch its binary the last time that it tried.
+// CannotFetchBinary reports whether the function container's last attempt to fetch its binary
+// failed.
 func CannotFetchBinary(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == desired.FunctionContainer && !c.Ready && EndedWithoutBinary(pod, LastEnd(&c))
 	})
 }
 
-// longestFetch is how long a launcher that runs may be fetching its binary: it gives up after 45 s, and
-// the clocks of nodes differ.
+// longestFetch is the time for which a running launcher may be fetching its binary. It gives up
+// after 45s; the rest is for clock skew of nodes.
 const longestFetch = time.Minute
 
-// MayFetchBinary reports whether a pod may be fetching its binary now: its container has started within
-// the last minute, for the first time or after it could not fetch the binary, or is about to start again
-// after that. One that ended otherwise had its binary, and the build service need not be asked for it as
-// often as the container restarts.
+// MayFetchBinary reports whether a pod may be fetching its binary: its function container is not
+// ready and
+//
+//   - has started within longestFetch, for the first time or after a failed fetch, or
+//   - is about to be restarted after a failed fetch
+//
+// A container that ended for another reason already had its binary, so its restarts do not require
+// another order to the build service.
 func MayFetchBinary(pod *corev1.Pod, now time.Time) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		failed := EndedWithoutBinary(pod, LastEnd(&c))
@@ -122,15 +126,16 @@ func MayFetchBinary(pod *corev1.Pod, now time.Time) bool {
 	})
 }
 
-// LastEnd returns how a container ended the last time; nil if it never has.
+// LastEnd returns the most recent termination of a container, or nil.
 func LastEnd(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
 }
 
-// exitWithoutBinary is the exit code of a launcher that could not fetch its binary.
+// exitWithoutBinary is the exit code of a launcher that failed to fetch its binary.
 const exitWithoutBinary = 125
 
-// EndedWithoutBinary tells whether a container of a pod ended because it could not fetch its binary.
+// EndedWithoutBinary reports whether a container of a pod ended because it failed to fetch its
+// binary.
 func EndedWithoutBinary(pod *corev1.Pod, ended *corev1.ContainerStateTerminated) bool {
 	return ended != nil && ended.ExitCode == exitWithoutBinary && pod.Labels[desired.StrategyLabel] == string(v1beta1.BuildShared)
 }

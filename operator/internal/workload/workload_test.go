@@ -10,7 +10,7 @@ import (
 	"goless.io/operator/internal/workload"
 )
 
-// What passes while a pod starts is no reason to give it up.
+// Transient states of a starting pod do not count as failures.
 func TestCannotStart(t *testing.T) {
 	builder := func(state corev1.ContainerState) corev1.Pod {
 		return corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: desired.BuildContainer, State: state}}}}

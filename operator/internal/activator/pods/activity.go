@@ -16,32 +16,32 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-// Activity is what the admin ports of functions and of activators answer.
+// Activity is the response of the admin ports of functions and activators.
 type Activity struct {
-	// InFlight is how many requests are served or held now.
+	// InFlight is the number of requests being served or held.
 	InFlight int `json:"inFlight"`
-	// IdleSeconds is for how long there has been none. Activators leave it out.
+	// IdleSeconds is the time since the last request ended. Activators omit it.
 	IdleSeconds float64 `json:"idleSeconds,omitempty"`
 }
 
-// maxAnswer is how much of an answer is read, in bytes. The code of a function is not trusted.
-const maxAnswer = 4096
+// maxResponse is the maximum size of a response, in bytes. The code of a function is not trusted.
+const maxResponse = 4096
 
-// maxReason is how much is read of the reason for which a pod does not serve, in bytes.
+// maxReason is the number of bytes that are read of the reason why a pod is not ready.
 const maxReason = 512
 
-// adminClient asks admin ports. It keeps no connections, because it has few questions for each of
-// many pods. It follows no redirects, because a pod could lead it to where the pod itself may not
-// connect.
+// adminClient queries admin ports. It does not keep connections, because it sends few requests to
+// each of many pods. It does not follow redirects: a pod could redirect it to an address that the
+// pod cannot reach itself.
 var adminClient = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxAnswer},
+	Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: maxResponse},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Timeout:       2 * time.Second,
 }
 
-// Ask returns what the URL of an admin port answers, and the status. A status other than 200 is no
-// error.
-func Ask(ctx context.Context, url string) (a Activity, status int, err error) {
+// GetActivity returns the response and the status code of an admin URL. A status code other than
+// 200 is not an error; the Activity is then zero.
+func GetActivity(ctx context.Context, url string) (a Activity, status int, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return a, 0, err
@@ -50,18 +50,18 @@ func Ask(ctx context.Context, url string) (a Activity, status int, err error) {
 	if err != nil {
 		return a, 0, err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close() //nolint:errcheck // read-only
 	if response.StatusCode != http.StatusOK {
 		return a, response.StatusCode, nil
 	}
-	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&a)
+	err = json.NewDecoder(io.LimitReader(response.Body, maxResponse)).Decode(&a)
 	return a, response.StatusCode, err
 }
 
-// Idle returns for how long none of the pods has served a request, and 0 if one serves one now, or if
-// there are no pods. It is an error if a pod cannot tell: it is starting, or ending, or too busy to
-// answer.
-func Idle(ctx context.Context, pods []Pod) (time.Duration, error) {
+// IdleTime returns the time for which none of the pods has served a request. It is 0 if a pod
+// serves one now, or if there are no pods. It returns an error if a pod is not ready or does not
+// respond.
+func IdleTime(ctx context.Context, pods []Pod) (time.Duration, error) {
 	var all []time.Duration
 	for _, p := range pods {
 		idle, err := p.idle(ctx)
@@ -76,26 +76,27 @@ func Idle(ctx context.Context, pods []Pod) (time.Duration, error) {
 	return slices.Min(all), nil
 }
 
-// idle returns for how long a pod has served no request, and 0 if it serves one now.
+// idle returns the time for which a pod has served no request, or 0 if it serves one now.
 func (p Pod) idle(ctx context.Context) (time.Duration, error) {
 	if !p.Ready || p.Admin == "" {
 		return 0, fmt.Errorf("the pod at %q is not ready, or is ending", p.Address)
 	}
-	a, status, err := Ask(ctx, "http://"+p.Admin+"/activity")
+	a, status, err := GetActivity(ctx, "http://"+p.Admin+"/activity")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("/activity answers with status %d", status)
 	}
 	if err != nil {
-		return 0, unreachable(err)
+		return 0, activityError(err)
 	}
 	if a.InFlight > 0 {
 		return 0, nil
 	}
-	return max(time.Duration(a.IdleSeconds*float64(time.Second)), 0), nil // an author's program may say anything
+	return max(time.Duration(a.IdleSeconds*float64(time.Second)), 0), nil // the value comes from untrusted code
 }
 
-// Serves reports whether a pod says that it serves. Kubernetes may learn that a second later. The pod must have an
-// address. If it does not serve, it may say why.
+// Serves reports whether a pod is ready according to its own /readyz, which may be up to a second
+// earlier than the Ready condition. If it is not, why is its response, or empty if there was none.
+// The pod must have an address.
 func (p Pod) Serves(ctx context.Context) (serves bool, why string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Admin+"/readyz", nil)
 	if err != nil {
@@ -105,18 +106,18 @@ func (p Pod) Serves(ctx context.Context) (serves bool, why string) {
 	if err != nil {
 		return false, ""
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close() //nolint:errcheck // read-only
 	if response.StatusCode == http.StatusOK {
 		return true, ""
 	}
-	text, _ := io.ReadAll(io.LimitReader(response.Body, maxReason)) // what has come is enough
+	text, _ := io.ReadAll(io.LimitReader(response.Body, maxReason)) // a partial reason is enough
 	line, _, _ := strings.Cut(string(text), "\n")
 	return false, fmt.Sprintf("/readyz answers %d %q", response.StatusCode, line)
 }
 
-// unreachable returns the error about a pod that does not say how busy it is. Its text is the same each
-// time: it has no addresses.
-func unreachable(err error) error {
+// activityError wraps an error of an activity query. Its text contains no addresses, so that it is
+// the same for each attempt.
+func activityError(err error) error {
 	cause := "a service mesh or another program may answer there"
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		err, cause = errors.New("no answer in time"), "a NetworkPolicy may keep the activator out"

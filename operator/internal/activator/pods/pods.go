@@ -1,4 +1,4 @@
-// Package pods finds the pods of functions in the cache, and asks them how busy they are.
+// Package pods reads the pods of functions from the cache, and queries their activity.
 package pods
 
 import (
@@ -15,40 +15,41 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/backend"
 )
 
-// byFunction is the index of pods by the label of their Function.
+// byFunction is the cache index of pods by Function name.
 const byFunction = "metadata.labels.function"
 
-// A Pod is a pod of a function that has not ended.
+// A Pod is a pod of a function that has not succeeded or failed.
 type Pod struct {
 	UID types.UID
-	// Address is where it takes requests, and Admin where it tells how busy it is. They are
-	// empty as long as the pod has no IP address.
+	// Address is the host and port for requests, Admin that of the admin port. Both are empty until
+	// the pod has an IP address.
 	Address, Admin string
-	// Ending tells that the pod is being deleted. It is not Ready then, though it may still serve.
-	Ending bool
-	Ready  bool
-	Since  time.Time // since when the pod is ready, to the second and by the clock of its node
-	// Broken says why a container of the pod does not start until somebody mends something. It is
-	// empty if none is known to be so.
+	// Terminating is true if the pod is being deleted. Then Ready is false, although the pod may
+	// still serve.
+	Terminating bool
+	Ready       bool
+	ReadySince  time.Time // LastTransitionTime of the Ready condition; in seconds, from the clock of the node
+	// Broken is the reason why a container of the pod cannot start until its cause is fixed, or
+	// empty.
 	Broken string
 }
 
-// A Lister reads pods from a cache that has the index of [Index].
+// A Lister lists the pods of functions. The Reader is a cache with the index that AddIndex adds.
 type Lister struct{ Reader client.Reader }
 
-// Index adds the index that a Lister needs to the cache.
-func Index(ctx context.Context, indexer client.FieldIndexer) error {
+// AddIndex adds the cache index that a Lister needs.
+func AddIndex(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &corev1.Pod{}, byFunction, func(obj client.Object) []string {
 		return []string{obj.GetLabels()[v1beta1.FunctionLabel]}
 	})
 }
 
-// Of returns the pods of a function that have not ended. A pod without a ReplicaSet is not one of
-// them: it has the label because somebody has copied it, say.
-func (l Lister) Of(ctx context.Context, function types.NamespacedName) ([]Pod, error) {
+// List returns the pods of a function that have not succeeded or failed. Pods without a ReplicaSet
+// are ignored: they do not belong to the function even if they have its label.
+func (l Lister) List(ctx context.Context, function types.NamespacedName) ([]Pod, error) {
 	var list corev1.PodList
 	err := l.Reader.List(ctx, &list, client.InNamespace(function.Namespace), client.MatchingFields{byFunction: function.Name}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -60,16 +61,16 @@ func (l Lister) Of(ctx context.Context, function types.NamespacedName) ([]Pod, e
 		owner := metav1.GetControllerOfNoCopy(pod)
 		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		if !ended && owner != nil && owner.Kind == "ReplicaSet" {
-			pods = append(pods, podOf(pod))
+			pods = append(pods, newPod(pod))
 		}
 	}
 	return pods, nil
 }
 
-// Ready returns the address of a pod that is ready, if there is one. It chooses among several at
-// random, so that requests that have waited together spread over them, and so that another try may
-// avoid a pod that does not answer, such as one on a node that has just died.
-func Ready(pods []Pod) (address string, ok bool) {
+// PickReady returns the address of a randomly chosen ready pod, and false if none is ready. The
+// random choice spreads requests that have waited together, and lets a retry reach a different pod
+// if one does not respond, such as a pod on a failed node.
+func PickReady(pods []Pod) (address string, ok bool) {
 	var addresses []string
 	for _, p := range pods {
 		if p.Ready && p.Address != "" {
@@ -82,8 +83,8 @@ func Ready(pods []Pod) (address string, ok bool) {
 	return addresses[rand.N(len(addresses))], true
 }
 
-// broken explains the reasons of the kubelet for which a container waits until somebody mends
-// something.
+// broken describes the reasons for which the kubelet does not start a container until its cause is
+// fixed.
 var broken = map[string]string{
 	"CrashLoopBackOff":           "its container ends again and again",
 	"ImagePullBackOff":           "an image cannot be pulled",
@@ -92,9 +93,9 @@ var broken = map[string]string{
 	"CreateContainerConfigError": "a Secret, a ConfigMap or a key of them is missing",
 }
 
-// podOf is what this package tells of a pod.
-func podOf(p *corev1.Pod) Pod {
-	pod := Pod{UID: p.UID, Ending: p.DeletionTimestamp != nil}
+// newPod converts a pod.
+func newPod(p *corev1.Pod) Pod {
+	pod := Pod{UID: p.UID, Terminating: p.DeletionTimestamp != nil}
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil && pod.Broken == "" && broken[w.Reason] != "" {
 			pod.Broken = broken[w.Reason] + " (" + w.Reason + ")"
@@ -105,18 +106,18 @@ func podOf(p *corev1.Pod) Pod {
 		pod.Admin = net.JoinHostPort(p.Status.PodIP, strconv.Itoa(v1beta1.AdminPort))
 	}
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && !pod.Ending {
-			pod.Ready, pod.Since = true, c.LastTransitionTime.Time
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && !pod.Terminating {
+			pod.Ready, pod.ReadySince = true, c.LastTransitionTime.Time
 		}
 	}
 	return pod
 }
 
-// portOf returns the port on which a pod takes requests, and 0 if it has none.
+// portOf returns the port on which a pod receives requests, or 0 if it has none.
 func portOf(p *corev1.Pod) int32 {
 	for _, c := range p.Spec.Containers {
 		for _, port := range c.Ports {
-			if port.Name == target.Port {
+			if port.Name == backend.PortName {
 				return port.ContainerPort
 			}
 		}
@@ -124,14 +125,13 @@ func portOf(p *corev1.Pod) int32 {
 	return 0
 }
 
-// Trim drops what is large in a pod and not read by a Lister, before the pod comes into the cache. It
-// is a transform of that.
-func Trim(obj any) (any, error) {
+// TrimPod is a cache transform that removes the parts of a pod that a Lister does not read.
+func TrimPod(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
 	}
-	port := corev1.ContainerPort{Name: target.Port, ContainerPort: portOf(p)}
+	port := corev1.ContainerPort{Name: backend.PortName, ContainerPort: portOf(p)}
 	p.Annotations, p.ManagedFields = nil, nil
 	p.Spec = corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{port}}}}
 	return p, nil

@@ -19,7 +19,7 @@ import (
 
 var noon = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
 
-// pod serves, and is what a cluster makes of it. change makes it another one.
+// pod returns a running pod of a function, modified by change.
 func pod(change func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -43,7 +43,7 @@ func pod(change func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// waits makes a container of a pod wait for a reason.
+// waits sets the waiting reason of a container.
 func waits(of func(*corev1.PodStatus) *[]corev1.ContainerStatus, reason string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions[1].Status = corev1.ConditionFalse
@@ -51,27 +51,27 @@ func waits(of func(*corev1.PodStatus) *[]corev1.ContainerStatus, reason string) 
 	}
 }
 
-// What the cache keeps of a pod is enough to tell all that is read of it.
-func TestPodOf(t *testing.T) {
-	serving := Pod{Address: "10.0.0.1:80", Admin: "10.0.0.1:9090", Ready: true, Since: noon}
+// A trimmed pod contains everything that newPod reads.
+func TestNewPod(t *testing.T) {
+	serving := Pod{Address: "10.0.0.1:80", Admin: "10.0.0.1:9090", Ready: true, ReadySince: noon}
 	for name, test := range map[string]struct {
 		change func(*corev1.Pod)
 		want   Pod
 	}{
 		"Serving":   {func(*corev1.Pod) {}, serving},
 		"NoAddress": {func(p *corev1.Pod) { p.Status = corev1.PodStatus{Phase: corev1.PodPending} }, Pod{}},
-		"NoPort":    {func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[:1] }, Pod{Ready: true, Since: noon}},
+		"NoPort":    {func(p *corev1.Pod) { p.Spec.Containers = p.Spec.Containers[:1] }, Pod{Ready: true, ReadySince: noon}},
 		"Starting": {
 			func(p *corev1.Pod) { p.Status.Conditions[1].Status = corev1.ConditionFalse },
 			Pod{Address: serving.Address, Admin: serving.Admin},
 		},
-		"Ending": {
+		"Terminating": {
 			func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} },
-			Pod{Address: serving.Address, Admin: serving.Admin, Ending: true},
+			Pod{Address: serving.Address, Admin: serving.Admin, Terminating: true},
 		},
 		"IPv6": {
 			func(p *corev1.Pod) { p.Status.PodIP = "fd00::1" },
-			Pod{Address: "[fd00::1]:80", Admin: "[fd00::1]:9090", Ready: true, Since: noon},
+			Pod{Address: "[fd00::1]:80", Admin: "[fd00::1]:9090", Ready: true, ReadySince: noon},
 		},
 		"Crashing": {
 			waits(func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.ContainerStatuses }, "CrashLoopBackOff"),
@@ -88,13 +88,13 @@ func TestPodOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := pod(test.change)
-			small, err := Trim(p.DeepCopy())
+			small, err := TrimPod(p.DeepCopy())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for what, p := range map[string]*corev1.Pod{"a pod": p, "what is kept of it": small.(*corev1.Pod)} {
 				test.want.UID = "1"
-				if diff := cmp.Diff(test.want, podOf(p)); diff != "" {
+				if diff := cmp.Diff(test.want, newPod(p)); diff != "" {
 					t.Errorf("%s (-want +got):\n%s", what, diff)
 				}
 			}
@@ -102,9 +102,9 @@ func TestPodOf(t *testing.T) {
 	}
 }
 
-// What is large is dropped.
-func TestTrim(t *testing.T) {
-	small, err := Trim(pod(func(*corev1.Pod) {}))
+// TrimPod removes large fields.
+func TestTrimPod(t *testing.T) {
+	small, err := TrimPod(pod(func(*corev1.Pod) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +115,12 @@ func TestTrim(t *testing.T) {
 	if diff := cmp.Diff(want, small); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if other, err := Trim("no pod"); other != "no pod" || err != nil {
+	if other, err := TrimPod("no pod"); other != "no pod" || err != nil {
 		t.Errorf("what is no pod becomes %v, %v", other, err)
 	}
 }
 
-func TestReady(t *testing.T) {
+func TestPickReady(t *testing.T) {
 	for name, test := range map[string]struct {
 		pods []Pod
 		want string
@@ -130,13 +130,13 @@ func TestReady(t *testing.T) {
 		"NoAddress": {pods: []Pod{{Ready: true}}},
 		"Second":    {[]Pod{{Address: "a"}, {Address: "b", Ready: true}}, "b"},
 	} {
-		if got, ok := Ready(test.pods); got != test.want || ok != (test.want != "") {
+		if got, ok := PickReady(test.pods); got != test.want || ok != (test.want != "") {
 			t.Errorf("%s: %q, %t", name, got, ok)
 		}
 	}
 }
 
-// admin is the admin port of a pod that answers so.
+// admin returns a pod whose admin port sends the given response.
 func admin(t *testing.T, status int, body string) Pod {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,18 +155,18 @@ func idleFor(t *testing.T, inFlight int, seconds float64) Pod {
 	return admin(t, http.StatusOK, fmt.Sprintf(`{"inFlight":%d,"idleSeconds":%g}`, inFlight, seconds))
 }
 
-// A pod cannot send the question elsewhere.
-func TestAskFollowsNoRedirect(t *testing.T) {
+// A pod cannot redirect a query.
+func TestGetActivityFollowsNoRedirect(t *testing.T) {
 	elsewhere := idleFor(t, 0, 60)
 	server := httptest.NewServer(http.RedirectHandler("http://"+elsewhere.Admin+"/activity", http.StatusFound))
 	t.Cleanup(server.Close)
-	if a, status, err := Ask(t.Context(), server.URL); status != http.StatusFound || err != nil {
+	if a, status, err := GetActivity(t.Context(), server.URL); status != http.StatusFound || err != nil {
 		t.Errorf("%+v, %d, %v, want status 302", a, status, err)
 	}
 }
 
-// A function is idle for as long as its last pod is, and nobody can tell of one that does not.
-func TestIdle(t *testing.T) {
+// The idle time is that of the busiest pod, and an error if one pod does not respond.
+func TestIdleTime(t *testing.T) {
 	starting := idleFor(t, 0, 60)
 	starting.Ready = false
 	nowhere := idleFor(t, 0, 60)
@@ -175,7 +175,7 @@ func TestIdle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = closed.Close() // nobody listens there any more
+	_ = closed.Close() // the port is closed
 	for name, test := range map[string]struct {
 		pods []Pod
 		want time.Duration
@@ -191,10 +191,10 @@ func TestIdle(t *testing.T) {
 		"NoAnswer":   {pods: []Pod{{Ready: true, Admin: closed.Addr().String()}}, fail: true},
 		"OldRuntime": {pods: []Pod{admin(t, http.StatusNotFound, "404 page not found")}, fail: true},
 		"Nonsense":   {pods: []Pod{admin(t, http.StatusOK, "idle")}, fail: true},
-		"Endless":    {pods: []Pod{admin(t, http.StatusOK, `{"a":"`+strings.Repeat("x", maxAnswer)+`"}`)}, fail: true},
+		"Endless":    {pods: []Pod{admin(t, http.StatusOK, `{"a":"`+strings.Repeat("x", maxResponse)+`"}`)}, fail: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Idle(t.Context(), test.pods)
+			got, err := IdleTime(t.Context(), test.pods)
 			if got != test.want || test.fail != (err != nil) {
 				t.Errorf("%s, %v", got, err)
 			}
@@ -202,12 +202,12 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// Requests spread over the pods that are ready.
-func TestReadySpreads(t *testing.T) {
+// Requests are spread over the ready pods.
+func TestPickReadyIsRandom(t *testing.T) {
 	found := []Pod{{Address: "a", Ready: true}, {Address: "b"}, {Ready: true}, {Address: "c", Ready: true}}
 	chosen := map[string]bool{}
 	for range 1000 {
-		address, ok := Ready(found)
+		address, ok := PickReady(found)
 		if !ok {
 			t.Fatal("none is ready")
 		}
@@ -216,18 +216,18 @@ func TestReadySpreads(t *testing.T) {
 	if len(chosen) != 2 || !chosen["a"] || !chosen["c"] {
 		t.Errorf("chosen are %v, want a and c", chosen)
 	}
-	if address, ok := Ready(found[1:3]); ok {
+	if address, ok := PickReady(found[1:3]); ok {
 		t.Errorf("%q is not ready", address)
 	}
 }
 
-// A pod serves when its admin port says so, and not because it accepts connections.
+// A pod is ready when its admin port reports it, and not as soon as it accepts connections.
 func TestServes(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // as a launcher is that waits for the binary
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // like a launcher that waits for the binary
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = silent.Close() }) // it is open
+	t.Cleanup(func() { _ = silent.Close() }) // cannot fail
 	answers := func(status int, text string) string {
 		mux := http.NewServeMux()
 		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

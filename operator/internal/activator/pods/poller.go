@@ -11,50 +11,53 @@ import (
 )
 
 const (
-	// concurrentPolls is how many functions are asked at the same time.
+	// concurrentPolls is the maximum number of functions polled at a time.
 	concurrentPolls = 32
 
-	// pollTimeout is how long all pods of a function may take to answer.
+	// pollTimeout is the time in which all pods of a function must respond.
 	pollTimeout = 30 * time.Second
 
-	// maxAge is how long an answer can be taken. It is taken at once, unless the function has changed.
+	// maxAge is the age at which a result expires. A result is normally taken immediately, unless
+	// the function has changed.
 	maxAge = 5 * time.Second
 
-	// minBackoff and maxBackoff bound the pause after an error, which doubles with each that follows.
+	// minBackoff and maxBackoff bound the delay after a failure, which doubles with each further
+	// failure.
 	minBackoff = 10 * time.Second
 	maxBackoff = 5 * time.Minute
 
-	// quietFailures is how many errors in a row are not reported: a pod may be busy.
-	quietFailures = 2
+	// toleratedFailures is the number of consecutive failures that are not reported: a pod may be
+	// busy.
+	toleratedFailures = 2
 )
 
-// A Poller asks the pods of functions for how long they have been idle. Its callers do not wait for a pod:
-// it sends an event when there is an answer.
+// A Poller polls the pods of functions for their idle time. Its methods do not block on a pod; an
+// event on Answered announces a result.
 type Poller struct {
-	// Answered has an event for each function, by its Service, whose pods were asked.
+	// Answered receives an event for the Service of a function after its pods were polled.
 	Answered chan event.TypedGenericEvent[types.NamespacedName]
 
-	slots chan struct{} // has one element for each function that is being asked
+	slots chan struct{} // one element for each function being polled
 	mu    sync.Mutex
 	polls map[types.NamespacedName]*poll // by Service
 }
 
-// An Answer is for how long the pods of a function have served no request.
-type Answer struct {
-	At   time.Time     // when the first pod was asked
-	Idle time.Duration // at that time
-	Err  error         // why a pod could not be asked
+// A PollResult is the time for which the pods of a function have served no request.
+type PollResult struct {
+	At   time.Time     // when the first pod was queried
+	Idle time.Duration // as of At
+	Err  error         // why a pod could not be queried
 }
 
-// poll is what is known of one function.
+// poll is the polling state of one function.
 type poll struct {
-	admins   []string // where the pods were asked
-	asking   bool
-	answer   *Answer   // nil when there is none, or it was taken
-	answered time.Time // since when there is the answer
-	failures int       // in a row
-	next     time.Time // before which the pods are not asked again
-	trouble  string    // what is reported of the failures
+	admins    []string // admin addresses of the pods
+	polling   bool
+	result    *PollResult // nil if there is none or it was taken
+	received  time.Time   // when the result was received
+	failures  int         // consecutive
+	next      time.Time   // time of the next poll at the earliest
+	lastError string      // empty until there are more than toleratedFailures
 }
 
 // NewPoller returns a Poller.
@@ -66,81 +69,81 @@ func NewPoller() *Poller {
 	}
 }
 
-// Take returns the answer of exactly these pods, once. If there is none, it returns false and asks them,
-// or returns after how long to call Take again where they did not answer just before.
-func (p *Poller) Take(service types.NamespacedName, pods []Pod) (a Answer, ok bool, wait time.Duration) {
+// Take returns the result for exactly these pods and removes it. If there is none, it starts a poll
+// and returns false. After a failed poll, it returns the remaining backoff in wait instead.
+func (p *Poller) Take(service types.NamespacedName, pods []Pod) (a PollResult, ok bool, wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	admins := adminsOf(pods)
+	admins := adminAddresses(pods)
 	known := p.polls[service]
 	if known == nil || !slices.Equal(known.admins, admins) {
 		known = &poll{admins: admins}
 		p.polls[service] = known
 	}
-	if answer := known.answer; answer != nil {
-		known.answer = nil
-		if time.Since(known.answered) <= maxAge {
-			return *answer, true, 0
+	if result := known.result; result != nil {
+		known.result = nil
+		if time.Since(known.received) <= maxAge {
+			return *result, true, 0
 		}
 	}
 	if wait := time.Until(known.next); wait > 0 {
-		return Answer{}, false, wait
+		return PollResult{}, false, wait
 	}
-	if !known.asking {
-		known.asking = true
-		go p.ask(service, known, pods)
+	if !known.polling {
+		known.polling = true
+		go p.run(service, known, pods)
 	}
-	return Answer{}, false, 0
+	return PollResult{}, false, 0
 }
 
-// ask asks the pods of a function.
-func (p *Poller) ask(service types.NamespacedName, known *poll, pods []Pod) {
+// run polls the pods of a function.
+func (p *Poller) run(service types.NamespacedName, known *poll, pods []Pod) {
 	p.slots <- struct{}{}
 	ctx, cancel := context.WithTimeout(context.Background(), pollTimeout)
-	a := Answer{At: time.Now()}
-	a.Idle, a.Err = Idle(ctx, pods)
+	a := PollResult{At: time.Now()}
+	a.Idle, a.Err = IdleTime(ctx, pods)
 	cancel()
-	// A pod may have had a request since the first one was asked.
+	// A pod may have received a request since the first one was queried.
 	a.Idle = max(a.Idle-time.Since(a.At), 0)
 	<-p.slots
 
 	p.mu.Lock()
-	known.asking, known.answer, known.answered = false, &a, time.Now()
+	known.polling, known.result, known.received = false, &a, time.Now()
 	if a.Err == nil {
-		known.failures, known.next, known.trouble = 0, time.Time{}, ""
+		known.failures, known.next, known.lastError = 0, time.Time{}, ""
 	} else {
 		known.failures++
 		known.next = time.Now().Add(backoff(known.failures))
-		if known.failures > quietFailures {
-			known.trouble = a.Err.Error()
+		if known.failures > toleratedFailures {
+			known.lastError = a.Err.Error()
 		}
 	}
 	p.mu.Unlock()
 	p.Answered <- event.TypedGenericEvent[types.NamespacedName]{Object: service}
 }
 
-// backoff is the pause after so many errors in a row.
+// backoff returns the delay after a number of consecutive failures.
 func backoff(failures int) time.Duration { return min(minBackoff<<min(failures-1, 10), maxBackoff) }
 
-// Trouble returns why the pods of a function cannot be asked; empty while they answer, and after the first
-// failures.
-func (p *Poller) Trouble(service types.NamespacedName) string {
+// LastError returns why the pods of a function cannot be queried. It is empty if the last poll
+// succeeded, and for the first two consecutive failures.
+func (p *Poller) LastError(service types.NamespacedName) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.polls[service]; known != nil {
-		return known.trouble
+		return known.lastError
 	}
 	return ""
 }
 
-// Forget drops what is known of a function.
+// Forget removes the state of a function.
 func (p *Poller) Forget(service types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.polls, service)
 }
 
-func adminsOf(pods []Pod) []string {
+func adminAddresses(pods []Pod) []string {
 	var admins []string
 	for _, pod := range pods {
 		admins = append(admins, pod.Admin)

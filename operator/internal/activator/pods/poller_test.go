@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// blocked is a pod that answers when it is told to. asked has a value for each question.
+// blocked returns a pod that responds after answer is called. asked receives a value for each
+// query.
 func blocked(t *testing.T) (p Pod, asked chan bool, answer func()) {
 	t.Helper()
 	asked, free := make(chan bool, 1), make(chan bool)
@@ -27,9 +28,9 @@ func blocked(t *testing.T) (p Pod, asked chan bool, answer func()) {
 
 var hello = types.NamespacedName{Namespace: "default", Name: "hello"}
 
-// Whoever takes an answer never waits for a pod, however many do not answer, and an answer is taken once.
-func TestPollerDoesNotWait(t *testing.T) {
-	patient(t)
+// Take does not block on slow pods, and returns each result once.
+func TestPollerDoesNotBlock(t *testing.T) {
+	extendTimeouts(t)
 	p := NewPoller()
 	var answers []func()
 	for i := range 3 {
@@ -37,7 +38,7 @@ func TestPollerDoesNotWait(t *testing.T) {
 		if _, ok, wait := p.Take(types.NamespacedName{Name: fmt.Sprint(i)}, []Pod{pod}); ok || wait != 0 {
 			t.Errorf("before it was asked: %t, again after %s", ok, wait)
 		}
-		<-asked // all of them at the same time
+		<-asked // polls run concurrently
 		answers = append(answers, answer)
 	}
 	for _, answer := range answers {
@@ -54,17 +55,17 @@ func TestPollerDoesNotWait(t *testing.T) {
 	}
 }
 
-// patient lets pods take as long as a busy machine needs.
-func patient(t *testing.T) {
+// extendTimeouts raises the query timeout for slow machines.
+func extendTimeouts(t *testing.T) {
 	t.Helper()
 	before := adminClient.Timeout
 	adminClient.Timeout = pollTimeout
 	t.Cleanup(func() { adminClient.Timeout = before })
 }
 
-// An answer is not taken for other pods, nor when it is old.
-func TestPollerForgets(t *testing.T) {
-	patient(t)
+// A result is not returned for other pods or after it has expired.
+func TestPollerResultExpires(t *testing.T) {
+	extendTimeouts(t)
 	p := NewPoller()
 	old, other := []Pod{idleFor(t, 0, 60)}, []Pod{idleFor(t, 0, 60)}
 	p.Take(hello, old)
@@ -73,7 +74,7 @@ func TestPollerForgets(t *testing.T) {
 		t.Error("the answer of a pod is taken for another one")
 	}
 	<-p.Answered
-	p.polls[hello].answered = time.Now().Add(-maxAge - time.Second)
+	p.polls[hello].received = time.Now().Add(-maxAge - time.Second)
 	if _, ok, _ := p.Take(hello, other); ok {
 		t.Error("an old answer is taken")
 	}
@@ -83,13 +84,12 @@ func TestPollerForgets(t *testing.T) {
 	}
 }
 
-// Pods that do not answer are asked after pauses that grow, up to a bound, and that is reported unless it
-// passes soon.
+// Failed polls are repeated with a growing, bounded delay. The first failures are not reported.
 func TestPollerBacksOff(t *testing.T) {
-	patient(t)
+	extendTimeouts(t)
 	p := NewPoller()
 	bad, good := []Pod{admin(t, http.StatusForbidden, "denied")}, []Pod{idleFor(t, 0, 60)}
-	for n := range quietFailures + 2 {
+	for n := range toleratedFailures + 2 {
 		p.Take(hello, bad)
 		<-p.Answered
 		if a, ok, _ := p.Take(hello, bad); !ok || a.Err == nil {
@@ -99,17 +99,17 @@ func TestPollerBacksOff(t *testing.T) {
 			t.Errorf("after %d errors they are asked again in %s", n+1, left)
 		}
 		p.polls[hello].next = time.Now().Add(time.Hour)
-		if _, ok, wait := p.Take(hello, bad); ok || wait < time.Minute || p.polls[hello].asking {
+		if _, ok, wait := p.Take(hello, bad); ok || wait < time.Minute || p.polls[hello].polling {
 			t.Errorf("it asks again at once: %t, again after %s", ok, wait)
 		}
-		if got := p.Trouble(hello); (got != "") != (n >= quietFailures) || got != "" && !strings.Contains(got, "status 403; a service mesh") {
+		if got := p.LastError(hello); (got != "") != (n >= toleratedFailures) || got != "" && !strings.Contains(got, "status 403; a service mesh") {
 			t.Errorf("after %d errors it says %q", n+1, got)
 		}
 		p.polls[hello].next = time.Time{}
 	}
 	p.Take(hello, good)
 	<-p.Answered
-	if got := p.Trouble(hello); got != "" {
+	if got := p.LastError(hello); got != "" {
 		t.Errorf("once they answer it says %q", got)
 	}
 }

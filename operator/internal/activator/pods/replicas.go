@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// CacheReplicas adds a cache of the activator's own pods to the manager. The cache of the manager
-// cannot have them: it has the pods of functions, by their label.
+// CacheReplicas adds a cache of the activator's own pods to the manager. The cache
+// of the manager does not contain them: it selects the pods of functions by label.
 func CacheReplicas(mgr manager.Manager, namespace string) (cache.Cache, error) {
 	replicas, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
@@ -25,7 +25,7 @@ func CacheReplicas(mgr manager.Manager, namespace string) (cache.Cache, error) {
 	return replicas, mgr.Add(replicas)
 }
 
-// ReplicaServes reports whether a pod of the activator is ready and not about to end.
+// ReplicaServes reports whether a pod of the activator is ready and not being deleted.
 func ReplicaServes(p *corev1.Pod) bool {
 	return p.DeletionTimestamp == nil && p.Status.PodIP != "" && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

@@ -6,26 +6,29 @@ import (
 	"sync"
 )
 
-// A party is what the shares of a budget belong to: the address of a client together with the
-// namespace of the function that it calls. All clients of an ingress have one address, and one client
-// may call the functions of all namespaces: neither alone would keep them apart.
-type party struct{ address, namespace string }
+// A tenant is the unit of fair sharing of a budget: a client address together with the namespace of
+// the function that it calls. Neither alone is sufficient: all clients of an ingress share one
+// address, and one client may call functions in all namespaces.
+type tenant struct{ address, namespace string }
 
-// A budget bounds the memory of what clients have open, in bytes, and how many requests are held. With
-// too many held requests, the namespace that has the most of them loses the newest one, of the address that
-// has the most in it. With too many bytes, the same is true of bytes: the party loses its newest held request,
-// or if it has none, what has been idle for the longest time, or if nothing is idle, what it has had for
-// the longest time. The namespace decides first, because a client may have many addresses.
+// A budget limits the memory of open connections and requests, in bytes, and the number of held
+// requests. When a limit is exceeded, it evicts from the namespace that uses the most of that
+// resource, and within it from the address that uses the most. The namespace comes first because a
+// client may have many addresses.
+//
+//   - Too many held requests: it evicts the newest held request.
+//   - Too many bytes: it evicts the newest held request, else the charge that has been idle for
+//     the longest time, else the oldest busy charge.
 type budget struct {
-	bytes, held int64 // the most
+	bytes, held int64 // limits
 
 	mu       sync.Mutex
 	usedHeld int64
 	used     int64
-	shares   map[party]*share
+	shares   map[tenant]*share
 }
 
-// A share is what one party has of a budget, each list with the oldest first.
+// A share contains the charges of one tenant. Each list starts with the oldest.
 type share struct {
 	bytes            int64
 	held, idle, busy *list.List // of *charge
@@ -33,33 +36,33 @@ type share struct {
 
 func newShare() *share { return &share{held: list.New(), idle: list.New(), busy: list.New()} }
 
-// A charge is what one connection or request takes of a budget.
+// A charge is the cost of one connection or request in a budget.
 type charge struct {
 	budget *budget
-	party  party
+	tenant tenant
 	bytes  int64
-	drop   func() // is called if the charge must give way; it must not block
+	evict  func() // called when the charge is evicted; must not block
 
-	in      *list.List // nil once it has ended
+	in      *list.List // nil after end or eviction
 	element *list.Element
 }
 
 func newBudget(bytes, held int64) *budget {
-	return &budget{bytes: bytes, held: held, shares: map[party]*share{}}
+	return &budget{bytes: bytes, held: held, shares: map[tenant]*share{}}
 }
 
-// hold charges a party for a request that is held, and add for anything else, which is idle at first. The
-// new charge itself may be one that is dropped.
-func (b *budget) hold(p party, bytes int64, drop func()) *charge {
-	return b.charge(p, bytes, drop, true)
+// hold charges a tenant for a held request; add charges it for anything else, which is idle at
+// first. The new charge itself may be evicted.
+func (b *budget) hold(p tenant, bytes int64, evict func()) *charge {
+	return b.charge(p, bytes, evict, true)
 }
 
-func (b *budget) add(p party, bytes int64, drop func()) *charge {
-	return b.charge(p, bytes, drop, false)
+func (b *budget) add(p tenant, bytes int64, evict func()) *charge {
+	return b.charge(p, bytes, evict, false)
 }
 
-func (b *budget) charge(p party, bytes int64, drop func(), held bool) *charge {
-	c := &charge{budget: b, party: p, drop: drop}
+func (b *budget) charge(p tenant, bytes int64, evict func(), held bool) *charge {
+	c := &charge{budget: b, tenant: p, evict: evict}
 	b.update(func() {
 		s := b.shares[p]
 		if s == nil {
@@ -76,7 +79,7 @@ func (b *budget) charge(p party, bytes int64, drop func(), held bool) *charge {
 	return c
 }
 
-// grow charges for some bytes more.
+// grow adds to the cost of a charge.
 func (c *charge) grow(bytes int64) {
 	c.budget.update(func() {
 		if c.in != nil {
@@ -85,26 +88,26 @@ func (c *charge) grow(bytes int64) {
 	})
 }
 
-// serve charges a request that was held for some bytes more. Now drop ends it.
-func (c *charge) serve(bytes int64, drop func()) {
+// serve marks a held request as served, adds to its cost, and replaces its evict function.
+func (c *charge) serve(bytes int64, evict func()) {
 	c.budget.update(func() {
 		if c.in == nil {
 			return
 		}
-		c.drop = drop
-		c.budget.move(c, c.budget.shares[c.party].busy)
+		c.evict = evict
+		c.budget.move(c, c.budget.shares[c.tenant].busy)
 		c.budget.grow(c, bytes)
 	})
 }
 
-// setBusy makes the charge the newest of those of its party that are busy, or of those that are idle.
+// setBusy moves the charge to the end of its tenant's busy or idle list.
 func (c *charge) setBusy(busy bool) {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	if c.in == nil {
 		return
 	}
-	s := c.budget.shares[c.party]
+	s := c.budget.shares[c.tenant]
 	if busy {
 		c.budget.move(c, s.busy)
 	} else {
@@ -112,54 +115,54 @@ func (c *charge) setBusy(busy bool) {
 	}
 }
 
-// end takes the charge back.
+// end releases the charge.
 func (c *charge) end() {
 	c.budget.mu.Lock()
 	defer c.budget.mu.Unlock()
 	c.budget.remove(c)
 }
 
-// update changes the budget, and drops what no longer fits.
+// update changes the budget and evicts charges until its limits are met.
 func (b *budget) update(change func()) {
 	b.mu.Lock()
 	change()
-	var dropped []*charge
+	var evicted []*charge
 	for len(b.shares) > 0 && (b.used > b.bytes || b.usedHeld > b.held) {
-		c := b.surplus()
+		c := b.victim()
 		b.remove(c)
-		dropped = append(dropped, c)
+		evicted = append(evicted, c)
 	}
 	b.mu.Unlock()
-	for _, c := range dropped {
-		c.drop()
+	for _, c := range evicted {
+		c.evict()
 	}
 }
 
-// The caller of these must hold the lock.
+// The following methods require the lock.
 
 func (b *budget) insert(c *charge, in *list.List) {
 	c.in, c.element = in, in.PushBack(c)
-	if in == b.shares[c.party].held {
+	if in == b.shares[c.tenant].held {
 		b.usedHeld++
 	}
 }
 
-func (b *budget) takeOut(c *charge) {
+func (b *budget) detach(c *charge) {
 	c.in.Remove(c.element)
-	if c.in == b.shares[c.party].held {
+	if c.in == b.shares[c.tenant].held {
 		b.usedHeld--
 	}
 	c.in = nil
 }
 
 func (b *budget) move(c *charge, to *list.List) {
-	b.takeOut(c)
+	b.detach(c)
 	b.insert(c, to)
 }
 
 func (b *budget) grow(c *charge, bytes int64) {
 	c.bytes += bytes
-	b.shares[c.party].bytes += bytes
+	b.shares[c.tenant].bytes += bytes
 	b.used += bytes
 }
 
@@ -168,14 +171,14 @@ func (b *budget) remove(c *charge) {
 		return
 	}
 	b.grow(c, -c.bytes)
-	b.takeOut(c)
-	if s := b.shares[c.party]; s.held.Len()+s.idle.Len()+s.busy.Len() == 0 {
-		delete(b.shares, c.party)
+	b.detach(c)
+	if s := b.shares[c.tenant]; s.held.Len()+s.idle.Len()+s.busy.Len() == 0 {
+		delete(b.shares, c.tenant)
 	}
 }
 
-// surplus returns what to drop first.
-func (b *budget) surplus() *charge {
+// victim returns the charge to evict next.
+func (b *budget) victim() *charge {
 	of := func(s *share) int64 { return s.bytes }
 	if b.usedHeld > b.held {
 		of = func(s *share) int64 { return int64(s.held.Len()) }
@@ -185,12 +188,12 @@ func (b *budget) surplus() *charge {
 		totals[p.namespace] += of(s)
 	}
 	var most *share
-	var its party
+	var its tenant
 	for p, s := range b.shares {
 		if most == nil || cmp.Or(cmp.Compare(totals[p.namespace], totals[its.namespace]), cmp.Compare(of(s), of(most))) > 0 {
 			most, its = s, p
 		}
 	}
 	first := cmp.Or(most.held.Back(), most.idle.Front(), most.busy.Front())
-	return first.Value.(*charge) //nolint:forcetypeassert // nothing else is stored
+	return first.Value.(*charge) //nolint:forcetypeassert // the lists contain only charges
 }

@@ -13,107 +13,108 @@ import (
 	"testing"
 	"time"
 
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/backend"
 )
 
-// Who has more than others gives way: its newest held request first, and then what it has had for the
-// longest time.
+// The tenant with the largest share loses its newest held request first, and then its oldest
+// charge.
 func TestBudget(t *testing.T) {
-	greedy, ingress := party{"192.0.2.1", "a"}, party{"192.0.2.2", "a"}
-	var dropped []string
-	drop := func(name string) func() { return func() { dropped = append(dropped, name) } }
+	greedy, ingress := tenant{"192.0.2.1", "a"}, tenant{"192.0.2.2", "a"}
+	var evicted []string
+	evict := func(name string) func() { return func() { evicted = append(evicted, name) } }
 	is := func(want ...string) {
 		t.Helper()
-		if !slices.Equal(dropped, want) {
-			t.Errorf("dropped: %v, want %v", dropped, want)
+		if !slices.Equal(evicted, want) {
+			t.Errorf("evicted: %v, want %v", evicted, want)
 		}
-		dropped = nil
+		evicted = nil
 	}
 	b := newBudget(100, 4)
-	connection := b.add(greedy, 20, drop("connection"))
-	b.add(greedy, 20, drop("another"))
-	held := b.hold(greedy, 20, drop("held"))
-	other := b.hold(ingress, 30, drop("of another"))
+	connection := b.add(greedy, 20, evict("connection"))
+	b.add(greedy, 20, evict("another"))
+	held := b.hold(greedy, 20, evict("held"))
+	other := b.hold(ingress, 30, evict("of another"))
 	is()
-	b.hold(party{"192.0.2.2", "b"}, 20, drop("of another namespace"))
+	b.hold(tenant{"192.0.2.2", "b"}, 20, evict("of another namespace"))
 	is("held")
-	held.grow(1000) // it is over
-	held.serve(1000, drop("held"))
+	held.grow(1000) // no effect after eviction
+	held.serve(1000, evict("held"))
 	held.end()
 	connection.grow(20)
 	is("connection")
 	connection.end()
-	b.hold(greedy, 5, drop("held"))
-	b.hold(greedy, 5, drop("held"))
+	b.hold(greedy, 5, evict("held"))
+	b.hold(greedy, 5, evict("held"))
 	is()
-	b.hold(greedy, 5, drop("one too many"))
+	b.hold(greedy, 5, evict("one too many"))
 	is("one too many")
-	if b.hold(greedy, 1000, drop("too large")); b.used > 100 || b.usedHeld > 4 {
+	if b.hold(greedy, 1000, evict("too large")); b.used > 100 || b.usedHeld > 4 {
 		t.Errorf("%d bytes and %d requests", b.used, b.usedHeld)
 	}
 	is("too large")
-	other.serve(100, drop("served"))
+	other.serve(100, evict("served"))
 	is("served")
 }
 
-// Many bytes are no reason to lose a served request when too many others are held: that would make no
-// room for them.
-func TestTooManyHeld(t *testing.T) {
-	var dropped []string
-	drop := func(name string) func() { return func() { dropped = append(dropped, name) } }
+// Exceeding the limit of held requests does not evict a served request, even if its tenant uses the
+// most bytes.
+func TestHeldLimitKeepsServed(t *testing.T) {
+	var evicted []string
+	evict := func(name string) func() { return func() { evicted = append(evicted, name) } }
 	b := newBudget(1000, 2)
-	b.add(party{"192.0.2.1", "a"}, 500, drop("served"))
-	b.hold(party{"192.0.2.2", "a"}, 10, drop("oldest"))
-	b.hold(party{"192.0.2.2", "a"}, 10, drop("newest"))
-	b.hold(party{"192.0.2.3", "a"}, 20, drop("of another"))
-	if want := []string{"newest"}; !slices.Equal(dropped, want) {
-		t.Errorf("dropped: %v, want %v", dropped, want)
+	b.add(tenant{"192.0.2.1", "a"}, 500, evict("served"))
+	b.hold(tenant{"192.0.2.2", "a"}, 10, evict("oldest"))
+	b.hold(tenant{"192.0.2.2", "a"}, 10, evict("newest"))
+	b.hold(tenant{"192.0.2.3", "a"}, 20, evict("of another"))
+	if want := []string{"newest"}; !slices.Equal(evicted, want) {
+		t.Errorf("evicted: %v, want %v", evicted, want)
 	}
 }
 
-// A connection with requests outlives those of its party that are idle, however old it is.
+// Idle connections of a tenant are evicted before busy ones, regardless of their age.
 func TestBusyConnection(t *testing.T) {
-	var dropped []string
-	drop := func(name string) func() { return func() { dropped = append(dropped, name) } }
+	var evicted []string
+	evict := func(name string) func() { return func() { evicted = append(evicted, name) } }
 	b := newBudget(40, 0)
-	p := party{"192.0.2.1", "a"}
-	b.add(p, 10, drop("busy")).setBusy(true)
-	b.add(p, 10, drop("idle"))
-	ended := b.add(p, 10, drop("ended"))
+	p := tenant{"192.0.2.1", "a"}
+	b.add(p, 10, evict("busy")).setBusy(true)
+	b.add(p, 10, evict("idle"))
+	ended := b.add(p, 10, evict("ended"))
 	ended.setBusy(true)
-	b.add(p, 10, drop("newest")).setBusy(true)
+	b.add(p, 10, evict("newest")).setBusy(true)
 	ended.setBusy(false)
-	b.add(party{"192.0.2.2", "a"}, 20, drop("of another"))
-	b.add(party{"192.0.2.2", "a"}, 1, drop("of another"))
-	b.add(p, 20, drop("too large"))
-	if want := []string{"idle", "ended", "of another", "too large"}; !slices.Equal(dropped, want) {
-		t.Errorf("dropped: %v, want %v", dropped, want)
+	b.add(tenant{"192.0.2.2", "a"}, 20, evict("of another"))
+	b.add(tenant{"192.0.2.2", "a"}, 1, evict("of another"))
+	b.add(p, 20, evict("too large"))
+	if want := []string{"idle", "ended", "of another", "too large"}; !slices.Equal(evicted, want) {
+		t.Errorf("evicted: %v, want %v", evicted, want)
 	}
 }
 
-// Many clients of one namespace do not take the connections of another one's, of which a single ingress has most.
-func TestManyAddresses(t *testing.T) {
-	dropped := map[string]int{}
-	drop := func(name string) func() { return func() { dropped[name]++ } }
+// Many clients in one namespace do not evict the connections of another namespace that share one
+// address.
+func TestManyClientAddresses(t *testing.T) {
+	evicted := map[string]int{}
+	evict := func(name string) func() { return func() { evicted[name]++ } }
 	b := newBudget(100, 0)
 	for range 4 {
-		b.add(party{"192.0.2.1", "a"}, 10, drop("of the ingress"))
+		b.add(tenant{"192.0.2.1", "a"}, 10, evict("of the ingress"))
 	}
 	for i := range 100 {
-		b.add(party{fmt.Sprint("198.51.100.", i), "b"}, 1, drop("of many"))
+		b.add(tenant{fmt.Sprint("198.51.100.", i), "b"}, 1, evict("of many"))
 	}
-	if dropped["of the ingress"] != 0 || dropped["of many"] != 40 {
-		t.Errorf("dropped: %v", dropped)
+	if evicted["of the ingress"] != 0 || evicted["of many"] != 40 {
+		t.Errorf("evicted: %v", evicted)
 	}
 }
 
-// raced is true with the race detector, which takes memory of its own.
+// raced is true if the race detector is enabled, which needs additional memory.
 var raced bool
 
-// memory is what this process uses: of the heap, and of stacks.
+// memory returns the heap and stack memory in use.
 func memory() int64 {
 	runtime.GC()
-	runtime.GC() // what the first one has put aside from pools
+	runtime.GC() // also frees the victim caches of sync.Pool
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc + m.StackInuse)
@@ -129,7 +130,7 @@ func (s *Server) charged() int64 {
 	return used
 }
 
-// connect opens a connection from an address of this machine, and sends something.
+// connect opens a connection from a local address and sends text.
 func (a *activator) connect(t *testing.T, from, text string) {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -137,9 +138,9 @@ func (a *activator) connect(t *testing.T, from, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = connection.Close() }) // it may have been cut
+	t.Cleanup(func() { _ = connection.Close() }) // may already be closed
 	_ = connection.SetWriteDeadline(time.Now().Add(time.Minute))
-	_, _ = io.WriteString(connection, text) // it may be cut
+	_, _ = io.WriteString(connection, text) // may be evicted
 }
 
 func header(lines, length int) string {
@@ -152,13 +153,13 @@ func header(lines, length int) string {
 
 const many = 100
 
-// What is charged is what connections and requests take.
+// The charged cost matches the actual memory use.
 func TestCosts(t *testing.T) {
-	pod, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and says nothing
+	pod, err := net.Listen("tcp", "127.0.0.1:0") // accepts and does not respond
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = pod.Close() }) // it is open
+	t.Cleanup(func() { _ = pod.Close() }) // cannot fail
 	served := func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", pod.Addr().String())
 	}
@@ -167,16 +168,16 @@ func TestCosts(t *testing.T) {
 		text string
 		dial func(context.Context) (net.Conn, error)
 	}{
-		"Silent":     {"", forever},
-		"Unfinished": {start + header(100, 100), forever},
-		"ManyLines":  {start + header(1500, 1), forever},
-		"Held":       {start + "\r\n", forever},
-		"HeldLong":   {start + header(1, 15000) + "\r\n", forever},
-		"HeldMany":   {start + header(1500, 1) + "\r\n", forever},
+		"Silent":     {"", blockingDial},
+		"Unfinished": {start + header(100, 100), blockingDial},
+		"ManyLines":  {start + header(1500, 1), blockingDial},
+		"Held":       {start + "\r\n", blockingDial},
+		"HeldLong":   {start + header(1, 15000) + "\r\n", blockingDial},
+		"HeldMany":   {start + header(1500, 1) + "\r\n", blockingDial},
 		"Served":     {start + "\r\n", served},
 		"ServedLong": {start + header(1, 15000) + "\r\n", served},
 		"ServedMany": {start + header(1500, 1) + "\r\n", served},
-		"HTTP2":      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", forever},
+		"HTTP2":      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", blockingDial},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newActivator(t, Limits{Bytes: 1 << 30, Held: many, HeldPerFunction: many, Timeout: time.Minute}, test.dial)
@@ -203,13 +204,13 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-func forever(ctx context.Context) (net.Conn, error) {
+func blockingDial(ctx context.Context) (net.Conn, error) {
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
 }
 
-// However much a client opens, memory is bounded, and the request of another one is served.
-func TestOneClientTakesAll(t *testing.T) {
+// One client cannot exceed the memory limit or prevent other requests from being served.
+func TestGreedyClient(t *testing.T) {
 	const start = "GET / HTTP/1.1\r\nHost: f\r\n"
 	for name, text := range map[string]string{
 		"Silent": "", "Unfinished": start + header(1500, 1), "Held": start + header(1, 15000) + "\r\n", "HeldMany": start + header(1500, 1) + "\r\n",
@@ -239,7 +240,7 @@ func TestOneClientTakesAll(t *testing.T) {
 			eventually(t, "the request of another client is held", func() bool {
 				a.requests.mu.Lock()
 				defer a.requests.mu.Unlock()
-				return a.requests.shares[party{"127.0.0.3", hello.Function.Namespace}] != nil
+				return a.requests.shares[tenant{"127.0.0.3", hello.Function.Namespace}] != nil
 			})
 			eventually(t, "memory is bounded", func() bool { return a.charged() <= bytes && (raced || memory()-before < 2*bytes) })
 			close(awake)
@@ -250,21 +251,21 @@ func TestOneClientTakesAll(t *testing.T) {
 	}
 }
 
-// statusOf returns the status of an answer, and 0 without one, which is an error.
+// statusOf returns the status code of a response, or 0 after reporting an error.
 func statusOf(t *testing.T, client *http.Client, url string) int {
 	response, err := client.Get(url)
 	if err != nil {
 		t.Error(err)
 		return 0
 	}
-	_ = response.Body.Close() // the status is enough
+	_ = response.Body.Close() // only the status is read
 	return response.StatusCode
 }
 
-// The namespaces of one ingress, whose requests have one address, do not take from each other either.
-func TestOneNamespaceTakesAll(t *testing.T) {
-	a := newActivator(t, Limits{Held: 10, HeldPerFunction: 100, Timeout: time.Minute}, forever)
-	other := target.Target{}
+// Namespaces behind one ingress, whose requests share an address, do not evict each other.
+func TestGreedyNamespace(t *testing.T) {
+	a := newActivator(t, Limits{Held: 10, HeldPerFunction: 100, Timeout: time.Minute}, blockingDial)
+	other := backend.Backend{}
 	other.Service.Namespace, other.Service.Name, other.Function.Namespace, other.UID = "other", "other", "other", "2"
 	if err := a.Listen(other, 0); err != nil {
 		t.Fatal(err)

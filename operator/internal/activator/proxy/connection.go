@@ -8,91 +8,92 @@ import (
 	"sync"
 )
 
-// What connections and requests take of memory, in bytes, with what the garbage collector has not
-// collected yet. TestCosts compares them with what is used.
+// The memory cost of connections and requests in bytes, including garbage that is not collected
+// yet. TestCosts compares it with the actual memory use.
 const (
-	// maxHeader is the longest header of a request. A longer one is answered 431.
+	// maxHeader is the maximum size of a request header. A larger one is rejected with 431.
 	maxHeader = 16 << 10
 
-	// maxAnswerHeader is the longest header of an answer. A function with a longer one is answered 502.
-	maxAnswerHeader = 32 << 10
+	// maxResponseHeader is the maximum size of a response header. A larger one results in 502.
+	maxResponseHeader = 32 << 10
 
-	// connectionCost is that of a connection: its goroutines, and its buffers in this process and in the kernel.
+	// connectionCost is the cost of a connection: its goroutines, and its buffers in this process
+	// and in the kernel.
 	connectionCost = 24 << 10
 
-	// http2Cost is what one of HTTP/2 takes beyond that, and http2Most the most that it buffers of what
-	// it has received.
+	// http2Cost is the additional cost of an HTTP/2 connection, and http2Most the most that it
+	// buffers of the received data.
 	http2Cost = 44 << 10
 	http2Most = http2Connection + maxHeader
 
-	// requestCost is that of a request, beyond its header.
+	// requestCost is the cost of a request without its header.
 	requestCost = 8 << 10
 
-	// lineCost is that of a line of a header, beyond its bytes.
+	// lineCost is the cost of a header line in addition to its bytes.
 	lineCost = 128
 
-	// servedCost is what a request takes when it is passed on, beyond its header: the connection to the
-	// pod with its goroutines and buffers. One of HTTP/2 has up to http2Stream of the answer beyond that.
+	// servedCost is the additional cost of a request that is being served: the connection to the
+	// pod with its goroutines and buffers. HTTP/2 adds up to http2Stream for the response.
 	servedCost = 40 << 10
 )
 
-// The buffers of a connection of a client in the kernel, which doubles them for its own needs, and what the
-// server buffers of the bodies of a connection and of a stream of HTTP/2, in bytes.
+// Buffer sizes in bytes: the kernel buffers of a client connection, which the kernel doubles, and
+// the receive buffers of an HTTP/2 connection and stream.
 const (
 	receiveBuffer   = 16 << 10
 	sendBuffer      = 32 << 10
 	http2Connection = 128 << 10
-	http2Stream     = 64 << 10 // which clients may send before they know of any bound
+	http2Stream     = 64 << 10 // the initial window, which clients may use before they receive the settings
 )
 
-// A connection of a client is charged to the budget for connections. One of HTTP/1 is not while it has a
-// request, which is charged for both: they end together.
+// A connection is a client connection, charged to the budget for connections. While an HTTP/1
+// connection serves a request, that request is charged for both, because they end together.
 type connection struct {
 	net.Conn
 	server *Server
-	party  party
+	tenant tenant
 
 	mu       sync.Mutex
 	charge   *charge // nil while a request is charged for the connection
-	received int64   // what is charged for what it has received
-	requests int     // that are held or served
+	received int64   // charged cost of received data
+	requests int     // held or being served
 	http2    bool
 	closed   bool
 }
 
-// connectionKey is the key, in the context of a request, of the connection by which it has come.
+// connectionKey is the context key of the connection of a request.
 type connectionKey struct{}
 
 func connectionOf(ctx context.Context) *connection {
-	return ctx.Value(connectionKey{}).(*connection) //nolint:forcetypeassert // as listeners make it
+	return ctx.Value(connectionKey{}).(*connection) //nolint:forcetypeassert // listeners set it
 }
 
 func (s *Server) newConnection(conn net.Conn, namespace string) *connection {
-	c := &connection{Conn: conn, server: s, party: party{conn.RemoteAddr().String(), namespace}}
-	if host, _, err := net.SplitHostPort(c.party.address); err == nil {
-		c.party.address = host
+	c := &connection{Conn: conn, server: s, tenant: tenant{conn.RemoteAddr().String(), namespace}}
+	if host, _, err := net.SplitHostPort(c.tenant.address); err == nil {
+		c.tenant.address = host
 	}
-	c.charge = s.connections.add(c.party, connectionCost, c.cut)
+	c.charge = s.connections.add(c.tenant, connectionCost, c.cut)
 	return c
 }
 
-// cut ends the connection, and all requests on it.
+// cut closes the connection and cancels its requests.
 func (c *connection) cut() {
 	if conn, ok := c.Conn.(*net.TCPConn); ok {
-		_ = conn.SetLinger(0) // what the client does not read must not stay in memory
+		_ = conn.SetLinger(0) // discard unsent data
 	}
 	_ = c.Conn.Close() // the server then closes c
 }
 
-// Read is part of [net.Conn]. What comes is charged for until there is a request, and in HTTP/2 as far as
-// it may be buffered.
+// Read implements [net.Conn]. It charges for received data until a request has been read, and on
+// HTTP/2 up to the size of the receive buffers.
 func (c *connection) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cost := int64(n)
 	switch {
-	case c.charge == nil: // it is closed, or this is the body of a request of HTTP/1, which is not buffered
+	case c.charge == nil: // closed, or the body of an HTTP/1 request, which is not buffered
 		cost = 0
 	case c.http2:
 		cost = min(cost, http2Most-c.received)
@@ -106,7 +107,7 @@ func (c *connection) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close is part of [net.Conn].
+// Close implements [net.Conn].
 func (c *connection) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,8 +124,9 @@ func (c *connection) release() {
 	c.charge, c.received = nil, 0
 }
 
-// begin counts a request, and returns what has to be charged for it. end counts that it is over.
-func (c *connection) begin(r *http.Request) (cost int64) {
+// beginRequest counts a request and returns its cost. endRequest must be called when it is
+// finished.
+func (c *connection) beginRequest(r *http.Request) (cost int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests++
@@ -132,7 +134,7 @@ func (c *connection) begin(r *http.Request) (cost int64) {
 	case r.ProtoMajor != 2:
 		c.release()
 		return connectionCost + costOf(r)
-	case c.charge == nil: // it is closed
+	case c.charge == nil: // closed
 	case !c.http2:
 		c.http2 = true
 		c.charge.grow(http2Cost + min(c.received, http2Most) - c.received)
@@ -144,23 +146,23 @@ func (c *connection) begin(r *http.Request) (cost int64) {
 	return costOf(r)
 }
 
-func (c *connection) end() {
+func (c *connection) endRequest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.requests--
 	switch {
 	case c.requests > 0 || c.closed:
 	case c.charge == nil:
-		c.charge = c.server.connections.add(c.party, connectionCost, c.cut)
-	default: // the bodies that it has buffered are gone
+		c.charge = c.server.connections.add(c.tenant, connectionCost, c.cut)
+	default: // no buffered bodies remain
 		c.charge.setBusy(false)
 		c.charge.grow(-c.received)
 		c.received = 0
 	}
 }
 
-// costOf returns the cost of a request that is held, with its header, which is copied when it is passed on, and
-// what the kernel has of its body.
+// costOf returns the cost of a held request: its header, which is copied when it is forwarded, and
+// the kernel buffers for its body.
 func costOf(r *http.Request) int64 {
 	text, lines := len(r.Method)+len(r.RequestURI)+len(r.Host), 1
 	for name, values := range r.Header {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// What a function sees of a request, and a client of the answer, is the same as without the activator.
-func TestLikeDirect(t *testing.T) {
+// The request that a function receives and the response of the client are the same with and without
+// the activator.
+func TestSameAsDirect(t *testing.T) {
 	dial := function(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		_, _ = fmt.Fprintf(w, "%q %q %q %q %q %v %v", r.Method, r.Host, r.RequestURI, r.URL, body, r.Trailer, err)
@@ -36,13 +37,13 @@ func TestLikeDirect(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer connection.Close() //nolint:errcheck // it was read
+				defer connection.Close() //nolint:errcheck // read-only
 				_, _ = io.WriteString(connection, request)
 				response, err := http.ReadResponse(bufio.NewReader(connection), nil)
 				if err != nil {
 					return err.Error()
 				}
-				defer response.Body.Close() //nolint:errcheck // it was read
+				defer response.Body.Close() //nolint:errcheck // read-only
 				body, err := io.ReadAll(response.Body)
 				return fmt.Sprintln(response.StatusCode, string(body), err)
 			}
@@ -54,8 +55,8 @@ func TestLikeDirect(t *testing.T) {
 	}
 }
 
-// The trailers of HTTP/2 arrive as well.
-func TestTrailerOfHTTP2(t *testing.T) {
+// HTTP/2 trailers are forwarded.
+func TestHTTP2Trailers(t *testing.T) {
 	a := newActivator(t, Limits{}, function(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		_, _ = fmt.Fprint(w, r.Trailer)
@@ -68,7 +69,7 @@ func TestTrailerOfHTTP2(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer response.Body.Close() //nolint:errcheck // it is read below
+			defer response.Body.Close() //nolint:errcheck // read-only
 			if body, err := io.ReadAll(response.Body); string(body) != "map[X-T:[b]]" {
 				t.Errorf("the function gets %s, %v", body, err)
 			}
@@ -76,8 +77,9 @@ func TestTrailerOfHTTP2(t *testing.T) {
 	}
 }
 
-// An upload that the client cuts is cut for the function, and the client gets no answer.
-func TestCutUpload(t *testing.T) {
+// If the client aborts an upload, the upload to the function is aborted too, and the client
+// receives no response.
+func TestTruncatedUpload(t *testing.T) {
 	seen := make(chan error, 1)
 	a := newActivator(t, Limits{}, function(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, r.Body)
@@ -90,9 +92,9 @@ func TestCutUpload(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer connection.Close() //nolint:errcheck // it was read
+			defer connection.Close() //nolint:errcheck // read-only
 			_, _ = io.WriteString(connection, "PUT / HTTP/1.1\r\nHost: f\r\n"+upload)
-			_ = connection.(*net.TCPConn).CloseWrite() // it is open
+			_ = connection.(*net.TCPConn).CloseWrite() // cannot fail
 			if answer, _ := io.ReadAll(connection); len(answer) > 0 {
 				t.Errorf("the client gets %q", answer)
 			}
@@ -103,10 +105,11 @@ func TestCutUpload(t *testing.T) {
 	}
 }
 
-// A function that has lost its node does not answer by its timeout. Then the client gets 504.
-func TestNoAnswer(t *testing.T) {
-	defer func(before time.Duration) { timeoutGrace = before }(timeoutGrace)
-	timeoutGrace = time.Millisecond
+// The client receives 504 if a function does not respond within its timeout, such as after a node
+// failure.
+func TestNoResponse(t *testing.T) {
+	defer func(before time.Duration) { responseGrace = before }(responseGrace)
+	responseGrace = time.Millisecond
 	slow := make(chan struct{})
 	defer close(slow)
 	a := newActivator(t, Limits{}, function(t, func(w http.ResponseWriter, r *http.Request) {

@@ -12,39 +12,39 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/backend"
 )
 
-// A listener takes the requests for one function.
+// A listener accepts the requests for one function.
 type listener struct {
 	net.Listener
 	server   *Server
 	port     int32
-	function atomic.Pointer[target.Target] // changes with the Service, such as how soon the function sleeps
-	inFlight atomic.Int64                  // requests that wait for a pod, or are served
-	held     atomic.Int64                  // requests that wait for a pod
-	closed   context.Context               // ends with the listener
+	function atomic.Pointer[backend.Backend] // changes with the annotations of the Service
+	inFlight atomic.Int64                    // requests waiting for a pod or being served
+	held     atomic.Int64                    // requests waiting for a pod
+	closed   context.Context                 // canceled when the listener is closed
 	end      context.CancelFunc
 }
 
-// listenerKey is the key, in the context of a request, of the listener that has taken it.
+// listenerKey is the context key of the listener that accepted the request.
 type listenerKey struct{}
 
 func listenerOf(ctx context.Context) *listener {
-	return ctx.Value(listenerKey{}).(*listener) //nolint:forcetypeassert // as the server's BaseContext makes it
+	return ctx.Value(listenerKey{}).(*listener) //nolint:forcetypeassert // BaseContext sets it
 }
 
-// Accept is part of [net.Listener].
+// Accept implements [net.Listener].
 func (l *listener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return l.server.newConnection(accepted, l.target().Function.Namespace), nil
+	return l.server.newConnection(accepted, l.backend().Function.Namespace), nil
 }
 
-// listenConfig bounds what the kernel has of a connection: of the body of a request that is held, above all.
-// Connections have the buffers of their listener.
+// listenConfig limits the kernel buffers of a connection, which contain most of the body of a held
+// request. Connections inherit the buffer sizes of their listener.
 var listenConfig = net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
@@ -56,37 +56,37 @@ var listenConfig = net.ListenConfig{Control: func(_, _ string, c syscall.RawConn
 	return errors.Join(err, failed)
 }}
 
-func (l *listener) target() target.Target { return *l.function.Load() }
+func (l *listener) backend() backend.Backend { return *l.function.Load() }
 
-// Listen takes the requests for a function on a port, and no longer on the port that it had before.
-func (s *Server) Listen(t target.Target, port int32) error {
+// Listen accepts requests for a function on a port, and closes its listener on any other port.
+func (s *Server) Listen(b backend.Backend, port int32) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if l := s.listeners[t.Service]; l != nil {
-		if l.port == port && l.target().UID == t.UID {
-			l.function.Store(&t)
+	if l := s.listeners[b.Service]; l != nil {
+		if l.port == port && l.backend().UID == b.UID {
+			l.function.Store(&b)
 			return nil
 		}
-		s.closeLocked(t.Service)
+		s.closeLocked(b.Service)
 	}
 	inner, err := listenConfig.Listen(context.Background(), "tcp", ":"+strconv.Itoa(int(port)))
 	if err != nil {
-		return fmt.Errorf("listening for the function of Service %s: %w", t.Service, err)
+		return fmt.Errorf("listening for the function of Service %s: %w", b.Service, err)
 	}
 	l := &listener{Listener: inner, server: s, port: port}
-	l.function.Store(&t)
+	l.function.Store(&b)
 	l.closed, l.end = context.WithCancel(context.Background())
-	s.listeners[t.Service] = l
+	s.listeners[b.Service] = l
 	go func() {
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) && l.closed.Err() == nil {
-			s.options.Log.Error(err, "listening no longer", "service", t.Service.String())
+			s.options.Log.Error(err, "listening no longer", "service", b.Service.String())
 		}
 	}()
 	return nil
 }
 
-// Close ends the listener of a Service, if there is one. Requests that wait for a pod are answered
-// 503, and those that are served go on.
+// Close closes the listener of a Service, if any. Held requests receive 503; requests being served
+// continue.
 func (s *Server) Close(service types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,28 +100,28 @@ func (s *Server) closeLocked(service types.NamespacedName) {
 	}
 	delete(s.listeners, service)
 	l.end()
-	_ = l.Close() // it can only say that it was closed before
+	_ = l.Close() // fails only if it is already closed
 }
 
-// Listening tells whether there is a listener for this very Service on this port, and how many
-// requests for its function are in flight.
+// Listening reports whether there is a listener for the Service with this UID on this port, and
+// returns the number of its requests in flight.
 func (s *Server) Listening(service types.NamespacedName, uid types.UID, port int32) (inFlight int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.listeners[service]
-	if l == nil || l.port != port || l.target().UID != uid {
+	if l == nil || l.port != port || l.backend().UID != uid {
 		return 0, false
 	}
 	return l.inFlight.Load(), true
 }
 
-// Targets returns the functions for which there are listeners.
-func (s *Server) Targets() []target.Target {
+// Backends returns the functions for which there are listeners.
+func (s *Server) Backends() []backend.Backend {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []target.Target
+	var all []backend.Backend
 	for _, l := range s.listeners {
-		all = append(all, l.target())
+		all = append(all, l.backend())
 	}
 	return all
 }

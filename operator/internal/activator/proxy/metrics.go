@@ -2,26 +2,26 @@ package proxy
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Metrics are about requests.
+// Metrics are the metrics of requests.
 type Metrics struct {
 	registry prometheus.Registerer
-	refused  *prometheus.CounterVec
+	rejected *prometheus.CounterVec
 }
 
-// NewMetrics makes metrics and registers them. It panics if they are registered already.
+// NewMetrics returns registered metrics. It panics if they are already registered.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{registry: registry, refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+	m := &Metrics{registry: registry, rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "goless_activator_refused_total",
 		Help: "Requests that were answered 503, because no pod was there in time, because none can start until the function is mended, because too many were held, or because the function was stopped or deleted.",
 	}, []string{"reason"})}
 	for _, reason := range []string{"timeout", "broken", "busy", "closed"} {
-		m.refused.WithLabelValues(reason) // each is exported from the start, as 0
+		m.rejected.WithLabelValues(reason) // exports 0 before the first event
 	}
-	registry.MustRegister(m.refused)
+	registry.MustRegister(m.rejected)
 	return m
 }
 
-// watch adds the metric that is read from a server.
+// watch registers the metrics that are read from a Server.
 func (m *Metrics) watch(s *Server) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "goless_activator_held_requests",

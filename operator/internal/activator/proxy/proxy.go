@@ -1,13 +1,12 @@
-// Package proxy takes the requests of functions, holds each until there is a connection to a
-// pod, and sends it there. Package wake makes the connections, and package activator decides
-// which requests come here.
+// Package proxy receives the requests of functions, holds each until there is a connection to a
+// pod, and forwards it.
 //
-//	proxy.go       the server, and how a request is held or refused
-//	listeners.go   a port for each function
-//	connection.go  what connections and requests take of memory
-//	budget.go      what bounds that
-//	forward.go     how a request is passed on
-//	metrics.go     what is counted
+//	proxy.go       the Server; holds and rejects requests
+//	listeners.go   one port for each function
+//	connection.go  memory cost of connections and requests
+//	budget.go      limits the memory and evicts clients that exceed their share
+//	forward.go     forwards requests
+//	metrics.go     metrics
 package proxy
 
 import (
@@ -25,54 +24,53 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/wake"
 )
 
-// Limits are about the requests that are held, which means that they wait for a pod.
+// Limits bound the memory of a Server, and the requests that it holds while no pod is ready.
 type Limits struct {
-	// Bytes is how much memory connections and requests take, those that are served included: a quarter
-	// for connections without a request and those of HTTP/2, the rest for requests.
+	// Bytes is the memory for connections and requests, including those being served. A quarter is
+	// for connections without a request and HTTP/2 connections, the rest for requests.
 	Bytes           int64
-	Held            int64         // how many are held at a time
-	HeldPerFunction int64         // how many of them for one function
-	Timeout         time.Duration // how long each is held
+	Held            int64         // maximum number of held requests
+	HeldPerFunction int64         // maximum number of held requests for one function
+	Timeout         time.Duration // maximum time for which a request is held
 }
 
-// Options are what a Server needs.
+// Options configure a Server.
 type Options struct {
 	Limits
 	// Dial returns a connection to a pod of a function. It retries until ctx ends, and returns
-	// at once with a [wake.BrokenError] or [wake.ErrStopped].
-	Dial func(context.Context, target.Target) (net.Conn, error)
-	// Ready tells whether a pod of the function is ready, so that its clients can reach it without
-	// this server.
-	Ready   func(context.Context, target.Target) bool
+	// immediately with a [wake.BrokenError] or [wake.ErrStopped].
+	Dial func(context.Context, backend.Backend) (net.Conn, error)
+	// Ready reports whether a pod of the function is ready, so that clients can reach it directly.
+	Ready   func(context.Context, backend.Backend) bool
 	Metrics *Metrics
 	Log     logr.Logger
 }
 
-// A Server takes requests for functions. It serves HTTP/1.1 and HTTP/2 without TLS.
+// A Server receives requests for functions. It serves HTTP/1.1 and HTTP/2, both without TLS.
 type Server struct {
-	options     Options
-	http        *http.Server
-	forward     *httputil.ReverseProxy
-	connections *budget
-	requests    *budget
-	held        atomic.Int64 // requests that wait for a pod
-	inFlight    atomic.Int64 // requests that wait for a pod, or are served
+	options      Options
+	http         *http.Server
+	reverseProxy *httputil.ReverseProxy
+	connections  *budget
+	requests     *budget
+	held         atomic.Int64 // requests waiting for a pod
+	inFlight     atomic.Int64 // requests waiting for a pod or being served
 
 	mu        sync.Mutex
 	listeners map[types.NamespacedName]*listener // by Service
 }
 
-// New returns a server that listens on nothing yet.
+// New returns a Server without listeners.
 func New(o Options) *Server {
 	s := &Server{
 		options: o, listeners: map[types.NamespacedName]*listener{},
 		connections: newBudget(o.Bytes/4, 0), requests: newBudget(o.Bytes-o.Bytes/4, o.Held),
 	}
-	s.forward = s.reverseProxy()
+	s.reverseProxy = s.newReverseProxy()
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -86,7 +84,7 @@ func New(o Options) *Server {
 			MaxConcurrentStreams:          100,
 			MaxReceiveBufferPerConnection: http2Connection,
 			MaxReceiveBufferPerStream:     http2Stream,
-			SendPingTimeout:               15 * time.Second, // as functions have it
+			SendPingTimeout:               15 * time.Second, // the same value as in functions
 			WriteByteTimeout:              30 * time.Second,
 		},
 		BaseContext: func(l net.Listener) context.Context {
@@ -95,20 +93,20 @@ func New(o Options) *Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connectionKey{}, c)
 		},
-		ErrorLog: noLog,
-		// Neither ReadTimeout nor WriteTimeout: the function has its own limits.
+		ErrorLog: discardLog,
+		// No ReadTimeout and no WriteTimeout: the function has its own limits.
 	}
 	o.Metrics.watch(s)
 	return s
 }
 
-// Shutdown stops listening, and waits for the requests in flight until ctx ends. Then it closes all
-// connections.
+// Shutdown closes the listeners and waits for the requests in flight until ctx ends. Then it closes
+// all connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err == nil {
-		// The server of net/http does not wait for requests that took over their connections, such as
-		// websockets.
+		// http.Server does not wait for requests that hijacked their connections, such as
+		// WebSockets.
 		err = wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) { return s.inFlight.Load() == 0, nil })
 	}
 	return errors.Join(err, s.http.Close())
@@ -119,7 +117,7 @@ var (
 	errClosed = errors.New("the function was stopped or deleted")
 )
 
-// ServeHTTP is part of [http.Handler].
+// ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l := listenerOf(r.Context())
 	l.inFlight.Add(1)
@@ -127,31 +125,32 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.inFlight.Add(-1)
 	defer l.inFlight.Add(-1)
 	from := connectionOf(r.Context())
-	cost := from.begin(r)
-	defer from.end()
-	ctx, refuse := context.WithCancelCause(r.Context())
-	defer refuse(nil)
-	charge := s.requests.hold(from.party, cost, func() { refuse(errBusy) })
+	cost := from.beginRequest(r)
+	defer from.endRequest()
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	charge := s.requests.hold(from.tenant, cost, func() { cancel(errBusy) })
 	defer charge.end()
 	to, err := s.hold(ctx, l)
 	if err != nil {
-		s.refuse(w, r, l, err)
+		s.reject(w, r, l, err)
 		return
 	}
-	defer to.Close() //nolint:errcheck // nothing reads from it any more
-	servedCost, drop := int64(servedCost), from.cut
-	if r.ProtoMajor == 2 { // the connection may have many others
-		servedCost, drop = servedCost+http2Stream, func() { refuse(errBusy) }
+	defer to.Close() //nolint:errcheck // no more reads
+	servedCost, evict := int64(servedCost), from.cut
+	if r.ProtoMajor == 2 { // the connection may serve other requests
+		servedCost, evict = servedCost+http2Stream, func() { cancel(errBusy) }
 		r = r.WithContext(ctx)
 	}
-	charge.serve(servedCost, drop)
-	// A function may answer while it still reads the request. The error is that of HTTP/2, where this is always so.
+	charge.serve(servedCost, evict)
+	// Lets a function respond before it has read the request. HTTP/2 always allows that and returns
+	// an error.
 	_ = http.NewResponseController(w).EnableFullDuplex()
-	s.pass(w, r, l, to)
+	s.forwardRequest(w, r, l, to)
 }
 
-// hold returns a connection to a pod, as soon as there is one. It waits until the client hangs up, until
-// the listener is closed, or for as long as the limits allow.
+// hold waits for a connection to a pod and returns it. It fails when the client disconnects, when
+// the listener is closed, or when a limit is exceeded.
 func (s *Server) hold(ctx context.Context, l *listener) (net.Conn, error) {
 	s.held.Add(1)
 	heldForFunction := l.held.Add(1)
@@ -168,20 +167,20 @@ func (s *Server) hold(ctx context.Context, l *listener) (net.Conn, error) {
 	defer context.AfterFunc(l.closed, func() { cancel(errClosed) })()
 	ctx, stop := context.WithTimeoutCause(ctx, s.options.Timeout, fmt.Errorf("no pod of the function was ready within %s", s.options.Timeout))
 	defer stop()
-	to, err := s.options.Dial(ctx, l.target())
+	to, err := s.options.Dial(ctx, l.backend())
 	if err != nil && ctx.Err() != nil {
 		err = errors.Join(context.Cause(ctx), err)
 	}
 	return to, err
 }
 
-// refuse answers a request that found no pod.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, l *listener, err error) {
+// reject responds with 503 to a request for which there is no pod.
+func (s *Server) reject(w http.ResponseWriter, r *http.Request, l *listener, err error) {
 	reason, text := "timeout", "the function sleeps, and no pod of it was ready in time"
 	var broken *wake.BrokenError
 	switch {
 	case r.Context().Err() != nil:
-		return // the client has gone
+		return // the client has disconnected
 	case errors.Is(err, errBusy):
 		reason, text = "busy", errBusy.Error()
 	case errors.Is(err, errClosed), errors.Is(err, wake.ErrStopped):
@@ -189,12 +188,12 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, l *listener, err
 	case errors.As(err, &broken):
 		reason, text = "broken", broken.Error()
 	}
-	if f := l.target().Function; reason == "timeout" || reason == "broken" {
+	if f := l.backend().Function; reason == "timeout" || reason == "broken" {
 		text += fmt.Sprintf("; kubectl describe function %s -n %s tells more", f.Name, f.Namespace)
 	}
-	s.options.Metrics.refused.WithLabelValues(reason).Inc()
+	s.options.Metrics.rejected.WithLabelValues(reason).Inc()
 	w.Header().Set("Retry-After", "1")
-	w.Header().Set("Goless-Rejected", reason) // tells triggers that the function has not seen the event
+	w.Header().Set("Goless-Rejected", reason) // for triggers: the function has not received the event
 	w.Header().Set("Connection", "close")     // the next connection may lead to a pod
 	http.Error(w, text, http.StatusServiceUnavailable)
 }

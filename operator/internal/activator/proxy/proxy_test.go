@@ -20,20 +20,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/backend"
 )
 
-var hello = target.Target{Service: types.NamespacedName{Namespace: "default", Name: "hello"}, UID: "1", Function: types.NamespacedName{Namespace: "default", Name: "hello"}}
+var hello = backend.Backend{Service: types.NamespacedName{Namespace: "default", Name: "hello"}, UID: "1", Function: types.NamespacedName{Namespace: "default", Name: "hello"}}
 
-// activator is a Server that listens for hello.
+// activator is a Server that listens for the function hello.
 type activator struct {
 	*Server
 	url         string
-	ready       atomic.Bool // what the function's pods are
+	ready       atomic.Bool // whether a pod is ready
 	connections atomic.Int32
 }
 
-// newActivator dials with dial, whose address is that of the function.
+// newActivator returns an activator whose Dial function is dial.
 func newActivator(t *testing.T, limits Limits, dial func(context.Context) (net.Conn, error)) *activator {
 	t.Helper()
 	a := &activator{}
@@ -45,8 +45,8 @@ func newActivator(t *testing.T, limits Limits, dial func(context.Context) (net.C
 	}
 	a.Server = New(Options{
 		Limits:  limits,
-		Dial:    func(ctx context.Context, _ target.Target) (net.Conn, error) { return dial(ctx) },
-		Ready:   func(context.Context, target.Target) bool { return a.ready.Load() },
+		Dial:    func(ctx context.Context, _ backend.Backend) (net.Conn, error) { return dial(ctx) },
+		Ready:   func(context.Context, backend.Backend) bool { return a.ready.Load() },
 		Metrics: NewMetrics(prometheus.NewRegistry()),
 		Log:     logr.Discard(),
 	})
@@ -58,7 +58,7 @@ func newActivator(t *testing.T, limits Limits, dial func(context.Context) (net.C
 	if err := a.Listen(hello, 0); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = a.http.Close() }) // a test may have shut it down
+	t.Cleanup(func() { _ = a.http.Close() }) // may already be closed
 	a.url = "http://localhost:" + portOf(t, a.listeners[hello.Service].Addr())
 	return a
 }
@@ -72,7 +72,7 @@ func portOf(t *testing.T, address net.Addr) string {
 	return port
 }
 
-// function is a pod that serves both protocols.
+// function starts a pod that serves HTTP/1.1 and HTTP/2.
 func function(t *testing.T, handler http.HandlerFunc) (dial func(context.Context) (net.Conn, error)) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -86,7 +86,7 @@ func function(t *testing.T, handler http.HandlerFunc) (dial func(context.Context
 	}
 }
 
-// clients are one for each protocol.
+// clients returns a client for each protocol.
 func clients(t *testing.T) map[string]*http.Client {
 	t.Helper()
 	all := map[string]*http.Client{}
@@ -106,7 +106,7 @@ func get(t *testing.T, client *http.Client, url string) (status int, retryAfter,
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close() //nolint:errcheck // it is read below
+	defer response.Body.Close() //nolint:errcheck // read-only
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -126,9 +126,8 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// A function gets what the client has sent, by the same protocol, and the client gets what the
-// function answers.
-func TestPassesOn(t *testing.T) {
+// Requests and responses are forwarded unchanged with the protocol of the client.
+func TestForwards(t *testing.T) {
 	dial := function(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Trailer", "Grpc-Status")
 		w.Header().Set("Seen", fmt.Sprint(r.Proto, " ", r.Host, " ", r.RequestURI, " ", r.Header["X-Forwarded-For"], r.Header["User-Agent"], r.Header["Accept-Encoding"], r.Header["Te"]))
@@ -148,7 +147,7 @@ func TestPassesOn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer response.Body.Close() //nolint:errcheck // it is read below
+			defer response.Body.Close() //nolint:errcheck // read-only
 			body, err := io.ReadAll(response.Body)
 			want := proto + " hello.example /a%2Fb?x=1;y&z=%zz [192.0.2.1] [] [] [trailers]"
 			if got := response.Header.Get("Seen"); got != want {
@@ -161,8 +160,9 @@ func TestPassesOn(t *testing.T) {
 	}
 }
 
-// What is no request wakes nobody: a scan of ports, say, or a client that wants TLS.
-func TestScansWakeNobody(t *testing.T) {
+// Connections without an HTTP request, such as port scans or TLS handshakes, do not wake a
+// function.
+func TestScansDoNotWake(t *testing.T) {
 	var woken atomic.Int32
 	a := newActivator(t, Limits{}, func(context.Context) (net.Conn, error) {
 		woken.Add(1)
@@ -180,7 +180,7 @@ func TestScansWakeNobody(t *testing.T) {
 		if err := errors.Join(err, connection.(*net.TCPConn).CloseWrite()); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = io.Copy(io.Discard, connection) // until the activator has closed it
+		_, _ = io.Copy(io.Discard, connection) // until the activator closes it
 		_ = connection.Close()
 		if woken.Load() > 0 {
 			t.Fatalf("%s wakes the function", name)
@@ -188,8 +188,8 @@ func TestScansWakeNobody(t *testing.T) {
 	}
 }
 
-// Clients are asked to leave as soon as a pod is ready, and not before.
-func TestAsksToLeave(t *testing.T) {
+// Clients are asked to close their connections once a pod is ready, and not earlier.
+func TestClosesConnectionWhenReady(t *testing.T) {
 	a := newActivator(t, Limits{}, function(t, func(http.ResponseWriter, *http.Request) {}))
 	for proto, client := range clients(t) {
 		t.Run(proto, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestAsksToLeave(t *testing.T) {
 	}
 }
 
-// What is written comes at once, in both directions at the same time.
+// Data is forwarded immediately in both directions at the same time.
 func TestStreams(t *testing.T) {
 	dial := function(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
@@ -238,13 +238,13 @@ func TestStreams(t *testing.T) {
 					t.Fatalf("got %q, %v", line, err)
 				}
 			}
-			_ = input.Close() // it cannot fail
+			_ = input.Close() // cannot fail
 		})
 	}
 }
 
-// A connection that is upgraded is passed on in both directions, also when a pod is ready. It
-// is in flight until it ends.
+// An upgraded connection is forwarded in both directions, even when a pod is ready, and counts as
+// in flight until it is closed.
 func TestUpgrade(t *testing.T) {
 	dial := function(t, func(w http.ResponseWriter, r *http.Request) {
 		connection, buffered, err := http.NewResponseController(w).Hijack()
@@ -252,7 +252,7 @@ func TestUpgrade(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		defer connection.Close() //nolint:errcheck // it is the end
+		defer connection.Close() //nolint:errcheck // end of the handler
 		_, _ = io.WriteString(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+r.Header.Get("Upgrade")+"\r\n\r\n")
 		_, _ = io.Copy(connection, buffered)
 	})
@@ -268,7 +268,7 @@ func TestUpgrade(t *testing.T) {
 	if err != nil || response.StatusCode != http.StatusSwitchingProtocols || response.Header.Get("Connection") != "Upgrade" {
 		t.Fatalf("got %v, %v", response, err)
 	}
-	defer response.Body.Close() //nolint:errcheck // there is none
+	defer response.Body.Close() //nolint:errcheck // empty
 	_, _ = io.WriteString(connection, "ping\n")
 	if line, err := reader.ReadString('\n'); err != nil || line != "ping\n" {
 		t.Fatalf("got %q, %v", line, err)
@@ -276,14 +276,14 @@ func TestUpgrade(t *testing.T) {
 	if n, ok := a.Listening(hello.Service, hello.UID, 0); n != 1 || !ok {
 		t.Errorf("%d in flight, %t", n, ok)
 	}
-	_ = connection.Close() // it is open
+	_ = connection.Close() // cannot fail
 	eventually(t, "nothing in flight", func() bool { n, _ := a.Listening(hello.Service, hello.UID, 0); return n == 0 })
 }
 
-// A client that waits for 100 Continue sends its body only when the function wants it.
+// A client that sends Expect: 100-continue sends its body only when the function reads it.
 func TestExpectContinue(t *testing.T) {
 	dial := function(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/refuse" {
+		if r.URL.Path == "/reject" {
 			w.WriteHeader(http.StatusExpectationFailed)
 			return
 		}
@@ -291,7 +291,7 @@ func TestExpectContinue(t *testing.T) {
 	})
 	a := newActivator(t, Limits{}, dial)
 	client := clients(t)["HTTP/1.1"]
-	for path, want := range map[string]int{"/accept": http.StatusOK, "/refuse": http.StatusExpectationFailed} {
+	for path, want := range map[string]int{"/accept": http.StatusOK, "/reject": http.StatusExpectationFailed} {
 		var sent atomic.Bool
 		request, _ := http.NewRequestWithContext(t.Context(), http.MethodPut, a.url+path, &noticed{Reader: strings.NewReader("body"), read: &sent})
 		request.Header.Set("Expect", "100-continue")
@@ -299,14 +299,14 @@ func TestExpectContinue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = response.Body.Close() // the status is enough
+		_ = response.Body.Close() // only the status is read
 		if response.StatusCode != want || sent.Load() != (want == http.StatusOK) {
 			t.Errorf("%s: status %d, body sent: %t", path, response.StatusCode, sent.Load())
 		}
 	}
 }
 
-// noticed notices that it is read.
+// noticed records that it was read.
 type noticed struct {
 	io.Reader
 	read *atomic.Bool
@@ -317,7 +317,7 @@ func (n *noticed) Read(p []byte) (int, error) {
 	return n.Reader.Read(p)
 }
 
-// zeros are n bytes, and how many of them were read.
+// zeros is a reader of n zero bytes that counts the bytes read.
 type zeros struct{ left, read atomic.Int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -331,7 +331,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// A large body waits at the client while there is no pod, and comes whole.
+// A large body is not read before there is a pod, and is forwarded completely.
 func TestUploadIsNotBuffered(t *testing.T) {
 	const size = 100 << 20
 	awake := make(chan struct{})
@@ -357,16 +357,16 @@ func TestUploadIsNotBuffered(t *testing.T) {
 					got <- err.Error()
 					return
 				}
-				defer response.Body.Close() //nolint:errcheck // it is read below
+				defer response.Body.Close() //nolint:errcheck // read-only
 				text, _ := io.ReadAll(response.Body)
 				got <- string(text)
 			}()
 			eventually(t, "the request to be held", func() bool { return a.held.Load() == 1 && body.read.Load() > 0 })
-			for last := int64(-1); last != body.read.Load(); time.Sleep(100 * time.Millisecond) { // until it is stuck
+			for last := int64(-1); last != body.read.Load(); time.Sleep(100 * time.Millisecond) { // until it blocks
 				last = body.read.Load()
 			}
 			if n := body.read.Load(); n > size/4 {
-				t.Errorf("%d bytes were taken while nobody reads them", n)
+				t.Errorf("%d bytes were read while the function does not read", n)
 			}
 			close(awake)
 			if text := <-got; text != fmt.Sprint(size, " <nil>") {
@@ -376,8 +376,8 @@ func TestUploadIsNotBuffered(t *testing.T) {
 	}
 }
 
-// A client that goes away leaves nothing behind, whether its request is held or served.
-func TestClientGoesAway(t *testing.T) {
+// A client that disconnects leaves no state behind, whether its request is held or being served.
+func TestClientDisconnects(t *testing.T) {
 	served, ended := make(chan struct{}), make(chan struct{})
 	dial := function(t, func(_ http.ResponseWriter, r *http.Request) {
 		close(served)
@@ -398,7 +398,7 @@ func TestClientGoesAway(t *testing.T) {
 		request, _ := http.NewRequestWithContext(ctx, http.MethodGet, a.url, nil)
 		go func() {
 			if response, err := http.DefaultClient.Do(request); err == nil {
-				_ = response.Body.Close() // there is none
+				_ = response.Body.Close() // empty
 			}
 		}()
 		if sleeps {
@@ -412,7 +412,7 @@ func TestClientGoesAway(t *testing.T) {
 	<-ended
 }
 
-// A pod that dies in a request fails that request, in a way that the client notices.
+// If a pod fails during a request, the client receives an error.
 func TestPodDies(t *testing.T) {
 	dial := function(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/midway" {
@@ -431,7 +431,7 @@ func TestPodDies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer response.Body.Close() //nolint:errcheck // it fails below
+			defer response.Body.Close() //nolint:errcheck // fails below
 			if body, err := io.ReadAll(response.Body); err == nil {
 				t.Errorf("the client takes %q for the whole answer", body)
 			}
@@ -439,8 +439,8 @@ func TestPodDies(t *testing.T) {
 	}
 }
 
-// When the listener of a function goes, what is held is refused, what is served goes on, and
-// nothing more comes in, by open connections either.
+// Closing a listener rejects held requests and new requests, also on open connections, and does not
+// interrupt requests being served.
 func TestClose(t *testing.T) {
 	served, leave := make(chan struct{}), make(chan struct{})
 	dial := function(t, func(http.ResponseWriter, *http.Request) {
@@ -463,7 +463,7 @@ func TestClose(t *testing.T) {
 				result <- 0
 				return
 			}
-			_ = response.Body.Close() // the status is enough
+			_ = response.Body.Close() // only the status is read
 			result <- response.StatusCode
 		}()
 		return result
@@ -492,8 +492,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// The end waits for what is served, connections that were taken over included, and cuts off
-// what takes too long.
+// Shutdown waits for requests in flight, including hijacked connections, and aborts them when the
+// context ends.
 func TestShutdown(t *testing.T) {
 	served := make(chan struct{})
 	dial := function(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -505,7 +505,7 @@ func TestShutdown(t *testing.T) {
 		_, _ = io.WriteString(connection, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		close(served)
 		_, _ = io.Copy(io.Discard, connection)
-		_ = connection.Close() // it is the end
+		_ = connection.Close() // end of the handler
 	})
 	a := newActivator(t, Limits{}, dial)
 	connection, err := net.Dial("tcp", strings.TrimPrefix(a.url, "http://"))
@@ -519,7 +519,7 @@ func TestShutdown(t *testing.T) {
 	if err := a.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("it ends with %v while a connection is open", err)
 	}
-	_ = connection.Close() // it is open
+	_ = connection.Close() // cannot fail
 	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if err := a.Shutdown(ctx); err != nil {

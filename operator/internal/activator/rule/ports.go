@@ -5,24 +5,25 @@ import (
 	"sync/atomic"
 )
 
-// The ports that activators listen on for functions, one for each.
+// The range of ports on which activators listen, one port for each function.
 const (
 	FirstPort int32 = 10000
 	LastPort  int32 = 29999
 )
 
-// Ports hands out ports. A port that a function does not need any more is not handed out again until
-// all others were, because nodes may still send requests for that function to it.
+// Ports allocates ports round robin. A released port is reused as late as possible, because nodes
+// may still route requests of its previous function to it.
 type Ports struct{ last atomic.Uint32 }
 
-// NewPorts returns Ports that begin at random: which ports functions had before this process is unknown.
+// NewPorts returns Ports that start at a random port: which ports were used before this process
+// started is unknown.
 func NewPorts() *Ports {
 	p := &Ports{}
 	p.last.Store(rand.Uint32())
 	return p
 }
 
-// Next returns a port that is not taken, and false if there is none.
+// Next returns a port for which taken returns false. It returns false if all ports are taken.
 func (p *Ports) Next(taken func(int32) bool) (int32, bool) {
 	const all = uint32(LastPort - FirstPort + 1)
 	for range all {

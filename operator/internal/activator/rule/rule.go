@@ -1,10 +1,9 @@
-// Package rule decides, from what was observed of a function, whether the activators take its
-// requests, and what the next step of a function is that falls asleep. It reads nothing from a
-// cluster and writes nothing.
+// Package rule decides whether the activators receive the requests of a function, and which step
+// of its scale-down is next. It does not access the cluster.
 //
-//	rule.go   who takes the requests, and the steps towards sleep
-//	slice.go  what the EndpointSlices look like that send requests to activators
-//	ports.go  which port the activators listen on for a function
+//	rule.go   routing decisions and the steps of a scale-down
+//	slice.go  the EndpointSlices that route requests to the activators
+//	ports.go  allocates the ports on which the activators listen
 package rule
 
 import (
@@ -12,94 +11,94 @@ import (
 	"time"
 )
 
-// An Observation is what was seen of a function.
+// An Observation is the observed state of a function.
 type Observation struct {
 	Now time.Time
-	// Settle is how long it takes, at most, until a change of the endpoints of a Service has
-	// reached all nodes.
+	// Settle is the longest time until a change of the endpoints of a Service has reached all
+	// nodes.
 	Settle time.Duration
-	// Ready has, for each pod that is ready, since when this process knows that: the clocks of nodes may
-	// differ from its own. Pods that are being deleted are not ready.
+	// Ready contains, for each ready pod, the time at which this process first saw it ready. The
+	// pod's own timestamp is not used, because the clock of its node may differ. A pod that is
+	// being deleted is not ready.
 	Ready []time.Time
-	// Routed tells that the slices send requests to activators.
+	// Routed is true if the EndpointSlices list an activator.
 	Routed bool
-	// ScaleDown is zero unless the function is falling asleep.
+	// ScaleDown is zero if no scale-down is in progress.
 	ScaleDown ScaleDown
 }
 
-// ScaleDown is how far a function has fallen asleep.
+// ScaleDown is the progress of a scale-down to zero.
 type ScaleDown struct {
-	Routed time.Time // when its slices began to send requests to all activators
-	Scaled time.Time // when its Deployment was scaled to 0; zero before that
+	RoutedAt time.Time // when the EndpointSlices were changed to list all activators
+	ScaledAt time.Time // when the Deployment was scaled to 0; zero before that
 }
 
-// settlesIn returns how long it takes until all nodes know of a change that was made at a time. It
-// is not positive once they do.
-func (o Observation) settlesIn(changed time.Time) time.Duration {
+// untilSettled returns the time until all nodes know of a change made at the given time. It is zero
+// or negative if they already do.
+func (o Observation) untilSettled(changed time.Time) time.Duration {
 	return changed.Add(o.Settle).Sub(o.Now)
 }
 
-// FallingAsleep tells whether the function has begun to fall asleep, and has ready pods that are
-// about to end. If the pods stay long after the Deployment was scaled to 0, somebody else has
-// scaled it up again, and the function is awake.
-func (o Observation) FallingAsleep() bool {
-	begun := !o.ScaleDown.Routed.IsZero()
-	scaled := !o.ScaleDown.Scaled.IsZero()
-	return begun && len(o.Ready) > 0 && (!scaled || o.settlesIn(o.ScaleDown.Scaled) > 0)
+// ScalingDown reports whether a scale-down has started and ready pods remain. If pods are still
+// ready one Settle after the Deployment was scaled to 0, another client has scaled it up, and the
+// result is false.
+func (o Observation) ScalingDown() bool {
+	scaleDown := !o.ScaleDown.RoutedAt.IsZero()
+	scaled := !o.ScaleDown.ScaledAt.IsZero()
+	return scaleDown && len(o.Ready) > 0 && (!scaled || o.untilSettled(o.ScaleDown.ScaledAt) > 0)
 }
 
-// NeedsActivators tells whether the slices shall send requests to the activators, and after how
-// long the answer may be another one although nothing happens; 0 means never.
+// NeedsActivators reports whether the EndpointSlices must list the activators. recheck is the time
+// after which the answer changes without any event; 0 means never.
 //
-// The activators are needed while no pod is ready, and while the function falls asleep. A pod that
-// is ready takes all requests once every node knows of it. Until then the slices stay as they are:
-// nodes that do not know of the pod have nobody but the activators, and in a rollout they have the
-// former pods.
+// The activators are needed while no pod is ready and during a scale-down. A ready pod receives all
+// requests once every node knows of it. Until then the EndpointSlices do not change: nodes that do
+// not know of the pod yet route to the activators, or, during a rollout, to the old pods.
 func (o Observation) NeedsActivators() (needed bool, recheck time.Duration) {
 	switch {
 	case len(o.Ready) == 0:
 		return true, 0
-	case o.FallingAsleep() && o.ScaleDown.Scaled.IsZero():
-		return true, 0 // Next tells when to look again
-	case o.FallingAsleep():
-		return true, o.settlesIn(o.ScaleDown.Scaled)
+	case o.ScalingDown() && o.ScaleDown.ScaledAt.IsZero():
+		return true, 0 // NextStep returns when to check again
+	case o.ScalingDown():
+		return true, o.untilSettled(o.ScaleDown.ScaledAt)
 	case !o.Routed:
 		return false, 0
 	}
-	left := o.settlesIn(slices.MinFunc(o.Ready, time.Time.Compare))
+	left := o.untilSettled(slices.MinFunc(o.Ready, time.Time.Compare))
 	return left > 0, max(left, 0)
 }
 
-// A Step is what to do next with a function whose pods are ready.
+// A Step is the next action for a function with ready pods.
 type Step string
 
-// The steps.
+// The steps of a scale-down.
 const (
-	// Wait means that it is too early for anything else.
+	// Wait means that no action is due yet.
 	Wait Step = "wait"
-	// Route means to let the slices send requests to all activators, so that somebody takes them
-	// when the pods have gone.
+	// Route means to list all activators in the EndpointSlices, so that they receive requests when
+	// the pods are gone.
 	Route Step = "route"
-	// Cancel means that the function stays awake, because a request has come after Route.
+	// Cancel means to cancel the scale-down, because a request has arrived after Route.
 	Cancel Step = "cancel"
-	// ScaleToZero means to end all pods, because every node has known of the activators for some
-	// time, and no request has come.
+	// ScaleToZero means to scale the Deployment to 0: every node routes to the activators, and no
+	// request has arrived.
 	ScaleToZero Step = "scale to zero"
 )
 
-// Next returns the next step of a function that has not been scaled to 0, and after how long to ask
-// again if that is Wait. idle is for how long its pods have served no request.
-func Next(o Observation, sleepAfter, idle time.Duration) (Step, time.Duration) {
-	routed := o.ScaleDown.Routed
+// NextStep returns the next step for a function that has not been scaled to 0, and for Wait the
+// delay until the next check. idle is the time for which its pods have served no request.
+func NextStep(o Observation, sleepAfter, idle time.Duration) (Step, time.Duration) {
+	routed := o.ScaleDown.RoutedAt
 	switch {
-	case !o.FallingAsleep() && idle < sleepAfter:
+	case !o.ScalingDown() && idle < sleepAfter:
 		return Wait, sleepAfter - idle
-	case !o.FallingAsleep():
+	case !o.ScalingDown():
 		return Route, 0
 	case idle < o.Now.Sub(routed):
 		return Cancel, 0
-	case o.settlesIn(routed) > 0:
-		return Wait, o.settlesIn(routed)
+	case o.untilSettled(routed) > 0:
+		return Wait, o.untilSettled(routed)
 	}
 	return ScaleToZero, 0
 }

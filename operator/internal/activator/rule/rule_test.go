@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/backend"
 )
 
 var now = time.Date(2026, time.November, 1, 12, 0, 0, 0, time.UTC)
 
-// settle is an Observation's Settle.
+// settle is the Settle of all Observations.
 const settle = 15 * time.Second
 
 func ago(seconds int) time.Time { return now.Add(-time.Duration(seconds) * time.Second) }
@@ -33,11 +33,11 @@ func TestNeedsActivators(t *testing.T) {
 		"JustReadyUnnamed": {Observation{Ready: []time.Time{ago(1)}}, false, 0},
 		"ReadyForLong":     {Observation{Routed: true, Ready: []time.Time{ago(15)}}, false, 0},
 		"OneReadyForLong":  {Observation{Routed: true, Ready: []time.Time{ago(2), ago(15), ago(1)}}, false, 0},
-		"Falling":          {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
-		"FallingUnnamed":   {Observation{Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(3)}}, true, 0},
-		"Scaled":           {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 10 * time.Second},
-		"Asleep":           {Observation{Routed: true, ScaleDown: ScaleDown{Routed: ago(20), Scaled: ago(5)}}, true, 0},
-		"ScaledInVain":     {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{Routed: ago(40), Scaled: ago(15)}}, false, 0},
+		"Falling":          {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{RoutedAt: ago(3)}}, true, 0},
+		"FallingUnnamed":   {Observation{Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{RoutedAt: ago(3)}}, true, 0},
+		"Scaled":           {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{RoutedAt: ago(20), ScaledAt: ago(5)}}, true, 10 * time.Second},
+		"Asleep":           {Observation{Routed: true, ScaleDown: ScaleDown{RoutedAt: ago(20), ScaledAt: ago(5)}}, true, 0},
+		"ScaledInVain":     {Observation{Routed: true, Ready: []time.Time{ago(99)}, ScaleDown: ScaleDown{RoutedAt: ago(40), ScaledAt: ago(15)}}, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.observation.Now, test.observation.Settle = now, settle
@@ -48,25 +48,25 @@ func TestNeedsActivators(t *testing.T) {
 	}
 }
 
-func TestNext(t *testing.T) {
+func TestNextStep(t *testing.T) {
 	const sleepAfter = time.Minute
 	for name, test := range map[string]struct {
-		begun ScaleDown
-		idle  int // seconds
-		step  Step
-		after time.Duration
+		scaleDown ScaleDown
+		idle      int // seconds
+		step      Step
+		after     time.Duration
 	}{
 		"Busy":              {ScaleDown{}, 0, Wait, time.Minute},
 		"IdleForALittle":    {ScaleDown{}, 40, Wait, 20 * time.Second},
 		"Idle":              {ScaleDown{}, 60, Route, 0},
-		"Named":             {ScaleDown{Routed: ago(5)}, 65, Wait, 10 * time.Second},
-		"CalledAfterNaming": {ScaleDown{Routed: ago(5)}, 4, Cancel, 0},
-		"Settled":           {ScaleDown{Routed: ago(15)}, 75, ScaleToZero, 0},
-		"SettledButCalled":  {ScaleDown{Routed: ago(15)}, 14, Cancel, 0},
-		"SettledAndBusy":    {ScaleDown{Routed: ago(15)}, 0, Cancel, 0},
+		"Named":             {ScaleDown{RoutedAt: ago(5)}, 65, Wait, 10 * time.Second},
+		"CalledAfterNaming": {ScaleDown{RoutedAt: ago(5)}, 4, Cancel, 0},
+		"Settled":           {ScaleDown{RoutedAt: ago(15)}, 75, ScaleToZero, 0},
+		"SettledButCalled":  {ScaleDown{RoutedAt: ago(15)}, 14, Cancel, 0},
+		"SettledAndBusy":    {ScaleDown{RoutedAt: ago(15)}, 0, Cancel, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			step, after := Next(Observation{Now: now, Settle: settle, Ready: []time.Time{ago(99)}, ScaleDown: test.begun}, sleepAfter, time.Duration(test.idle)*time.Second)
+			step, after := NextStep(Observation{Now: now, Settle: settle, Ready: []time.Time{ago(99)}, ScaleDown: test.scaleDown}, sleepAfter, time.Duration(test.idle)*time.Second)
 			if step != test.step || after != test.after {
 				t.Errorf("%s after %s, want %s after %s", step, after, test.step, test.after)
 			}
@@ -74,7 +74,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// A port that was given back comes last.
+// A released port is reused last.
 func TestPorts(t *testing.T) {
 	p := NewPorts()
 	used := map[int32]bool{}
@@ -84,7 +84,7 @@ func TestPorts(t *testing.T) {
 			t.Fatalf("%d is handed out", port)
 		}
 		if used[port] = true; len(used) == 100 {
-			delete(used, first) // it goes back
+			delete(used, first) // release it
 		}
 	}
 	if n := int(LastPort - FirstPort + 1); len(used) != n {
@@ -93,7 +93,7 @@ func TestPorts(t *testing.T) {
 }
 
 func TestSlice(t *testing.T) {
-	hello := target.Target{
+	hello := backend.Backend{
 		Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1",
 		Function: types.NamespacedName{Namespace: "default", Name: "hello"}, AppProtocol: new("kubernetes.io/h2c"),
 	}
@@ -117,14 +117,14 @@ func TestSlice(t *testing.T) {
 		if !BelongsTo(s, hello) {
 			t.Errorf("%s: it does not belong to its function", family)
 		}
-		if !Same(s, Slice(hello, family, 12345, addresses)) {
+		if !Equal(s, Slice(hello, family, 12345, addresses)) {
 			t.Errorf("%s: it is not what it is", family)
 		}
 		checkEndpoints(t, s)
 	}
 }
 
-// checkEndpoints checks that each endpoint names the node and the pod that endpoints gave it.
+// checkEndpoints checks the node name and pod reference of each endpoint.
 func checkEndpoints(t *testing.T, s *discoveryv1.EndpointSlice) {
 	t.Helper()
 	for _, e := range s.Endpoints {
@@ -135,7 +135,7 @@ func checkEndpoints(t *testing.T, s *discoveryv1.EndpointSlice) {
 	}
 }
 
-// endpoints are pods of the activator at these addresses.
+// endpoints returns activator endpoints with these addresses.
 func endpoints(addresses ...string) (all []Endpoint) {
 	for _, a := range addresses {
 		all = append(all, Endpoint{
@@ -145,21 +145,21 @@ func endpoints(addresses ...string) (all []Endpoint) {
 	return all
 }
 
-// What the operator reads of a slice is replaced, and what others have written is left.
-func TestNote(t *testing.T) {
+// Annotations that the operator reads are replaced, and others are kept.
+func TestSetAnnotations(t *testing.T) {
 	current := &discoveryv1.EndpointSlice{}
 	current.Annotations = map[string]string{"example.com/other": "x", v1beta1.WakeFailedAnnotation: "old"}
 	desired := &discoveryv1.EndpointSlice{}
-	Note(desired, current, map[string]string{v1beta1.StaysAwakeAnnotation: "new", v1beta1.WakeFailedAnnotation: ""})
+	SetAnnotations(desired, current, map[string]string{v1beta1.StaysAwakeAnnotation: "new", v1beta1.WakeFailedAnnotation: ""})
 	want := map[string]string{"example.com/other": "x", v1beta1.StaysAwakeAnnotation: "new"}
 	if diff := cmp.Diff(want, desired.Annotations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// A slice of another client, or of a Service that was deleted, has no port for a function.
+// An EndpointSlice of another client or of a deleted Service does not belong to the function.
 func TestBelongsTo(t *testing.T) {
-	hello := target.Target{Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1"}
+	hello := backend.Backend{Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1"}
 	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
 		"Name":    func(s *discoveryv1.EndpointSlice) { s.Name = "greeting-abcde" },
 		"Owner":   func(s *discoveryv1.EndpointSlice) { s.OwnerReferences[0].UID = "2" },
@@ -182,14 +182,14 @@ func TestBelongsTo(t *testing.T) {
 	}
 }
 
-// Whatever differs in a slice is noticed.
-func TestSame(t *testing.T) {
-	hello := target.Target{Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1"}
+// Equal detects every relevant difference.
+func TestEqual(t *testing.T) {
+	hello := backend.Backend{Service: types.NamespacedName{Namespace: "default", Name: "greeting"}, UID: "1"}
 	other := hello
 	other.UID = "2"
 	addresses := endpoints("10.0.0.2", "10.0.0.1")
 	noted, elsewhere := Slice(hello, corev1.IPv4Protocol, 12345, addresses), endpoints("10.0.0.2", "10.0.0.1")
-	Note(noted, noted, map[string]string{v1beta1.WakeFailedAnnotation: "why"})
+	SetAnnotations(noted, noted, map[string]string{v1beta1.WakeFailedAnnotation: "why"})
 	elsewhere[0].Node = "another"
 	is := Slice(hello, corev1.IPv4Protocol, 12345, addresses)
 	relabeled := is.DeepCopy()
@@ -201,14 +201,14 @@ func TestSame(t *testing.T) {
 		"Same":    {Slice(hello, corev1.IPv4Protocol, 12345, []Endpoint{addresses[1], addresses[0]}), true},
 		"Port":    {Slice(hello, corev1.IPv4Protocol, 12346, addresses), false},
 		"Address": {Slice(hello, corev1.IPv4Protocol, 12345, addresses[:1]), false},
-		"Nobody":  {Slice(hello, corev1.IPv4Protocol, 12345, nil), false},
+		"Empty":   {Slice(hello, corev1.IPv4Protocol, 12345, nil), false},
 		"Owner":   {Slice(other, corev1.IPv4Protocol, 12345, addresses), false},
 		"Family":  {Slice(hello, corev1.IPv6Protocol, 12345, addresses), false},
 		"Label":   {relabeled, false},
 		"Node":    {Slice(hello, corev1.IPv4Protocol, 12345, elsewhere), false},
 		"Note":    {noted, false},
 	} {
-		if got := Same(is, test.shall); got != test.same {
+		if got := Equal(is, test.shall); got != test.same {
 			t.Errorf("%s: the same: %t", name, got)
 		}
 	}

@@ -12,46 +12,47 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"goless.io/operator/api/v1beta1"
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/backend"
 )
 
-// Manager is the value of the label endpointslice.kubernetes.io/managed-by of the slices of activators.
+// Manager is the value of the label endpointslice.kubernetes.io/managed-by in the EndpointSlices
+// of the activator.
 const Manager = "goless-activator"
 
-// An Endpoint is an address of a replica of the activator.
+// An Endpoint is an address of an activator replica.
 type Endpoint struct {
 	Address netip.Addr
-	// Node and Pod are where the replica runs, and what it is. Load balancers that send requests to
-	// pods, and not to nodes, ignore endpoints without them.
+	// Node and Pod identify the replica. Load balancers that send requests directly to pods ignore
+	// endpoints without them.
 	Node string
 	Pod  types.NamespacedName
 	UID  types.UID // of the pod
 }
 
-// Slice returns the EndpointSlice of a function for one address family of its Service. It has those of
-// the endpoints that are of the family. One without endpoints sends no requests to activators, and
-// keeps the port for the function.
-func Slice(t target.Target, family corev1.IPFamily, port int32, endpoints []Endpoint) *discoveryv1.EndpointSlice {
+// Slice returns the EndpointSlice of a function for one address family of its Service. It contains
+// the endpoints of that family. A slice without endpoints routes no requests to the activators but
+// still reserves the port.
+func Slice(b backend.Backend, family corev1.IPFamily, port int32, endpoints []Endpoint) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: t.Service.Namespace,
+			Namespace: b.Service.Namespace,
 			Labels: map[string]string{
-				discoveryv1.LabelServiceName: t.Service.Name,
+				discoveryv1.LabelServiceName: b.Service.Name,
 				discoveryv1.LabelManagedBy:   Manager,
-				v1beta1.FunctionLabel:        t.Function.Name,
+				v1beta1.FunctionLabel:        b.Function.Name,
 			},
-			OwnerReferences: []metav1.OwnerReference{ownerOf(t)},
+			OwnerReferences: []metav1.OwnerReference{ownerOf(b)},
 		},
-		Ports:     []discoveryv1.EndpointPort{{Name: new(target.Port), Port: new(port), Protocol: new(corev1.ProtocolTCP), AppProtocol: t.AppProtocol}},
+		Ports:     []discoveryv1.EndpointPort{{Name: new(backend.PortName), Port: new(port), Protocol: new(corev1.ProtocolTCP), AppProtocol: b.AppProtocol}},
 		Endpoints: []discoveryv1.Endpoint{},
 	}
-	s.Name, s.AddressType = identity(t, family)
+	s.Name, s.AddressType = identity(b, family)
 	byAddress := func(a, b Endpoint) int { return a.Address.Compare(b.Address) }
 	for _, e := range slices.SortedFunc(slices.Values(endpoints), byAddress) {
 		if e.Address.Is6() == (family == corev1.IPv6Protocol) {
 			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{
 				Addresses: []string{e.Address.String()},
-				// Some gateways pass over endpoints whose readiness is left out.
+				// Some gateways skip endpoints without a ready condition.
 				Conditions: discoveryv1.EndpointConditions{Ready: new(true), Serving: new(true), Terminating: new(false)},
 				NodeName:   new(e.Node),
 				TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.UID},
@@ -61,26 +62,26 @@ func Slice(t target.Target, family corev1.IPFamily, port int32, endpoints []Endp
 	return s
 }
 
-// identity returns the name and the address type of the slice for one address family.
-func identity(t target.Target, family corev1.IPFamily) (string, discoveryv1.AddressType) {
+// identity returns the name and the address type of the EndpointSlice for an address family.
+func identity(b backend.Backend, family corev1.IPFamily) (string, discoveryv1.AddressType) {
 	if family == corev1.IPv6Protocol {
-		return t.Service.Name + "-activator-ipv6", discoveryv1.AddressTypeIPv6
+		return b.Service.Name + "-activator-ipv6", discoveryv1.AddressTypeIPv6
 	}
-	return t.Service.Name + "-activator", discoveryv1.AddressTypeIPv4
+	return b.Service.Name + "-activator", discoveryv1.AddressTypeIPv4
 }
 
-func ownerOf(t target.Target) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: t.Service.Name, UID: t.UID}
+func ownerOf(b backend.Backend) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: b.Service.Name, UID: b.UID}
 }
 
-// notes are the annotations that the operator reads.
-var notes = []string{v1beta1.WakeFailedAnnotation, v1beta1.StaysAwakeAnnotation}
+// managedAnnotations are the annotations that the operator reads.
+var managedAnnotations = []string{v1beta1.WakeFailedAnnotation, v1beta1.StaysAwakeAnnotation}
 
-// Note gives a slice the annotations of the current one. Those that the operator reads have the given
-// values, and are left out where those are empty.
-func Note(desired, current *discoveryv1.EndpointSlice, values map[string]string) {
+// SetAnnotations copies the annotations of current to desired, except for those that the operator
+// reads: they are set to the given values, and removed if the value is empty.
+func SetAnnotations(desired, current *discoveryv1.EndpointSlice, values map[string]string) {
 	desired.Annotations = maps.Clone(current.Annotations)
-	for _, name := range notes {
+	for _, name := range managedAnnotations {
 		delete(desired.Annotations, name)
 		if values[name] != "" {
 			metav1.SetMetaDataAnnotation(&desired.ObjectMeta, name, values[name])
@@ -88,10 +89,10 @@ func Note(desired, current *discoveryv1.EndpointSlice, values map[string]string)
 	}
 }
 
-// Same reports whether a slice says what the desired one says. It may have more labels, and other
-// annotations than those that the operator reads.
-func Same(current, desired *discoveryv1.EndpointSlice) bool {
-	for _, name := range notes {
+// Equal reports whether current needs no update to match desired. Additional labels, and
+// annotations that the operator does not read, are ignored.
+func Equal(current, desired *discoveryv1.EndpointSlice) bool {
+	for _, name := range managedAnnotations {
 		if current.Annotations[name] != desired.Annotations[name] {
 			return false
 		}
@@ -105,7 +106,8 @@ func Same(current, desired *discoveryv1.EndpointSlice) bool {
 		equality.Semantic.DeepEqual(current.Ports, desired.Ports) && equality.Semantic.DeepEqual(current.Endpoints, desired.Endpoints)
 }
 
-// PortOf returns the port of a slice, and 0 if it has none of those that activators listen on.
+// PortOf returns the port of an EndpointSlice, or 0 if it is not a single port between FirstPort
+// and LastPort.
 func PortOf(s *discoveryv1.EndpointSlice) int32 {
 	if len(s.Ports) != 1 || s.Ports[0].Port == nil || *s.Ports[0].Port < FirstPort || *s.Ports[0].Port > LastPort {
 		return 0
@@ -113,21 +115,22 @@ func PortOf(s *discoveryv1.EndpointSlice) int32 {
 	return *s.Ports[0].Port
 }
 
-// BelongsTo reports whether a slice is that of a function for one of the address families, and not one that
-// another client has written with the labels of the activator, or that of a Service which was deleted.
-func BelongsTo(s *discoveryv1.EndpointSlice, t target.Target) bool {
-	if len(s.OwnerReferences) != 1 || !equality.Semantic.DeepEqual(s.OwnerReferences[0], ownerOf(t)) {
+// BelongsTo reports whether the activator created an EndpointSlice for this function. It is false
+// for a slice of a deleted Service, and for one that another client created with the labels of the
+// activator.
+func BelongsTo(s *discoveryv1.EndpointSlice, b backend.Backend) bool {
+	if len(s.OwnerReferences) != 1 || !equality.Semantic.DeepEqual(s.OwnerReferences[0], ownerOf(b)) {
 		return false
 	}
 	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
-		if name, kind := identity(t, family); s.Name == name && s.AddressType == kind {
+		if name, kind := identity(b, family); s.Name == name && s.AddressType == kind {
 			return true
 		}
 	}
 	return false
 }
 
-// Addresses returns the addresses that a slice has.
+// Addresses returns the addresses of all endpoints of an EndpointSlice.
 func Addresses(s *discoveryv1.EndpointSlice) []netip.Addr {
 	var addresses []netip.Addr
 	for _, e := range s.Endpoints {

@@ -8,105 +8,105 @@ import (
 	"slices"
 	"time"
 
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/pods"
-	"goless.io/operator/internal/activator/target"
 )
 
-// An attempt looks for a pod of a function that serves, and scales the function if it has no pod. Only
-// then the attempt is a wake, which metrics count.
+// An attempt waits for a ready pod of a function, and scales the Deployment if it has no pod. Only
+// an attempt that scales counts as a wake in the metrics.
 type attempt struct {
-	waker  *Waker
-	target target.Target
+	waker   *Waker
+	backend backend.Backend
 
-	// address and err are set when done is closed.
+	// address and err are set before done is closed.
 	done    chan struct{}
 	address string
 	err     error
 
-	// What run remembers from one look at the pods to the next.
+	// The state of run between two steps.
 	watch    stopwatch
-	scaled   time.Time // when scaling was last tried
-	scaleErr error     // what came of it
-	unready  string    // why a pod does not serve yet, if one has said that
+	scaled   time.Time // time of the last attempt to scale
+	scaleErr error     // its result
+	notReady string    // last reason that a pod has reported
 }
 
-// run returns the address of the first pod that serves.
+// run returns the address of the first ready pod.
 func (a *attempt) run(ctx context.Context) (address string, err error) {
-	defer func() { a.waker.Metrics.ended(a.watch, err) }()
+	defer func() { a.waker.Metrics.record(a.watch, err) }()
 	for {
-		address, err := a.look(ctx)
+		address, err := a.step(ctx)
 		if address != "" || err != nil {
 			return address, err
 		}
-		pause := pause
-		if a.unready != "" {
-			pause = unreadyPause
+		delay := pollInterval
+		if a.notReady != "" {
+			delay = notReadyPollInterval
 		}
 		select {
 		case <-ctx.Done():
-			return "", errors.Join(context.Cause(ctx), a.scaleErr, a.unreadyErr())
-		case <-time.After(pause):
+			return "", errors.Join(context.Cause(ctx), a.scaleErr, a.notReadyErr())
+		case <-time.After(delay):
 		}
 	}
 }
 
-// unreadyErr is an error if a pod has said why it does not serve.
-func (a *attempt) unreadyErr() error {
-	if a.unready == "" {
+// notReadyErr returns an error if a pod has reported why it is not ready.
+func (a *attempt) notReadyErr() error {
+	if a.notReady == "" {
 		return nil
 	}
-	return fmt.Errorf("its pod is not ready: %s", a.unready)
+	return fmt.Errorf("its pod is not ready: %s", a.notReady)
 }
 
-// look returns the address of a pod that serves, and an empty one if there is none yet. It is an error if
-// none can come.
-func (a *attempt) look(ctx context.Context) (address string, err error) {
-	found, err := a.waker.Pods.Of(ctx, a.target.Function)
+// step returns the address of a ready pod, or an empty address if there is none yet. It returns an
+// error if no pod can become ready.
+func (a *attempt) step(ctx context.Context) (address string, err error) {
+	found, err := a.waker.Pods.List(ctx, a.backend.Function)
 	if err != nil {
 		return "", err
 	}
 	all := len(found)
-	found = slices.DeleteFunc(found, func(p pods.Pod) bool { return p.Ending })
+	found = slices.DeleteFunc(found, func(p pods.Pod) bool { return p.Terminating })
 	if len(found) == 0 {
 		return "", a.scale(ctx, all > 0)
 	}
-	a.watch.reached(a.waker.Metrics, phaseSeen)
-	address, why := serving(ctx, found)
-	a.unready = cmp.Or(why, a.unready)
+	a.watch.observe(a.waker.Metrics, phaseSeen)
+	address, why := firstServing(ctx, found)
+	a.notReady = cmp.Or(why, a.notReady)
 	if address != "" {
-		a.watch.reached(a.waker.Metrics, phaseAnswered)
+		a.watch.observe(a.waker.Metrics, phaseAnswered)
 		return address, nil
 	}
-	if why := broken(found); why != "" {
+	if why := brokenReason(found); why != "" {
 		return "", &BrokenError{why}
 	}
 	return "", nil
 }
 
-// scale gives a function without pods one, unless that was tried just now. If it cannot be scaled,
-// the next look tries again. It is an error if Kubernetes cannot create a pod; that is not asked while
-// pods are ending, because those may be what a quota has no room for.
+// scale scales a function without pods to one replica, at most once per scaleRetryInterval. A
+// failure to scale is retried by a later step. It returns a BrokenError if Kubernetes cannot create
+// a pod. It does not check that while pods are terminating, because these may use up the quota.
 func (a *attempt) scale(ctx context.Context, ending bool) error {
-	if time.Since(a.scaled) < scalePause {
+	if time.Since(a.scaled) < scaleRetryInterval {
 		return nil
 	}
 	a.watch.start()
 	again := !a.scaled.IsZero()
-	if again && !ending && a.waker.cannotCreatePod(ctx, a.target.Function) {
+	if again && !ending && a.waker.cannotCreatePod(ctx, a.backend.Function) {
 		return &BrokenError{"its pod may not be created (FailedCreate), because of a quota or a policy"}
 	}
-	if a.scaleErr = a.waker.scaleFromZero(ctx, a.target); errors.Is(a.scaleErr, ErrStopped) {
+	if a.scaleErr = a.waker.scaleFromZero(ctx, a.backend); errors.Is(a.scaleErr, ErrStopped) {
 		return a.scaleErr
 	}
 	if a.scaleErr == nil {
-		a.watch.reached(a.waker.Metrics, phaseScaled)
+		a.watch.observe(a.waker.Metrics, phaseScaled)
 	}
 	a.scaled = time.Now()
 	return nil
 }
 
-// broken says why none of the pods can start. It is empty if one may.
-func broken(found []pods.Pod) (why string) {
+// brokenReason returns why none of the pods can start, or an empty string if one may.
+func brokenReason(found []pods.Pod) (why string) {
 	for _, p := range found {
 		if why = p.Broken; why == "" {
 			return ""
@@ -115,12 +115,14 @@ func broken(found []pods.Pod) (why string) {
 	return why
 }
 
-// serving returns the address of the first pod that is ready or says that it serves, and an empty one if none does,
-// with what one of them says instead. A pod that only accepts connections does not serve yet: its launcher does that while it
-// waits for the binary. All pods are asked at the same time, because one that starts may answer late.
-func serving(ctx context.Context, found []pods.Pod) (address, why string) {
-	if address, ok := pods.Ready(found); ok {
-		return address, "" // the kubelet has asked it; a NetworkPolicy or a mesh may keep the activator out
+// firstServing returns the address of a pod that is ready according to Kubernetes, or else of the
+// first one whose admin port reports it. If there is none, the address is empty and why is the
+// reason that one of the pods reports. A pod that accepts connections is not necessarily ready: its
+// launcher may still wait for the binary. All pods are queried concurrently, because a starting pod
+// may respond late.
+func firstServing(ctx context.Context, found []pods.Pod) (address, why string) {
+	if address, ok := pods.PickReady(found); ok {
+		return address, "" // the readiness probe has passed; the activator may have no access to the admin port
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -7,20 +7,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// The phases of a wake, each from the first request on.
+// The phases of a wake. The duration of each starts with the first request.
 const (
-	phaseScaled   = "scaled"   // the API server has taken the new number of replicas
-	phaseSeen     = "seen"     // there is a pod
-	phaseAnswered = "answered" // it says that it serves
+	phaseScaled   = "scaled"   // the API server has accepted the new number of replicas
+	phaseSeen     = "seen"     // the cache contains a pod
+	phaseAnswered = "answered" // a pod is ready
 )
 
-// Metrics count wakes.
+// Metrics are the metrics of wakes.
 type Metrics struct {
 	wakes    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
-// NewMetrics makes metrics and registers them. It panics if they are registered already.
+// NewMetrics returns registered metrics. It panics if they are already registered.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		wakes: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -34,14 +34,14 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		}, []string{"phase"}),
 	}
 	for _, result := range []string{"woken", "failed"} {
-		m.wakes.WithLabelValues(result) // each is exported from the start, as 0
+		m.wakes.WithLabelValues(result) // exports 0 before the first event
 	}
 	registry.MustRegister(m.wakes, m.duration)
 	return m
 }
 
-// ended counts an attempt that has ended, if it was a wake.
-func (m *Metrics) ended(s stopwatch, err error) {
+// record records the result of an attempt if it was a wake.
+func (m *Metrics) record(s stopwatch, err error) {
 	switch {
 	case s.started.IsZero() || errors.Is(err, ErrStopped):
 	case err != nil:
@@ -51,9 +51,9 @@ func (m *Metrics) ended(s stopwatch, err error) {
 	}
 }
 
-// A stopwatch takes the time of each phase of a wake once.
+// A stopwatch observes the duration of each phase of a wake once.
 type stopwatch struct {
-	started time.Time // zero if there is no wake
+	started time.Time // zero if this is not a wake
 	done    map[string]bool
 }
 
@@ -63,7 +63,7 @@ func (s *stopwatch) start() {
 	}
 }
 
-func (s *stopwatch) reached(m *Metrics, phase string) {
+func (s *stopwatch) observe(m *Metrics, phase string) {
 	if !s.started.IsZero() && !s.done[phase] {
 		s.done[phase] = true
 		m.duration.WithLabelValues(phase).Observe(time.Since(s.started).Seconds())

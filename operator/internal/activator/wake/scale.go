@@ -12,36 +12,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/workload"
 )
 
-// fromZero changes a Scale of 0 replicas to 1. The API server leaves the field out if it is 0, which
-// JSON Patch tests as null. If there are replicas already, the test fails and nothing changes.
+// fromZero is a JSON Patch that changes a Scale from 0 replicas to 1. The API server omits the
+// field if it is 0, so the test compares with null. If the Scale has replicas, the test fails and
+// nothing changes.
 var fromZero = client.RawPatch(types.JSONPatchType, []byte(
 	`[{"op":"test","path":"/spec/replicas","value":null},{"op":"add","path":"/spec/replicas","value":1}]`))
 
-// scaleFromZero gives a function one replica if it has none, unless it was stopped meanwhile, which is
-// [ErrStopped]. It is not an error if another activator has scaled it first. It is an error if a policy rejects the change.
-func (w *Waker) scaleFromZero(ctx context.Context, t target.Target) error {
+// scaleFromZero scales a function to one replica if it has none. It returns [ErrStopped] if the
+// function was stopped, and an error if a policy rejects the change. It returns nil if another
+// activator has already scaled the function.
+func (w *Waker) scaleFromZero(ctx context.Context, b backend.Backend) error {
 	var service corev1.Service
-	if err := w.Client.Get(ctx, t.Service, &service); client.IgnoreNotFound(err) != nil {
+	if err := w.Client.Get(ctx, b.Service, &service); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	if now, _ := target.Of(&service); !now.MaySleep() {
-		return w.unlessStopped(ctx, t.Function)
+	if now, _ := backend.FromService(&service); !now.MaySleep() {
+		return w.checkStopped(ctx, b.Function)
 	}
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: t.Function.Namespace, Name: t.Function.Name}}
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: b.Function.Namespace, Name: b.Function.Name}}
 	err := w.Client.SubResource("scale").Patch(ctx, deployment, fromZero)
-	if err == nil || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && w.hasReplicas(ctx, t.Function) {
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsInvalid(err) && w.hasReplicas(ctx, b.Function) {
 		return nil
 	}
 	return fmt.Errorf("scaling the Deployment to 1: %w", err)
 }
 
-// unlessStopped returns nil if the Deployment of a function that may not sleep has replicas, of which a pod will come,
-// and [ErrStopped] if it has none.
-func (w *Waker) unlessStopped(ctx context.Context, function types.NamespacedName) error {
+// checkStopped returns nil if the Deployment of a function that must not sleep has replicas, which
+// will start a pod, and [ErrStopped] if it has none.
+func (w *Waker) checkStopped(ctx context.Context, function types.NamespacedName) error {
 	var d appsv1.Deployment
 	err := w.Live.Get(ctx, function, &d)
 	if apierrors.IsNotFound(err) || err == nil && workload.Replicas(&d) == 0 {
@@ -50,13 +52,13 @@ func (w *Waker) unlessStopped(ctx context.Context, function types.NamespacedName
 	return err
 }
 
-// hasReplicas tells whether the Deployment of a function is scaled to more than zero.
+// hasReplicas reports whether the Deployment of a function has more than zero replicas.
 func (w *Waker) hasReplicas(ctx context.Context, function types.NamespacedName) bool {
 	var d appsv1.Deployment
 	return w.Live.Get(ctx, function, &d) == nil && workload.Replicas(&d) > 0
 }
 
-// cannotCreatePod tells whether the controllers of Kubernetes could not create a pod of the function.
+// cannotCreatePod reports whether the Deployment of a function has the condition ReplicaFailure.
 func (w *Waker) cannotCreatePod(ctx context.Context, function types.NamespacedName) bool {
 	var d appsv1.Deployment
 	return w.Live.Get(ctx, function, &d) == nil && d.Status.ObservedGeneration >= d.Generation &&

@@ -1,11 +1,10 @@
-// Package wake connects to functions, and gives those a pod that have none. What is sent over a
-// connection is the concern of package proxy, and when functions fall asleep that of package
-// activator.
+// Package wake returns connections to the pods of functions, and scales functions from zero that
+// have none.
 //
-//	wake.go     what a request asks for: a connection to a pod
-//	attempt.go  how a pod is found that serves, once for all requests that wait
-//	scale.go    how a function is given a pod
-//	metrics.go  what is counted
+//	wake.go     the Waker, which returns connections
+//	attempt.go  waits for a ready pod, once for all requests to a function
+//	scale.go    scales the Deployment
+//	metrics.go  metrics
 package wake
 
 import (
@@ -19,54 +18,55 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/pods"
-	"goless.io/operator/internal/activator/target"
 )
 
 const (
-	// pause is the time between two tries to reach a pod, and unreadyPause that between two questions to
-	// a pod that says that it does not serve yet: it may ask code of the author's for that.
-	pause        = 10 * time.Millisecond
-	unreadyPause = 50 * time.Millisecond
+	// pollInterval is the delay between two attempts to reach a pod. notReadyPollInterval is the
+	// delay after a pod has reported that it is not ready: its readiness check may run code of the
+	// function.
+	pollInterval         = 10 * time.Millisecond
+	notReadyPollInterval = 50 * time.Millisecond
 
-	// dialTimeout is how long a pod may take to accept a connection.
+	// dialTimeout is the time in which a pod must accept a connection.
 	dialTimeout = time.Second
 
-	// scalePause is the time between two tries to scale.
-	scalePause = time.Second
+	// scaleRetryInterval is the delay between two attempts to scale a Deployment.
+	scaleRetryInterval = time.Second
 )
 
 // A Waker wakes functions. All requests to a function in this replica share one attempt.
 type Waker struct {
-	Client  client.Client // reads from the cache, and writes whether this replica leads or not
+	Client  client.Client // reads from the cache; every replica writes, not only the leader
 	Live    client.Reader // reads from the API server
 	Pods    pods.Lister
 	Metrics *Metrics
-	// Timeout is how long a wake may take until it has failed.
+	// Timeout is the longest time that a wake may take.
 	Timeout time.Duration
-	// Failed is called for each attempt that has failed, whether it has scaled the function or not, except
-	// with ErrStopped.
-	Failed func(t target.Target, err error)
+	// OnFailure is called for each failed attempt, even if it did not scale the function. It is not
+	// called for ErrStopped.
+	OnFailure func(b backend.Backend, err error)
 
 	mu       sync.Mutex
 	attempts map[types.NamespacedName]*attempt // by Function
 }
 
-// ErrStopped says that the function has no pods because it was stopped.
+// ErrStopped reports that the function has no pods because it was stopped.
 var ErrStopped = errors.New("the function was stopped")
 
-// A BrokenError says why a function cannot serve until somebody mends it, as far as Kubernetes
-// tells. It has no secrets: those who call functions may read it.
-type BrokenError struct{ Why string }
+// A BrokenError reports that a function cannot serve until the cause is fixed. Reason is sent to
+// the clients of the function and contains no secrets.
+type BrokenError struct{ Reason string }
 
-func (e *BrokenError) Error() string { return "the function cannot serve: " + e.Why }
+func (e *BrokenError) Error() string { return "the function cannot serve: " + e.Reason }
 
-// Dial returns a connection to a pod of the function. It waits until ctx ends for one that is ready, or says that
-// it is: a readiness probe may notice that a second later. It does not wait for a pod that cannot come, and returns a
-// [BrokenError] then, or [ErrStopped].
-func (w *Waker) Dial(ctx context.Context, t target.Target) (net.Conn, error) {
+// Dial returns a connection to a pod of the function. It waits until ctx ends for a pod that is
+// ready, according to Kubernetes or to its own admin port, which reports it up to a second earlier.
+// It returns a [BrokenError] or [ErrStopped] as soon as no pod can become ready.
+func (w *Waker) Dial(ctx context.Context, b backend.Backend) (net.Conn, error) {
 	for {
-		address, err := w.address(ctx, t)
+		address, err := w.address(ctx, b)
 		if err == nil {
 			var connection net.Conn
 			if connection, err = dial(ctx, address); err == nil {
@@ -79,21 +79,21 @@ func (w *Waker) Dial(ctx context.Context, t target.Target) (net.Conn, error) {
 		select {
 		case <-ctx.Done():
 			return nil, errors.Join(context.Cause(ctx), err)
-		case <-time.After(pause):
+		case <-time.After(pollInterval):
 		}
 	}
 }
 
-// address returns where to connect to: a pod that is ready, or says that it is.
-func (w *Waker) address(ctx context.Context, t target.Target) (string, error) {
-	found, err := w.Pods.Of(ctx, t.Function)
+// address returns the address of a ready pod.
+func (w *Waker) address(ctx context.Context, b backend.Backend) (string, error) {
+	found, err := w.Pods.List(ctx, b.Function)
 	if err != nil {
 		return "", err
 	}
-	if address, ok := pods.Ready(found); ok {
+	if address, ok := pods.PickReady(found); ok {
 		return address, nil
 	}
-	a := w.join(t)
+	a := w.join(b)
 	select {
 	case <-a.done:
 		return a.address, a.err
@@ -102,32 +102,32 @@ func (w *Waker) address(ctx context.Context, t target.Target) (string, error) {
 	}
 }
 
-// join returns the attempt to wake a function that is going on, or begins one.
-func (w *Waker) join(t target.Target) *attempt {
+// join returns the attempt in progress for a function, or starts one.
+func (w *Waker) join(b backend.Backend) *attempt {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.attempts[t.Function]; a != nil {
+	if a := w.attempts[b.Function]; a != nil {
 		return a
 	}
 	if w.attempts == nil {
 		w.attempts = map[types.NamespacedName]*attempt{}
 	}
-	a := &attempt{waker: w, target: t, done: make(chan struct{})}
-	w.attempts[t.Function] = a
+	a := &attempt{waker: w, backend: b, done: make(chan struct{})}
+	w.attempts[b.Function] = a
 	go func() {
-		// This is not the context of a request: the pod shall come although that request has gone.
+		// Not the context of a request: the wake continues if the client disconnects.
 		ctx, cancel := context.WithTimeoutCause(context.Background(), w.Timeout, fmt.Errorf("no pod of the function was ready within %s", w.Timeout))
 		defer cancel()
 		a.address, a.err = a.run(ctx)
 		close(a.done)
 		if a.err != nil && !errors.Is(a.err, ErrStopped) {
-			go w.Failed(t, a.err) // the API server may answer late
+			go w.OnFailure(b, a.err) // may block on the API server
 		}
 		if a.err != nil {
-			time.Sleep(scalePause) // requests that come meanwhile get the same answer
+			time.Sleep(scaleRetryInterval) // requests that arrive in the meantime share the error
 		}
 		w.mu.Lock()
-		delete(w.attempts, t.Function)
+		delete(w.attempts, b.Function)
 		w.mu.Unlock()
 	}()
 	return a

@@ -26,13 +26,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/pods"
-	"goless.io/operator/internal/activator/target"
 	"goless.io/operator/internal/apiservertest"
 )
 
-// The tests of this package talk to a real API server, and play the Deployment controller and
-// the kubelet.
+// The tests of this package use a real API server and play the role of the Deployment controller
+// and the kubelet.
 var (
 	cluster client.Client
 	cached  cache.Cache
@@ -48,25 +48,25 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		if cached, err = cache.New(environment.Config, cache.Options{
-			Scheme: clientgoscheme.Scheme, ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: pods.Trim}},
+			Scheme: clientgoscheme.Scheme, ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: pods.TrimPod}},
 		}); err != nil {
 			panic(err)
 		}
-		if err := pods.Index(ctx, cached); err != nil {
+		if err := pods.AddIndex(ctx, cached); err != nil {
 			panic(err)
 		}
-		go func() { _ = cached.Start(ctx) }() // until the tests end
+		go func() { _ = cached.Start(ctx) }() // stops when the tests end
 		return m.Run()
 	})
 }
 
-// function is one called hello, in a namespace of its own.
+// function is a function called hello in a namespace of its own.
 type function struct {
 	t         *testing.T
 	namespace string
 	waker     *Waker
 	failures  atomic.Int32
-	failure   atomic.Value // of the last wake that has failed, an error
+	failure   atomic.Value // error of the last failed wake
 }
 
 func newFunction(t *testing.T, replicas int32) *function {
@@ -74,7 +74,7 @@ func newFunction(t *testing.T, replicas int32) *function {
 	f := &function{t: t, namespace: apiservertest.NewNamespace(t, cluster)}
 	f.waker = &Waker{
 		Client: cluster, Live: cluster, Pods: pods.Lister{Reader: cached}, Metrics: NewMetrics(prometheus.NewRegistry()),
-		Timeout: time.Minute, Failed: func(_ target.Target, err error) { f.failure.Store(err); f.failures.Add(1) },
+		Timeout: time.Minute, OnFailure: func(_ backend.Backend, err error) { f.failure.Store(err); f.failures.Add(1) },
 	}
 	labels := map[string]string{v1beta1.FunctionLabel: "hello"}
 	err := cluster.Create(t.Context(), &corev1.Service{
@@ -82,7 +82,7 @@ func newFunction(t *testing.T, replicas int32) *function {
 			Namespace: f.namespace, Name: "greeting", Labels: labels, Annotations: map[string]string{v1beta1.SleepAfterAnnotation: "5m0s"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: v1beta1.GroupVersion.String(), Kind: "Function", Name: "hello", UID: "1", Controller: new(true)}},
 		},
-		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: target.Port, Port: 80}}},
+		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: backend.PortName, Port: 80}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -103,25 +103,25 @@ func newFunction(t *testing.T, replicas int32) *function {
 	return f
 }
 
-func (f *function) target() target.Target {
-	return target.Target{
+func (f *function) backend() backend.Backend {
+	return backend.Backend{
 		Service:  types.NamespacedName{Namespace: f.namespace, Name: "greeting"},
 		Function: types.NamespacedName{Namespace: f.namespace, Name: "hello"},
 	}
 }
 
-// dial asks for a connection, and says who answers.
+// dial returns the address of the pod that a connection leads to.
 func (f *function) dial() (who string, err error) {
-	connection, err := f.waker.Dial(f.t.Context(), f.target())
+	connection, err := f.waker.Dial(f.t.Context(), f.backend())
 	if err != nil {
 		return "", err
 	}
-	defer connection.Close() //nolint:errcheck // its end is known
+	defer connection.Close() //nolint:errcheck // only its address is needed
 	return connection.RemoteAddr().String(), nil
 }
 
-// begin does so beside the test.
-func (f *function) begin() (who chan string) {
+// dialAsync calls dial in a goroutine.
+func (f *function) dialAsync() (who chan string) {
 	who = make(chan string, 1)
 	go func() {
 		address, err := f.dial()
@@ -142,8 +142,8 @@ func (f *function) replicas() int32 {
 	return *d.Spec.Replicas
 }
 
-// refused is what the Deployment controller writes when no pod may be created.
-func (f *function) refused() {
+// denyPods updates the status of the Deployment as its controller does when no pod can be created.
+func (f *function) denyPods() {
 	f.t.Helper()
 	var d appsv1.Deployment
 	if err := cluster.Get(f.t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "hello"}, &d); err != nil {
@@ -157,7 +157,8 @@ func (f *function) refused() {
 	}
 }
 
-// run makes a pod that takes requests at an address; reason is why it waits instead.
+// run creates a pod with the given address for requests. If reason is set, its container waits for
+// that reason.
 func (f *function) run(name, address, reason string) *corev1.Pod {
 	f.t.Helper()
 	ip, port, err := net.SplitHostPort(address)
@@ -174,7 +175,7 @@ func (f *function) run(name, address, reason string) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "set", UID: "2", Controller: new(true)}},
 		},
 		Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{
-			{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{Name: target.Port, ContainerPort: int32(number)}}},
+			{Name: "c", Image: "i", Ports: []corev1.ContainerPort{{Name: backend.PortName, ContainerPort: int32(number)}}},
 		}},
 	}
 	if err := cluster.Create(f.t.Context(), pod); err != nil {
@@ -190,8 +191,8 @@ func (f *function) run(name, address, reason string) *corev1.Pod {
 	return pod
 }
 
-// serve accepts connections until the test ends, at an address of its own. Its admin port answers /readyz with
-// what ready has.
+// serve accepts connections on an address of its own until the test ends. ready handles /readyz on
+// its admin port.
 func serve(t *testing.T, ready http.HandlerFunc) (address string) {
 	t.Helper()
 	address = accept(t)
@@ -203,43 +204,43 @@ func serve(t *testing.T, ready http.HandlerFunc) (address string) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", ready)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(admin) }()  // until it is closed
-	t.Cleanup(func() { _ = server.Close() }) // it is open
+	go func() { _ = server.Serve(admin) }()  // returns when the server is closed
+	t.Cleanup(func() { _ = server.Close() }) // cannot fail
 	return address
 }
 
-// ready says that a pod serves.
+// ready is a /readyz handler that reports a ready pod.
 func ready(http.ResponseWriter, *http.Request) {}
 
-// lastIP numbers the addresses of pods.
+// lastIP is the last byte of the most recently assigned pod address.
 var lastIP atomic.Int32
 
-// accept accepts connections until the test ends, at an address without an admin port.
+// accept accepts connections until the test ends, on an address without an admin port.
 func accept(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.9.%d:0", lastIP.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() }) // once
+	t.Cleanup(func() { _ = l.Close() }) // cannot fail
 	return l.Addr().String()
 }
 
-// nobody is an address where nobody listens.
-func nobody(t *testing.T) (address string) {
+// closedAddress returns an address on which no process listens.
+func closedAddress(t *testing.T) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.9.%d:0", lastIP.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = l.Close() // it is open
+	_ = l.Close() // cannot fail
 	return l.Addr().String()
 }
 
 var eventually = apiservertest.Eventually
 
-// Many requests share one wake, which ends with the first pod that says that it serves, whether
-// Kubernetes knows that or not.
+// Concurrent requests share one wake, which succeeds with the first pod that is ready according to
+// its admin port or to Kubernetes.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
@@ -248,12 +249,12 @@ func TestWake(t *testing.T) {
 	for range 100 {
 		all.Go(func() {
 			if got, err := f.dial(); got != address {
-				t.Errorf("a request gets a connection to %q, %v", got, err)
+				t.Errorf("connected to %q, %v", got, err)
 			}
 		})
 	}
 	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
-	f.run("starting", nobody(t), "")
+	f.run("starting", closedAddress(t), "")
 	f.run("hello", address, "")
 	all.Wait()
 	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("woken")); n != 1 {
@@ -264,13 +265,13 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// A function that has pods is not scaled, and that is no wake.
-func TestAwake(t *testing.T) {
+// A function with a pod is not scaled, and its requests do not count as wakes.
+func TestReadyPodIsNoWake(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
 	f.run("hello", serve(t, ready), "")
 	eventually(t, "the cache has the pod", func() bool {
-		found, err := f.waker.Pods.Of(t.Context(), types.NamespacedName{Namespace: f.namespace, Name: "hello"})
+		found, err := f.waker.Pods.List(t.Context(), types.NamespacedName{Namespace: f.namespace, Name: "hello"})
 		return err == nil && len(found) == 1
 	})
 	if _, err := f.dial(); err != nil {
@@ -281,25 +282,25 @@ func TestAwake(t *testing.T) {
 	}
 }
 
-// Requests do not wait for what cannot come. It is told once, however many there are.
+// Requests fail immediately if no pod can start. The failure is reported once for all requests.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		breaks func(*function)
 		says   string
 	}{
-		"Crash": {func(f *function) { f.run("a", nobody(f.t), "CrashLoopBackOff") }, "ends again and again"},
-		"Image": {func(f *function) { f.run("a", nobody(f.t), "ImagePullBackOff") }, "pulled"},
-		"Quota": {(*function).refused, "quota"},
+		"Crash": {func(f *function) { f.run("a", closedAddress(f.t), "CrashLoopBackOff") }, "ends again and again"},
+		"Image": {func(f *function) { f.run("a", closedAddress(f.t), "ImagePullBackOff") }, "pulled"},
+		"Quota": {(*function).denyPods, "quota"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFunction(t, 0)
-			first := f.begin()
+			first := f.dialAsync()
 			eventually(t, "one replica", func() bool { return f.replicas() == 1 })
 			test.breaks(f)
 			if got := <-first; !strings.Contains(got, test.says) {
-				t.Errorf("a request is told %q, want %q in it", got, test.says)
+				t.Errorf("error %q, want %q in it", got, test.says)
 			}
 			for range 10 {
 				broken := (*BrokenError)(nil)
@@ -314,20 +315,20 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// One of two pods may serve yet, and so may one that a quota has no room for until another one
-// has ended.
-func TestNotBroken(t *testing.T) {
+// A function is not broken while another pod may start, or while a terminating pod may still free
+// the quota.
+func TestPartlyBroken(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]func(f, other *function){
 		"OneOfTwo": func(f, other *function) {
-			f.run("starting", nobody(t), "")
-			f.run("broken", nobody(t), "CrashLoopBackOff")
-			other.run("broken", nobody(t), "CrashLoopBackOff")
+			f.run("starting", closedAddress(t), "")
+			f.run("broken", closedAddress(t), "CrashLoopBackOff")
+			other.run("broken", closedAddress(t), "CrashLoopBackOff")
 		},
 		"Ending": func(f, other *function) {
-			f.refused()
-			other.refused()
-			if err := cluster.Delete(f.t.Context(), f.run("ending", nobody(t), "")); err != nil {
+			f.denyPods()
+			other.denyPods()
+			if err := cluster.Delete(f.t.Context(), f.run("ending", closedAddress(t), "")); err != nil {
 				f.t.Fatal(err)
 			}
 		},
@@ -336,13 +337,13 @@ func TestNotBroken(t *testing.T) {
 			t.Parallel()
 			f, other := newFunction(t, 1), newFunction(t, 1)
 			before(f, other)
-			who := f.begin()
-			if _, err := other.dial(); err == nil { // it comes later, and is broken
+			who := f.dialAsync()
+			if _, err := other.dial(); err == nil { // created later and broken
 				t.Error("another one is not broken")
 			}
 			select {
 			case got := <-who:
-				t.Fatalf("a request gets %q", got)
+				t.Fatalf("connected to %q", got)
 			default:
 			}
 			address := serve(t, ready)
@@ -354,8 +355,8 @@ func TestNotBroken(t *testing.T) {
 	}
 }
 
-// A pod that only has the label of the function is none of its pods.
-func TestNoPodOfTheFunction(t *testing.T) {
+// A pod that has the label of the function but no ReplicaSet is ignored.
+func TestForeignPodIgnored(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
 	err := cluster.Create(t.Context(), &corev1.Pod{
@@ -368,33 +369,32 @@ func TestNoPodOfTheFunction(t *testing.T) {
 	eventually(t, "the cache has the pod", func() bool {
 		return cached.Get(t.Context(), client.ObjectKey{Namespace: f.namespace, Name: "labelled"}, &corev1.Pod{}) == nil
 	})
-	who := f.begin()
+	who := f.dialAsync()
 	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
 	address := serve(t, ready)
 	f.run("hello", address, "")
 	if got := <-who; got != address {
-		t.Errorf("a request gets a connection to %q, want %s", got, address)
+		t.Errorf("connected to %q, want %s", got, address)
 	}
 }
 
-// A policy that keeps the function asleep is what a wake fails for, and not somebody else who
-// was faster.
+// A wake fails with the message of the policy that rejects the scale.
 func TestPolicyForbidsReplicas(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
 	f.waker.Timeout = 2 * time.Second
-	f.forbidReplicas("nobody works at night")
-	f.begin()
-	eventually(t, "it is told", func() bool { return f.failures.Load() > 0 })
-	if err := f.failure.Load().(error); !strings.Contains(err.Error(), "nobody works at night") {
-		t.Errorf("it is told %v", err)
+	f.forbidReplicas("not at night")
+	f.dialAsync()
+	eventually(t, "OnFailure called", func() bool { return f.failures.Load() > 0 })
+	if err := f.failure.Load().(error); !strings.Contains(err.Error(), "not at night") {
+		t.Errorf("error: %v", err)
 	}
 	if n := testutil.CollectAndCount(f.waker.Metrics.duration); n != 0 {
 		t.Errorf("%d phases are counted, want none", n)
 	}
 }
 
-// forbidReplicas makes the API server refuse each Scale of the namespace with a message.
+// forbidReplicas creates a policy that rejects each Scale in the namespace with a message.
 func (f *function) forbidReplicas(message string) {
 	f.t.Helper()
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}}
@@ -420,13 +420,13 @@ func (f *function) forbidReplicas(message string) {
 	})
 }
 
-// A pod that only accepts connections is not one that serves: its launcher waits for the binary. What it says
-// is told in the end.
-func TestUnready(t *testing.T) {
+// A pod that only accepts connections is not ready. The reason that it reports is part of the
+// error.
+func TestNotReady(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
 	f.waker.Timeout = 5 * time.Second
-	who := f.begin()
+	who := f.dialAsync()
 	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
 	f.run("silent", accept(t), "")
 	var serves atomic.Bool
@@ -436,27 +436,27 @@ func TestUnready(t *testing.T) {
 		}
 	})
 	f.run("waiting", address, "")
-	eventually(t, "it is told", func() bool { return f.failures.Load() > 0 })
+	eventually(t, "OnFailure called", func() bool { return f.failures.Load() > 0 })
 	select {
 	case got := <-who:
-		t.Fatalf("a request gets a connection to %s", got)
+		t.Fatalf("connected to %s", got)
 	default:
 	}
 	const want = `/readyz answers 503 "waiting for the binary: the build service is out of reach"`
 	if err := f.failure.Load().(error); !strings.Contains(err.Error(), want) {
-		t.Errorf("it is told %v", err)
+		t.Errorf("error: %v", err)
 	}
 	serves.Store(true)
 	if got := <-who; got != address {
-		t.Errorf("a request gets a connection to %q, want %s", got, address)
+		t.Errorf("connected to %q, want %s", got, address)
 	}
 }
 
-// A pod whose admin port the activator does not reach takes requests when Kubernetes says that it is ready.
-func TestReadyMeanwhile(t *testing.T) {
+// A pod receives requests once Kubernetes reports it ready, even if its admin port is unreachable.
+func TestReadyWithoutAdminPort(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
-	who := f.begin()
+	who := f.dialAsync()
 	eventually(t, "one replica", func() bool { return f.replicas() == 1 })
 	address := accept(t)
 	pod := f.run("hello", address, "")
@@ -465,30 +465,31 @@ func TestReadyMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-who; got != address {
-		t.Errorf("a request gets a connection to %q, want %s", got, address)
+		t.Errorf("connected to %q, want %s", got, address)
 	}
 }
 
-// A function that was stopped while it was to wake is not waited for, and that is no failure.
-func TestStopped(t *testing.T) {
+// A request to a function that is stopped fails with ErrStopped, which does not count as a failed
+// wake.
+func TestStoppedWhileWaking(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 1)
 	f.mayNotSleep()
-	who := f.begin()
+	who := f.dialAsync()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "hello"}}
 	scale := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))
 	if err := cluster.SubResource("scale").Patch(t.Context(), d, scale); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-who; got != ErrStopped.Error() {
-		t.Errorf("a request is told %q", got)
+		t.Errorf("error %q", got)
 	}
 	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")); n != 0 || f.failures.Load() != 0 || f.replicas() != 0 {
 		t.Errorf("%v wakes have failed, of which %d were told, and there are %d replicas", n, f.failures.Load(), f.replicas())
 	}
 }
 
-// mayNotSleep is what the operator does when the function may no longer sleep.
+// mayNotSleep disables sleep in the Service, as the operator does.
 func (f *function) mayNotSleep() {
 	f.t.Helper()
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: "greeting"}}
@@ -498,16 +499,16 @@ func (f *function) mayNotSleep() {
 	}
 }
 
-// Where no pod comes, that is told in the end.
-func TestPatience(t *testing.T) {
+// A wake that times out is reported, even if the client has disconnected.
+func TestTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFunction(t, 0)
 	f.waker.Timeout = 300 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { // nobody waits for it
-		_, _ = f.waker.Dial(ctx, f.target())
+	go func() { // result ignored
+		_, _ = f.waker.Dial(ctx, f.backend())
 	}()
-	eventually(t, "it is told", func() bool { return f.failures.Load() == 1 })
+	eventually(t, "OnFailure called", func() bool { return f.failures.Load() == 1 })
 	cancel()
 	if n := testutil.ToFloat64(f.waker.Metrics.wakes.WithLabelValues("failed")); n != 1 || f.replicas() != 1 {
 		t.Errorf("%v wakes have failed, and there are %d replicas", n, f.replicas())

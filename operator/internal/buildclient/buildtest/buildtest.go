@@ -1,7 +1,6 @@
-// Package buildtest owns a stand-in for the build service, for tests that need its
-// answers and not its compiler: it speaks the protocol of goless.io/builder/remote,
-// over TLS, and answers what a test says. The tests on the real cluster have the
-// real one.
+// Package buildtest provides a fake build service for tests. It implements the protocol of
+// goless.io/builder/remote over TLS and returns the replies that a test sets. The end-to-end tests
+// use the real service.
 package buildtest
 
 import (
@@ -18,30 +17,30 @@ import (
 	"goless.io/builder/remote/remotetest"
 )
 
-// A Reply is how the service answers an order.
+// A Reply is the response to an order.
 type Reply struct {
-	// Status is the HTTP status where it is not 200.
+	// Status is the HTTP status code if it is not 200.
 	Status int
 
-	// RetryAfter is the header of that name where there is a Status.
+	// RetryAfter is the Retry-After header of a reply with a Status.
 	RetryAfter string
 
-	// Begin, where it is not nil, is closed when it is the order's turn, after others.
+	// Begin, if not nil, keeps the order queued until it is closed.
 	Begin <-chan struct{}
 
-	// Hold, where it is not nil, is closed when the service may go on.
+	// Hold, if not nil, delays the report until it is closed.
 	Hold <-chan struct{}
 
-	// Report ends the answer. Where it is empty the connection breaks.
+	// Report ends the response. If it is empty, the connection is closed without a report.
 	Report string
 }
 
-// Built is the Report of a build that went well.
+// Built is the Report of a successful build.
 const Built = `{"reason":"Built","message":"built in 80ms","duration":"80ms","toolchain":"go1.27.4"}`
 
-// Service is a build service.
+// Service is a fake build service.
 type Service struct {
-	// URL is where it answers.
+	// URL is the URL of the service.
 	URL string
 
 	server *httptest.Server
@@ -53,8 +52,7 @@ type Service struct {
 	open     map[string]int
 }
 
-// New starts a service that has the keys at each time. It says that everything
-// compiles.
+// New starts a service that uses the keys returned by keys. By default, every build succeeds.
 func New(keys func() (*remote.Keys, error)) *Service {
 	s := &Service{open: map[string]int{}, reply: func(remote.Order) Reply { return Reply{Report: Built} }}
 	s.server = remotetest.NewServer(func(context.Context) (*remote.Keys, error) { return keys() }, s.build)
@@ -62,16 +60,16 @@ func New(keys func() (*remote.Keys, error)) *Service {
 	return s
 }
 
-// Close ends the service, and what it is doing.
+// Close stops the service and cancels its orders.
 func (s *Service) Close() {
 	s.server.CloseClientConnections()
 	s.server.Close()
 }
 
-// Disconnect makes clients shake hands again.
+// Disconnect closes all connections, which makes clients repeat the TLS handshake.
 func (s *Service) Disconnect() { s.server.CloseClientConnections() }
 
-// Set makes the service answer so, until the end of the test.
+// Set sets the replies until the end of the test.
 func (s *Service) Set(t *testing.T, reply func(remote.Order) Reply) {
 	t.Helper()
 	s.mu.Lock()
@@ -85,7 +83,7 @@ func (s *Service) Set(t *testing.T, reply func(remote.Order) Reply) {
 	})
 }
 
-// Orders are those of a namespace, until now.
+// Orders returns the orders of a namespace that were received so far.
 func (s *Service) Orders(namespace string) []remote.Order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,21 +96,21 @@ func (s *Service) Orders(namespace string) []remote.Order {
 	return all
 }
 
-// Canceled is how many orders were given up by who sent them.
+// Canceled returns the number of orders that clients have canceled.
 func (s *Service) Canceled() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.canceled
 }
 
-// Open is how many orders of a namespace wait for an answer.
+// Open returns the number of orders of a namespace in progress.
 func (s *Service) Open(namespace string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open[namespace]
 }
 
-// Key is that of the binary that an order asks for.
+// Key returns the key of the binary for an order.
 func (s *Service) Key(o remote.Order) string {
 	sum := sha256.Sum256([]byte(o.Namespace + "\n" + o.Source))
 	return hex.EncodeToString(sum[:])

@@ -17,49 +17,49 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// certificates holds the Secret, and a configuration without webhooks.
-type certificates struct {
+// fakeSecret is a client for the Secret, and for a configuration without webhooks.
+type fakeSecret struct {
 	client.Client
 	data    map[string][]byte
-	refusal error // of updates
+	refusal error // error of updates
 }
 
-func (c *certificates) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+func (c *fakeSecret) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	if secret, ok := into.(*corev1.Secret); ok {
 		secret.UID, secret.Data = "a", c.data
 	}
 	return nil
 }
 
-func (c *certificates) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
+func (c *fakeSecret) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
 	if c.refusal == nil {
 		c.data = object.(*corev1.Secret).Data
 	}
 	return c.refusal
 }
 
-// A certificate is renewed when a third of its life is left. A renewal that fails is logged once
-// and tried again. What is served stays until the new one has been there for one look, and the one
-// before is trusted until the next renewal.
+// A certificate is renewed when a third of its life remains. A failed renewal is logged once and
+// retried. The old certificate is served until the next check, and its authority is trusted until
+// the next renewal.
 func TestRenewal(t *testing.T) {
 	const month = certificateLife / 12
-	data, err := issue(Name+".goless-system.svc", 3*month, nil)
+	data, err := issueKeyPair(Name+".goless-system.svc", 3*month, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := open(data, Name+".goless-system.svc", time.Now())
+	old, err := parseKeyPair(data, Name+".goless-system.svc", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var logs strings.Builder
-	stored := &certificates{data: data}
-	k := &keeper{
+	stored := &fakeSecret{data: data}
+	k := &certificates{
 		options: Options{Namespace: "goless-system"}, client: stored,
 		log: funcr.New(func(_, args string) { logs.WriteString(args) }, funcr.Options{}),
 	}
 	look := func(refusal error) *tls.Certificate {
 		stored.refusal = refusal
-		k.report(k.keep(t.Context(), time.Now()))
+		k.logResult(k.sync(t.Context(), time.Now()))
 		return k.serving.Load()
 	}
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "secrets"}, Name, errors.New("another replica has written it"))
@@ -81,7 +81,7 @@ func TestRenewal(t *testing.T) {
 	if equal(look(nil), old.served) || !bytes.Equal(stored.data[corev1.TLSCertKey], first[corev1.TLSCertKey]) {
 		t.Error("the new one is not served, or was renewed at once")
 	}
-	if err := k.keep(t.Context(), time.Now().Add(9*month)); err != nil {
+	if err := k.sync(t.Context(), time.Now().Add(9*month)); err != nil {
 		t.Fatal(err)
 	}
 	last, _ := pem.Decode(first[authorityKey])

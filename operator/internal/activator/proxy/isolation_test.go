@@ -13,22 +13,22 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"goless.io/operator/internal/activator/target"
+	"goless.io/operator/internal/activator/backend"
 )
 
-// However many requests wake several functions at once, each is answered by its own.
-func TestFunctionsApart(t *testing.T) {
+// Concurrent requests that wake several functions reach the right one.
+func TestFunctionIsolation(t *testing.T) {
 	other := hello
 	other.Service.Name, other.Function.Name, other.UID = "other", "other", "2"
-	targets := []target.Target{hello, other}
+	targets := []backend.Backend{hello, other}
 	dials := map[string]func(context.Context) (net.Conn, error){}
 	for _, to := range targets {
 		dials[to.Service.Name] = function(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, to.Function.Name) })
 	}
 	server := New(Options{
 		Limits:  Limits{Bytes: 64 << 20, Held: 1000, HeldPerFunction: 1000, Timeout: time.Minute},
-		Dial:    func(ctx context.Context, to target.Target) (net.Conn, error) { return dials[to.Service.Name](ctx) },
-		Ready:   func(context.Context, target.Target) bool { return false },
+		Dial:    func(ctx context.Context, to backend.Backend) (net.Conn, error) { return dials[to.Service.Name](ctx) },
+		Ready:   func(context.Context, backend.Backend) bool { return false },
 		Metrics: NewMetrics(prometheus.NewRegistry()),
 		Log:     logr.Discard(),
 	})
@@ -43,8 +43,8 @@ func TestFunctionsApart(t *testing.T) {
 	for name, client := range clients(t) {
 		t.Run(name, func(t *testing.T) {
 			var wg sync.WaitGroup
-			// Each request has its own connection to the function, and a server ends an HTTP/2 connection
-			// that it could not get to know within two seconds. So not all of them are opened at once.
+			// Each request has its own connection to the function, and a server closes an HTTP/2 connection
+			// whose preface does not arrive within two seconds. So the number of concurrent requests is limited.
 			for range 20 {
 				for _, to := range targets {
 					wg.Go(func() { areAnsweredBy(t, client, urls[to.Service.Name], to.Function.Name) })
@@ -55,7 +55,7 @@ func TestFunctionsApart(t *testing.T) {
 	}
 }
 
-// areAnsweredBy sends requests, one after the other.
+// areAnsweredBy sends several requests sequentially.
 func areAnsweredBy(t *testing.T, client *http.Client, url, name string) {
 	t.Helper()
 	for range 15 {
@@ -70,7 +70,7 @@ func isAnsweredBy(t *testing.T, client *http.Client, url, name string) {
 		t.Error(err)
 		return
 	}
-	defer response.Body.Close() //nolint:errcheck // it is read below
+	defer response.Body.Close() //nolint:errcheck // read-only
 	if body, err := io.ReadAll(response.Body); response.StatusCode != http.StatusOK || string(body) != name {
 		t.Errorf("a request to %s is answered %d %q (%v)", name, response.StatusCode, body, err)
 	}

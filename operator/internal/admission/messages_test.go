@@ -24,26 +24,26 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// While nobody answers, a Function can be applied, and its status says what the
-// answer would have been.
-func TestSameWords(t *testing.T) {
+// If the webhook is unavailable, a Function is stored, and its status contains the message that the
+// webhook would have returned.
+func TestSameMessages(t *testing.T) {
 	s := settings.Settings{
 		Images:   settings.Images{Builder: "example/builder:1", Function: "example/launch:1"},
 		Function: settings.Function{MaxReplicas: 5},
 	}
 	replica := start(t, s)
-	replica.ask(t)
+	replica.serveWebhook(t)
 	reconcile(t, s)
 	cases := map[string]*v1beta1.Function{
 		"signature": sample("signature", bad),
 		"ceiling":   sample("ceiling", good, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(6)) }),
-		"field":     sample("field", good, contradict),
+		"field":     sample("field", good, invalidResources),
 		"class":     sample("class", good, func(fn *v1beta1.Function) { fn.Spec.ClassName = "none" }),
 	}
 	said := map[string]string{}
 	for name, fn := range cases {
 		err := cluster.Create(t.Context(), fn.DeepCopy())
-		if !refused(err) {
+		if !isDenied(err) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		_, said[name], _ = strings.Cut(err.Error(), "denied the request: ")
@@ -65,7 +65,7 @@ func TestSameWords(t *testing.T) {
 	}
 }
 
-// reconcile runs the rest of the operator until the end of the test.
+// reconcile runs the Function controller until the end of the test.
 func reconcile(t *testing.T, s settings.Settings) {
 	t.Helper()
 	options, err := function.ManagerOptions(s)
@@ -100,9 +100,9 @@ func reconcile(t *testing.T, s settings.Settings) {
 	})
 }
 
-// What people see.
+// kubectl prints each error on its own line.
 func TestKubectl(t *testing.T) {
-	start(t, settings.Settings{}).ask(t)
+	start(t, settings.Settings{}).serveWebhook(t)
 	user, err := environment.AddUser(envtest.User{Name: "someone", Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -16,22 +16,21 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// Whoever has the operator's account writes its own Secrets and no others, and no
-// more of its webhook than what is to be trusted: even with every right on both,
-// of which it has few.
-func TestFence(t *testing.T) {
-	start(t, settings.Settings{}).ask(t) // so that there is something to change
-	thief := thief(t)
+// The operator's account can write only its own Secrets, and of the webhook configuration only the
+// trusted authorities and the path, even if RBAC grants it everything.
+func TestAccessPolicyForSecrets(t *testing.T) {
+	start(t, settings.Settings{}).serveWebhook(t) // creates the Secret and the configuration
+	operator := operatorClient(t)
 	secret := func(namespace, name string, kind corev1.SecretType) *corev1.Secret {
-		data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // which one type must have
+		data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // required for the type kubernetes.io/tls
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind, Data: data}
 	}
 	token := secret("goless-system", "token", corev1.SecretTypeServiceAccountToken)
 	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "goless-operator"}
 	disguised := token.DeepCopy()
 	disguised.Name = "goless-build"
-	eventually(t, "the fence stands", func() bool {
-		return fenced(thief.Create(t.Context(), secret("default", "any", corev1.SecretTypeOpaque), client.DryRunAll))
+	eventually(t, "access policy in force", func() bool {
+		return rejectedByPolicy(operator.Create(t.Context(), secret("default", "any", corev1.SecretTypeOpaque), client.DryRunAll))
 	})
 	for name, object := range map[string]client.Object{
 		"another name":      secret("goless-system", "other", corev1.SecretTypeOpaque),
@@ -40,38 +39,38 @@ func TestFence(t *testing.T) {
 		"a disguised token": disguised,
 		"another webhook":   &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "other"}},
 	} {
-		if err := thief.Create(t.Context(), object, client.DryRunAll); !fenced(err) {
+		if err := operator.Create(t.Context(), object, client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, object := range map[string]client.Object{"Secret": secretOf(t), "configuration": configuration(t)} {
-		if err := thief.Delete(t.Context(), object, client.DryRunAll); !fenced(err) {
+		if err := operator.Delete(t.Context(), object, client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("deleting the %s: %v", name, err)
 		}
 	}
-	if err := thief.Create(t.Context(), secret("goless-system", "goless-build", corev1.SecretTypeOpaque), client.DryRunAll); err != nil {
+	if err := operator.Create(t.Context(), secret("goless-system", "goless-build", corev1.SecretTypeOpaque), client.DryRunAll); err != nil {
 		t.Errorf("the seed of the build service: %v", err)
 	}
-	if err := thief.Update(t.Context(), secretOf(t), client.DryRunAll); err != nil {
+	if err := operator.Update(t.Context(), secretOf(t), client.DryRunAll); err != nil {
 		t.Errorf("its own Secret: %v", err)
 	}
 }
 
-func TestFenceOfTheWebhook(t *testing.T) {
-	start(t, settings.Settings{}).ask(t)
-	thief := thief(t)
+func TestAccessPolicyForWebhook(t *testing.T) {
+	start(t, settings.Settings{}).serveWebhook(t)
+	operator := operatorClient(t)
 	change := func(change func(*admissionregistrationv1.ValidatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhook)) error {
 		c := configuration(t)
 		change(c, &c.Webhooks[0])
-		return thief.Update(t.Context(), c, client.DryRunAll)
+		return operator.Update(t.Context(), c, client.DryRunAll)
 	}
 	type configuration = admissionregistrationv1.ValidatingWebhookConfiguration
 	type webhook = admissionregistrationv1.ValidatingWebhook
 	always := admissionregistrationv1.Fail
 	exact := admissionregistrationv1.Exact
 	some := admissionregistrationv1.SideEffectClassNoneOnDryRun
-	eventually(t, "the fence stands", func() bool {
-		return fenced(change(func(_ *configuration, w *webhook) { w.FailurePolicy = &always }))
+	eventually(t, "access policy in force", func() bool {
+		return rejectedByPolicy(change(func(_ *configuration, w *webhook) { w.FailurePolicy = &always }))
 	})
 	for name, test := range map[string]func(*configuration, *webhook){
 		"rules": func(_ *configuration, w *webhook) {
@@ -106,7 +105,7 @@ func TestFenceOfTheWebhook(t *testing.T) {
 			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "default", UID: "1"}}
 		},
 	} {
-		if err := change(test); !fenced(err) {
+		if err := change(test); !rejectedByPolicy(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -118,10 +117,10 @@ func TestFenceOfTheWebhook(t *testing.T) {
 	}
 }
 
-// thief is a client with the operator's account, and with more rights than it has.
-func thief(t *testing.T) client.Client {
+// operatorClient returns a client of the operator's account, with additional permissions.
+func operatorClient(t *testing.T) client.Client {
 	t.Helper()
-	all := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "thief-"}, Rules: []rbacv1.PolicyRule{{
+	all := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{GenerateName: "operator-"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"", "admissionregistration.k8s.io"}, Resources: []string{"secrets", "validatingwebhookconfigurations"}, Verbs: []string{"*"},
 	}}}
 	if err := cluster.Create(t.Context(), all); err != nil {
@@ -151,6 +150,6 @@ func thief(t *testing.T) client.Client {
 	return c
 }
 
-func fenced(err error) bool {
+func rejectedByPolicy(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy 'goless-operator-own'")
 }

@@ -1,4 +1,4 @@
-package target
+package backend
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-func TestOf(t *testing.T) {
+func TestFromService(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*corev1.Service)
 		want   bool
@@ -38,9 +38,9 @@ func TestOf(t *testing.T) {
 					{APIVersion: "goless.io/v1beta1", Kind: "Function", Name: "hello", UID: "2", Controller: new(true)},
 				},
 			}}
-			s.Spec.Ports = []corev1.ServicePort{{Name: "metrics"}, {Name: Port, AppProtocol: new("kubernetes.io/h2c")}}
+			s.Spec.Ports = []corev1.ServicePort{{Name: "metrics"}, {Name: PortName, AppProtocol: new("kubernetes.io/h2c")}}
 			test.change(s)
-			got, ok := Of(s)
+			got, ok := FromService(s)
 			if ok != test.want || got.MaySleep() != test.sleeps || got.MaySleep() && (got.SleepAfter != 5*time.Minute || got.Timeout != 90*time.Second) || ok && (got.Function.Name != "hello" || got.FunctionUID != "2" || *got.AppProtocol != "kubernetes.io/h2c" || got.UID != "1") {
 				t.Errorf("got %t, %+v", ok, got)
 			}

@@ -13,7 +13,7 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// excessErrors compares the spec with the ceilings of the cluster.
+// excessErrors checks the spec against the limits of the cluster.
 func excessErrors(fn *v1beta1.Function, s settings.Settings) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
 	least, most := fn.Bounds()
@@ -26,7 +26,7 @@ func excessErrors(fn *v1beta1.Function, s settings.Settings) (errs field.ErrorLi
 		errs = append(errs, field.Invalid(spec.Child("scaling", "max"), most, atMost(ceiling)))
 	}
 	errs = append(errs, ceilingErrors(spec.Child("resources"), fn.Spec.Resources, desired.FunctionCeiling(s))...)
-	errs = append(errs, scratchExcess(spec.Child("scratch", "size"), fn, s)...)
+	errs = append(errs, scratchErrors(spec.Child("scratch", "size"), fn, s)...)
 	if build := fn.Spec.Build; build != nil {
 		errs = append(errs, ceilingErrors(spec.Child("build", "resources"), build.Resources, desired.BuildCeiling(s))...)
 		if most := desired.MaxBuildTimeout(s); build.Timeout != nil && build.Timeout.Duration > most {
@@ -38,7 +38,7 @@ func excessErrors(fn *v1beta1.Function, s settings.Settings) (errs field.ErrorLi
 
 func atMost(ceiling any) string { return fmt.Sprintf("this cluster allows at most %v", ceiling) }
 
-// ceilingErrors compares resources with the most that the cluster allows of each.
+// ceilingErrors checks resources against the maximum for each resource.
 func ceilingErrors(path *field.Path, asked *v1beta1.Resources, ceiling corev1.ResourceList) (errs field.ErrorList) {
 	if asked == nil {
 		return nil
@@ -56,9 +56,9 @@ func ceilingErrors(path *field.Path, asked *v1beta1.Resources, ceiling corev1.Re
 	return errs
 }
 
-// scratchExcess compares the size of /tmp with the limit that its files count towards: nobody
-// could fill a larger one.
-func scratchExcess(path *field.Path, fn *v1beta1.Function, s settings.Settings) field.ErrorList {
+// scratchErrors checks the size of /tmp against the limit that its files count towards. A larger
+// volume could not be filled.
+func scratchErrors(path *field.Path, fn *v1beta1.Function, s settings.Settings) field.ErrorList {
 	if fn.Spec.Scratch == nil {
 		return nil
 	}

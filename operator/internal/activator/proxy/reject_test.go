@@ -17,8 +17,8 @@ import (
 	"goless.io/operator/internal/activator/wake"
 )
 
-// Beyond the bounds requests are refused at once, and after their patience those that wait.
-func TestBounds(t *testing.T) {
+// Requests beyond the limits are rejected immediately, and held requests after their timeout.
+func TestLimits(t *testing.T) {
 	waiting := func(ctx context.Context) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
@@ -50,22 +50,23 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// A request that cannot be served is told why, and where to look.
+// A rejected request receives the reason and the command that shows more.
 func TestBroken(t *testing.T) {
 	a := newActivator(t, Limits{}, func(context.Context) (net.Conn, error) {
-		return nil, fmt.Errorf("waking: %w", &wake.BrokenError{Why: "an image cannot be pulled"})
+		return nil, fmt.Errorf("waking: %w", &wake.BrokenError{Reason: "an image cannot be pulled"})
 	})
 	status, retryAfter, body := get(t, http.DefaultClient, a.url)
 	const want = "the function cannot serve: an image cannot be pulled; kubectl describe function hello -n default tells more\n"
 	if status != http.StatusServiceUnavailable || retryAfter == "" || body != want {
 		t.Errorf("got %d %q %q", status, retryAfter, body)
 	}
-	if n := testutil.ToFloat64(a.options.Metrics.refused.WithLabelValues("broken")); n != 1 {
+	if n := testutil.ToFloat64(a.options.Metrics.rejected.WithLabelValues("broken")); n != 1 {
 		t.Errorf("%v are counted", n)
 	}
 }
 
-// A header that is longer than 16 KiB wakes no function, and takes no memory while one wakes.
+// A request with a header longer than 16 KiB does not wake the function and uses no memory of the
+// budget.
 func TestLongHeader(t *testing.T) {
 	var woken atomic.Int32
 	a := newActivator(t, Limits{}, func(context.Context) (net.Conn, error) {

@@ -19,36 +19,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
+	"goless.io/operator/internal/activator/backend"
 	"goless.io/operator/internal/activator/rule"
-	"goless.io/operator/internal/activator/target"
 	"goless.io/operator/internal/apiservertest"
 )
 
-func fenced(err error) bool {
+func rejectedByPolicy(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "deploy/55-activator.yaml")
 }
 
-// slice is one that the activator may create.
+// slice returns an EndpointSlice that the activator is allowed to create.
 func slice(namespace string) *discoveryv1.EndpointSlice {
-	t := target.Target{Service: types.NamespacedName{Namespace: namespace, Name: "greeting"}, UID: "1", Function: types.NamespacedName{Namespace: namespace, Name: "hello"}}
+	t := backend.Backend{Service: types.NamespacedName{Namespace: namespace, Name: "greeting"}, UID: "1", Function: types.NamespacedName{Namespace: namespace, Name: "hello"}}
 	return rule.Slice(t, corev1.IPv4Protocol, 12345, []rule.Endpoint{{
 		Address: netip.MustParseAddr("192.0.2.1"), Node: "node", Pod: types.NamespacedName{Namespace: system, Name: "goless-activator-1"}, UID: "2",
 	}})
 }
 
-func TestFenceOfSlices(t *testing.T) {
+func TestAccessPolicyForSlices(t *testing.T) {
 	t.Parallel()
 	namespace := apiservertest.NewNamespace(t, cluster)
-	eventually(t, "the fence is in force", func() bool {
+	eventually(t, "access policy in force", func() bool {
 		s := slice(namespace)
 		s.Labels = nil
-		return fenced(account.Create(t.Context(), s, client.DryRunAll))
+		return rejectedByPolicy(account.Create(t.Context(), s, client.DryRunAll))
 	})
 	for name, change := range map[string]func(*discoveryv1.EndpointSlice){
-		"NobodysName":    func(s *discoveryv1.EndpointSlice) { s.Name = "greeting-abcde" },
-		"AnothersName":   func(s *discoveryv1.EndpointSlice) { s.Name = "bank-activator" },
-		"AnotherService": func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "bank" },
-		"NoService":      func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
+		"OtherName":          func(s *discoveryv1.EndpointSlice) { s.Name = "greeting-abcde" },
+		"NameOfOtherService": func(s *discoveryv1.EndpointSlice) { s.Name = "bank-activator" },
+		"AnotherService":     func(s *discoveryv1.EndpointSlice) { s.Labels[discoveryv1.LabelServiceName] = "bank" },
+		"NoService":          func(s *discoveryv1.EndpointSlice) { delete(s.Labels, discoveryv1.LabelServiceName) },
 		"AnotherManager": func(s *discoveryv1.EndpointSlice) {
 			s.Labels[discoveryv1.LabelManagedBy] = "endpointslice-controller.k8s.io"
 		},
@@ -69,10 +69,10 @@ func TestFenceOfSlices(t *testing.T) {
 		"TwoPorts": func(s *discoveryv1.EndpointSlice) {
 			s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: new("https"), Port: new(int32(12346))})
 		},
-		"AnothersPod":   func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Namespace = namespace },
-		"NobodysPod":    func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Namespace = "" },
-		"AnotherTarget": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Kind = "Node" },
-		"Hostname":      func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Hostname = new("bank") },
+		"PodOfOtherNamespace": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Namespace = namespace },
+		"PodWithoutNamespace": func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Namespace = "" },
+		"AnotherTarget":       func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].TargetRef.Kind = "Node" },
+		"Hostname":            func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Hostname = new("bank") },
 		"TooMany": func(s *discoveryv1.EndpointSlice) {
 			for range 100 {
 				s.Endpoints = append(s.Endpoints, s.Endpoints[0])
@@ -84,11 +84,11 @@ func TestFenceOfSlices(t *testing.T) {
 	} {
 		s := slice(namespace)
 		change(s)
-		if err := account.Create(t.Context(), s, client.DryRunAll); !fenced(err) {
+		if err := account.Create(t.Context(), s, client.DryRunAll); !rejectedByPolicy(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The activator of these tests may be faster to delete the slice of no function.
+	// The activator under test may already have deleted the slice, which has no function.
 	eventually(t, "it creates, changes and deletes its own slice", func() bool {
 		good := slice(namespace)
 		if err := account.Create(t.Context(), good); err != nil {
@@ -108,22 +108,22 @@ func TestFenceOfSlices(t *testing.T) {
 	theirs := slice(namespace)
 	theirs.Name, theirs.Labels = "bank-abcde", map[string]string{discoveryv1.LabelServiceName: "bank", discoveryv1.LabelManagedBy: "endpointslice-controller.k8s.io"}
 	create(t, theirs)
-	if err := account.Delete(t.Context(), theirs, client.DryRunAll); !fenced(err) {
-		t.Errorf("deleting somebody else's slice: %v", err)
+	if err := account.Delete(t.Context(), theirs, client.DryRunAll); !rejectedByPolicy(err) {
+		t.Errorf("deleting a foreign slice: %v", err)
 	}
 	adopted := slice(namespace)
 	adopted.Name, adopted.ResourceVersion = theirs.Name, theirs.ResourceVersion
-	if err := account.Update(t.Context(), adopted, client.DryRunAll); !fenced(err) {
-		t.Errorf("adopting somebody else's slice: %v", err)
+	if err := account.Update(t.Context(), adopted, client.DryRunAll); !rejectedByPolicy(err) {
+		t.Errorf("adopting a foreign slice: %v", err)
 	}
 }
 
-func TestFenceOfScale(t *testing.T) {
+func TestAccessPolicyForScale(t *testing.T) {
 	t.Parallel()
 	namespace := apiservertest.NewNamespace(t, cluster)
 	for _, name := range []string{"hello", "bank"} {
 		labels := map[string]string{v1beta1.FunctionLabel: name}
-		if name == "bank" { // it looks like a Function's
+		if name == "bank" { // not a Function's Deployment, although it has the label
 			labels["app"] = "bank"
 		}
 		create(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}, Spec: appsv1.DeploymentSpec{
@@ -135,7 +135,7 @@ func TestFenceOfScale(t *testing.T) {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		return c.SubResource("scale").Patch(t.Context(), d, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":`+to+`}}`)), o...)
 	}
-	eventually(t, "the fence is in force", func() bool { return fenced(scale(account, "bank", "0", client.DryRunAll)) })
+	eventually(t, "access policy in force", func() bool { return rejectedByPolicy(scale(account, "bank", "0", client.DryRunAll)) })
 	for _, test := range []struct {
 		from, to string
 		good     bool
@@ -143,13 +143,13 @@ func TestFenceOfScale(t *testing.T) {
 		if err := scale(cluster, "hello", test.from); err != nil {
 			t.Fatal(err)
 		}
-		if err := scale(account, "hello", test.to, client.DryRunAll); test.good != (err == nil) || !test.good && !fenced(err) {
+		if err := scale(account, "hello", test.to, client.DryRunAll); test.good != (err == nil) || !test.good && !rejectedByPolicy(err) {
 			t.Errorf("from %s to %s: %v", test.from, test.to, err)
 		}
 	}
 }
 
-// Requests that wake functions, and no others of the activator, have the priority of its FlowSchema.
+// The FlowSchema of the activator matches requests that wake functions, and no other requests.
 func TestFlowSchema(t *testing.T) {
 	t.Parallel()
 	var schema flowcontrolv1.FlowSchema
@@ -172,7 +172,7 @@ func TestFlowSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer response.Body.Close() //nolint:errcheck // only its header is read
+		defer response.Body.Close() //nolint:errcheck // only the header is read
 		if response.StatusCode != http.StatusOK {
 			t.Errorf("%s %s: %s", method, path, response.Status)
 		}
@@ -187,8 +187,8 @@ func TestFlowSchema(t *testing.T) {
 	}
 }
 
-// What RBAC alone would let it create is bounded to its own, too.
-func TestFenceOfOthers(t *testing.T) {
+// Leases and Events that RBAC would permit are limited to those of the activator.
+func TestAccessPolicyForLeasesAndEvents(t *testing.T) {
 	t.Parallel()
 	lease := func(namespace, name string) client.Object {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -200,8 +200,8 @@ func TestFenceOfOthers(t *testing.T) {
 		}
 	}
 	pod := event(corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: "default", Name: "p"})
-	eventually(t, "the fence is in force", func() bool { return fenced(account.Create(t.Context(), pod, client.DryRunAll)) })
-	if err := account.Create(t.Context(), lease(system, "goless-operator"), client.DryRunAll); !fenced(err) {
+	eventually(t, "access policy in force", func() bool { return rejectedByPolicy(account.Create(t.Context(), pod, client.DryRunAll)) })
+	if err := account.Create(t.Context(), lease(system, "goless-operator"), client.DryRunAll); !rejectedByPolicy(err) {
 		t.Errorf("the lease of the operator: %v", err)
 	}
 	if err := account.Create(t.Context(), event(corev1.ObjectReference{APIVersion: "goless.io/v1beta1", Kind: "Function", Namespace: "default", Name: "f"}), client.DryRunAll); err != nil {
@@ -209,8 +209,8 @@ func TestFenceOfOthers(t *testing.T) {
 	}
 }
 
-// Its token scales Deployments, and nothing else.
-func TestRights(t *testing.T) {
+// The service account may scale Deployments and has no other write access to workloads.
+func TestRBAC(t *testing.T) {
 	t.Parallel()
 	may := func(verb, group, resource, subresource string) bool {
 		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{

@@ -13,20 +13,20 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// authorityKey is the key of the Secret with the certificates of the authorities to trust. Each
-// authority has signed one certificate, and its private key was thrown away.
+// authorityKey is the key of the certificate authorities in the Secret. Each authority has signed
+// one certificate, and its private key was discarded.
 const authorityKey = "ca.crt"
 
-// A pair is a certificate with its key, and the authorities to trust for it.
-type pair struct {
+// A keyPair is a certificate with its private key and the authorities that clients must trust.
+type keyPair struct {
 	served  *tls.Certificate
-	trusted []byte // as PEM
+	trusted []byte // PEM
 }
 
-// issue makes a certificate for a host, as the data of a Secret. Its life began an hour ago, because the
-// clocks of other machines may be late. The newest of the authorities before is still trusted, because
+// issueKeyPair creates a certificate for a host and returns the data of a Secret. The validity
+// starts an hour ago to tolerate clock skew. The newest authority in before stays trusted, because
 // other replicas may still serve its certificate.
-func issue(host string, life time.Duration, before []byte) (map[string][]byte, error) {
+func issueKeyPair(host string, life time.Duration, before []byte) (map[string][]byte, error) {
 	chain, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: host, MaxAge: life})
 	if err != nil {
 		return nil, fmt.Errorf("making a certificate: %w", err)
@@ -41,23 +41,23 @@ func issue(host string, life time.Duration, before []byte) (map[string][]byte, e
 	}, nil
 }
 
-// open returns the pair in the data of a Secret. It is an error if the certificate is not valid for a
-// host now.
-func open(data map[string][]byte, host string, now time.Time) (pair, error) {
+// parseKeyPair parses the data of a Secret. It returns an error if the certificate is not valid for
+// the host at the given time.
+func parseKeyPair(data map[string][]byte, host string, now time.Time) (keyPair, error) {
 	served, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return pair{}, err
+		return keyPair{}, err
 	}
 	if err := served.Leaf.VerifyHostname(host); err != nil {
-		return pair{}, err
+		return keyPair{}, err
 	}
 	if now.After(served.Leaf.NotAfter) {
-		return pair{}, errors.New("the certificate has expired")
+		return keyPair{}, errors.New("the certificate has expired")
 	}
-	return pair{served: &served, trusted: data[authorityKey]}, nil
+	return keyPair{served: &served, trusted: data[authorityKey]}, nil
 }
 
-// signedBy tells whether one of the authorities has signed a certificate.
+// signedBy reports whether one of the authorities has signed a certificate.
 func signedBy(served *tls.Certificate, trusted []byte) bool {
 	authorities := x509.NewCertPool()
 	authorities.AppendCertsFromPEM(trusted)
@@ -65,5 +65,5 @@ func signedBy(served *tls.Certificate, trusted []byte) bool {
 	return err == nil
 }
 
-// equal tells whether two certificates are equal.
+// equal reports whether two certificates are equal.
 func equal(a, b *tls.Certificate) bool { return a != nil && a.Leaf.Equal(b.Leaf) }

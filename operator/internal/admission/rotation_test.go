@@ -25,7 +25,7 @@ import (
 	"goless.io/operator/internal/settings"
 )
 
-// clean takes the certificate away, and what is trusted for it.
+// clean deletes the certificate and the trusted authorities.
 func clean(t *testing.T) {
 	t.Helper()
 	if secret := secretOf(t); secret.UID != "" {
@@ -40,17 +40,16 @@ func clean(t *testing.T) {
 	})
 }
 
-// Two replicas that start without a certificate agree on one, and each of them
-// answers, the leader or not.
+// Two replicas that start without a certificate agree on one, and both serve the webhook.
 func TestTwoReplicas(t *testing.T) {
 	clean(t)
 	one, other := start(t, settings.Settings{}), start(t, settings.Settings{})
-	one.ask(t)
+	one.serveWebhook(t)
 	made := secretOf(t)
 	stopping := time.Now()
 	one.stop()
 	t.Logf("a replica that is asked ends within %s", time.Since(stopping).Round(time.Millisecond))
-	other.ask(t)
+	other.serveWebhook(t)
 	if !bytes.Equal(made.Data[corev1.TLSCertKey], secretOf(t).Data[corev1.TLSCertKey]) {
 		t.Error("the replicas have not agreed on a certificate")
 	}
@@ -58,14 +57,14 @@ func TestTwoReplicas(t *testing.T) {
 		t.Errorf("the Secret is of type %s", made.Type)
 	}
 	started := time.Now()
-	start(t, settings.Settings{}).ask(t)
+	start(t, settings.Settings{}).serveWebhook(t)
 	t.Logf("a replica that finds a certificate answers after %s", time.Since(started).Round(time.Millisecond))
 }
 
-// Whatever somebody does to them comes back.
-func TestHealing(t *testing.T) {
+// A deleted or damaged Secret or configuration is restored.
+func TestRepair(t *testing.T) {
 	r := start(t, settings.Settings{})
-	r.ask(t)
+	r.serveWebhook(t)
 	for name, damage := range map[string]func(*testing.T){
 		"SecretGone": func(t *testing.T) {
 			if err := cluster.Delete(t.Context(), secretOf(t)); err != nil {
@@ -103,8 +102,8 @@ func TestHealing(t *testing.T) {
 				ca := secretOf(t).Data["ca.crt"]
 				return bytes.HasPrefix(ca, []byte("-----BEGIN")) && bytes.Equal(configuration(t).Webhooks[0].ClientConfig.CABundle, ca)
 			})
-			awaitWork(t)
-			t.Logf("mended after %s", time.Since(began).Round(time.Millisecond))
+			waitForWebhook(t)
+			t.Logf("repaired after %s", time.Since(began).Round(time.Millisecond))
 		})
 	}
 }
@@ -127,27 +126,27 @@ func TestCertManager(t *testing.T) {
 	if err := cluster.Create(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
-	start(t, settings.Settings{}).ask(t)
+	start(t, settings.Settings{}).serveWebhook(t)
 	made = secretOf(t)
 	if !bytes.Equal(configuration(t).Webhooks[0].ClientConfig.CABundle, made.Data["ca.crt"]) {
 		t.Error("its authority is not trusted")
 	}
-	made.Data = issued(t) // as it renews it
+	made.Data = issued(t) // a renewal
 	if err := cluster.Update(t.Context(), made); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the renewed one is trusted", func() bool {
 		return bytes.Equal(configuration(t).Webhooks[0].ClientConfig.CABundle, made.Data["ca.crt"])
 	})
-	awaitWork(t)
+	waitForWebhook(t)
 	if made.ResourceVersion != secretOf(t).ResourceVersion {
-		t.Error("somebody else has written the Secret")
+		t.Error("the Secret was written")
 	}
 	clean(t)
 }
 
-// issued is what a self-signed Issuer of cert-manager puts into a Secret: with a
-// key of another kind, and of a certificate that is its own authority.
+// issued returns the data of a Secret that a self-signed Issuer of cert-manager creates: an ECDSA
+// key, and a certificate that is its own authority.
 func issued(t *testing.T) map[string][]byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -166,16 +165,16 @@ func issued(t *testing.T) map[string][]byte {
 	return map[string][]byte{corev1.TLSCertKey: public, corev1.TLSPrivateKeyKey: private, "ca.crt": public}
 }
 
-// Without one of its rights the operator says which, once, and Functions can be
-// applied; when it has the right again, they are judged.
-func TestMissingRights(t *testing.T) {
+// Without one of its permissions the operator logs once which one is missing, and Functions are
+// stored. When it is granted, they are validated.
+func TestMissingPermissions(t *testing.T) {
 	for _, test := range []struct{ kind, verb, resource string }{
 		{"Role", "create", "secrets"},
 		{"ClusterRole", "update", "validatingwebhookconfigurations"},
 	} {
 		t.Run(test.verb+" "+test.resource, func(t *testing.T) {
 			clean(t)
-			restore := take(t, test.kind, test.verb, test.resource)
+			restore := revoke(t, test.kind, test.verb, test.resource)
 			r := start(t, settings.Settings{})
 			r.redirect(t)
 			missing := "cannot " + test.verb + ` resource \"` + test.resource + `\"`
@@ -184,7 +183,7 @@ func TestMissingRights(t *testing.T) {
 				t.Errorf("a Function cannot be applied: %v", err)
 			}
 			restore()
-			awaitWork(t)
+			waitForWebhook(t)
 			if n := r.logs.count(missing); n != 1 {
 				t.Errorf("it was said %d times", n)
 			}
@@ -192,9 +191,9 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// take takes a right from the operator until restore is called, and returns when
-// the API server knows.
-func take(t *testing.T, kind, verb, resource string) (restore func()) {
+// revoke removes a permission of the operator until restore is called, and returns when it has
+// taken effect.
+func revoke(t *testing.T, kind, verb, resource string) (restore func()) {
 	t.Helper()
 	role := &unstructured.Unstructured{}
 	role.SetGroupVersionKind(rbacv1.SchemeGroupVersion.WithKind(kind))
@@ -219,7 +218,7 @@ func take(t *testing.T, kind, verb, resource string) (restore func()) {
 	}
 	set := func(rules []any, allowed bool) {
 		role.Object["rules"] = rules
-		if err := cluster.Update(context.Background(), role); err != nil { // in a clean-up too
+		if err := cluster.Update(context.Background(), role); err != nil { // also called in a cleanup
 			t.Fatal(err)
 		}
 		eventually(t, "the API server knows the rights", func() bool { return may(t, verb, resource) == allowed })
@@ -230,7 +229,7 @@ func take(t *testing.T, kind, verb, resource string) (restore func()) {
 	return restore
 }
 
-// may asks the API server what the operator is allowed to.
+// may reports whether the operator has a permission.
 func may(t *testing.T, verb, resource string) bool {
 	t.Helper()
 	asked := &authorizationv1.ResourceAttributes{Verb: verb, Resource: resource, Namespace: "goless-system", Name: admission.Name}

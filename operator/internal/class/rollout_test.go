@@ -16,7 +16,7 @@ import (
 	"goless.io/operator/api/v1beta1"
 )
 
-func TestNext(t *testing.T) {
+func TestNextRollout(t *testing.T) {
 	many := func(n int, as member) []member { return slices.Repeat([]member{as}, n) }
 	behind, done, under := member{ready: true}, member{ready: true, updated: true}, member{updated: true, rollout: rolling}
 	former, hopeless := member{rollout: rolling}, member{updated: true, rollout: givenUp}
@@ -32,10 +32,10 @@ func TestNext(t *testing.T) {
 		"FewDone":       {append(many(2, behind), many(1, done)...), progress{functions: 3, updated: 1, complete: 1}, 0, 1},
 		"Tenth":         {many(50, behind), progress{functions: 50}, 0, 5},
 		"RestOfATenth":  {append(many(47, behind), many(3, under)...), progress{functions: 50, updated: 3, rolling: 3}, 0, 2},
-		"More":          {append(many(40, behind), many(10, under)...), progress{functions: 50, updated: 10, rolling: 10}, 0, 0}, // there were more functions before
+		"More":          {append(many(40, behind), many(10, under)...), progress{functions: 50, updated: 10, rolling: 10}, 0, 0}, // the class had more functions
 		"Most":          {many(1000, behind), progress{functions: 1000}, 0, 20},
 		"NotReady":      {many(50, member{}), progress{functions: 50}, 0, 5},
-		"Former":        {append(many(47, behind), many(3, former)...), progress{functions: 50, rolling: 3}, 0, 5}, // they roll anyway
+		"Former":        {append(many(47, behind), many(3, former)...), progress{functions: 50, rolling: 3}, 0, 5}, // already rolling
 		"MoreFormer":    {append(many(40, behind), many(10, former)...), progress{functions: 50, rolling: 10}, 0, 10},
 		"All":           {many(50, done), progress{functions: 50, updated: 50, complete: 50}, 0, 0},
 		"FewerThanFree": {append(many(1, behind), many(49, done)...), progress{functions: 50, updated: 49, complete: 49}, 0, 1},
@@ -46,7 +46,7 @@ func TestNext(t *testing.T) {
 			for i := range test.members {
 				test.members[i].name = types.NamespacedName{Namespace: "team", Name: fmt.Sprint(i)}
 			}
-			got, w := reached(test.members, wave{}), next(test.members, wave{}, "new", time.Now())
+			got, w := progressOf(test.members, stagedRollout{}), nextRollout(test.members, stagedRollout{}, "new", time.Now())
 			failed := len(got.failed)
 			got.failed = nil
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(progress{})); diff != "" || failed != test.failed || len(w.admitted) != test.admitted {
@@ -56,18 +56,18 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// What may be rolled out stays so, and those that cannot be changed keep others back until they have
-// had their time. Another class begins with those that the former one admitted.
-func TestNextWave(t *testing.T) {
+// An admitted function stays admitted. One that cannot be updated delays others until
+// memberTimeout. A changed class starts with the functions that were already admitted.
+func TestRolloutSequence(t *testing.T) {
 	named := func(name string, ready bool) member {
 		return member{name: types.NamespacedName{Namespace: "team", Name: name}, ready: ready}
 	}
 	begun := time.Unix(1e9, 0)
-	var w wave
+	var w stagedRollout
 	step := func(hash string, after time.Duration, failed int, want string, members ...member) {
 		t.Helper()
-		p := reached(members, w)
-		w = next(members, w, hash, begun.Add(after))
+		p := progressOf(members, w)
+		w = nextRollout(members, w, hash, begun.Add(after))
 		var got []string
 		for name := range w.admitted {
 			got = append(got, name.Name)
@@ -80,14 +80,14 @@ func TestNextWave(t *testing.T) {
 	step("refused", 0, 0, "b", named("a", false), named("b", true), named("c", true))
 	step("refused", time.Second, 0, "b", named("a", false), named("b", true), named("c", true))
 	step("refused", time.Minute, 1, "b", named("a", false), named("b", false), named("c", true))
-	step("refused", patience, 1, "b c", named("a", false), named("b", false), named("c", true))
-	step("refused", patience+time.Second, 2, "b c", named("a", false), named("b", false), named("c", false))
-	step("correction", patience+time.Minute, 2, "b c", named("a", false), named("b", false), named("c", false))
-	step("correction", 2*patience, 2, "b c", named("a", false), named("b", false), named("c", false))
-	step("correction", 2*patience+time.Minute, 2, "a b c", named("a", false), named("b", false), named("c", false))
+	step("refused", memberTimeout, 1, "b c", named("a", false), named("b", false), named("c", true))
+	step("refused", memberTimeout+time.Second, 2, "b c", named("a", false), named("b", false), named("c", false))
+	step("correction", memberTimeout+time.Minute, 2, "b c", named("a", false), named("b", false), named("c", false))
+	step("correction", 2*memberTimeout, 2, "b c", named("a", false), named("b", false), named("c", false))
+	step("correction", 2*memberTimeout+time.Minute, 2, "a b c", named("a", false), named("b", false), named("c", false))
 }
 
-// The cache lists classes in any order, and the default one must not depend on that.
+// The order of default classes does not depend on the order of the cache.
 func TestNewestFirst(t *testing.T) {
 	named := func(name string, second int64) v1beta1.FunctionClass {
 		return v1beta1.FunctionClass{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.Unix(second, 0)}}
@@ -117,7 +117,7 @@ func TestRolloutOf(t *testing.T) {
 	}{
 		"Whole":       {func(*appsv1.Deployment) {}, over},
 		"Unseen":      {func(d *appsv1.Deployment) { d.Generation = 8 }, rolling},
-		"UnseenAgain": {func(d *appsv1.Deployment) { d.Generation, d.Status.Conditions = 8, hopeless }, rolling}, // of the template before
+		"UnseenAgain": {func(d *appsv1.Deployment) { d.Generation, d.Status.Conditions = 8, hopeless }, rolling}, // of the previous template
 		"None":        {func(d *appsv1.Deployment) { d.Status.Replicas, d.Status.UpdatedReplicas = 2, 0 }, rolling},
 		"Surge":       {func(d *appsv1.Deployment) { d.Status.Replicas = 3 }, rolling},
 		"Unavailable": {func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 1 }, rolling},
@@ -127,7 +127,7 @@ func TestRolloutOf(t *testing.T) {
 		"Scaled":      {func(d *appsv1.Deployment) { d.Spec.Replicas, d.Status.Conditions = new(int32(3)), available }, over},
 		"Restarted":   {func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.Conditions = 1, available }, over},
 		"RolledBack":  {func(d *appsv1.Deployment) { d.Status.UpdatedReplicas, d.Status.Conditions = 0, available }, rolling},
-		"UnseenOver":  {func(d *appsv1.Deployment) { d.Generation, d.Status.Conditions = 8, available }, rolling}, // of the template before
+		"UnseenOver":  {func(d *appsv1.Deployment) { d.Generation, d.Status.Conditions = 8, available }, rolling}, // of the previous template
 		"Stopped": {func(d *appsv1.Deployment) {
 			d.Spec.Replicas, d.Status = new(int32(0)), appsv1.DeploymentStatus{ObservedGeneration: 7}
 		}, over},
