@@ -1,9 +1,13 @@
 package v1beta1
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // EnvVar is one environment variable of the function. The fields are those of a
@@ -131,6 +135,21 @@ type Resources struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(!has(self.cpu) || string(self.cpu).matches('[1-9]')) && (!has(self.memory) || string(self.memory).matches('[1-9]')) && (!has(self.ephemeral__dash__storage) || string(self.ephemeral__dash__storage).matches('[1-9]'))",message="a limit must be more than 0"
 	Limits Amounts `json:"limits,omitzero"`
+}
+
+// Validate rejects requests that are more than the limits. path is that of r.
+func (r *Resources) Validate(path *field.Path) (errs field.ErrorList) {
+	if r == nil {
+		return nil
+	}
+	requests, limits := r.Requests.List(), r.Limits.List()
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		request := requests[name]
+		if limit, limited := limits[name]; limited && request.Cmp(limit) > 0 {
+			errs = append(errs, field.Invalid(path.Child("requests", string(name)), request.String(), "is more than the limit of "+limit.String()))
+		}
+	}
+	return errs
 }
 
 // Amounts are amounts of what a container uses. Their patterns let through only

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -103,7 +104,7 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 // side by side. The former one keeps consuming while the new one cannot be created.
 func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	program, err := k.Program(t)
-	if err := cmp.Or(err, checkResources(t.CommonSpec().Resources)); err != nil {
+	if err := cmp.Or[error](err, t.CommonSpec().Resources.Validate(field.NewPath("spec", "resources")).ToAggregate()); err != nil {
 		return trigger.Plan{Problem: mistake(err.Error())}
 	}
 	to := target.Of(&seen.Function, t.CommonSpec().FunctionRef.Name)

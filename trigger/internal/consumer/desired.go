@@ -199,3 +199,27 @@ func scaledObject(t v1alpha1.StreamTrigger) *keda.ScaledObject {
 		}}},
 	})
 }
+
+// resources adds the defaults to what spec.resources asks for, as for Functions: if only one of request
+// and limit is asked for, and the default of the other contradicts it, the default is changed.
+func resources(asked *v1beta1.Resources) *corev1ac.ResourceRequirementsApplyConfiguration {
+	if asked == nil {
+		asked = &v1beta1.Resources{}
+	}
+	requests, limits := pod.Amounts("10m", "32Mi", "1Mi"), pod.Amounts("", "256Mi", "16Mi")
+	maps.Copy(requests, asked.Requests.List())
+	maps.Copy(limits, asked.Limits.List())
+	wanted := asked.Limits.List()
+	for name, request := range requests {
+		limit, limited := limits[name]
+		if !limited || request.Cmp(limit) <= 0 {
+			continue
+		}
+		if _, ok := wanted[name]; ok {
+			requests[name] = limit
+		} else {
+			limits[name] = request
+		}
+	}
+	return corev1ac.ResourceRequirements().WithRequests(requests).WithLimits(limits)
+}
