@@ -11,7 +11,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -27,9 +26,6 @@ import (
 	"goless.io/trigger/internal/target"
 	"goless.io/trigger/internal/trigger"
 )
-
-// recheck is after how long pods that are not ready are asked again why.
-const recheck = 30 * time.Second
 
 // Kind is a kind of triggers that consume a stream.
 type Kind[T v1alpha1.StreamTrigger] struct {
@@ -60,9 +56,8 @@ type Seen struct {
 	Service      *corev1.Service
 	ScaledObject *unstructured.Unstructured // nil without KEDA
 
-	// Problems are what keeps the pods from being ready, one of each reason. They are
-	// asked for only where one is not ready.
-	Problems []stream.Problem
+	Answers           // of the pods
+	Time    time.Time // when they were asked
 }
 
 // New returns an empty trigger.
@@ -70,7 +65,7 @@ func (k Kind[T]) New() T { return k.Empty() }
 
 // Observe reads the Function and what belongs to the trigger, and asks its pods.
 func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
-	seen := Seen{Deployment: &appsv1.Deployment{}, Former: &appsv1.Deployment{}, Service: &corev1.Service{}}
+	seen := Seen{Time: time.Now(), Deployment: &appsv1.Deployment{}, Former: &appsv1.Deployment{}, Service: &corev1.Service{}}
 	var pods corev1.PodList
 	read := func(name string, object client.Object) error {
 		return client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKey{Namespace: t.GetNamespace(), Name: name}, object))
@@ -90,7 +85,7 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 		return Seen{}, fmt.Errorf("reading what belongs to %s %q: %w", t.TriggerKind(), t.GetName(), err)
 	}
 	if metav1.IsControlledBy(seen.Deployment, t) {
-		seen.Problems = k.problems(ctx, podsOf(seen.Deployment, pods.Items))
+		seen.Answers = k.ask(ctx, podsOf(seen.Deployment, pods.Items))
 	}
 	return seen, nil
 }
@@ -177,26 +172,4 @@ func notReady(seen Seen, same bool) *target.Problem {
 		message = why
 	}
 	return &target.Problem{Reason: v1alpha1.ReasonConsumerNotReady, Message: message}
-}
-
-// Report says whether an event is held up.
-func (k Kind[T]) Report(t T, seen Seen) time.Duration {
-	c := metav1.Condition{
-		Type: v1alpha1.ConditionDelivered, Status: metav1.ConditionTrue, ObservedGeneration: t.GetGeneration(),
-		Reason: v1alpha1.ReasonDelivered, Message: "no event is held up",
-	}
-	known := metav1.IsControlledBy(seen.Deployment, t) && seen.Deployment.Status.ReadyReplicas > 0
-	for _, p := range seen.Problems {
-		if p.Reason == v1alpha1.ReasonBlocked || p.Reason == v1alpha1.ReasonDeadLetterFailed {
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.Reason, p.Message
-			known = true
-		}
-	}
-	if known {
-		meta.SetStatusCondition(&t.CommonStatus().Conditions, c)
-	}
-	if len(seen.Problems) > 0 {
-		return recheck
-	}
-	return 0
 }

@@ -1,13 +1,8 @@
 package kinds_test
 
 import (
-	"encoding/json"
-	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,66 +36,11 @@ func deploymentOf(trigger client.Object) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.GetNamespace(), Name: trigger.GetName() + "-trigger"}}
 }
 
-// running plays the Deployment controller and the kubelet: the Deployment has a pod, which is
-// ready or not.
-func running(t *testing.T, trigger v1alpha1.Trigger, ready bool) {
-	t.Helper()
-	deployment := deploymentOf(trigger)
-	read(t, deployment)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name + "-1"}}
-	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
-		pod.Labels, pod.Spec = maps.Clone(deployment.Spec.Template.Labels), deployment.Spec.Template.Spec
-		pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "1"
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: deployment.Name + "-1", UID: "1", Controller: new(true)}}
-		create(t, pod)
-	}
-	report(t, pod, func(pod *corev1.Pod) {
-		pod.Status.PodIP = podIP
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: "consume", Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
-		}}
-	})
-	report(t, deployment, func(d *appsv1.Deployment) {
-		d.Status.ObservedGeneration, d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas = d.Generation, 1, 1, 0
-		if ready {
-			d.Status.ReadyReplicas = 1
-		}
-	})
-}
-
-// podIP is where the test answers in the place of a pod.
-const podIP = "127.0.0.77"
-
-// saying answers at podIP what set says.
-func saying(t *testing.T) (set func(...stream.Problem)) {
-	t.Helper()
-	var mu sync.Mutex
-	var status stream.Status
-	listener, err := net.Listen("tcp", podIP+":9090")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err := json.NewEncoder(w).Encode(status); err != nil {
-			t.Error(err)
-		}
-	})}
-	go server.Serve(listener) //nolint:errcheck // it ends with an error
-	t.Cleanup(func() { _ = server.Close() })
-	return func(problems ...stream.Problem) {
-		mu.Lock()
-		defer mu.Unlock()
-		status.Problems = problems
-	}
-}
-
 // A trigger becomes a Deployment, which exists while its Function does, and says what its pod
 // says.
 func TestNATSTrigger(t *testing.T) {
 	t.Parallel()
-	says := saying(t)
+	pod := newConsumingPod(t)
 	trigger := natsTrigger(newNamespace(t))
 	create(t, trigger)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
@@ -120,18 +60,19 @@ func TestNATSTrigger(t *testing.T) {
 	}
 
 	missing := stream.Problem{Reason: stream.NotConnected, Message: "spec.authentication.password: the Secret does not exist"}
-	says(missing)
-	running(t, trigger, false)
+	pod.says(stream.Status{Problems: []stream.Problem{missing}})
+	pod.running(t, trigger, false)
 	if message := await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected); message != missing.Message {
 		t.Errorf("the message is %q", message)
 	}
-	running(t, trigger, true)
+	pod.says(stream.Status{})
+	pod.running(t, trigger, true)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonDelivered)
+	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonNoEvents)
 
 	blocked := stream.Problem{Reason: stream.Blocked, Message: "the function does not take event ORDERS/7"}
-	says(blocked)
-	running(t, trigger, false)
+	pod.says(stream.Status{Problems: []stream.Problem{blocked}})
+	pod.running(t, trigger, false)
 	if message := await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonBlocked); message != blocked.Message {
 		t.Errorf("the message is %q", message)
 	}
@@ -144,6 +85,39 @@ func TestNATSTrigger(t *testing.T) {
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionStopped)
 	if read(t, deployment); *deployment.Spec.Replicas != 1 {
 		t.Error("nothing takes events, so KEDA does not see them")
+	}
+}
+
+// The outcome of the last delivery is in the status, also while the trigger is ready and no event is
+// held up.
+func TestLastDelivery(t *testing.T) {
+	t.Parallel()
+	pod, trigger := newConsumingPod(t), kafkaTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonNoEvents)
+	deployment := deploymentOf(trigger)
+	eventually(t, "it has one replica", func() bool { read(t, deployment); return *deployment.Spec.Replicas == 1 })
+	for _, test := range []struct {
+		outcome stream.Outcome
+		reason  string
+		status  metav1.ConditionStatus
+	}{
+		{stream.DeadLettered, v1alpha1.ReasonDeadLettered, metav1.ConditionFalse},
+		{stream.Delivered, v1alpha1.ReasonDelivered, metav1.ConditionTrue},
+		{stream.Dropped, v1alpha1.ReasonDropped, metav1.ConditionFalse},
+	} {
+		at := metav1.Now().Rfc3339Copy()
+		pod.says(stream.Status{Last: &stream.Last{Outcome: test.outcome, Time: at.Time}})
+		pod.running(t, trigger, true)
+		await(t, trigger, v1alpha1.ConditionDelivered, test.reason)
+		if c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionDelivered); c.Status != test.status {
+			t.Errorf("after %s Delivered is %s", test.outcome, c.Status)
+		}
+		if last := trigger.Status.LastDelivery; last == nil || last.Outcome != test.reason || !last.Time.Equal(&at) {
+			t.Errorf("the last delivery is %v, want %s at %s", last, test.reason, at)
+		}
+		await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	}
 }
 
@@ -181,7 +155,7 @@ func TestPodNotCreated(t *testing.T) {
 	says("the ReplicaSet cannot be created: exceeded quota: sets")
 
 	report(t, deployment, func(d *appsv1.Deployment) { d.Status.Conditions = nil })
-	running(t, trigger, false)
+	newConsumingPod(t).running(t, trigger, false)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: deployment.Name + "-1"}}
 	report(t, pod, func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses = nil
@@ -214,7 +188,7 @@ func TestScale(t *testing.T) {
 		t.Errorf("the spec (-want +got):\n%s", diff)
 	}
 	// While nothing waits KEDA has stopped the Function, which is nothing that is wrong.
-	running(t, trigger, true)
+	newConsumingPod(t).running(t, trigger, true)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 
 	// At rest nothing is written, whatever KEDA writes.
