@@ -45,6 +45,10 @@ const (
 	ReasonDeadLetterFailed = "DeadLetterFailed"
 )
 
+// ReasonScaleConflict is a reason of the condition Ready: an older trigger scales the Function, which one
+// trigger can do.
+const ReasonScaleConflict = "ScaleConflict"
+
 // StreamTrigger is what triggers that consume a stream have in common.
 //
 // +kubebuilder:object:generate=false
@@ -66,6 +70,11 @@ type StreamTriggerStatus struct {
 	// outcome has changed, and every 10 minutes while it is the same.
 	// +optional
 	LastDelivery *StreamDelivery `json:"lastDelivery,omitempty"`
+
+	// partitions is how many partitions the topic had when that was last known; left out where the
+	// stream has none.
+	// +optional
+	Partitions int32 `json:"partitions,omitempty"`
 }
 
 // StreamDelivery is how a delivery ended.
@@ -132,7 +141,8 @@ type StreamSpec struct {
 	Resources *v1beta1.Resources `json:"resources,omitempty"`
 
 	// scale makes a ScaledObject of KEDA, which sets the replicas of the Function by how many
-	// events wait. It needs KEDA, and a Function without spec.scaling.
+	// events wait. It needs KEDA, and a Function without spec.scaling. One trigger can scale a
+	// Function: where several have scale, the oldest one does.
 	// +optional
 	Scale *StreamScale `json:"scale,omitempty"`
 }
@@ -170,7 +180,9 @@ type StreamScale struct {
 	// +kubebuilder:validation:Maximum=1000
 	Min *int32 `json:"min,omitempty"`
 
-	// max is the largest number of replicas.
+	// max is the largest number of replicas. Where concurrency or the number of partitions of the
+	// topic is less, and not less than min, it is that: more replicas would get no requests. The
+	// message of the condition Ready reports it.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
@@ -55,6 +54,7 @@ type Seen struct {
 	Former       *appsv1.Deployment // with the name of the trigger, as earlier versions created it; whoever owns it
 	Service      *corev1.Service
 	ScaledObject *unstructured.Unstructured // nil without KEDA
+	Scalers      []v1alpha1.StreamTrigger   // those with spec.scale of the same Function; only where this trigger has it
 
 	Answers           // of the pods
 	Time    time.Time // when they were asked
@@ -80,6 +80,10 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 	if k.KEDA {
 		seen.ScaledObject = keda.New()
 		errs = append(errs, read(t.GetName(), seen.ScaledObject))
+	}
+	if t.CommonSpec().Scale != nil {
+		scalers, err := k.scalersOf(ctx, t.GetNamespace(), t.CommonSpec().FunctionRef.Name)
+		seen.Scalers, errs = scalers, append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Seen{}, fmt.Errorf("reading what belongs to %s %q: %w", t.TriggerKind(), t.GetName(), err)
@@ -119,35 +123,13 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	if p.Problem == nil {
 		p.Problem = notReady(seen, change.Same())
 	}
-	scaled, problem := k.scale(t, seen)
+	scaled, note, problem := k.scale(t, seen)
 	if problem != nil {
 		p.Problem = problem
 	}
+	p.Note = note
 	p.Changes = append(p.Changes, scaled...)
 	return p
-}
-
-// scale returns what scales the Function, or removes it.
-func (k Kind[T]) scale(t T, seen Seen) ([]apply.Change, *target.Problem) {
-	var gone []apply.Change
-	if k.KEDA {
-		gone = append(gone, apply.Gone(seen.ScaledObject))
-	}
-	gone = append(gone, apply.Gone(seen.Service))
-	switch {
-	case t.CommonSpec().Scale == nil:
-		return gone, nil
-	case !k.KEDA:
-		return gone, mistake("spec.scale: the cluster has no ScaledObjects of KEDA")
-	case seen.Function.Spec.Scaling != nil:
-		return gone, mistake(fmt.Sprintf("spec.scale: Function %q has spec.scaling, and only one of them can set its replicas: remove one", seen.Function.Name))
-	}
-	return []apply.Change{
-		apply.To(service(t), seen.Service, corev1ac.ExtractService),
-		apply.To(scaledObject(t), seen.ScaledObject, func(live *unstructured.Unstructured, _ string) (*keda.ScaledObject, error) {
-			return keda.Extract(live, v1alpha1.TriggerLabel, v1alpha1.KindLabel)
-		}),
-	}, nil
 }
 
 // mistake is one that only a change of the trigger, or of the cluster, can mend.

@@ -69,6 +69,9 @@ type Answers struct {
 	// Last is how the last delivery ended; nil where no pod knows.
 	Last *stream.Last
 
+	// Partitions is how many partitions the topic has; 0 where no pod knows.
+	Partitions int32
+
 	// Unreachable is why a pod that is ready does not answer; "" where each of them does.
 	Unreachable string
 }
@@ -117,6 +120,7 @@ func (k Kind[T]) askPod(ctx context.Context, pod *corev1.Pod, a *Answers) {
 
 // add adds the status of a pod.
 func (a *Answers) add(s stream.Status) {
+	a.Partitions = max(a.Partitions, s.Partitions)
 	if s.Last != nil && (a.Last == nil || s.Last.Time.After(a.Last.Time)) {
 		a.Last = s.Last
 	}

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -32,6 +33,7 @@ const (
 // Report reports how the last delivery ended, and whether an event is held up.
 func (k Kind[T]) Report(t T, seen Seen) time.Duration {
 	status := t.StreamStatus()
+	status.Partitions = cmp.Or(seen.Partitions, status.Partitions)
 	updateLast(status, seen)
 	before := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionDelivered)
 	repeatedly := before != nil && before.Reason == v1alpha1.ReasonConsumerNotReachable

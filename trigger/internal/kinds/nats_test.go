@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -216,6 +217,82 @@ func TestScale(t *testing.T) {
 		err := cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object)
 		return err != nil || object.GetDeletionTimestamp() != nil
 	})
+}
+
+// A ScaledObject has no more replicas than get requests, and the status reports it.
+func TestScaleLimit(t *testing.T) {
+	t.Parallel()
+	pod, trigger := newConsumingPod(t), kafkaTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	trigger.Spec.Scale = &v1alpha1.StreamScale{Max: 20}
+	create(t, trigger)
+	object := keda.New()
+	object.SetNamespace(trigger.Namespace)
+	object.SetName(trigger.Name)
+	most := func(want int64) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("the ScaledObject has at most %d replicas", want), func() bool {
+			if cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object) != nil {
+				return false
+			}
+			got, _, _ := unstructured.NestedInt64(object.Object, "spec", "maxReplicaCount")
+			return got == want
+		})
+	}
+	most(16) // the default of spec.concurrency
+	pod.says(stream.Status{Partitions: 3})
+	pod.running(t, trigger, true)
+	most(3)
+	message := await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	if want := "up to 3 replicas instead of spec.scale.max, 20: the number of partitions of the topic is 3"; !strings.Contains(message, want) {
+		t.Errorf("the message is %q, want %q in it", message, want)
+	}
+	// What is known of the topic is not lost with the pod.
+	pod.says(stream.Status{Problems: []stream.Problem{{Reason: stream.NotConnected, Message: "it has not connected to the servers yet"}}})
+	pod.running(t, trigger, false)
+	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected)
+	most(3)
+}
+
+// Of several triggers that scale a Function the oldest does, whatever their kinds. Another one follows
+// when that has gone, or gives up scale.
+func TestScaleConflict(t *testing.T) {
+	t.Parallel()
+	first := kafkaTrigger(newNamespace(t))
+	newFunction(t, first.Namespace)
+	second := natsTrigger(first.Namespace)
+	first.Spec.Scale, second.Spec.Scale = &v1alpha1.StreamScale{Max: 5}, &v1alpha1.StreamScale{Max: 5}
+	create(t, first)
+	create(t, second)
+	scales := func(trigger v1alpha1.Trigger, want bool) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%s has a ScaledObject: %t", trigger.GetName(), want), func() bool {
+			object := keda.New()
+			err := cluster.Get(t.Context(), client.ObjectKeyFromObject(trigger), object)
+			return (err == nil) == want
+		})
+	}
+	refused := func() {
+		t.Helper()
+		message := await(t, second, v1alpha1.ConditionReady, v1alpha1.ReasonScaleConflict)
+		if want := `KafkaTrigger "records" scales Function "report"`; !strings.Contains(message, want) {
+			t.Errorf("the message is %q, want %q in it", message, want)
+		}
+		scales(first, true)
+		scales(second, false)
+	}
+	refused()
+	change(t, first, func(t *v1alpha1.KafkaTrigger) { t.Spec.Scale = nil })
+	await(t, second, v1alpha1.ConditionReady, v1alpha1.ReasonConsumerNotReady)
+	scales(second, true)
+	scales(first, false)
+	change(t, first, func(t *v1alpha1.KafkaTrigger) { t.Spec.Scale = &v1alpha1.StreamScale{Max: 5} })
+	refused()
+	if err := cluster.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	await(t, second, v1alpha1.ConditionReady, v1alpha1.ReasonConsumerNotReady)
+	scales(second, true)
 }
 
 // What goes to the dead letter must not come back.

@@ -55,6 +55,9 @@ type Status struct {
 
 	// Last is how the last delivery ended; nil before the first one.
 	Last *Last `json:"last,omitempty"`
+
+	// Partitions is how many partitions the topic has; 0 where that is not known, or there are none.
+	Partitions int32 `json:"partitions,omitempty"`
 }
 
 // Last is how the last delivery ended, and when.
@@ -71,10 +74,11 @@ type Monitor struct {
 	tries    *prometheus.CounterVec
 	duration prometheus.Histogram
 
-	mu       sync.Mutex
-	problems map[string]Problem // by what has them
-	lag      func() (int64, bool)
-	last     *Last
+	mu         sync.Mutex
+	problems   map[string]Problem // by what has them
+	lag        func() (int64, bool)
+	last       *Last
+	partitions int32
 }
 
 // NewMonitor returns a Monitor of a process of some version and commit. It has the problem that
@@ -131,12 +135,19 @@ func (m *Monitor) Lag(lag func() (int64, bool)) {
 	m.lag = lag
 }
 
+// Partitions sets how many partitions the topic has.
+func (m *Monitor) Partitions(n int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.partitions = n
+}
+
 // Status is what is true now. It may ask the servers for the lag.
 func (m *Monitor) Status() Status {
 	s := Status{Problems: m.current()}
 	m.mu.Lock()
 	lag := m.lag
-	s.Last = m.last
+	s.Last, s.Partitions = m.last, m.partitions
 	m.mu.Unlock()
 	if lag != nil {
 		if events, known := lag(); known {
