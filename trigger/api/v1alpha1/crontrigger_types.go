@@ -56,8 +56,10 @@ type CronTriggerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('TZ=')",message="schedule must not begin with a time zone: set timeZone"
 	Schedule string `json:"schedule"`
 
-	// timeZone is the name of the zone of the schedule, for example Europe/Berlin; Etc/UTC
-	// by default.
+	// timeZone is the name of the zone of the schedule, such as Europe/Berlin; Etc/UTC by default. A
+	// time that does not exist on a day, because daylight saving time begins, has no call on that day,
+	// which the condition Delivered reports. A time that exists twice, because daylight saving time
+	// ends, has two calls, with different ids.
 	// +optional
 	// +kubebuilder:default="Etc/UTC"
 	// +kubebuilder:validation:MinLength=1
