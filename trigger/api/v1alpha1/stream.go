@@ -45,8 +45,8 @@ const (
 	ReasonDeadLetterFailed = "DeadLetterFailed"
 )
 
-// ReasonScaleConflict is a reason of the condition Ready: an older trigger scales the Function, which one
-// trigger can do.
+// ReasonScaleConflict is a reason of the condition Ready: an older trigger scales the Function, and only
+// one can.
 const ReasonScaleConflict = "ScaleConflict"
 
 // StreamTrigger is what triggers that consume a stream have in common.
@@ -181,8 +181,8 @@ type StreamScale struct {
 	Min *int32 `json:"min,omitempty"`
 
 	// max is the largest number of replicas. Where concurrency or the number of partitions of the
-	// topic is less, and not less than min, it is that: more replicas would get no requests. The
-	// message of the condition Ready reports it.
+	// topic is less, KEDA uses that, but not less than min: more replicas would get no requests.
+	// The message of the condition Ready reports the limit.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

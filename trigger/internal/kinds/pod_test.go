@@ -2,12 +2,14 @@ package kinds_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -32,10 +34,13 @@ var addresses atomic.Int32
 
 func newConsumingPod(t *testing.T) *consumingPod {
 	t.Helper()
-	p := &consumingPod{ip: fmt.Sprintf("127.0.77.%d", addresses.Add(1))}
-	listener, err := net.Listen("tcp", p.ip+":9090")
-	if err != nil {
-		t.Fatal(err)
+	p := &consumingPod{}
+	var listener net.Listener
+	for err := error(syscall.EADDRINUSE); errors.Is(err, syscall.EADDRINUSE); { // by another run of the tests
+		p.ip = fmt.Sprintf("127.0.77.%d", addresses.Add(1))
+		if listener, err = net.Listen("tcp", p.ip+":9090"); err != nil && !errors.Is(err, syscall.EADDRINUSE) {
+			t.Fatal(err)
+		}
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		p.mu.Lock()
