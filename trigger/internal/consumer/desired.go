@@ -22,6 +22,8 @@ import (
 )
 
 const (
+	containerName = "consume"
+
 	// adminPort is where the pods tell how they are.
 	adminPort = 9090
 
@@ -98,7 +100,7 @@ func Deployment(t v1alpha1.StreamTrigger, program Program, to target.Target, url
 
 func podOf(t v1alpha1.StreamTrigger, program Program, to target.Target, url, image string) *corev1ac.PodSpecApplyConfiguration {
 	container := corev1ac.Container().
-		WithName("consume").
+		WithName(containerName).
 		WithImage(image).
 		WithArgs(arguments(t, program, to, url)...).
 		WithPorts(corev1ac.ContainerPort().WithName("metrics").WithContainerPort(adminPort).WithProtocol(corev1.ProtocolTCP)).

@@ -93,10 +93,11 @@ func (k Kind[T]) askPod(ctx context.Context, pod *corev1.Pod, a *Answers) {
 		a.add(stream.Status{Problems: []stream.Problem{{Reason: v1alpha1.ReasonConsumerNotReady, Message: "no node takes the pod that consumes: " + why}}})
 		return
 	}
-	if len(pod.Status.ContainerStatuses) == 0 {
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == containerName })
+	if i < 0 {
 		return
 	}
-	container := pod.Status.ContainerStatuses[0]
+	container := pod.Status.ContainerStatuses[i]
 	message := "is not ready"
 	switch state := container.State; {
 	case state.Running != nil:

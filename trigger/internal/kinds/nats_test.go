@@ -163,6 +163,16 @@ func TestPodNotCreated(t *testing.T) {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
 	})
 	says("no node takes the pod that consumes: 0/3 nodes are available")
+
+	// Another container, which a policy of the cluster has injected, does not matter.
+	report(t, pod, func(pod *corev1.Pod) {
+		pod.Status.Conditions = nil
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: "agent", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			{Name: "consume", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}},
+		}
+	})
+	says("pod " + pod.Name + " waits: ImagePullBackOff: not found")
 }
 
 // What waits scales the Function, by KEDA.
