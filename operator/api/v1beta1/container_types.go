@@ -1,9 +1,13 @@
 package v1beta1
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // EnvVar is an environment variable of the function. It has the fields of a container's variable
@@ -132,6 +136,21 @@ type Resources struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(!has(self.cpu) || string(self.cpu).matches('[1-9]')) && (!has(self.memory) || string(self.memory).matches('[1-9]')) && (!has(self.ephemeral__dash__storage) || string(self.ephemeral__dash__storage).matches('[1-9]'))",message="a limit must be more than 0"
 	Limits Amounts `json:"limits,omitzero"`
+}
+
+// Validate returns an error for each request that exceeds its limit. path is the path of r.
+func (r *Resources) Validate(path *field.Path) (errs field.ErrorList) {
+	if r == nil {
+		return nil
+	}
+	requests, limits := r.Requests.List(), r.Limits.List()
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		request := requests[name]
+		if limit, limited := limits[name]; limited && request.Cmp(limit) > 0 {
+			errs = append(errs, field.Invalid(path.Child("requests", string(name)), request.String(), "is more than the limit of "+limit.String()))
+		}
+	}
+	return errs
 }
 
 // Amounts are quantities of cpu, memory and ephemeral-storage. The patterns accept only quantities

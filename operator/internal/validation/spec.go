@@ -2,8 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -22,9 +20,9 @@ func specErrors(fn *v1beta1.Function) (errs field.ErrorList) {
 		errs = append(errs, field.Forbidden(spec.Child("drainSeconds"), "spec.env sets "+desired.DrainTimeoutName+", which says the same: remove one of them"))
 	}
 	errs = append(errs, scalingErrors(spec.Child("scaling"), fn)...)
-	errs = append(errs, resourceErrors(spec.Child("resources"), fn.Spec.Resources)...)
+	errs = append(errs, fn.Spec.Resources.Validate(spec.Child("resources"))...)
 	if fn.Spec.Build != nil {
-		errs = append(errs, resourceErrors(spec.Child("build", "resources"), fn.Spec.Build.Resources)...)
+		errs = append(errs, fn.Spec.Build.Resources.Validate(spec.Child("build", "resources"))...)
 	}
 	return errs
 }
@@ -37,19 +35,4 @@ func scalingErrors(path *field.Path, fn *v1beta1.Function) field.ErrorList {
 	}
 	return field.ErrorList{field.Invalid(path.Child("cpu"), s.CPU.String(),
 		fmt.Sprintf("must be less than spec.resources.limits.cpu, which is %s: no replica could use more, and there would never be another one", r.Limits.CPU))}
-}
-
-// resourceErrors checks the requests against the limits.
-func resourceErrors(path *field.Path, asked *v1beta1.Resources) (errs field.ErrorList) {
-	if asked == nil {
-		return nil
-	}
-	requests, limits := asked.Requests.List(), asked.Limits.List()
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		request := requests[name]
-		if limit, limited := limits[name]; limited && request.Cmp(limit) > 0 {
-			errs = append(errs, field.Invalid(path.Child("requests", string(name)), request.String(), "is more than the limit of "+limit.String()))
-		}
-	}
-	return errs
 }

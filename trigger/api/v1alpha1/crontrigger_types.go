@@ -56,8 +56,10 @@ type CronTriggerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.contains('TZ=')",message="schedule must not begin with a time zone: set timeZone"
 	Schedule string `json:"schedule"`
 
-	// timeZone is the name of the zone of the schedule, for example Europe/Berlin; Etc/UTC
-	// by default.
+	// timeZone is the name of the zone of the schedule, such as Europe/Berlin; Etc/UTC by default. A
+	// time that does not exist on a day, because daylight saving time begins, has no call on that day,
+	// which the condition Delivered reports. A time that exists twice, because daylight saving time
+	// ends, has two calls, with different ids.
 	// +optional
 	// +kubebuilder:default="Etc/UTC"
 	// +kubebuilder:validation:MinLength=1
@@ -86,9 +88,11 @@ type CronTriggerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.lowerAscii().startsWith('ce-') && !(k.lowerAscii() in ['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect', 'keep-alive']))",message="headers must not have those of CloudEvents, which begin with ce-, and those of the connection"
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
 
-	// body of the request; none by default.
+	// body of the request, of at most 65536 characters and 131000 bytes; none by default. It is an
+	// argument of the program that makes the call, which Linux limits to 128 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 131000",message="body must be at most 131000 bytes: it is an argument of the program that makes the call, which Linux limits to 128 KiB"
 	Body string `json:"body,omitempty"`
 }
 

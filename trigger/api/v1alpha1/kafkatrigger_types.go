@@ -140,7 +140,7 @@ const (
 
 // KafkaTriggerStatus is what was last seen in the cluster.
 type KafkaTriggerStatus struct {
-	TriggerStatus `json:",inline"`
+	StreamTriggerStatus `json:",inline"`
 }
 
 // KafkaTriggerList is a list of KafkaTriggers.
@@ -165,6 +165,9 @@ func (t *KafkaTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerS
 
 // CommonSpec is the part of the spec that all kinds have which consume a stream.
 func (t *KafkaTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
+
+// StreamStatus is the part of the status that all kinds have which consume a stream.
+func (t *KafkaTrigger) StreamStatus() *StreamTriggerStatus { return &t.Status.StreamTriggerStatus }
 
 // GroupNames returns the name of the consumer group, and by default the former default name, which is
 // kept where that group has committed offsets. A former name can be that of two triggers: a namespace

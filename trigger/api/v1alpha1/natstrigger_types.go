@@ -147,7 +147,7 @@ type NATSAuthentication struct {
 
 // NATSTriggerStatus is what was last seen in the cluster.
 type NATSTriggerStatus struct {
-	TriggerStatus `json:",inline"`
+	StreamTriggerStatus `json:",inline"`
 }
 
 // NATSTriggerList is a list of NATSTriggers.
@@ -172,6 +172,9 @@ func (t *NATSTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerSt
 
 // CommonSpec is the part of the spec that all kinds have which consume a stream.
 func (t *NATSTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
+
+// StreamStatus is the part of the status that all kinds have which consume a stream.
+func (t *NATSTrigger) StreamStatus() *StreamTriggerStatus { return &t.Status.StreamTriggerStatus }
 
 // ConsumerName is the name of the durable consumer, or of the queue group. No name of a namespace or
 // of a trigger contains the separator, so that no two triggers have the same default. The consuming pod

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "goless.io/operator/api/v1beta1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"goless.io/operator/api/v1beta1"
+)
 
 // Reasons of the condition Ready of a trigger that consumes a stream.
 const (
@@ -13,9 +17,24 @@ const (
 	ReasonNotConnected = "NotConnected"
 )
 
-// Reasons of the condition Delivered of a trigger that consumes a stream. It is true while no
-// event is held up.
+// Reasons of the condition Delivered of a trigger that consumes a stream. It is true when the
+// function has taken the last event, and none is held up.
 const (
+	// ReasonNoEvents means that no delivery has ended yet. The condition is unknown.
+	ReasonNoEvents = "NoEvents"
+
+	// ReasonDeadLettered means that the last event went to the dead letter. The condition is unknown
+	// after an hour without another event.
+	ReasonDeadLettered = "DeadLettered"
+
+	// ReasonDropped means that the last event was dropped, by onExhausted: Drop. The condition is
+	// unknown after an hour without another event.
+	ReasonDropped = "Dropped"
+
+	// ReasonConsumerNotReachable means that goless-triggers cannot ask the pod which consumes how
+	// deliveries end, such as when a NetworkPolicy denies its port 9090. The condition is unknown.
+	ReasonConsumerNotReachable = "ConsumerNotReachable"
+
 	// ReasonBlocked means that all tries of an event are used up, and that it is tried once
 	// a minute until the function takes it; or that the function has not seen it for a minute,
 	// because it does not answer or is busy. What comes after it waits.
@@ -26,6 +45,10 @@ const (
 	ReasonDeadLetterFailed = "DeadLetterFailed"
 )
 
+// ReasonScaleConflict is a reason of the condition Ready: an older trigger scales the Function, and only
+// one can.
+const ReasonScaleConflict = "ScaleConflict"
+
 // StreamTrigger is what triggers that consume a stream have in common.
 //
 // +kubebuilder:object:generate=false
@@ -34,6 +57,36 @@ type StreamTrigger interface {
 
 	// CommonSpec is the part of the spec that all such kinds have.
 	CommonSpec() *StreamSpec
+
+	// StreamStatus is the part of the status that all such kinds have.
+	StreamStatus() *StreamTriggerStatus
+}
+
+// StreamTriggerStatus is the part of the status that all triggers have which consume a stream.
+type StreamTriggerStatus struct {
+	TriggerStatus `json:",inline"`
+
+	// lastDelivery is how the last delivery ended. It is updated within about a minute after the
+	// outcome has changed, and every 10 minutes while it is the same.
+	// +optional
+	LastDelivery *StreamDelivery `json:"lastDelivery,omitempty"`
+
+	// partitions is how many partitions the topic had when that was last known; left out where the
+	// stream has none.
+	// +optional
+	Partitions int32 `json:"partitions,omitempty"`
+}
+
+// StreamDelivery is how a delivery ended.
+type StreamDelivery struct {
+	// outcome is Delivered when the function has taken the event, DeadLettered when the event went
+	// to the dead letter, and Dropped when it was given up.
+	// +required
+	Outcome string `json:"outcome"`
+
+	// time is when the delivery ended.
+	// +required
+	Time metav1.Time `json:"time"`
 }
 
 // StreamSpec is the part of the spec that all triggers have which consume a stream.
@@ -88,7 +141,8 @@ type StreamSpec struct {
 	Resources *v1beta1.Resources `json:"resources,omitempty"`
 
 	// scale makes a ScaledObject of KEDA, which sets the replicas of the Function by how many
-	// events wait. It needs KEDA, and a Function without spec.scaling.
+	// events wait. It needs KEDA, and a Function without spec.scaling. One trigger can scale a
+	// Function: where several have scale, the oldest one does.
 	// +optional
 	Scale *StreamScale `json:"scale,omitempty"`
 }
@@ -126,7 +180,9 @@ type StreamScale struct {
 	// +kubebuilder:validation:Maximum=1000
 	Min *int32 `json:"min,omitempty"`
 
-	// max is the largest number of replicas.
+	// max is the largest number of replicas. Where concurrency or the number of partitions of the
+	// topic is less, KEDA uses that, but not less than min: more replicas would get no requests.
+	// The message of the condition Ready reports the limit.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

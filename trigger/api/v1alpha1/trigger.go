@@ -18,7 +18,8 @@ const (
 	// ConditionReady is true when the trigger is set up and its Function can be called.
 	ConditionReady = "Ready"
 
-	// ConditionDelivered tells how the last delivery ended. It is not there before one has.
+	// ConditionDelivered reports how the last delivery ended. Before the first one it is missing, or
+	// unknown for a trigger that consumes a stream.
 	ConditionDelivered = "Delivered"
 
 	// ConditionReconciling is there, and true, while the trigger is not ready and may become
@@ -96,8 +97,8 @@ type TriggerStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say what holds: Ready, Delivered once something was delivered or could not
-	// be, and Reconciling or Stalled while the trigger is not ready.
+	// conditions say what holds: Ready; Delivered, which reports how the last delivery ended; and
+	// Reconciling or Stalled while the trigger is not ready.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

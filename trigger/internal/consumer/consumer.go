@@ -11,11 +11,10 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
@@ -26,9 +25,6 @@ import (
 	"goless.io/trigger/internal/target"
 	"goless.io/trigger/internal/trigger"
 )
-
-// recheck is after how long pods that are not ready are asked again why.
-const recheck = 30 * time.Second
 
 // Kind is a kind of triggers that consume a stream.
 type Kind[T v1alpha1.StreamTrigger] struct {
@@ -58,10 +54,10 @@ type Seen struct {
 	Former       *appsv1.Deployment // with the name of the trigger, as earlier versions created it; whoever owns it
 	Service      *corev1.Service
 	ScaledObject *unstructured.Unstructured // nil without KEDA
+	Scalers      []v1alpha1.StreamTrigger   // those with spec.scale of the same Function; only where this trigger has it
 
-	// Problems are what keeps the pods from being ready, one of each reason. They are
-	// asked for only where one is not ready.
-	Problems []stream.Problem
+	Answers           // of the pods
+	Time    time.Time // when they were asked
 }
 
 // New returns an empty trigger.
@@ -69,7 +65,7 @@ func (k Kind[T]) New() T { return k.Empty() }
 
 // Observe reads the Function and what belongs to the trigger, and asks its pods.
 func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
-	seen := Seen{Deployment: &appsv1.Deployment{}, Former: &appsv1.Deployment{}, Service: &corev1.Service{}}
+	seen := Seen{Time: time.Now(), Deployment: &appsv1.Deployment{}, Former: &appsv1.Deployment{}, Service: &corev1.Service{}}
 	var pods corev1.PodList
 	read := func(name string, object client.Object) error {
 		return client.IgnoreNotFound(k.Client.Get(ctx, client.ObjectKey{Namespace: t.GetNamespace(), Name: name}, object))
@@ -85,11 +81,15 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 		seen.ScaledObject = keda.New()
 		errs = append(errs, read(t.GetName(), seen.ScaledObject))
 	}
+	if t.CommonSpec().Scale != nil {
+		scalers, err := k.scalersOf(ctx, t.GetNamespace(), t.CommonSpec().FunctionRef.Name)
+		seen.Scalers, errs = scalers, append(errs, err)
+	}
 	if err := errors.Join(errs...); err != nil {
 		return Seen{}, fmt.Errorf("reading what belongs to %s %q: %w", t.TriggerKind(), t.GetName(), err)
 	}
 	if metav1.IsControlledBy(seen.Deployment, t) {
-		seen.Problems = k.problems(ctx, podsOf(seen.Deployment, pods.Items))
+		seen.Answers = k.ask(ctx, podsOf(seen.Deployment, pods.Items))
 	}
 	return seen, nil
 }
@@ -103,7 +103,7 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 // side by side. The former one keeps consuming while the new one cannot be created.
 func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	program, err := k.Program(t)
-	if err := cmp.Or(err, checkResources(t.CommonSpec().Resources)); err != nil {
+	if err := cmp.Or[error](err, t.CommonSpec().Resources.Validate(field.NewPath("spec", "resources")).ToAggregate()); err != nil {
 		return trigger.Plan{Problem: mistake(err.Error())}
 	}
 	to := target.Of(&seen.Function, t.CommonSpec().FunctionRef.Name)
@@ -123,35 +123,13 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	if p.Problem == nil {
 		p.Problem = notReady(seen, change.Same())
 	}
-	scaled, problem := k.scale(t, seen)
+	scaled, note, problem := k.scale(t, seen)
 	if problem != nil {
 		p.Problem = problem
 	}
+	p.Note = note
 	p.Changes = append(p.Changes, scaled...)
 	return p
-}
-
-// scale returns what scales the Function, or removes it.
-func (k Kind[T]) scale(t T, seen Seen) ([]apply.Change, *target.Problem) {
-	var gone []apply.Change
-	if k.KEDA {
-		gone = append(gone, apply.Gone(seen.ScaledObject))
-	}
-	gone = append(gone, apply.Gone(seen.Service))
-	switch {
-	case t.CommonSpec().Scale == nil:
-		return gone, nil
-	case !k.KEDA:
-		return gone, mistake("spec.scale: the cluster has no ScaledObjects of KEDA")
-	case seen.Function.Spec.Scaling != nil:
-		return gone, mistake(fmt.Sprintf("spec.scale: Function %q has spec.scaling, and only one of them can set its replicas: remove one", seen.Function.Name))
-	}
-	return []apply.Change{
-		apply.To(service(t), seen.Service, corev1ac.ExtractService),
-		apply.To(scaledObject(t), seen.ScaledObject, func(live *unstructured.Unstructured, _ string) (*keda.ScaledObject, error) {
-			return keda.Extract(live, v1alpha1.TriggerLabel, v1alpha1.KindLabel)
-		}),
-	}, nil
 }
 
 // mistake is one that only a change of the trigger, or of the cluster, can mend.
@@ -176,26 +154,4 @@ func notReady(seen Seen, same bool) *target.Problem {
 		message = why
 	}
 	return &target.Problem{Reason: v1alpha1.ReasonConsumerNotReady, Message: message}
-}
-
-// Report says whether an event is held up.
-func (k Kind[T]) Report(t T, seen Seen) time.Duration {
-	c := metav1.Condition{
-		Type: v1alpha1.ConditionDelivered, Status: metav1.ConditionTrue, ObservedGeneration: t.GetGeneration(),
-		Reason: v1alpha1.ReasonDelivered, Message: "no event is held up",
-	}
-	known := metav1.IsControlledBy(seen.Deployment, t) && seen.Deployment.Status.ReadyReplicas > 0
-	for _, p := range seen.Problems {
-		if p.Reason == v1alpha1.ReasonBlocked || p.Reason == v1alpha1.ReasonDeadLetterFailed {
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, p.Reason, p.Message
-			known = true
-		}
-	}
-	if known {
-		meta.SetStatusCondition(&t.CommonStatus().Conditions, c)
-	}
-	if len(seen.Problems) > 0 {
-		return recheck
-	}
-	return 0
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,12 +17,13 @@ import (
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
 	"goless.io/trigger/internal/apply"
-	"goless.io/trigger/internal/keda"
 	"goless.io/trigger/internal/pod"
 	"goless.io/trigger/internal/target"
 )
 
 const (
+	containerName = "consume"
+
 	// adminPort is where the pods tell how they are.
 	adminPort = 9090
 
@@ -100,7 +100,7 @@ func Deployment(t v1alpha1.StreamTrigger, program Program, to target.Target, url
 
 func podOf(t v1alpha1.StreamTrigger, program Program, to target.Target, url, image string) *corev1ac.PodSpecApplyConfiguration {
 	container := corev1ac.Container().
-		WithName("consume").
+		WithName(containerName).
 		WithImage(image).
 		WithArgs(arguments(t, program, to, url)...).
 		WithPorts(corev1ac.ContainerPort().WithName("metrics").WithContainerPort(adminPort).WithProtocol(corev1.ProtocolTCP)).
@@ -165,37 +165,26 @@ func arguments(t v1alpha1.StreamTrigger, program Program, to target.Target, url 
 	return args
 }
 
-// serviceName is the name of the Service of a trigger, which KEDA asks. A Function may have
-// the name of the trigger for its own.
-func serviceName(t v1alpha1.StreamTrigger) string { return t.GetName() + "-lag" }
-
-func service(t v1alpha1.StreamTrigger) *corev1ac.ServiceApplyConfiguration {
-	labels := apply.Labels(t)
-	return corev1ac.Service(serviceName(t), t.GetNamespace()).
-		WithLabels(labels).
-		WithOwnerReferences(apply.Owner(t)).
-		WithSpec(corev1ac.ServiceSpec().
-			WithSelector(labels).
-			WithPublishNotReadyAddresses(true). // a trigger that is blocked has a lag all the same
-			WithPorts(corev1ac.ServicePort().WithName("metrics").WithProtocol(corev1.ProtocolTCP).WithPort(adminPort).WithTargetPort(intstr.FromString("metrics"))))
-}
-
-// scaledObject lets KEDA set the replicas of the Function. KEDA asks the pod of the trigger how
-// many events wait, and so needs no credentials.
-func scaledObject(t v1alpha1.StreamTrigger) *keda.ScaledObject {
-	spec := t.CommonSpec()
-	least := int32(1)
-	if spec.Scale.Min != nil {
-		least = *spec.Scale.Min
+// resources adds the defaults to what spec.resources asks for, as for Functions: if only one of request
+// and limit is asked for, and the default of the other contradicts it, the default is changed.
+func resources(asked *v1beta1.Resources) *corev1ac.ResourceRequirementsApplyConfiguration {
+	if asked == nil {
+		asked = &v1beta1.Resources{}
 	}
-	return keda.Of(t.GetName(), t.GetNamespace(), apply.Labels(t), apply.Owner(t), keda.Spec{
-		Target: keda.Target{APIVersion: v1beta1.GroupVersion.String(), Kind: "Function", Name: spec.FunctionRef.Name},
-		Min:    least,
-		Max:    spec.Scale.Max,
-		Triggers: []keda.Trigger{{Type: "metrics-api", Metadata: map[string]string{
-			"url":           fmt.Sprintf("http://%s.%s.svc:%d/status", serviceName(t), t.GetNamespace(), adminPort),
-			"valueLocation": "lag",
-			"targetValue":   strconv.Itoa(int(max(spec.Scale.LagPerReplica, 1))),
-		}}},
-	})
+	requests, limits := pod.Amounts("10m", "32Mi", "1Mi"), pod.Amounts("", "256Mi", "16Mi")
+	maps.Copy(requests, asked.Requests.List())
+	maps.Copy(limits, asked.Limits.List())
+	wanted := asked.Limits.List()
+	for name, request := range requests {
+		limit, limited := limits[name]
+		if !limited || request.Cmp(limit) <= 0 {
+			continue
+		}
+		if _, ok := wanted[name]; ok {
+			requests[name] = limit
+		} else {
+			limits[name] = request
+		}
+	}
+	return corev1ac.ResourceRequirements().WithRequests(requests).WithLimits(limits)
 }

@@ -60,41 +60,55 @@ func unscheduled(pod *corev1.Pod) string {
 	return ""
 }
 
-// problems asks the pods that are not ready for what is wrong, and returns one problem of each
-// reason.
-func (k Kind[T]) problems(ctx context.Context, pods []corev1.Pod) []stream.Problem {
-	var all []stream.Problem
-	for i := range pods {
-		for _, p := range k.problemsOf(ctx, &pods[i]) {
-			if !slices.ContainsFunc(all, func(told stream.Problem) bool { return told.Reason == p.Reason }) {
-				all = append(all, p)
-			}
-		}
-	}
-	return all
+// Answers are what the pods of a trigger report, and what the kubelet and the scheduler report of those
+// that do not answer.
+type Answers struct {
+	// Problems are what keeps events from being delivered, one of each reason.
+	Problems []stream.Problem
+
+	// Last is how the last delivery ended; nil where no pod knows.
+	Last *stream.Last
+
+	// Partitions is how many partitions the topic has; 0 where no pod knows.
+	Partitions int32
+
+	// Unreachable is why a pod that is ready does not answer; "" where each of them does.
+	Unreachable string
 }
 
-// problemsOf are those of one pod. Where it does not answer, the kubelet may know why.
-func (k Kind[T]) problemsOf(ctx context.Context, pod *corev1.Pod) []stream.Problem {
+// ask asks the pods for their status.
+func (k Kind[T]) ask(ctx context.Context, pods []corev1.Pod) (a Answers) {
+	for i := range pods {
+		k.askPod(ctx, &pods[i], &a)
+	}
+	return a
+}
+
+// askPod adds the answer of one pod. Where it does not answer, the kubelet may know why.
+func (k Kind[T]) askPod(ctx context.Context, pod *corev1.Pod, a *Answers) {
 	if pod.DeletionTimestamp != nil {
-		return nil
+		return
 	}
 	if why := unscheduled(pod); why != "" {
-		return []stream.Problem{{Reason: v1alpha1.ReasonConsumerNotReady, Message: "no node takes the pod that consumes: " + why}}
+		a.add(stream.Status{Problems: []stream.Problem{{Reason: v1alpha1.ReasonConsumerNotReady, Message: "no node takes the pod that consumes: " + why}}})
+		return
 	}
-	if len(pod.Status.ContainerStatuses) == 0 {
-		return nil
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == containerName })
+	if i < 0 {
+		return
 	}
-	container := pod.Status.ContainerStatuses[0]
-	if container.Ready {
-		return nil
-	}
+	container := pod.Status.ContainerStatuses[i]
 	message := "is not ready"
 	switch state := container.State; {
 	case state.Running != nil:
 		status, err := k.Ask(ctx, pod)
 		if err == nil {
-			return status.Problems
+			a.add(status)
+			return
+		}
+		if container.Ready {
+			a.Unreachable = fmt.Sprintf("pod %s does not answer goless-triggers at port %d: %s", pod.Name, adminPort, err)
+			return
 		}
 		message = "does not say what is wrong: " + err.Error()
 	case state.Waiting != nil && state.Waiting.Message != "":
@@ -102,7 +116,20 @@ func (k Kind[T]) problemsOf(ctx context.Context, pod *corev1.Pod) []stream.Probl
 	case state.Waiting != nil:
 		message = "waits: " + state.Waiting.Reason
 	}
-	return []stream.Problem{{Reason: v1alpha1.ReasonConsumerNotReady, Message: fmt.Sprintf("pod %s %s", pod.Name, message)}}
+	a.add(stream.Status{Problems: []stream.Problem{{Reason: v1alpha1.ReasonConsumerNotReady, Message: fmt.Sprintf("pod %s %s", pod.Name, message)}}})
+}
+
+// add adds the status of a pod.
+func (a *Answers) add(s stream.Status) {
+	a.Partitions = max(a.Partitions, s.Partitions)
+	if s.Last != nil && (a.Last == nil || s.Last.Time.After(a.Last.Time)) {
+		a.Last = s.Last
+	}
+	for _, p := range s.Problems {
+		if !slices.ContainsFunc(a.Problems, func(known stream.Problem) bool { return known.Reason == p.Reason }) {
+			a.Problems = append(a.Problems, p)
+		}
+	}
 }
 
 var askClient = &http.Client{Timeout: 3 * time.Second}

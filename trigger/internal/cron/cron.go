@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"time"
 
-	robfig "github.com/robfig/cron/v3"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,17 +102,4 @@ func (k Kind) Plan(t *v1alpha1.CronTrigger, seen Seen) trigger.Plan {
 		}
 	}
 	return p
-}
-
-// parse reads the schedule as Kubernetes does.
-func parse(t *v1alpha1.CronTrigger) (robfig.Schedule, error) {
-	zone := t.Spec.TimeZone
-	if _, err := time.LoadLocation(zone); err != nil || zone == "" || zone == "Local" {
-		return nil, fmt.Errorf("spec.timeZone: %q is not the name of a time zone, such as Europe/Berlin", zone)
-	}
-	schedule, err := robfig.ParseStandard("TZ=" + zone + " " + t.Spec.Schedule)
-	if err != nil {
-		return nil, fmt.Errorf("spec.schedule: %q: %w", t.Spec.Schedule, err)
-	}
-	return schedule, nil
 }

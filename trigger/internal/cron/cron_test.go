@@ -2,7 +2,9 @@ package cron_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -55,6 +57,24 @@ func TestCronJob(t *testing.T) {
 	}
 	if diff := cmp.Diff(string(want), string(got)); diff != "" {
 		t.Errorf("the CronJob (-want +got):\n%s", diff)
+	}
+}
+
+// The largest request that the schema accepts can be given to a program: Linux limits an argument to
+// 128 KiB, and all of them together.
+func TestLargestRequest(t *testing.T) {
+	trigger := nightly()
+	trigger.Spec.Path = "/" + strings.Repeat("a", 2047)
+	trigger.Spec.Body = strings.Repeat("世", 131000/len("世"))
+	for i := range 32 {
+		trigger.Spec.Headers[fmt.Sprintf("X-%0126d", i)] = v1alpha1.HeaderValue(strings.Repeat("$", 4096))
+	}
+	args := cron.Desired(trigger, target.Target{URL: "http://report.shop.svc:9000"}, "image").Spec.JobTemplate.Spec.Template.Spec.Containers[0].Args
+	for i, arg := range args {
+		args[i] = strings.ReplaceAll(arg, "$$", "$") // as the kubelet does
+	}
+	if out, err := exec.CommandContext(t.Context(), "true", args...).CombinedOutput(); err != nil {
+		t.Errorf("the program cannot be started: %v %s", err, out)
 	}
 }
 

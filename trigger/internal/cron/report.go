@@ -30,10 +30,8 @@ func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 	last, how := lastEnded(t, seen)
 	delivered := metav1.Condition{Type: v1alpha1.ConditionDelivered, Status: metav1.ConditionFalse, ObservedGeneration: t.Generation}
 	switch {
-	case !missed.IsZero():
-		delivered.Reason = v1alpha1.ReasonMissed
-		delivered.Message = fmt.Sprintf("no call was begun within %s of %s, for which it was scheduled: kubectl describe cronjob %s may say why",
-			minutes(lateness), missed.Format(time.RFC3339), t.Name)
+	case missed != "":
+		delivered.Reason, delivered.Message = v1alpha1.ReasonMissed, missed
 	case last == nil:
 		return again
 	case how.delivered:
@@ -47,13 +45,13 @@ func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 	return again
 }
 
-// late returns the first scheduled time that has passed without a call, and is too late for one
-// now; zero when there is none. It also returns after how long to look again.
-func late(t *v1alpha1.CronTrigger, seen Seen) (missed time.Time, again time.Duration) {
+// late returns a message about the first scheduled time that has passed without a call, and is too late
+// for one now; "" when there is none. It also returns after how long to look again.
+func late(t *v1alpha1.CronTrigger, seen Seen) (missed string, again time.Duration) {
 	job := seen.CronJob
 	schedule, err := parse(t)
 	if err != nil || job.Spec.Suspend != nil && *job.Spec.Suspend {
-		return time.Time{}, 0
+		return "", 0
 	}
 	// Before the schedule was written there was another one.
 	since := job.CreationTimestamp.Time
@@ -65,9 +63,15 @@ func late(t *v1alpha1.CronTrigger, seen Seen) (missed time.Time, again time.Dura
 	if last := job.Status.LastScheduleTime; last != nil && last.After(since) {
 		since = last.Time
 	}
-	next := schedule.Next(since)
+	next, skipped := schedule.next(since)
 	if !next.IsZero() && seen.Time.After(next.Add(lateness)) {
-		missed, next = next, schedule.Next(seen.Time)
+		missed = fmt.Sprintf("no call was begun within %s of %s, for which it was scheduled: kubectl describe cronjob %s may say why",
+			minutes(lateness), next.Format(time.RFC3339), t.Name)
+		if skipped != "" {
+			missed = fmt.Sprintf("no call was made for %s, which does not exist in %s because the clocks were set forward; "+
+				"for a call on each day change spec.schedule, or set spec.timeZone to a zone without daylight saving time", skipped, t.Spec.TimeZone)
+		}
+		next, _ = schedule.next(seen.Time)
 	}
 	if next.IsZero() { // on 30 February, for example
 		return missed, 0

@@ -91,6 +91,9 @@ func TestTransactions(t *testing.T) {
 		f.await(2)
 		b.awaitCommits(t, c)
 		awaitNoLag(t, monitor)
+		if n := monitor.Status().Partitions; n != 1 {
+			t.Errorf("the topic has %d partitions, want 1", n)
+		}
 		f.check()
 		if diff := cmp.Diff([]string{"key-0: 0", "key-2: 0"}, f.lasts()); diff != "" {
 			t.Errorf("what was delivered (-want +got):\n%s", diff)

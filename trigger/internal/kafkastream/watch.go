@@ -55,6 +55,7 @@ func (m *member) askForLag(ctx context.Context) (int64, error) {
 		return 0, err
 	}
 	m.noteTopic(topics[m.consumer.Topic].ID)
+	m.deliverer.Monitor.Partitions(int32(len(topics[m.consumer.Topic].Partitions)))
 	// The commits come first: what is committed later than the ends were listed may be past them.
 	commits, err := admin.FetchOffsetsForTopics(ctx, m.group, m.consumer.Topic)
 	if err := errors.Join(err, commits.Error()); err != nil {

@@ -363,6 +363,9 @@ func TestSchema(t *testing.T) {
 		"CloudEvent": {func(t *v1alpha1.CronTrigger) { t.Spec.Headers = map[string]v1alpha1.HeaderValue{"CE-ID": "1"} }, "headers must not have"},
 		"Connection": {func(t *v1alpha1.CronTrigger) { t.Spec.Headers = map[string]v1alpha1.HeaderValue{"Host": "other"} }, "headers must not have"},
 		"Body":       {func(t *v1alpha1.CronTrigger) { t.Spec.Body = strings.Repeat("x", 65537) }, "spec.body"},
+		"WideBody":   {func(t *v1alpha1.CronTrigger) { t.Spec.Body = strings.Repeat("世", 43666) }, ""},
+		"WiderBody":  {func(t *v1alpha1.CronTrigger) { t.Spec.Body = strings.Repeat("世", 43667) }, "body must be at most 131000 bytes"},
+		"WidestBody": {func(t *v1alpha1.CronTrigger) { t.Spec.Body = strings.Repeat("\U0001f600", 65536) }, "body must be at most 131000 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trigger := cronTrigger(namespace)

@@ -59,9 +59,9 @@ func TestKafkaTrigger(t *testing.T) {
 	if diff := cmp.Diff(want, deployment.Spec.Template.Spec.Containers[0].Args); diff != "" {
 		t.Errorf("the arguments (-want +got):\n%s", diff)
 	}
-	running(t, trigger, true)
+	newConsumingPod(t).running(t, trigger, true)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonDelivered)
+	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonNoEvents)
 	read(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "records-lag"}})
 	scaled := keda.New()
 	scaled.SetNamespace(trigger.Namespace)

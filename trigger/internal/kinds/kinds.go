@@ -119,16 +119,25 @@ func Register(mgr manager.Manager, images Images) error {
 	if gateways {
 		becomes = append(becomes, &gatewayv1.HTTPRoute{})
 	}
-	consumes := trigger.Watched{Owned: []client.Object{&appsv1.Deployment{}, &corev1.Service{}}, Labelled: []client.Object{&corev1.Pod{}}}
+	consumes := trigger.Watched{
+		Owned: []client.Object{&appsv1.Deployment{}, &corev1.Service{}}, Labelled: []client.Object{&corev1.Pod{}},
+		RivalKinds: []client.Object{&v1alpha1.KafkaTrigger{}, &v1alpha1.NATSTrigger{}},
+	}
 	if scaled {
 		consumes.Owned = append(consumes.Owned, keda.New())
 	}
 	return errors.Join(
 		gateway.Index(context.Background(), mgr.GetFieldIndexer()),
 		crons.Register(mgr, trigger.Watched{Owned: []client.Object{&batchv1.CronJob{}}, Labelled: []client.Object{&batchv1.Job{}, &corev1.Pod{}}}),
-		routes.Register(mgr, trigger.Watched{Owned: becomes, Rivals: hosts.Rivals, OfNamespace: hosts.OfNamespace}),
-		consuming(mgr, images, scaled, consumer.Kafka, func() *v1alpha1.KafkaTrigger { return &v1alpha1.KafkaTrigger{} }).Register(mgr, consumes),
-		consuming(mgr, images, scaled, consumer.NATS, func() *v1alpha1.NATSTrigger { return &v1alpha1.NATSTrigger{} }).Register(mgr, consumes),
+		routes.Register(mgr, trigger.Watched{Owned: becomes, RivalKinds: []client.Object{&v1alpha1.HTTPTrigger{}}, Rivals: hosts.Rivals, OfNamespace: hosts.OfNamespace}),
+		registerConsuming(mgr, consumes, consumer.Kind[*v1alpha1.KafkaTrigger]{
+			Client: mgr.GetClient(), Image: images.Consume, KEDA: scaled, Program: consumer.Kafka, Ask: consumer.Ask,
+			Empty: func() *v1alpha1.KafkaTrigger { return &v1alpha1.KafkaTrigger{} },
+		}),
+		registerConsuming(mgr, consumes, consumer.Kind[*v1alpha1.NATSTrigger]{
+			Client: mgr.GetClient(), Image: images.Consume, KEDA: scaled, Program: consumer.NATS, Ask: consumer.Ask,
+			Empty: func() *v1alpha1.NATSTrigger { return &v1alpha1.NATSTrigger{} },
+		}),
 		watchKinds(mgr, map[schema.GroupVersionKind]bool{httpRoute: gateways, keda.GroupVersionKind: scaled}),
 	)
 }
@@ -142,12 +151,13 @@ func watchKinds(mgr manager.Manager, had map[schema.GroupVersionKind]bool) error
 	return mgr.Add(Change{Discovery: d, Pause: time.Minute, Had: had})
 }
 
-// consuming returns the reconciler of a kind that consumes a stream.
-func consuming[T v1alpha1.StreamTrigger](mgr manager.Manager, images Images, scaled bool, program func(T) (consumer.Program, error), empty func() T) *trigger.Reconciler[T, consumer.Seen] {
-	return &trigger.Reconciler[T, consumer.Seen]{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner),
-		Kind: consumer.Kind[T]{Client: mgr.GetClient(), Image: images.Consume, KEDA: scaled, Program: program, Ask: consumer.Ask, Empty: empty},
+// registerConsuming adds the reconciler of a kind that consumes a stream.
+func registerConsuming[T v1alpha1.StreamTrigger](mgr manager.Manager, w trigger.Watched, kind consumer.Kind[T]) error {
+	w.Rivals = kind.Rivals
+	r := trigger.Reconciler[T, consumer.Seen]{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(apply.FieldOwner), Kind: kind,
 	}
+	return r.Register(mgr, w)
 }
 
 // has tells whether the cluster has a kind. It is asked before the start: an informer of one that

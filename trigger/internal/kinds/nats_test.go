@@ -1,27 +1,19 @@
 package kinds_test
 
 import (
-	"encoding/json"
-	"maps"
-	"net"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"goless.io/operator/api/v1beta1"
 	"goless.io/trigger/api/v1alpha1"
-	"goless.io/trigger/internal/keda"
 	"goless.io/trigger/internal/stream"
 )
 
@@ -41,66 +33,11 @@ func deploymentOf(trigger client.Object) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.GetNamespace(), Name: trigger.GetName() + "-trigger"}}
 }
 
-// running plays the Deployment controller and the kubelet: the Deployment has a pod, which is
-// ready or not.
-func running(t *testing.T, trigger v1alpha1.Trigger, ready bool) {
-	t.Helper()
-	deployment := deploymentOf(trigger)
-	read(t, deployment)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name + "-1"}}
-	if err := cluster.Get(t.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
-		pod.Labels, pod.Spec = maps.Clone(deployment.Spec.Template.Labels), deployment.Spec.Template.Spec
-		pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "1"
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: deployment.Name + "-1", UID: "1", Controller: new(true)}}
-		create(t, pod)
-	}
-	report(t, pod, func(pod *corev1.Pod) {
-		pod.Status.PodIP = podIP
-		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: "consume", Ready: ready, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
-		}}
-	})
-	report(t, deployment, func(d *appsv1.Deployment) {
-		d.Status.ObservedGeneration, d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.ReadyReplicas = d.Generation, 1, 1, 0
-		if ready {
-			d.Status.ReadyReplicas = 1
-		}
-	})
-}
-
-// podIP is where the test answers in the place of a pod.
-const podIP = "127.0.0.77"
-
-// saying answers at podIP what set says.
-func saying(t *testing.T) (set func(...stream.Problem)) {
-	t.Helper()
-	var mu sync.Mutex
-	var status stream.Status
-	listener, err := net.Listen("tcp", podIP+":9090")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		if err := json.NewEncoder(w).Encode(status); err != nil {
-			t.Error(err)
-		}
-	})}
-	go server.Serve(listener) //nolint:errcheck // it ends with an error
-	t.Cleanup(func() { _ = server.Close() })
-	return func(problems ...stream.Problem) {
-		mu.Lock()
-		defer mu.Unlock()
-		status.Problems = problems
-	}
-}
-
 // A trigger becomes a Deployment, which exists while its Function does, and says what its pod
 // says.
 func TestNATSTrigger(t *testing.T) {
 	t.Parallel()
-	says := saying(t)
+	pod := newConsumingPod(t)
 	trigger := natsTrigger(newNamespace(t))
 	create(t, trigger)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
@@ -120,18 +57,19 @@ func TestNATSTrigger(t *testing.T) {
 	}
 
 	missing := stream.Problem{Reason: stream.NotConnected, Message: "spec.authentication.password: the Secret does not exist"}
-	says(missing)
-	running(t, trigger, false)
+	pod.says(stream.Status{Problems: []stream.Problem{missing}})
+	pod.running(t, trigger, false)
 	if message := await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected); message != missing.Message {
 		t.Errorf("the message is %q", message)
 	}
-	running(t, trigger, true)
+	pod.says(stream.Status{})
+	pod.running(t, trigger, true)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonDelivered)
+	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonNoEvents)
 
 	blocked := stream.Problem{Reason: stream.Blocked, Message: "the function does not take event ORDERS/7"}
-	says(blocked)
-	running(t, trigger, false)
+	pod.says(stream.Status{Problems: []stream.Problem{blocked}})
+	pod.running(t, trigger, false)
 	if message := await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonBlocked); message != blocked.Message {
 		t.Errorf("the message is %q", message)
 	}
@@ -144,6 +82,39 @@ func TestNATSTrigger(t *testing.T) {
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionStopped)
 	if read(t, deployment); *deployment.Spec.Replicas != 1 {
 		t.Error("nothing takes events, so KEDA does not see them")
+	}
+}
+
+// The outcome of the last delivery is in the status, also while the trigger is ready and no event is
+// held up.
+func TestLastDelivery(t *testing.T) {
+	t.Parallel()
+	pod, trigger := newConsumingPod(t), kafkaTrigger(newNamespace(t))
+	newFunction(t, trigger.Namespace)
+	create(t, trigger)
+	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonNoEvents)
+	deployment := deploymentOf(trigger)
+	eventually(t, "it has one replica", func() bool { read(t, deployment); return *deployment.Spec.Replicas == 1 })
+	for _, test := range []struct {
+		outcome stream.Outcome
+		reason  string
+		status  metav1.ConditionStatus
+	}{
+		{stream.DeadLettered, v1alpha1.ReasonDeadLettered, metav1.ConditionFalse},
+		{stream.Delivered, v1alpha1.ReasonDelivered, metav1.ConditionTrue},
+		{stream.Dropped, v1alpha1.ReasonDropped, metav1.ConditionFalse},
+	} {
+		at := metav1.Now().Rfc3339Copy()
+		pod.says(stream.Status{Last: &stream.Last{Outcome: test.outcome, Time: at.Time}})
+		pod.running(t, trigger, true)
+		await(t, trigger, v1alpha1.ConditionDelivered, test.reason)
+		if c := meta.FindStatusCondition(trigger.Status.Conditions, v1alpha1.ConditionDelivered); c.Status != test.status {
+			t.Errorf("after %s Delivered is %s", test.outcome, c.Status)
+		}
+		if last := trigger.Status.LastDelivery; last == nil || last.Outcome != test.reason || !last.Time.Equal(&at) {
+			t.Errorf("the last delivery is %v, want %s at %s", last, test.reason, at)
+		}
+		await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	}
 }
 
@@ -181,67 +152,23 @@ func TestPodNotCreated(t *testing.T) {
 	says("the ReplicaSet cannot be created: exceeded quota: sets")
 
 	report(t, deployment, func(d *appsv1.Deployment) { d.Status.Conditions = nil })
-	running(t, trigger, false)
+	newConsumingPod(t).running(t, trigger, false)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: deployment.Name + "-1"}}
 	report(t, pod, func(pod *corev1.Pod) {
 		pod.Status.ContainerStatuses = nil
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "0/3 nodes are available"}}
 	})
 	says("no node takes the pod that consumes: 0/3 nodes are available")
-}
 
-// What waits scales the Function, by KEDA.
-func TestScale(t *testing.T) {
-	t.Parallel()
-	trigger := natsTrigger(newNamespace(t))
-	fn := newFunction(t, trigger.Namespace)
-	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(0)) })
-	trigger.Spec.Scale = &v1alpha1.StreamScale{Min: new(int32(0)), Max: 5}
-	create(t, trigger)
-	object := keda.New()
-	object.SetNamespace(trigger.Namespace)
-	object.SetName(trigger.Name)
-	eventually(t, "there is a ScaledObject", func() bool { return cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object) == nil })
-	read(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "orders-lag"}})
-	want := map[string]any{
-		"scaleTargetRef":  map[string]any{"apiVersion": "goless.io/v1beta1", "kind": "Function", "name": "report"},
-		"minReplicaCount": int64(0), "maxReplicaCount": int64(5),
-		"triggers": []any{map[string]any{"type": "metrics-api", "metadata": map[string]any{
-			"url": "http://orders-lag." + trigger.Namespace + ".svc:9090/status", "valueLocation": "lag", "targetValue": "100",
-		}}},
-	}
-	if diff := cmp.Diff(want, object.Object["spec"]); diff != "" {
-		t.Errorf("the spec (-want +got):\n%s", diff)
-	}
-	// While nothing waits KEDA has stopped the Function, which is nothing that is wrong.
-	running(t, trigger, true)
-	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-
-	// At rest nothing is written, whatever KEDA writes.
-	change(t, object, func(o *unstructured.Unstructured) {
-		o.SetFinalizers([]string{"finalizer.keda.sh"})
-		o.SetLabels(map[string]string{"scaledobject.keda.sh/name": "orders", v1alpha1.TriggerLabel: "orders", v1alpha1.KindLabel: "NATSTrigger"})
-	})
-	before := writes.in(trigger.Namespace)
-	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(1)) })
-	report(t, fn, func(fn *v1beta1.Function) {
-		meta.SetStatusCondition(&fn.Status.Conditions, metav1.Condition{Type: v1beta1.ConditionAvailable, Status: metav1.ConditionFalse, Reason: v1beta1.ReasonNoReadyReplica})
-	})
-	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionUnavailable)
-	for _, write := range writes.in(trigger.Namespace)[len(before):] {
-		if strings.Contains(write, "/scaledobjects/") || strings.Contains(write, "/services/") || strings.Contains(write, "/deployments/") {
-			t.Errorf("it has written %s", write)
+	// Another container, which a policy of the cluster has injected, does not matter.
+	report(t, pod, func(pod *corev1.Pod) {
+		pod.Status.Conditions = nil
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
+			{Name: "agent", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			{Name: "consume", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "not found"}}},
 		}
-	}
-
-	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Scaling = &v1beta1.Scaling{} })
-	if message := await(t, trigger, v1alpha1.ConditionStalled, v1alpha1.ReasonInvalidSpec); !strings.Contains(message, "spec.scaling") {
-		t.Error(message)
-	}
-	eventually(t, "the ScaledObject is being removed", func() bool {
-		err := cluster.Get(t.Context(), client.ObjectKeyFromObject(object), object)
-		return err != nil || object.GetDeletionTimestamp() != nil
 	})
+	says("pod " + pod.Name + " waits: ImagePullBackOff: not found")
 }
 
 // What goes to the dead letter must not come back.
@@ -368,59 +295,6 @@ func forgeries(otherKind string) map[string]func(*appsv1.Deployment, *corev1.Pod
 			c.Resources.Limits[corev1.ResourceMemory] = resource.MustParse("5Gi")
 		},
 		"NoLimit": func(_ *appsv1.Deployment, _ *corev1.PodSpec, c *corev1.Container) { c.Resources.Limits = nil },
-	}
-}
-
-// What a stolen token cannot do with the Services and ScaledObjects of triggers.
-func TestFenceOfScale(t *testing.T) {
-	t.Parallel()
-	trigger := natsTrigger(newNamespace(t))
-	newFunction(t, trigger.Namespace)
-	trigger.Spec.Scale = &v1alpha1.StreamScale{Max: 5}
-	create(t, trigger)
-	service, scaled := &corev1.Service{}, keda.New()
-	eventually(t, "there is a ScaledObject", func() bool {
-		return cluster.Get(t.Context(), client.ObjectKeyFromObject(trigger), scaled) == nil
-	})
-	if err := cluster.Get(t.Context(), client.ObjectKey{Namespace: trigger.Namespace, Name: "orders-lag"}, service); err != nil {
-		t.Fatal(err)
-	}
-	for name, edit := range map[string]func(*corev1.Service){
-		"Owner":    func(s *corev1.Service) { s.OwnerReferences = nil },
-		"Selector": func(s *corev1.Service) { s.Spec.Selector = map[string]string{"app": "bank"} },
-		"External": func(s *corev1.Service) { s.Spec.ExternalIPs = []string{"192.0.2.7"} },
-		"NodePort": func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeNodePort },
-		"Port":     func(s *corev1.Service) { s.Spec.Ports[0].Port = 443 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			changed := service.DeepCopy()
-			edit(changed)
-			if err := account.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !fenced(err) {
-				t.Errorf("it may be changed: %v", err)
-			}
-		})
-	}
-	for name, edit := range map[string]func(map[string]any, map[string]any){
-		"Target": func(spec, _ map[string]any) {
-			spec["scaleTargetRef"] = map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "name": "bank"}
-		},
-		"Scaler": func(_, trigger map[string]any) { trigger["type"] = "cron" },
-		"URL":    func(_, trigger map[string]any) { trigger["metadata"].(map[string]any)["url"] = "http://evil.example/" },
-		"Login":  func(_, trigger map[string]any) { trigger["authenticationRef"] = map[string]any{"name": "bank"} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			changed := scaled.DeepCopy()
-			spec := changed.Object["spec"].(map[string]any)
-			edit(spec, spec["triggers"].([]any)[0].(map[string]any))
-			if err := account.Patch(t.Context(), changed, client.MergeFrom(scaled), client.DryRunAll); !fenced(err) {
-				t.Errorf("it may be changed: %v", err)
-			}
-		})
-	}
-	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "foreign"}, Spec: corev1.ServiceSpec{Ports: service.Spec.Ports}}
-	create(t, foreign)
-	if err := account.Delete(t.Context(), foreign, client.DryRunAll); !fenced(err) {
-		t.Errorf("the Service of somebody else may be deleted: %v", err)
 	}
 }
 

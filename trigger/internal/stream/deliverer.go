@@ -112,18 +112,18 @@ func (p *parcel) tried(v delivery.Verdict, reason string) {
 	}
 }
 
-func (p *parcel) deliver(ctx context.Context) outcome {
+func (p *parcel) deliver(ctx context.Context) Outcome {
 	err := p.send(ctx)
 	switch {
 	case err == nil:
-		return delivered
+		return Delivered
 	case ctx.Err() != nil:
 		return interrupted
 	case p.DeadLetter != "":
 		return p.bury(ctx, err.Error())
 	case p.Drop:
 		p.log().Error("dropped", "reason", err.Error())
-		return dropped
+		return Dropped
 	}
 	return p.block(ctx, err)
 }
@@ -164,12 +164,12 @@ func lingering(ctx context.Context, after time.Duration) (context.Context, conte
 }
 
 // bury writes the messages to the dead letter, and tries that again until they are there.
-func (p *parcel) bury(ctx context.Context, reason string) outcome {
+func (p *parcel) bury(ctx context.Context, reason string) Outcome {
 	for n := 1; ctx.Err() == nil; n++ {
 		err := p.buryAll(ctx, reason)
 		if err == nil {
 			p.log().Error("written to the dead letter", "reason", reason)
-			return deadLetter
+			return DeadLettered
 		}
 		p.log().Error("the dead letter has not taken the event", "error", err.Error())
 		p.Monitor.Problem(p.id(), Problem{
@@ -193,7 +193,7 @@ func (p *parcel) buryAll(ctx context.Context, reason string) error {
 
 // block tries the events once in a while until the function takes them, and not before it asks for that
 // with Retry-After.
-func (p *parcel) block(ctx context.Context, err error) outcome {
+func (p *parcel) block(ctx context.Context, err error) Outcome {
 	p.sender.Tries = 1
 	seldom := p.sender.Backoff
 	seldom.First = seldom.Max
@@ -208,7 +208,7 @@ func (p *parcel) block(ctx context.Context, err error) outcome {
 		}
 		send.Sleep(ctx, seldom.Wait(1, least, rand.Float64()))
 		if err = p.send(ctx); err == nil {
-			return delivered
+			return Delivered
 		}
 	}
 	return interrupted

@@ -115,9 +115,11 @@ func TestDeliver(t *testing.T) {
 				t.Error("it may not be acknowledged after a day")
 			}
 			one := metric(t, d.Monitor, `goless_trigger_events_total{outcome="`+test.outcome+`"}`)
-			got := []any{f.calls.Load(), m.reasons, one, d.Monitor.Status().Problems[0].Reason, len(d.Monitor.Status().Problems)}
-			if diff := gocmp.Diff([]any{test.calls, test.reasons, "1", stream.NotConnected, 1}, got); diff != "" {
-				t.Errorf("calls, what the dead letter has, the count of the outcome, and problems (-want +got):\n%s", diff)
+			status := d.Monitor.Status()
+			got := []any{f.calls.Load(), m.reasons, one, status.Problems[0].Reason, len(status.Problems), status.Last}
+			last := &stream.Last{Outcome: stream.Outcome(test.outcome), Time: time.Now()}
+			if diff := gocmp.Diff([]any{test.calls, test.reasons, "1", stream.NotConnected, 1, last}, got); diff != "" {
+				t.Errorf("calls, what the dead letter has, the count of the outcome, problems, and the last outcome (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -19,14 +19,16 @@ import (
 	"goless.io/trigger/internal/delivery"
 )
 
-// An outcome is how a delivery has ended.
-type outcome string
+// An Outcome is how a delivery has ended.
+type Outcome string
 
+// The outcomes of deliveries.
 const (
-	delivered   outcome = "delivered"
-	deadLetter  outcome = "dead_letter"
-	dropped     outcome = "dropped"
-	interrupted outcome = ""
+	Delivered    Outcome = "delivered"
+	DeadLettered Outcome = "dead_letter"
+	Dropped      Outcome = "dropped"
+
+	interrupted Outcome = ""
 )
 
 // Reasons of problems, which are those of the conditions of a trigger.
@@ -50,6 +52,18 @@ type Status struct {
 
 	// Problems are those that there are now, one of each reason.
 	Problems []Problem `json:"problems,omitempty"`
+
+	// Last is how the last delivery ended; nil before the first one.
+	Last *Last `json:"last,omitempty"`
+
+	// Partitions is how many partitions the topic has; 0 where that is not known, or there are none.
+	Partitions int32 `json:"partitions,omitempty"`
+}
+
+// Last is how the last delivery ended, and when.
+type Last struct {
+	Outcome Outcome   `json:"outcome"`
+	Time    time.Time `json:"time"`
 }
 
 // Monitor knows how the deliveries of a process go, and tells it to Prometheus, to the kubelet
@@ -60,9 +74,11 @@ type Monitor struct {
 	tries    *prometheus.CounterVec
 	duration prometheus.Histogram
 
-	mu       sync.Mutex
-	problems map[string]Problem // by what has them
-	lag      func() (int64, bool)
+	mu         sync.Mutex
+	problems   map[string]Problem // by what has them
+	lag        func() (int64, bool)
+	last       *Last
+	partitions int32
 }
 
 // NewMonitor returns a Monitor of a process of some version and commit. It has the problem that
@@ -89,7 +105,7 @@ func NewMonitor(version, commit string) *Monitor {
 	})
 	info.Set(1)
 	m.registry.MustRegister(info, m.events, m.tries, m.duration, lag, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, o := range []outcome{delivered, deadLetter, dropped} {
+	for _, o := range []Outcome{Delivered, DeadLettered, Dropped} {
 		m.events.WithLabelValues(string(o)) // rate and increase miss the first event of a series that was not there
 	}
 	m.Problem("", Problem{Reason: NotConnected, Message: "it has not connected to the servers yet"})
@@ -119,11 +135,19 @@ func (m *Monitor) Lag(lag func() (int64, bool)) {
 	m.lag = lag
 }
 
+// Partitions sets how many partitions the topic has.
+func (m *Monitor) Partitions(n int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.partitions = n
+}
+
 // Status is what is true now. It may ask the servers for the lag.
 func (m *Monitor) Status() Status {
 	s := Status{Problems: m.current()}
 	m.mu.Lock()
 	lag := m.lag
+	s.Last, s.Partitions = m.last, m.partitions
 	m.mu.Unlock()
 	if lag != nil {
 		if events, known := lag(); known {
@@ -169,9 +193,12 @@ func (m *Monitor) tried(v delivery.Verdict) {
 	m.tries.WithLabelValues(strings.ToLower(v.String())).Inc()
 }
 
-func (m *Monitor) ended(how outcome, events int, took time.Duration) {
+func (m *Monitor) ended(how Outcome, events int, took time.Duration) {
 	m.events.WithLabelValues(string(how)).Add(float64(events))
 	m.duration.Observe(took.Seconds())
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.last = &Last{Outcome: how, Time: time.Now()}
 }
 
 // lagCollector asks for the lag when it is scraped.

@@ -50,6 +50,9 @@ type Plan struct {
 	// Problem is why the trigger is not ready; nil when nothing is known.
 	Problem *target.Problem
 
+	// Note is what a user should know of a trigger that is ready; "" for nothing.
+	Note string
+
 	// Changes are made one after the other, also after an error.
 	Changes []apply.Change
 }
@@ -86,7 +89,7 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, request reconcile.Requ
 	problem, err := r.apply(ctx, t, planned)
 	before := t.DeepCopyObject().(T)
 	again := r.Kind.Report(t, seen)
-	report(t, problem)
+	report(t, problem, planned.Note)
 	if err := errors.Join(err, r.write(ctx, before, t)); err != nil {
 		return retry(err)
 	}
@@ -120,10 +123,13 @@ func (r *Reconciler[T, S]) apply(ctx context.Context, t T, p Plan) (*target.Prob
 }
 
 // report writes the conditions into the status that follow from a problem, or from none.
-func report(t v1alpha1.Trigger, problem *target.Problem) {
+func report(t v1alpha1.Trigger, problem *target.Problem, note string) {
 	status := t.CommonStatus()
 	status.ObservedGeneration = t.GetGeneration()
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: "the trigger is set up"}
+	if note != "" {
+		ready.Message += "; " + note
+	}
 	if problem != nil {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, problem.Reason, problem.Message
 	}

@@ -37,8 +37,8 @@ const (
 	// maxBackoff bounds how late the end of an outage is noticed.
 	maxBackoff = 30 * time.Second
 
-	// byFunction is the index of triggers by the names of their Functions.
-	byFunction = "functions"
+	// ByFunction is the index of triggers by the names of their Functions.
+	ByFunction = "functions"
 )
 
 // Watched is what the triggers of a kind depend on, beside their Functions.
@@ -46,16 +46,21 @@ type Watched struct {
 	// Owned are objects that belong to triggers, and Labelled others that have their labels.
 	Owned, Labelled []client.Object
 
-	// Rivals maps a trigger to others of the kind that it may be in the way of, and OfNamespace
-	// a namespace to the triggers for which its annotations matter; nil where there are none.
-	Rivals, OfNamespace handler.MapFunc
+	// RivalKinds are kinds of triggers, and Rivals maps one of them to the triggers of this kind that it
+	// may conflict with.
+	RivalKinds []client.Object
+	Rivals     handler.MapFunc
+
+	// OfNamespace maps a namespace to the triggers for which its annotations matter; nil where they
+	// do not.
+	OfNamespace handler.MapFunc
 }
 
 // Register makes the manager run r when a trigger changes, a Function that it calls, or what
 // else is watched for it.
 func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 	kind := r.Kind.New().TriggerKind()
-	err := mgr.GetFieldIndexer().IndexField(context.Background(), r.Kind.New(), byFunction, func(obj client.Object) []string {
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), r.Kind.New(), ByFunction, func(obj client.Object) []string {
 		return obj.(v1alpha1.Trigger).FunctionNames()
 	})
 	if err != nil {
@@ -76,8 +81,8 @@ func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 	if w.OfNamespace != nil {
 		b.Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(w.OfNamespace), builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
 	}
-	if w.Rivals != nil {
-		b.Watches(r.Kind.New(), handler.EnqueueRequestsFromMapFunc(w.Rivals), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
+	for _, rival := range w.RivalKinds {
+		b.Watches(rival, handler.EnqueueRequestsFromMapFunc(w.Rivals), builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	}
 	for _, object := range w.Labelled {
 		b.Watches(object, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
@@ -101,7 +106,7 @@ var targetChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 func (r *Reconciler[T, S]) callersOf(ctx context.Context, fn client.Object) []reconcile.Request {
 	triggers, err := listOf(r.Client, r.Kind.New())
 	if err == nil {
-		err = r.Client.List(ctx, triggers, client.InNamespace(fn.GetNamespace()), client.MatchingFields{byFunction: fn.GetName()})
+		err = r.Client.List(ctx, triggers, client.InNamespace(fn.GetNamespace()), client.MatchingFields{ByFunction: fn.GetName()})
 	}
 	if err != nil {
 		return nil // the cache has ended
