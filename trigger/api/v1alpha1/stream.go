@@ -181,7 +181,7 @@ type StreamScale struct {
 	Min *int32 `json:"min,omitempty"`
 
 	// max is the largest number of replicas. Where concurrency or the number of partitions of the
-	// topic is less, KEDA uses that, but not less than min: more replicas would get no requests.
+	// topic is less, KEDA uses that, but not less than min: the trigger sends no more requests at the same time.
 	// The message of the condition Ready reports the limit.
 	// +required
 	// +kubebuilder:validation:Minimum=1

@@ -125,6 +125,9 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	}
 	scaled, note, problem := k.scale(t, seen)
 	if problem != nil {
+		if to.Problem != nil && to.Problem.Reason == v1alpha1.ReasonFunctionStopped {
+			problem.Message += "; " + to.Problem.Message
+		}
 		p.Problem = problem
 	}
 	p.Note = note
@@ -132,7 +135,7 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	return p
 }
 
-// mistake is one that only a change of the trigger, or of the cluster, can mend.
+// mistake is a problem that only a change of the trigger or of the cluster can solve.
 func mistake(message string) *target.Problem {
 	return &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
 }

@@ -9,6 +9,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -172,9 +173,9 @@ func resources(asked *v1beta1.Resources) *corev1ac.ResourceRequirementsApplyConf
 		asked = &v1beta1.Resources{}
 	}
 	requests, limits := pod.Amounts("10m", "32Mi", "1Mi"), pod.Amounts("", "256Mi", "16Mi")
-	maps.Copy(requests, asked.Requests.List())
-	maps.Copy(limits, asked.Limits.List())
-	wanted := asked.Limits.List()
+	wanted := rounded(asked.Limits)
+	maps.Copy(requests, rounded(asked.Requests))
+	maps.Copy(limits, wanted)
 	for name, request := range requests {
 		limit, limited := limits[name]
 		if !limited || request.Cmp(limit) <= 0 {
@@ -187,4 +188,15 @@ func resources(asked *v1beta1.Resources) *corev1ac.ResourceRequirementsApplyConf
 		}
 	}
 	return corev1ac.ResourceRequirements().WithRequests(requests).WithLimits(limits)
+}
+
+// rounded returns amounts rounded up to thousandths, as the API server stores them: otherwise the Deployment
+// would always differ from its desired state.
+func rounded(a v1beta1.Amounts) corev1.ResourceList {
+	list := a.List()
+	for name, amount := range list {
+		amount.RoundUp(resource.Milli)
+		list[name] = amount
+	}
+	return list
 }

@@ -1,15 +1,18 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -72,16 +75,27 @@ type Answers struct {
 	// Partitions is how many partitions the topic has; 0 where no pod knows.
 	Partitions int32
 
-	// Unreachable is why a pod that is ready does not answer; "" where each of them does.
+	// Unreachable is why a pod that is ready does not answer, or one that is not ready does not in time; ""
+	// where each of them does.
 	Unreachable string
 }
 
-// ask asks the pods for their status.
-func (k Kind[T]) ask(ctx context.Context, pods []corev1.Pod) (a Answers) {
-	for i := range pods {
-		k.askPod(ctx, &pods[i], &a)
+// maxAsked is how many pods of a trigger are asked at most. There is one, and two in a rollout.
+const maxAsked = 3
+
+// ask asks the pods for their status, at the same time.
+func (k Kind[T]) ask(ctx context.Context, pods []corev1.Pod) (all Answers) {
+	each := make([]Answers, min(len(pods), maxAsked))
+	var asking sync.WaitGroup
+	for i := range each {
+		asking.Go(func() { k.askPod(ctx, &pods[i], &each[i]) })
 	}
-	return a
+	asking.Wait()
+	for _, a := range each {
+		all.add(stream.Status{Problems: a.Problems, Last: a.Last, Partitions: a.Partitions})
+		all.Unreachable = cmp.Or(all.Unreachable, a.Unreachable)
+	}
+	return all
 }
 
 // askPod adds the answer of one pod. Where it does not answer, the kubelet may know why.
@@ -106,8 +120,10 @@ func (k Kind[T]) askPod(ctx context.Context, pod *corev1.Pod, a *Answers) {
 			a.add(status)
 			return
 		}
-		if container.Ready {
+		if container.Ready || os.IsTimeout(err) {
 			a.Unreachable = fmt.Sprintf("pod %s does not answer goless-triggers at port %d: %s", pod.Name, adminPort, err)
+		}
+		if container.Ready {
 			return
 		}
 		message = "does not say what is wrong: " + err.Error()

@@ -18,9 +18,9 @@ const (
 	// askInterval is how often pods that are ready are asked for the last outcome.
 	askInterval = time.Minute
 
-	// unreachableInterval is how often pods are asked that are ready and do not answer repeatedly. A
-	// NetworkPolicy can deny all of them, and each occupies a worker until the request times out.
-	unreachableInterval = 10 * time.Minute
+	// unreachableInterval is how often pods are asked that repeatedly do not answer. A NetworkPolicy can deny
+	// all of them, and each occupies a worker until the request times out.
+	unreachableInterval = 2 * time.Minute
 
 	// refresh is how old the last outcome in the status is before a later one of the same kind is
 	// written.
@@ -91,7 +91,7 @@ func delivered(last *v1alpha1.StreamDelivery, seen Seen) metav1.Condition {
 	case last.Outcome == v1alpha1.ReasonDelivered:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: last.Outcome, Message: "the function has taken the last event, and none is held up"}
 	}
-	// The message has no time: Events with the same message are counted, and others are stored.
+	// The message contains no time: the condition changes only with the outcome.
 	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: last.Outcome, Message: "the last event went to the dead letter; its header Goless-Reason is the cause"}
 	if last.Outcome == v1alpha1.ReasonDropped {
 		c.Message = "the last event was dropped; the log of the pod that consumes has the cause"

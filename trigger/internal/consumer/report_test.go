@@ -64,7 +64,7 @@ func TestNotReachable(t *testing.T) {
 	trigger, k := records(), consumer.Kind[*v1alpha1.KafkaTrigger]{}
 	seen := consumer.Seen{Time: time.Now(), Answers: consumer.Answers{Unreachable: "i/o timeout"}, Deployment: &appsv1.Deployment{}}
 	got := []time.Duration{k.Report(trigger, seen), k.Report(trigger, seen)}
-	if diff := cmp.Diff([]time.Duration{30 * time.Second, 10 * time.Minute}, got); diff != "" {
+	if diff := cmp.Diff([]time.Duration{30 * time.Second, 2 * time.Minute}, got); diff != "" {
 		t.Errorf("it is asked again after (-want +got):\n%s", diff)
 	}
 }

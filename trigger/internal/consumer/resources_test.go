@@ -50,6 +50,21 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// Amounts that the API server rounds up when it stores them are rounded before, so that the Deployment has its
+// desired state.
+func TestResourcesAreRounded(t *testing.T) {
+	trigger := records()
+	trigger.Spec.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{CPU: new(resource.MustParse("0.0625"))}}
+	program, err := consumer.Kafka(trigger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := consumer.Deployment(trigger, program, target.Target{Timeout: time.Minute}, "http://checkout.shop.svc:8080", "image")
+	if cpu := (*d.Spec.Template.Spec.Containers[0].Resources.Requests)[corev1.ResourceCPU]; cpu.String() != "63m" {
+		t.Errorf("the request is %s, want 63m", cpu.String())
+	}
+}
+
 func checkResources(t *testing.T, trigger *v1alpha1.KafkaTrigger, request, limit string, cpuLimit bool) {
 	t.Helper()
 	program, err := consumer.Kafka(trigger)

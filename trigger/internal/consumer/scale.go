@@ -40,8 +40,8 @@ func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, pro
 	}
 	if oldest := slices.MinFunc(append(seen.Scalers, t), byAge); byAge(oldest, t) != 0 {
 		return gone, "", &target.Problem{Reason: v1alpha1.ReasonScaleConflict, Stalled: true, Message: fmt.Sprintf(
-			"spec.scale: %s %q scales Function %q and is older, and only one trigger can scale a Function: remove spec.scale from one of them",
-			oldest.TriggerKind(), oldest.GetName(), t.CommonSpec().FunctionRef.Name)}
+			"spec.scale: only the oldest trigger with spec.scale can scale Function %q, which is %s %q, even if it is not ready: remove spec.scale from one of them",
+			t.CommonSpec().FunctionRef.Name, oldest.TriggerKind(), oldest.GetName())}
 	}
 	most, note := maxReplicas(t, seen)
 	return []apply.Change{
@@ -58,9 +58,8 @@ func byAge(a, b v1alpha1.StreamTrigger) int {
 		cmp.Compare(a.TriggerKind(), b.TriggerKind()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
-// maxReplicas returns spec.scale.max, or less where more replicas would get no requests, with a note
-// about the cause: spec.concurrency and the partitions of the topic limit how many requests there are at
-// the same time.
+// maxReplicas returns spec.scale.max, or less if the trigger sends fewer requests at the same time, which
+// spec.concurrency and the partitions of the topic limit. note is the cause.
 func maxReplicas(t v1alpha1.StreamTrigger, seen Seen) (most int32, note string) {
 	spec, why := t.CommonSpec(), ""
 	most = spec.Scale.Max
@@ -73,7 +72,7 @@ func maxReplicas(t v1alpha1.StreamTrigger, seen Seen) (most int32, note string) 
 	if most = max(most, leastReplicas(spec.Scale)); most == spec.Scale.Max {
 		return most, ""
 	}
-	return most, fmt.Sprintf("KEDA scales up to %d replicas instead of spec.scale.max, %d: %s, and more replicas would get no requests", most, spec.Scale.Max, why)
+	return most, fmt.Sprintf("KEDA scales up to %d replicas instead of spec.scale.max, %d: %s, and the trigger sends no more requests at the same time", most, spec.Scale.Max, why)
 }
 
 // leastReplicas returns scale.min with its default.
@@ -84,11 +83,12 @@ func leastReplicas(scale *v1alpha1.StreamScale) int32 {
 	return *scale.Min
 }
 
-// scalersOf returns the triggers of all kinds that have spec.scale and call a Function.
+// scalersOf returns the triggers of all kinds that have spec.scale and call a Function, from the cache, not to be
+// changed.
 func (k Kind[T]) scalersOf(ctx context.Context, namespace, function string) ([]v1alpha1.StreamTrigger, error) {
 	var kafka v1alpha1.KafkaTriggerList
 	var nats v1alpha1.NATSTriggerList
-	ofFunction := []client.ListOption{client.InNamespace(namespace), client.MatchingFields{trigger.ByFunction: function}}
+	ofFunction := []client.ListOption{client.InNamespace(namespace), client.MatchingFields{trigger.ByFunction: function}, client.UnsafeDisableDeepCopy}
 	if err := errors.Join(k.Client.List(ctx, &kafka, ofFunction...), k.Client.List(ctx, &nats, ofFunction...)); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,11 @@ func (k Kind[T]) scalersOf(ctx context.Context, namespace, function string) ([]v
 // Rivals maps a trigger of any kind that consumes a stream to those of the kind k that have spec.scale
 // and call the same Function.
 func (k Kind[T]) Rivals(ctx context.Context, of client.Object) []reconcile.Request {
-	scalers, err := k.scalersOf(ctx, of.GetNamespace(), of.(v1alpha1.StreamTrigger).CommonSpec().FunctionRef.Name)
+	spec := of.(v1alpha1.StreamTrigger).CommonSpec()
+	if spec.Scale == nil { // of an update, the object before it is mapped as well
+		return nil
+	}
+	scalers, err := k.scalersOf(ctx, of.GetNamespace(), spec.FunctionRef.Name)
 	if err != nil {
 		return nil // the cache has ended
 	}

@@ -66,11 +66,11 @@ func TestScaler(t *testing.T) {
 		want   string // of the message, "" where records scales
 	}{
 		"Alone":       {nil, ""},
-		"Older":       {[]v1alpha1.StreamTrigger{scaling(orders(), "orders", second.Add(-time.Second))}, `NATSTrigger "orders" scales Function "checkout"`},
+		"Older":       {[]v1alpha1.StreamTrigger{scaling(orders(), "orders", second.Add(-time.Second))}, `can scale Function "checkout", which is NATSTrigger "orders"`},
 		"Younger":     {[]v1alpha1.StreamTrigger{scaling(orders(), "a", second.Add(time.Second)), scaling(records(), "a", second.Add(time.Second))}, ""},
-		"SameKind":    {[]v1alpha1.StreamTrigger{scaling(records(), "a", second), scaling(records(), "b", second)}, `KafkaTrigger "a" scales`},
+		"SameKind":    {[]v1alpha1.StreamTrigger{scaling(records(), "a", second), scaling(records(), "b", second)}, `which is KafkaTrigger "a"`},
 		"AnotherKind": {[]v1alpha1.StreamTrigger{scaling(orders(), "a", second)}, ""},
-		"Oldest":      {[]v1alpha1.StreamTrigger{scaling(records(), "b", second.Add(-time.Second)), scaling(orders(), "c", second.Add(-time.Minute))}, `NATSTrigger "c" scales`},
+		"Oldest":      {[]v1alpha1.StreamTrigger{scaling(records(), "b", second.Add(-time.Second)), scaling(orders(), "c", second.Add(-time.Minute))}, `which is NATSTrigger "c"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			trigger := scaling(records(), "records", second).(*v1alpha1.KafkaTrigger)

@@ -14,10 +14,13 @@ type schedule struct {
 	// made are the calls that the CronJob makes, as Kubernetes computes them.
 	made robfig.Schedule
 
-	// local are the local times of the schedule, as times in UTC; nil for a schedule that has each hour,
-	// which loses no call with an hour that does not exist.
+	// local are the local times of the schedule, as times in UTC; nil for one such as @every 1h, which has none.
 	local *robfig.SpecSchedule
 	zone  *time.Location
+
+	// eachHour is whether the schedule has each hour of a day. Then no call is expected for a local time that
+	// does not exist: the next hour follows at once.
+	eachHour bool
 }
 
 // parse reads the schedule of a trigger as Kubernetes does.
@@ -33,10 +36,10 @@ func parse(t *v1alpha1.CronTrigger) (*schedule, error) {
 	}
 	s := &schedule{made: made, zone: zone}
 	const eachHour = 1<<24 - 1
-	if spec, ok := made.(*robfig.SpecSchedule); ok && spec.Hour&eachHour != eachHour {
+	if spec, ok := made.(*robfig.SpecSchedule); ok {
 		local := *spec
 		local.Location = time.UTC
-		s.local = &local
+		s.local, s.eachHour = &local, spec.Hour&eachHour == eachHour
 	}
 	return s, nil
 }
@@ -46,7 +49,8 @@ func parse(t *v1alpha1.CronTrigger) (*schedule, error) {
 // skipped is the local time.
 //
 // The CronJob makes no call for a local time that does not exist. In a zone whose clocks change by half
-// an hour, it also omits some local times of that day and of the next midnight.
+// an hour, it also omits some local times of that day and of the next midnight; and in one whose clocks are set
+// forward at midnight, all of that day for a schedule with days of the week or of the month.
 func (s *schedule) next(after time.Time) (due time.Time, skipped string) {
 	due = s.made.Next(after)
 	if s.local == nil {
@@ -61,6 +65,9 @@ func (s *schedule) next(after time.Time) (due time.Time, skipped string) {
 			break
 		}
 		if !localTime(at, s.zone).Equal(local) {
+			if s.eachHour {
+				continue
+			}
 			skipped = local.Format("2006-01-02T15:04")
 		}
 		return at, skipped

@@ -59,6 +59,20 @@ func TestEachHour(t *testing.T) {
 	}
 }
 
+// In a zone whose clocks are set forward at midnight, Kubernetes omits the whole day for a schedule with a day of
+// the week. That is reported, also for a schedule that has each hour.
+func TestWholeDay(t *testing.T) {
+	zone, err := time.LoadLocation("Africa/Cairo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for schedule, first := range map[string]string{"0 9 * * 5": "2027-04-30 09:00", "*/10 * * * 5": "2027-04-30 01:00"} {
+		if diff := cmp.Diff([]string{first}, newYear(t, zone, schedule).missed(t)); diff != "" {
+			t.Errorf("%s: reported are (-want +got):\n%s", schedule, diff)
+		}
+	}
+}
+
 // A year is that of a CronTrigger whose CronJob makes the calls that Kubernetes makes: it computes the
 // next one from the last one.
 type year struct {

@@ -85,7 +85,7 @@ func (m *member) hold(id int32, err error) {
 	message := fmt.Sprintf("partition %d of topic %s cannot be consumed: %v", id, m.consumer.Topic, err)
 	if tooLarge, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
 		message = fmt.Sprintf("partition %d of topic %s cannot be consumed: the batch at offset %d has more than %d bytes when decompressed; "+
-			"stop the trigger and reset the offset of the group to %d, or give the pod more memory", id, m.consumer.Topic, tooLarge.Offset, m.memory.maxBatch, tooLarge.NextOffset)
+			"stop the trigger and reset the offset of the group to %d, or give the pod more memory if that is less than 64 MiB", id, m.consumer.Topic, tooLarge.Offset, m.memory.maxBatch, tooLarge.NextOffset)
 	}
 	m.log.Error("not fetched", "partition", id, "error", err.Error())
 	m.deliverer.Monitor.Problem(p.key(), stream.Problem{Reason: stream.NotConnected, Message: message})

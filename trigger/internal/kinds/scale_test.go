@@ -128,7 +128,7 @@ func TestScaleConflict(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		message := await(t, second, v1alpha1.ConditionReady, v1alpha1.ReasonScaleConflict)
-		if want := `KafkaTrigger "records" scales Function "report"`; !strings.Contains(message, want) {
+		if want := `can scale Function "report", which is KafkaTrigger "records"`; !strings.Contains(message, want) {
 			t.Errorf("the message is %q, want %q in it", message, want)
 		}
 		scales(first, true)
