@@ -26,7 +26,7 @@ const (
 	// minRate is the slowest transfer of a binary, in bytes per second.
 	minRate = 1 << 20
 
-	// maxDownloads is how often one binary is sent to one client, which is an address, at a time.
+	// maxDownloads is how many binaries of a namespace are sent to one client, which is an address, at a time.
 	maxDownloads = 16
 
 	// resultHeader holds the result of a binary in answers to other replicas.
@@ -64,9 +64,9 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	}
 	defer file.Close() //nolint:errcheck // it was only read
 	if !byPeer {
-		end, ok := s.downloads.begin(r.RemoteAddr, key)
+		end, ok := s.downloads.begin(r.RemoteAddr, found.Namespace)
 		if !ok {
-			retryLater(w, http.StatusTooManyRequests, "too many downloads of this binary to this client, try again later")
+			retryLater(w, http.StatusTooManyRequests, "too many downloads to this client, try again later")
 			return
 		}
 		defer end()

@@ -52,14 +52,14 @@ func TestDownloadDeadline(t *testing.T) {
 	}
 }
 
-// TestDownloadsPerClient has one client download a binary as often as it may. It gets it again when one
-// download has ended. Other clients and replicas do not notice, nor do pods of other Functions behind its address.
+// TestDownloadsPerClient has one client download as much of a namespace as it may. It gets more when one
+// download has ended. Other clients and replicas do not notice, nor do pods of other namespaces behind its address.
 func TestDownloadsPerClient(t *testing.T) {
 	r := newReplica(t, Config{})
 	key, _ := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
 	var ends []func()
 	for range maxDownloads {
-		end, ok := r.downloads.begin("192.0.2.1:1", key)
+		end, ok := r.downloads.begin("192.0.2.1:1", "team-a")
 		if !ok {
 			t.Fatal("the client may not download")
 		}
@@ -71,9 +71,9 @@ func TestDownloadsPerClient(t *testing.T) {
 	if got := r.download(t, key, "192.0.2.2:1"); got.Code != http.StatusOK {
 		t.Errorf("another client: %d, %s", got.Code, got.Body)
 	}
-	other, _ := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "// other")})
+	other, _ := r.build(t, remote.Order{Namespace: "team-b", Source: source(t, "")})
 	if got := r.download(t, other, "192.0.2.1:2"); got.Code != http.StatusOK {
-		t.Errorf("another binary: %d, %s", got.Code, got.Body)
+		t.Errorf("another namespace: %d, %s", got.Code, got.Body)
 	}
 	ends[0]()
 	for range 2 { // each of them ends

@@ -20,19 +20,19 @@ const (
 	maxPlain = 256
 )
 
-// downloads counts the binaries that are being sent, by client and binary: where a node masquerades, all
-// its pods have one address, and those of one Function have one binary.
+// downloads counts the binaries that are being sent, by client address and the namespace of the binary: where a
+// node masquerades, its pods of all namespaces have one address.
 type downloads struct {
 	mu     sync.Mutex
 	counts map[transfer]int
 }
 
-type transfer struct{ address, key string }
+type transfer struct{ address, namespace string }
 
-// begin counts a download of the binary with a key to a client, until end is called. It reports false if
-// the client has maxDownloads of it.
-func (d *downloads) begin(remoteAddr, key string) (end func(), ok bool) {
-	this := transfer{remoteAddr, key}
+// begin counts a download of a binary of a namespace to a client, until end is called. It reports false if
+// the client has maxDownloads of that namespace.
+func (d *downloads) begin(remoteAddr, namespace string) (end func(), ok bool) {
+	this := transfer{remoteAddr, namespace}
 	if host, _, err := net.SplitHostPort(remoteAddr); err == nil {
 		this.address = host
 	}

@@ -22,9 +22,10 @@ type Quota struct {
 	Files int
 }
 
-// check returns an error that is ErrTooLarge if there is more than q allows, or if it cannot be
-// measured: a command could hide files in a directory that cannot be read, or whose path is too
-// long.
+// check returns an error that is ErrTooLarge if there is more than q allows, or if the command keeps it from
+// being measured, by a directory that cannot be read, or whose path is too long. It ignores what
+// the command has removed or replaced meanwhile, and trouble of the machine, such as too many open files: the
+// next check follows soon.
 func (q *Quota) check() error {
 	if q == nil {
 		return nil
@@ -37,10 +38,10 @@ func (q *Quota) check() error {
 				info, err = entry.Info()
 			}
 			switch {
-			case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
-				return nil // the command has removed or replaced it meanwhile
-			case err != nil:
+			case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
 				return &QuotaError{Unmeasured: reason(err)}
+			case err != nil:
+				return nil
 			}
 			used.Files++
 			used.Bytes += DiskUse(info)

@@ -161,7 +161,7 @@ func confinement(version int, seccomp bool) string {
 	case version < 6:
 		return "the kernel is older than Linux 6.12, so a compiler that an author controls can send signals to other processes of the container: it can end the builds of others and the build service"
 	case !seccomp:
-		return "the kernel has no seccomp filters, so a process that the compiler starts can outlive its build, exceed its memory, and change the permissions of files of the build service"
+		return "the kernel has no seccomp filters, so a process that the compiler starts can outlive its build, exceed its limits of memory and disk, change the permissions of files of the build service, and watch directories"
 	}
 	return ""
 }

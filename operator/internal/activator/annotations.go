@@ -3,11 +3,10 @@ package activator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +25,8 @@ const maxAnnotation = 1024
 func (r *Reconciler) annotations(rt *route, o rule.Observation) map[string]string {
 	annotations := map[string]string{}
 	for i := range rt.slices {
-		if why := rt.slices[i].Annotations[v1beta1.WakeFailedAnnotation]; why != "" && len(o.Ready) == 0 {
+		why := rt.slices[i].Annotations[v1beta1.WakeFailedAnnotation]
+		if why != "" && len(o.Ready) == 0 && rule.BelongsTo(&rt.slices[i], rt.Backend) {
 			annotations[v1beta1.WakeFailedAnnotation] = why
 		}
 	}
@@ -36,31 +36,32 @@ func (r *Reconciler) annotations(rt *route, o rule.Observation) map[string]strin
 	return annotations
 }
 
-// ReportFailedWake writes the cause of a failed wake to an annotation of one EndpointSlice of the
-// function. Any replica calls it. The leader copies the annotation to the slice of the other
-// address family, and removes it when a pod is ready.
+// ReportFailedWake writes the cause of a failed wake to an annotation of the EndpointSlices of the
+// function. Any replica calls it. The leader removes the annotation when a pod is ready.
 func (r *Reconciler) ReportFailedWake(ctx context.Context, b backend.Backend, cause error) error {
 	found, err := r.slicesOf(ctx, b.Service)
-	found = slices.DeleteFunc(found, func(s discoveryv1.EndpointSlice) bool { return !rule.BelongsTo(&s, b) })
-	if err != nil || len(found) == 0 {
+	if err != nil {
 		return err
 	}
 	why := cause.Error()
 	if len(why) > maxAnnotation {
 		why = strings.ToValidUTF8(why[:maxAnnotation], "")
 	}
-	if found[0].Annotations[v1beta1.WakeFailedAnnotation] == why {
-		return nil
+	var errs []error
+	for i := range found {
+		s := &found[i]
+		if !rule.BelongsTo(s, b) || s.Annotations[v1beta1.WakeFailedAnnotation] == why {
+			continue
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"uid": s.UID, "annotations": map[string]string{v1beta1.WakeFailedAnnotation: why},
+		}})
+		if err == nil {
+			err = client.IgnoreNotFound(r.client.Patch(ctx, s, client.RawPatch(types.MergePatchType, patch)))
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("annotating EndpointSlice %q: %w", s.Name, err))
+		}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": found[0].UID, "annotations": map[string]string{v1beta1.WakeFailedAnnotation: why},
-	}})
-	if err != nil {
-		return err
-	}
-	err = r.client.Patch(ctx, &found[0], client.RawPatch(types.MergePatchType, patch))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("annotating EndpointSlice %q: %w", found[0].Name, err)
-	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -36,7 +36,7 @@ var (
 	afterError = backoff(250*time.Millisecond, maxErrorBackoff)
 
 	// afterBuilt is for a binary that pods may be fetching and that the service may have lost. A
-	// pod gives up after 45s.
+	// pod gives up when the service has said for 45s that it does not have it.
 	afterBuilt = backoff(5*time.Second, 30*time.Second)
 
 	// afterFailure is for failures of the service, such as a full disk.

@@ -33,8 +33,8 @@ func TestDoubtOrders(t *testing.T) {
 		"Ready":         {corev1.ContainerStatus{State: running, Ready: true}, false},
 		"Restarted":     {corev1.ContainerStatus{State: running, RestartCount: 1, LastTerminationState: ended(2)}, false},
 		"WithoutBinary": {corev1.ContainerStatus{State: waiting, RestartCount: 1, LastTerminationState: ended(125)}, true},
-		"NeverReady":    {corev1.ContainerStatus{State: since(90)}, false},
-		"NotReadyAgain": {corev1.ContainerStatus{State: since(90), RestartCount: 2, LastTerminationState: ended(125)}, false},
+		"NeverReady":    {corev1.ContainerStatus{State: since(13 * 60)}, false},
+		"NotReadyAgain": {corev1.ContainerStatus{State: since(13 * 60), RestartCount: 2, LastTerminationState: ended(125)}, false},
 		"FetchesAgain":  {corev1.ContainerStatus{State: running, RestartCount: 2, LastTerminationState: ended(125)}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -100,9 +100,9 @@ func CannotFetchBinary(pod *corev1.Pod) bool {
 	})
 }
 
-// longestFetch is the time for which a running launcher may be fetching its binary. It gives up
-// after 45s; the rest is for clock skew of nodes.
-const longestFetch = time.Minute
+// longestFetch is the time for which a running launcher may be fetching its binary: it gives up after
+// 11 minutes if the build service is unreachable. The rest is for clock skew of nodes.
+const longestFetch = 12 * time.Minute
 
 // MayFetchBinary reports whether a pod may be fetching its binary: its function container is not
 // ready and

@@ -18,7 +18,8 @@ type tenant struct{ address, namespace string }
 //
 //   - Too many held requests: it evicts the newest held request.
 //   - Too many bytes: it evicts the newest held request, else the charge that has been idle for
-//     the longest time, else the oldest busy charge.
+//     the longest time, else the oldest busy charge. A connection is idle after a request, and busy
+//     before its first one: a new connection replaces the oldest one, whatever that is doing.
 type budget struct {
 	bytes, held int64 // limits
 
@@ -51,7 +52,7 @@ func newBudget(bytes, held int64) *budget {
 	return &budget{bytes: bytes, held: held, shares: map[tenant]*share{}}
 }
 
-// hold charges a tenant for a held request; add charges it for anything else, which is idle at
+// hold charges a tenant for a held request; add charges it for anything else, which is busy at
 // first. The new charge itself may be evicted.
 func (b *budget) hold(p tenant, bytes int64, evict func()) *charge {
 	return b.charge(p, bytes, evict, true)
@@ -69,7 +70,7 @@ func (b *budget) charge(p tenant, bytes int64, evict func(), held bool) *charge 
 			s = newShare()
 			b.shares[p] = s
 		}
-		in := s.idle
+		in := s.busy
 		if held {
 			in = s.held
 		}

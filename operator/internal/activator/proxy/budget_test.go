@@ -77,16 +77,28 @@ func TestBusyConnection(t *testing.T) {
 	evict := func(name string) func() { return func() { evicted = append(evicted, name) } }
 	b := newBudget(40, 0)
 	p := tenant{"192.0.2.1", "a"}
-	b.add(p, 10, evict("busy")).setBusy(true)
-	b.add(p, 10, evict("idle"))
+	b.add(p, 10, evict("busy"))
+	b.add(p, 10, evict("idle")).setBusy(false)
 	ended := b.add(p, 10, evict("ended"))
-	ended.setBusy(true)
-	b.add(p, 10, evict("newest")).setBusy(true)
+	b.add(p, 10, evict("newest"))
 	ended.setBusy(false)
 	b.add(tenant{"192.0.2.2", "a"}, 20, evict("of another"))
 	b.add(tenant{"192.0.2.2", "a"}, 1, evict("of another"))
 	b.add(p, 20, evict("too large"))
-	if want := []string{"idle", "ended", "of another", "too large"}; !slices.Equal(evicted, want) {
+	if want := []string{"idle", "ended", "of another", "busy"}; !slices.Equal(evicted, want) {
+		t.Errorf("evicted: %v, want %v", evicted, want)
+	}
+}
+
+// A new connection replaces the oldest one if all of its tenant are busy: a client with requests on all
+// connections does not keep out others that share its address.
+func TestNewConnection(t *testing.T) {
+	var evicted []int
+	b := newBudget(40, 0)
+	for i := range 5 {
+		b.add(tenant{"192.0.2.1", "a"}, 10, func() { evicted = append(evicted, i) }).setBusy(true)
+	}
+	if want := []int{0}; !slices.Equal(evicted, want) {
 		t.Errorf("evicted: %v, want %v", evicted, want)
 	}
 }

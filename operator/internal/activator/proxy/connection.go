@@ -154,6 +154,7 @@ func (c *connection) endRequest() {
 	case c.requests > 0 || c.closed:
 	case c.charge == nil:
 		c.charge = c.server.connections.add(c.tenant, connectionCost, c.cut)
+		c.charge.setBusy(false)
 	default: // no buffered bodies remain
 		c.charge.setBusy(false)
 		c.charge.grow(-c.received)
