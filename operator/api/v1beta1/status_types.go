@@ -37,12 +37,14 @@ const (
 // Reasons of the conditions of a Function.
 const (
 	// Reasons of SourceValid. InvalidSource and InvalidSpec are also reasons of Built and Ready.
+
 	ReasonValid         = "Valid"
 	ReasonInvalidSource = "InvalidSource"
 	ReasonInvalidSpec   = "InvalidSpec"
 
 	// Reasons of Built. All except Built are also reasons of Ready. After BuildFailed, which the
 	// source does not cause, the build is retried.
+
 	ReasonBuilt            = "Built"
 	ReasonBuilding         = "Building"
 	ReasonCompileFailed    = "CompileFailed"
@@ -51,6 +53,7 @@ const (
 	ReasonBuildFailed      = "BuildFailed"
 
 	// Reasons of Available. Serving and Stopped are also reasons of Ready.
+
 	ReasonServing        = "Serving"
 	ReasonNoReadyReplica = "NoReadyReplica"
 	ReasonNoService      = "NoService"

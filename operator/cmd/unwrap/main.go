@@ -22,13 +22,13 @@ func main() {
 	}
 	// A comment may precede the first document.
 	comment, documents, _ := strings.Cut(string(text), "---\n")
-	fmt.Print(comment)
+	fmt.Fprint(os.Stdout, comment)
 	for document := range strings.SplitSeq(documents, "\n---\n") {
 		unwrapped, err := unwrap([]byte(document))
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("---\n%s", unwrapped)
+		fmt.Fprintf(os.Stdout, "---\n%s", unwrapped)
 	}
 }
 
