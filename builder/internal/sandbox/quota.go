@@ -41,7 +41,7 @@ func (q *Quota) check() error {
 			case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.ELOOP):
 				return &QuotaError{Unmeasured: reason(err)}
 			case err != nil:
-				return nil
+				return nil //nolint:nilerr // the next check follows soon
 			}
 			used.Files++
 			used.Bytes += DiskUse(info)

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -22,13 +23,16 @@ func main() {
 	}
 	// A comment may precede the first document.
 	comment, documents, _ := strings.Cut(string(text), "---\n")
-	fmt.Fprint(os.Stdout, comment)
+	out := bytes.NewBufferString(comment)
 	for document := range strings.SplitSeq(documents, "\n---\n") {
 		unwrapped, err := unwrap([]byte(document))
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Fprintf(os.Stdout, "---\n%s", unwrapped)
+		fmt.Fprintf(out, "---\n%s", unwrapped)
+	}
+	if _, err := out.WriteTo(os.Stdout); err != nil {
+		log.Fatal(err)
 	}
 }
 
