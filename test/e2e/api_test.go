@@ -16,7 +16,7 @@ func TestKubectlExplainAndGet(t *testing.T) {
 	ns.stalled(ns.apply(function("torn", undefined)), v1beta1.ReasonCompileFailed)
 
 	for of, words := range map[string][]string{
-		"function":                          {"KIND:", "Function", "VERSION:", "v1beta1", "given by the Go", "spec", "status"},
+		"function":                          {"KIND:", "Function", "VERSION:", "v1beta1", "defined by the Go source", "spec", "status"},
 		"function.spec":                     {"function", "-required-", "service", "serverPort", "replicas", "Go source", "metrics and health"},
 		"function.spec.replicas":            {"0 stops", "HorizontalPodAutoscaler"},
 		"function.status.conditions":        {"SourceValid", "Built", "Available"},
