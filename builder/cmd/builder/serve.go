@@ -135,7 +135,7 @@ func listen(ctx context.Context, address string, serve func(context.Context, net
 }
 
 // clean has temporary files made below the store, and removes what an earlier process has left
-// there. The directories have names that nobody else uses, since the administrator may have named
+// there. The directories have names that no other program uses, since the administrator may have named
 // a directory with other content.
 func (v *buildService) clean() error {
 	store, err := filepath.Abs(v.store)
