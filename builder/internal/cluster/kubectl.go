@@ -155,7 +155,9 @@ func watchOnce[T any](ctx context.Context, k *Kubectl, args []string, yield func
 		cancel()
 		_ = cmd.Wait() // it was killed
 		switch {
-		case err == nil, ctx.Err() != nil: // no more events are wanted
+		case err == nil: // no more events are wanted, and yield must not be called again
+			return false, nil
+		case ctx.Err() != nil:
 			return false, context.Cause(ctx)
 		case over:
 			return true, nil
