@@ -91,7 +91,7 @@ spec:
 const values = `
 images: {mirror: MIRROR}
 podLabels: {team: platform}
-fence: {parameters: {fence.goless.io/labels: team}}
+accessPolicy: {parameters: {fence.goless.io/labels: team}}
 config:
   build:
     modules:

@@ -122,14 +122,14 @@ type FunctionClassSpec struct {
 	// +optional
 	PodUser *PodUser `json:"podUser,omitempty"`
 
-	// labels are added to the pods. The access policy in 40-fence.yaml must list them or their
+	// labels are added to the pods. The access policy in 40-access-policy.yaml must list them or their
 	// prefix. The prefixes goless.io/ and pod.goless.io/ are not allowed. Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('goless.io/') && !k.startsWith('pod.goless.io/'))",message="labels with the prefixes goless.io/ and pod.goless.io/ are set by Goless"
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are added to the pods. The access policy in 40-fence.yaml must list them or their
+	// annotations are added to the pods. The access policy in 40-access-policy.yaml must list them or their
 	// prefix. The prefixes goless.io/ and pod.goless.io/ are not allowed. Maximum: 32.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32

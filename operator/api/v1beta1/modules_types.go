@@ -54,7 +54,7 @@ type Modules struct {
 	CABundle KeyOf `json:"caBundle,omitzero"`
 
 	// netrc selects a key with a .netrc file of credentials for goProxy, in a Secret in the
-	// namespace of each Function. The Secret is optional. The access policy in 40-fence.yaml must
+	// namespace of each Function. The Secret is optional. The access policy in 40-access-policy.yaml must
 	// list it. With netrc, sources with a go.mod are compiled InPod.
 	// +optional
 	Netrc KeyOf `json:"netrc,omitzero"`

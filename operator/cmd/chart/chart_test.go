@@ -108,7 +108,7 @@ func TestAllFeaturesInOtherNamespace(t *testing.T) {
 		"--set", "monitoring.podMonitor.enabled=true,monitoring.serviceMonitor.enabled=true,monitoring.prometheusRules.enabled=true,monitoring.dashboards.enabled=true",
 		"--set", "monitoring.prometheusRules.docs=https://git.example.com/docs/",
 		"--set", "operator.replicas=3,build.storeSize=20000000,build.pod.priorityClassName=high,config.build.strategy=Shared",
-		"--set", "fence.parameters.fence\\.goless\\.io/labels=team")
+		"--set", "accessPolicy.parameters.fence\\.goless\\.io/labels=team")
 	if strings.Contains(text, namespace) {
 		t.Errorf("it names %s:\n%s", namespace, text)
 	}
@@ -298,7 +298,7 @@ func TestSchema(t *testing.T) {
 	for _, wrong := range []string{
 		"operator.replica=1", "operator.replicas=two", "config.rolout=Always", "config.build.timeout=60", "images.builder=", "crds.keep=maybe",
 		"operator.pod.nodeselector=x", "activator.pod.containers=none", "build.resources.limit=x", "triggers.securityContext.user=1",
-		"fence.parameters.fence\\.goless\\.io/label=team", "fence.parameters.fence\\.goless\\.io/builder-image=x",
+		"accessPolicy.parameters.fence\\.goless\\.io/label=team", "accessPolicy.parameters.fence\\.goless\\.io/builder-image=x",
 	} {
 		out, err := exec.CommandContext(t.Context(), os.Getenv("HELM"), "template", dir, "--set", wrong).CombinedOutput()
 		if name, _, _ := strings.Cut(wrong[strings.LastIndexAny(wrong, "./")+1:], "="); err == nil || !strings.Contains(string(out), name) {

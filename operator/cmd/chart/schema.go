@@ -72,7 +72,7 @@ func (t *table) schemaOfValue(v value) (*schema, error) {
 		delete(of.Properties, "apiVersion") // the template sets them
 		delete(of.Properties, "kind")
 		return of, nil
-	case v.Name == "fence.parameters":
+	case v.Name == "accessPolicy.parameters":
 		return closed(t.settableParameters()), nil
 	case kubernetesTypes[last] != nil:
 		of := schemaOfType(kubernetesTypes[last])

@@ -53,15 +53,15 @@ var version, commit = "devel", "unknown"
 
 // config contains the values of the flags.
 type config struct {
-	metricsAddress string
-	healthAddress  string
-	webhookAddress string
-	leaderElection bool
-	namespace      string
-	requireFence   bool
-	buildService   string
-	profile        bool
-	file           string
+	metricsAddress      string
+	healthAddress       string
+	webhookAddress      string
+	leaderElection      bool
+	namespace           string
+	requireAccessPolicy bool
+	buildService        string
+	profile             bool
+	file                string
 }
 
 func main() {
@@ -71,7 +71,7 @@ func main() {
 	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that validates Functions, over HTTPS; 0 turns it off")
 	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
 	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "the operator's namespace, of the lease, of its Secrets and of the build service; that of the pod when empty")
-	flag.BoolVar(&cfg.requireFence, "require-fence", false, "end where the policies of deploy/40-fence.yaml do not hold the operator's account, or refuse what the settings make of Functions; while another webhook or policy keeps the operator from finding out, it works and tries again")
+	flag.BoolVar(&cfg.requireAccessPolicy, "require-access-policy", false, "end where the policies of deploy/40-access-policy.yaml do not hold the operator's account, or refuse what the settings make of Functions; while another webhook or policy keeps the operator from finding out, it works and tries again")
 	flag.StringVar(&cfg.buildService, "build-service", "", "URL of the build service; that of the operator's namespace when empty")
 	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
 	flag.StringVar(&cfg.file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml; read once, at the start")
@@ -129,11 +129,11 @@ func run(ctx context.Context, cfg config) error {
 	return mgr.Start(ctx)
 }
 
-// checkAccessPolicy returns an error if the policies of deploy/40-fence.yaml do not apply to the
+// checkAccessPolicy returns an error if the policies of deploy/40-access-policy.yaml do not apply to the
 // operator's account. If the result is unknown, it returns a Checker that the manager runs until it
 // is known.
 func checkAccessPolicy(ctx context.Context, cfg config, s settings.Settings, restConfig *rest.Config) (*accesspolicy.Checker, error) {
-	if !cfg.requireFence {
+	if !cfg.requireAccessPolicy {
 		return nil, nil
 	}
 	checker, err := accesspolicy.New(restConfig, s, cfg.namespace)

@@ -1,4 +1,4 @@
-// Package accesspolicy checks that the access policy for Deployments in deploy/40-fence.yaml
+// Package accesspolicy checks that the access policy for Deployments in deploy/40-access-policy.yaml
 // applies to the operator's account. It does not read the policy, but sends dry-run requests to the
 // API server that the policy must reject. It does not check the other policies of that file.
 package accesspolicy
@@ -72,7 +72,7 @@ func (c *Checker) Check(ctx context.Context) (known bool, wrong error) {
 		return wrong == nil, nil
 	})
 	if unknown != nil && ctx.Err() == nil {
-		ctrl.Log.Error(unknown, "cannot find out whether deploy/40-fence.yaml covers the operator's account, which is checked again later", "namespace", c.namespace)
+		ctrl.Log.Error(unknown, "cannot find out whether deploy/40-access-policy.yaml covers the operator's account, which is checked again later", "namespace", c.namespace)
 	}
 	return unknown == nil, wrong
 }
@@ -92,7 +92,7 @@ func (c *Checker) Start(ctx context.Context) error {
 			return err
 		}
 		if known {
-			ctrl.Log.Info("deploy/40-fence.yaml covers the operator's account")
+			ctrl.Log.Info("deploy/40-access-policy.yaml covers the operator's account")
 			return nil
 		}
 	}
@@ -111,14 +111,14 @@ func (c *Checker) check(ctx context.Context) (wrong, unknown error) {
 	foreign.OwnerReferences = nil
 	switch err := c.client.Create(ctx, foreign, client.DryRunAll); {
 	case err == nil:
-		return fmt.Errorf("deploy/40-fence.yaml does not hold the operator's account, %s: a Deployment that belongs to no Function is let through in %s."+
-			" Apply that file, whose policies are for accounts that are named goless-operator, or run the operator without --require-fence", account(ctx, c.client), c.namespace), nil
+		return fmt.Errorf("deploy/40-access-policy.yaml does not hold the operator's account, %s: a Deployment that belongs to no Function is let through in %s."+
+			" Apply that file, whose policies are for accounts that are named goless-operator, or run the operator without --require-access-policy", account(ctx, c.client), c.namespace), nil
 	case !strings.Contains(err.Error(), policy):
 		return nil, err
 	}
 	err = c.client.Create(ctx, own, client.DryRunAll)
 	if err != nil && strings.Contains(err.Error(), policy) {
-		return fmt.Errorf("the settings make of Functions what deploy/40-fence.yaml refuses, so change the one or the other: %w", err), nil
+		return fmt.Errorf("the settings make of Functions what deploy/40-access-policy.yaml refuses, so change the one or the other: %w", err), nil
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return nil, nil // rejected by another policy or a quota
@@ -139,7 +139,7 @@ func account(ctx context.Context, c client.Client) string {
 func Sample(s settings.Settings, namespace string) (*appsv1.Deployment, error) {
 	fn := &v1beta1.Function{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: "goless-fence-check", UID: "goless-fence-check",
+			Namespace: namespace, Name: "goless-access-policy-check", UID: "goless-access-policy-check",
 			Labels: map[string]string{}, Annotations: map[string]string{},
 		},
 		Spec: v1beta1.FunctionSpec{Function: "-- go.mod --\nmodule m\n"},

@@ -321,7 +321,7 @@ func checkErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := checker(t, as("by-sed:"+test.account), test.settings, "by-sed", 2*time.Second).Check(t.Context())
-			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-access-policy.yaml") {
 				t.Errorf("got %v, want %q and the file", err, test.want)
 			}
 		})

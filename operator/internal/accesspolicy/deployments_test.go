@@ -353,7 +353,7 @@ func TestAccessPolicyForDeployments(t *testing.T) {
 	for name, test := range hostile {
 		t.Run(name, func(t *testing.T) {
 			err := create(test.forge)
-			if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
+			if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-access-policy.yaml") {
 				t.Errorf("got %v, want a refusal that says %q and the file", err, test.want)
 			}
 		})

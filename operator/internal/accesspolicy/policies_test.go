@@ -121,7 +121,7 @@ func TestAccessPolicyWithClusterPolicies(t *testing.T) {
 			}
 			eventually(t, "what the policy changes is refused", func() bool {
 				_, err := create()
-				return rejectedByPolicy(err) && strings.Contains(err.Error(), test.refused) && strings.Contains(err.Error(), "deploy/40-fence.yaml")
+				return rejectedByPolicy(err) && strings.Contains(err.Error(), test.refused) && strings.Contains(err.Error(), "deploy/40-access-policy.yaml")
 			})
 			if test.parameters != nil {
 				setParameters(t, test.parameters)

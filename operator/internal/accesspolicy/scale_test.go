@@ -53,7 +53,7 @@ func TestAccessPolicyForScale(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-		} else if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-fence.yaml") {
+		} else if !rejectedByPolicy(err) || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "deploy/40-access-policy.yaml") {
 			t.Errorf("%s: got %v, want a refusal that says %q and the file", name, err, test.want)
 		}
 	}

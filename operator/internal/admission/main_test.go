@@ -55,7 +55,7 @@ func run(m *testing.M, started *envtest.Environment) int {
 		cluster, err = client.New(server, client.Options{Scheme: scheme})
 	}
 	if err == nil {
-		err = apiservertest.Install(context.Background(), cluster, withoutBuildService, "00-namespace.yaml", "20-rbac.yaml", "40-fence.yaml", "45-admission.yaml")
+		err = apiservertest.Install(context.Background(), cluster, withoutBuildService, "00-namespace.yaml", "20-rbac.yaml", "40-access-policy.yaml", "45-admission.yaml")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "installing Goless:", err)

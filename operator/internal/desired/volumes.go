@@ -57,7 +57,7 @@ func localVolumes(pod *corev1ac.PodSpecApplyConfiguration) string {
 	return strings.Join(names, ",")
 }
 
-// volumeFiles is the prefix of the volumes of spec.files. The access policy in deploy/40-fence.yaml
+// volumeFiles is the prefix of the volumes of spec.files. The access policy in deploy/40-access-policy.yaml
 // allows Secrets in volumes with this prefix.
 const volumeFiles = "files-"
 
@@ -104,7 +104,7 @@ func scratchVolumes(fn *v1beta1.Function) []mountedVolume {
 	return []mountedVolume{mounted(corev1ac.Volume().WithName(volumeScratch).WithEmptyDir(dir), tmpDir)}
 }
 
-// volumeToken is the volume of spec.serviceAccountToken. The access policy in deploy/40-fence.yaml
+// volumeToken is the volume of spec.serviceAccountToken. The access policy in deploy/40-access-policy.yaml
 // allows tokens in this volume.
 const volumeToken = "token"
 

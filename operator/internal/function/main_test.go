@@ -61,7 +61,7 @@ func run(m *testing.M, started *envtest.Environment) int {
 		cluster, err = client.New(server, client.Options{Scheme: options.Scheme})
 	}
 	if err == nil {
-		err = apiservertest.Install(context.Background(), cluster, nil, "00-namespace.yaml", "20-rbac.yaml", "25-config.yaml", "30-operator.yaml", "40-fence.yaml")
+		err = apiservertest.Install(context.Background(), cluster, nil, "00-namespace.yaml", "20-rbac.yaml", "25-config.yaml", "30-operator.yaml", "40-access-policy.yaml")
 	}
 	if err == nil {
 		err = apiservertest.OpenAccount(context.Background(), cluster)

@@ -20,7 +20,7 @@ func orphans(fn *v1beta1.Function, objects ...client.Object) []client.Object {
 // isOrphan reports whether an object is an orphan of a Function: it has no owner, the labels of the Function,
 // and fields that the operator has applied. This protects objects that have the labels by accident. It does not
 // protect against a client that may write in the namespace, which can choose the name of its field manager. The
-// access policy of deploy/40-fence.yaml enforces a weaker form: it does not check the label managed-by.
+// access policy of deploy/40-access-policy.yaml enforces a weaker form: it does not check the label managed-by.
 func isOrphan(fn *v1beta1.Function, object client.Object) bool {
 	if object.GetUID() == "" || object.GetDeletionTimestamp() != nil || len(object.GetOwnerReferences()) > 0 {
 		return false

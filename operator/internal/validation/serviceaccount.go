@@ -12,7 +12,7 @@ import (
 )
 
 // runAsVerb is the verb that RBAC has to allow the operator's account on a ServiceAccount before functions
-// run as it. The access policy of deploy/40-fence.yaml enforces the same, so that a stolen token of the
+// run as it. The access policy of deploy/40-access-policy.yaml enforces the same, so that a stolen token of the
 // operator allows no more than a Function does.
 const runAsVerb = "run-functions-as"
 

@@ -249,7 +249,7 @@ func TestSquatter(t *testing.T) {
 }
 
 // What a stolen token cannot do with routes.
-func TestFenceOfRoutes(t *testing.T) {
+func TestAccessPolicyOfRoutes(t *testing.T) {
 	t.Parallel()
 	trigger := routed(httpTrigger(t))
 	create(t, trigger)
@@ -277,19 +277,19 @@ func TestFenceOfRoutes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := made.DeepCopy()
 			edit(changed)
-			if err := account.Patch(t.Context(), changed, client.MergeFrom(&made), client.DryRunAll); !fenced(err) {
+			if err := account.Patch(t.Context(), changed, client.MergeFrom(&made), client.DryRunAll); !denied(err) {
 				t.Errorf("it may be changed: %v", err)
 			}
 		})
 	}
 	ingress := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "public", OwnerReferences: made.OwnerReferences}}
 	ingress.Spec.DefaultBackend = &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "report", Port: networkingv1.ServiceBackendPort{Number: 8080}}}
-	if err := account.Create(t.Context(), ingress, client.DryRunAll); !fenced(err) {
+	if err := account.Create(t.Context(), ingress, client.DryRunAll); !denied(err) {
 		t.Errorf("an Ingress may take all requests: %v", err)
 	}
 	foreign := &networkingv1.Ingress{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "foreign"}, Spec: ingress.Spec}
 	create(t, foreign)
-	if err := account.Delete(t.Context(), foreign, client.DryRunAll); !fenced(err) {
+	if err := account.Delete(t.Context(), foreign, client.DryRunAll); !denied(err) {
 		t.Errorf("the Ingress of somebody else may be deleted: %v", err)
 	}
 }

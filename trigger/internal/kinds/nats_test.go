@@ -183,19 +183,19 @@ func TestDeadLetterLoop(t *testing.T) {
 }
 
 // What a stolen token cannot do with the Deployment of a trigger.
-func TestFenceOfDeployments(t *testing.T) {
+func TestAccessPolicyOfDeployments(t *testing.T) {
 	t.Parallel()
 	t.Run("Kafka", func(t *testing.T) {
 		t.Parallel()
-		fenceDeployment(t, kafkaTrigger(newNamespace(t)), "NATSTrigger")
+		testDeploymentPolicy(t, kafkaTrigger(newNamespace(t)), "NATSTrigger")
 	})
 	t.Run("NATS", func(t *testing.T) {
 		t.Parallel()
-		fenceDeployment(t, natsTrigger(newNamespace(t)), "KafkaTrigger")
+		testDeploymentPolicy(t, natsTrigger(newNamespace(t)), "KafkaTrigger")
 	})
 }
 
-func fenceDeployment(t *testing.T, trigger v1alpha1.Trigger, otherKind string) {
+func testDeploymentPolicy(t *testing.T, trigger v1alpha1.Trigger, otherKind string) {
 	t.Helper()
 	newFunction(t, trigger.GetNamespace())
 	create(t, trigger)
@@ -216,7 +216,7 @@ func fenceDeployment(t *testing.T, trigger v1alpha1.Trigger, otherKind string) {
 		t.Run(name, func(t *testing.T) {
 			changed := live.DeepCopy()
 			edit(changed, &changed.Spec.Template.Spec, &changed.Spec.Template.Spec.Containers[0])
-			if err := account.Patch(t.Context(), changed, client.MergeFrom(live), client.DryRunAll); !fenced(err) {
+			if err := account.Patch(t.Context(), changed, client.MergeFrom(live), client.DryRunAll); !denied(err) {
 				t.Errorf("it may be changed: %v", err)
 			}
 		})

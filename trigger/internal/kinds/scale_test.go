@@ -149,7 +149,7 @@ func TestScaleConflict(t *testing.T) {
 }
 
 // What a stolen token cannot do with the Services and ScaledObjects of triggers.
-func TestFenceOfScale(t *testing.T) {
+func TestAccessPolicyOfScale(t *testing.T) {
 	t.Parallel()
 	trigger := natsTrigger(newNamespace(t))
 	newFunction(t, trigger.Namespace)
@@ -172,7 +172,7 @@ func TestFenceOfScale(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := service.DeepCopy()
 			edit(changed)
-			if err := account.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !fenced(err) {
+			if err := account.Patch(t.Context(), changed, client.MergeFrom(service), client.DryRunAll); !denied(err) {
 				t.Errorf("it may be changed: %v", err)
 			}
 		})
@@ -189,14 +189,14 @@ func TestFenceOfScale(t *testing.T) {
 			changed := scaled.DeepCopy()
 			spec := changed.Object["spec"].(map[string]any)
 			edit(spec, spec["triggers"].([]any)[0].(map[string]any))
-			if err := account.Patch(t.Context(), changed, client.MergeFrom(scaled), client.DryRunAll); !fenced(err) {
+			if err := account.Patch(t.Context(), changed, client.MergeFrom(scaled), client.DryRunAll); !denied(err) {
 				t.Errorf("it may be changed: %v", err)
 			}
 		})
 	}
 	foreign := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.Namespace, Name: "foreign"}, Spec: corev1.ServiceSpec{Ports: service.Spec.Ports}}
 	create(t, foreign)
-	if err := account.Delete(t.Context(), foreign, client.DryRunAll); !fenced(err) {
+	if err := account.Delete(t.Context(), foreign, client.DryRunAll); !denied(err) {
 		t.Errorf("the Service of somebody else may be deleted: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-func fenced(err error) bool {
+func denied(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "deploy/60-triggers.yaml")
 }
 
@@ -142,7 +142,7 @@ var theft = map[string]func(*batchv1.CronJob, *corev1.PodSpec, *corev1.Container
 }
 
 // A stolen token is worth little more than the right to create CronTriggers.
-func TestFenceOfCronJobs(t *testing.T) {
+func TestAccessPolicyOfCronJobs(t *testing.T) {
 	t.Parallel()
 	trigger := cronTrigger(newNamespace(t))
 	newFunction(t, trigger.Namespace)
@@ -161,7 +161,7 @@ func TestFenceOfCronJobs(t *testing.T) {
 		if err != nil {
 			t.Log(err)
 		}
-		return fenced(account.Create(t.Context(), bad, client.DryRunAll)) && err == nil
+		return denied(account.Create(t.Context(), bad, client.DryRunAll)) && err == nil
 	})
 	for name, edit := range theft {
 		t.Run(name, func(t *testing.T) {
@@ -170,11 +170,11 @@ func TestFenceOfCronJobs(t *testing.T) {
 				pod := &job.Spec.JobTemplate.Spec.Template.Spec
 				edit(job, pod, &pod.Containers[0])
 			}
-			if err := account.Create(t.Context(), created, client.DryRunAll); !fenced(err) {
+			if err := account.Create(t.Context(), created, client.DryRunAll); !denied(err) {
 				t.Errorf("it may be created: %v", err)
 			}
 			patch := client.MergeFrom(live)
-			if err := account.Patch(t.Context(), updated, patch, client.DryRunAll); !fenced(err) {
+			if err := account.Patch(t.Context(), updated, patch, client.DryRunAll); !denied(err) {
 				t.Errorf("it may be changed: %v", err)
 			}
 		})
@@ -185,7 +185,7 @@ func TestFenceOfCronJobs(t *testing.T) {
 }
 
 // Of Jobs, only those of CronTriggers are deleted.
-func TestFenceOfJobs(t *testing.T) {
+func TestAccessPolicyOfJobs(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	owner := func(kind, name string) []metav1.OwnerReference {
@@ -209,13 +209,13 @@ func TestFenceOfJobs(t *testing.T) {
 			create(t, job)
 			eventually(t, "the access policy is in force", func() bool {
 				err := account.Delete(t.Context(), job, client.DryRunAll)
-				return test.may && err == nil || !test.may && fenced(err)
+				return test.may && err == nil || !test.may && denied(err)
 			})
 		})
 	}
 }
 
-func TestFenceOfOwn(t *testing.T) {
+func TestAccessPolicyOfOwn(t *testing.T) {
 	t.Parallel()
 	lease := func(namespace, name string) *coordinationv1.Lease {
 		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -228,12 +228,12 @@ func TestFenceOfOwn(t *testing.T) {
 		}
 	}
 	eventually(t, "the fence is in force", func() bool {
-		return fenced(account.Create(t.Context(), lease("goless-system", "other"), client.DryRunAll))
+		return denied(account.Create(t.Context(), lease("goless-system", "other"), client.DryRunAll))
 	})
 	if err := account.Create(t.Context(), event(corev1.ObjectReference{APIVersion: "goless.io/v1alpha1", Kind: "CronTrigger", Name: "n"}), client.DryRunAll); err != nil {
 		t.Errorf("it may not tell of a trigger: %v", err)
 	}
-	if err := account.Create(t.Context(), event(corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Name: "n"}), client.DryRunAll); !fenced(err) {
+	if err := account.Create(t.Context(), event(corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Name: "n"}), client.DryRunAll); !denied(err) {
 		t.Errorf("it may tell of a pod: %v", err)
 	}
 }
