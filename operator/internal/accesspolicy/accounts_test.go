@@ -53,7 +53,7 @@ func TestAccessPolicyForAccounts(t *testing.T) {
 	create := func(d *appsv1.Deployment) error { return operator.Create(t.Context(), d.DeepCopy(), client.DryRunAll) }
 	refused := func(what string, err error) {
 		t.Helper()
-		if !rejectedByPolicy(err) || !strings.Contains(err.Error(), "spec.template.spec.serviceAccountName: functions may not run as") {
+		if !rejectedByPolicy(err) || !strings.Contains(err.Error(), "spec.template.spec.serviceAccountName: functions in namespace") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -167,7 +167,7 @@ var hostile = map[string]struct {
 		d.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "goless.io/function", Operator: metav1.LabelSelectorOpExists}}
 	}, "spec.selector"},
 	"Replicas":      {func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2147483647)) }, "fence.goless.io/max-replicas"},
-	"ForeignLabel":  {func(d *appsv1.Deployment) { d.Spec.Template.Labels["app"] = "victim" }, "spec.template.metadata.labels: app is neither"},
+	"ForeignLabel":  {func(d *appsv1.Deployment) { d.Spec.Template.Labels["app"] = "victim" }, "spec.template.metadata.labels: app: cannot be added"},
 	"KubeDNS":       {func(d *appsv1.Deployment) { d.Spec.Template.Labels["k8s-app"] = "kube-dns" }, "fence.goless.io/labels"},
 	"CommonLabel":   {func(d *appsv1.Deployment) { d.Spec.Template.Labels["app.kubernetes.io/name"] = "bank" }, "fence.goless.io/labels"},
 	"SimilarDomain": {func(d *appsv1.Deployment) { d.Spec.Template.Labels["pod.goless.io.example.com/a"] = "b" }, "fence.goless.io/labels"},
@@ -179,8 +179,8 @@ var hostile = map[string]struct {
 	"HostPID":          {pod(func(p *corev1.PodSpec) { p.HostPID = true }), "hostPID"},
 	"HostIPC":          {pod(func(p *corev1.PodSpec) { p.HostIPC = true }), "hostIPC"},
 	"Account":          {pod(func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }), "serviceAccountName"},
-	"AccountByOldName": {pod(func(p *corev1.PodSpec) { p.ServiceAccountName, p.DeprecatedServiceAccount = "", "admin" }), "may not run as admin in the namespace"},
-	"TokenOfDefault":   {pod(func(p *corev1.PodSpec) { p.ServiceAccountName, p.DeprecatedServiceAccount = "", "" }), "may not run as default in the namespace"},
+	"AccountByOldName": {pod(func(p *corev1.PodSpec) { p.ServiceAccountName, p.DeprecatedServiceAccount = "", "admin" }), "may not use ServiceAccount admin"},
+	"TokenOfDefault":   {pod(func(p *corev1.PodSpec) { p.ServiceAccountName, p.DeprecatedServiceAccount = "", "" }), "may not use ServiceAccount default"},
 	"TokenForAnybody":  {tokenVolume(func(p *corev1.ProjectedVolumeSource) { p.Sources[0].ServiceAccountToken.Audience = "" }), "spec.template.spec.volumes"},
 	"TokenForYears": {tokenVolume(func(p *corev1.ProjectedVolumeSource) {
 		p.Sources[0].ServiceAccountToken.ExpirationSeconds = new(int64(1 << 31))
@@ -314,18 +314,18 @@ var hostile = map[string]struct {
 	}), "fence.goless.io/max-cpu"},
 	"ResourcesOfThePod": {pod(func(p *corev1.PodSpec) {
 		p.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("100")}}
-	}), "resources is not for functions"},
+	}), "resources cannot be set for functions"},
 	"Devices": {serving(func(c *corev1.Container) {
 		c.Resources.Limits["example.com/gpu"], c.Resources.Requests["example.com/gpu"] = resource.MustParse("1"), resource.MustParse("1")
-	}), "others than cpu, memory and ephemeral-storage are not for functions"},
+	}), "other resources are not allowed"},
 	"HostPort":    {serving(func(c *corev1.Container) { c.Ports[0].HostPort = 80 }), "hostPort"},
-	"ProbeOfHost": {serving(func(c *corev1.Container) { c.LivenessProbe.HTTPGet.Host = "169.254.169.254" }), "the probes"},
+	"ProbeOfHost": {serving(func(c *corev1.Container) { c.LivenessProbe.HTTPGet.Host = "169.254.169.254" }), "probes must be"},
 	"ProbeByExec": {serving(func(c *corev1.Container) {
 		c.LivenessProbe.ProbeHandler = corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh"}}}
-	}), "the probes"},
+	}), "probes must be"},
 	"StartupByTCP": {serving(func(c *corev1.Container) {
 		c.StartupProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: "10.0.0.1", Port: intstr.FromInt32(22)}}}
-	}), "the probes"},
+	}), "probes must be"},
 	"Privileged": {containerSecurity(func(s *corev1.SecurityContext) { s.Privileged, s.AllowPrivilegeEscalation = new(true), nil }), "spec.template.spec.containers.securityContext"},
 	"Capability": {build(func(c *corev1.Container) {
 		c.SecurityContext.Capabilities.Add = []corev1.Capability{"SYS_ADMIN"}

@@ -283,7 +283,7 @@ func changed(t *testing.T, all []*v1beta1.Function, priority string) (names []st
 // the same time, and its correction reaches no more of them at once.
 func TestRefusedClass(t *testing.T) {
 	class, all := inClass(t, "refused", 3)
-	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.Labels = map[string]string{"not-in-the-fence": "x"} })
+	changeClass(t, class, func(spec *v1beta1.FunctionClassSpec) { spec.Labels = map[string]string{"not-in-the-policy": "x"} })
 	awaitReady(t, all[0], v1beta1.ReasonApplyFailed)
 	eventually(t, "the class says which function could not be changed", func() bool {
 		return strings.Contains(readyOf(t, class).Message, all[0].Namespace+"/refused-0")
@@ -372,7 +372,7 @@ func TestClassCausesNoWrites(t *testing.T) {
 	fn := create(t, "full", func(fn *v1beta1.Function) {
 		fn.Namespace, fn.Spec.ClassName, fn.Spec.Replicas = namespace, "full", new(int32(2))
 	})
-	eventually(t, "the fence says where to list the label of the class", func() bool {
+	eventually(t, "the access policy says where to list the label of the class", func() bool {
 		c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady)
 		return c != nil && c.Reason == v1beta1.ReasonApplyFailed && strings.Contains(c.Message, "fence.goless.io/")
 	})
@@ -404,7 +404,7 @@ func everything(namespaces *metav1.LabelSelector) v1beta1.FunctionClassSpec {
 	}
 }
 
-// The API server refuses classes that the fence would not let through.
+// The API server refuses classes that the access policy would reject.
 func TestSchemaOfClasses(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec v1beta1.FunctionClassSpec

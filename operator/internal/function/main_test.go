@@ -80,7 +80,7 @@ func run(m *testing.M, started *envtest.Environment) int {
 }
 
 // operatorAccount is whom the operator acts as, with the rights that it has where
-// it is installed, and behind the fence.
+// it is installed, with the access policy.
 const operatorAccount = "system:serviceaccount:goless-system:goless-operator"
 
 // startOperator runs an operator whose writes go to a log, until stop is called.

@@ -165,7 +165,7 @@ func TestForgedSourceIsReplaced(t *testing.T) {
 }
 
 // What somebody else has added to a function's objects stays, and is no obstacle: the
-// fence lets the operator write beside it.
+// access policy lets the operator write beside it.
 func TestAdditionsStay(t *testing.T) {
 	fn := create(t, "added", func(*v1beta1.Function) {})
 	deployment := await(t, fn, fn.Name, &appsv1.Deployment{}, ownedByApply)

@@ -154,7 +154,7 @@ func TestAccessPolicyOfCronJobs(t *testing.T) {
 	made := live.DeepCopy()
 	made.ObjectMeta = metav1.ObjectMeta{Namespace: live.Namespace, Name: "made", Labels: live.Labels, OwnerReferences: live.DeepCopy().OwnerReferences}
 	made.OwnerReferences[0].Name = "made"
-	eventually(t, "the fence is in force, and lets through what a trigger becomes", func() bool {
+	eventually(t, "the access policy is in force and admits the objects of triggers", func() bool {
 		bad := made.DeepCopy()
 		bad.OwnerReferences = nil
 		err := account.Create(t.Context(), made.DeepCopy(), client.DryRunAll)
@@ -227,7 +227,7 @@ func TestAccessPolicyOfOwn(t *testing.T) {
 			Type: "Normal", Reason: "R", Action: "A", ReportingController: "c", ReportingInstance: "i",
 		}
 	}
-	eventually(t, "the fence is in force", func() bool {
+	eventually(t, "the access policy is in force", func() bool {
 		return denied(account.Create(t.Context(), lease("goless-system", "other"), client.DryRunAll))
 	})
 	if err := account.Create(t.Context(), event(corev1.ObjectReference{APIVersion: "goless.io/v1alpha1", Kind: "CronTrigger", Name: "n"}), client.DryRunAll); err != nil {

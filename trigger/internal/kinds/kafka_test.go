@@ -28,7 +28,7 @@ func kafkaTrigger(namespace string) *v1alpha1.KafkaTrigger {
 }
 
 // A trigger becomes a Deployment that consumes its topic, and where it says so a ScaledObject of
-// KEDA, both of them behind the fence. It may come before its Function.
+// KEDA, both under the access policy. It may come before its Function.
 func TestKafkaTrigger(t *testing.T) {
 	t.Parallel()
 	trigger := kafkaTrigger(newNamespace(t))

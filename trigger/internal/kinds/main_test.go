@@ -85,7 +85,7 @@ func run(m *testing.M, environment *envtest.Environment) int {
 }
 
 // startManager runs goless-triggers with the rights that it has where it is installed, and
-// behind the fence.
+// under the access policy.
 func startManager(ctx context.Context, config *rest.Config, ended chan<- error) error {
 	options, err := kinds.ManagerOptions(config, nil)
 	if err != nil {

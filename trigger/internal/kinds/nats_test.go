@@ -202,7 +202,7 @@ func testDeploymentPolicy(t *testing.T, trigger v1alpha1.Trigger, otherKind stri
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonConsumerNotReady)
 	live := deploymentOf(trigger)
 	eventually(t, "it has one replica", func() bool { read(t, live); return *live.Spec.Replicas == 1 })
-	eventually(t, "the fence lets through what a trigger becomes", func() bool {
+	eventually(t, "the access policy admits the objects of triggers", func() bool {
 		same := live.DeepCopy()
 		same.Spec.RevisionHistoryLimit = new(int32(2))
 		same.Spec.Template.Spec.DNSConfig = &corev1.PodDNSConfig{Options: []corev1.PodDNSConfigOption{{Name: "ndots", Value: new("2")}}} // as policies of clusters add it
