@@ -28,7 +28,7 @@ func newRegistry(c Config) *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "goless_build_info",
-		Help: "Always 1; the labels say what runs.",
+		Help: "Always 1; the labels contain the version.",
 		ConstLabels: prometheus.Labels{
 			"function":   c.Name,
 			"namespace":  c.Namespace,

@@ -63,7 +63,7 @@ func TestCompileErrorOnUpdate(t *testing.T) {
 		t.Errorf("the status does not tell the revisions apart: %s", yamlOf(fn.Status))
 	}
 	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionFalse, v1beta1.ReasonCompileFailed)
-	want := "handler.go:6:17: undefined: greeting; revision " + good + " goes on serving"
+	want := "handler.go:6:17: undefined: greeting; revision " + good + " continues to serve"
 	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
 		t.Errorf("Ready says %q, want %q", got, want)
 	}

@@ -22,7 +22,7 @@ func init() {
 func Handler(w http.ResponseWriter, r *http.Request) {}
 `
 
-const panicMessage = "the function ended with exit code 2: panic: no database at handler.go:6"
+const panicMessage = "the function exited with code 2: panic: no database at handler.go:6"
 
 func TestPanicAtStartOnUpdate(t *testing.T) {
 	t.Parallel()
@@ -33,7 +33,7 @@ func TestPanicAtStartOnUpdate(t *testing.T) {
 	stop := ns.load(fn)
 
 	fn = ns.stalled(ns.change(fn, source(panicking)), v1beta1.ReasonCrashLooping)
-	want := panicMessage + "; revision " + good + " goes on serving"
+	want := panicMessage + "; revision " + good + " continues to serve"
 	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
 		t.Errorf("Ready says %q, want %q", got, want)
 	}
@@ -75,7 +75,7 @@ func TestOutOfMemoryAtStart(t *testing.T) {
 		spec.Resources = &v1beta1.Resources{Requests: little, Limits: little}
 	}))
 	fn = ns.stalled(fn, v1beta1.ReasonCrashLooping)
-	want := "the function ended with exit code 137: it needs more memory than spec.resources.limits.memory"
+	want := "the function exited with code 137: it needs more memory than spec.resources.limits.memory"
 	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
 		t.Errorf("Ready says %q, want %q", got, want)
 	}

@@ -155,7 +155,7 @@ func TestNeverReady(t *testing.T) {
 	ns.answers(fn, "awake")
 	good := fn.Status.LatestRevision
 	fn = ns.becomes(ns.change(fn, source(dazed)), "told that a replica does not serve", func(fn *v1beta1.Function) bool {
-		return strings.Contains(condition(fn, v1beta1.ConditionReady).Message, "a replica runs and does not serve yet")
+		return strings.Contains(condition(fn, v1beta1.ConditionReady).Message, "a replica is running and not serving yet")
 	})
 	ns.has(fn, v1beta1.ConditionReconciling, metav1.ConditionTrue, v1beta1.ReasonRollingOut)
 	ns.has(fn, v1beta1.ConditionBuilt, metav1.ConditionTrue, v1beta1.ReasonBuilt)

@@ -36,7 +36,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {}
 func TestStartHangs(t *testing.T) {
 	t.Parallel()
 	ns := newNamespace(t)
-	fn := ns.says(ns.apply(function("hanging", hanging)), v1beta1.ReasonRollingOut, "a replica runs")
+	fn := ns.says(ns.apply(function("hanging", hanging)), v1beta1.ReasonRollingOut, "a replica has been running")
 	ns.eventually("its log says where it hangs", func() error {
 		log := ns.kubectl("logs", "deployment/hanging", "--container=function")
 		if !strings.Contains(log, "Start has not returned yet") || !strings.Contains(log, "handler.go:9") {
@@ -44,15 +44,15 @@ func TestStartHangs(t *testing.T) {
 		}
 		return nil
 	})
-	fn = ns.says(fn, v1beta1.ReasonRollingOut, "a replica runs since ")
-	ns.tells(fn, "Warning NotServing: a replica runs since ")
+	fn = ns.says(fn, v1beta1.ReasonRollingOut, "a replica has been running since ")
+	ns.tells(fn, "Warning NotServing: a replica has been running since ")
 
 	impatient := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"progressDeadlineSeconds":20}}`))
 	if err := ns.client.Patch(t.Context(), get(ns, fn.Name, &appsv1.Deployment{}), impatient); err != nil {
 		t.Fatal(err)
 	}
 	fn = ns.stalled(fn, v1beta1.ReasonProgressDeadlineExceeded)
-	ns.tells(fn, "Warning ProgressDeadlineExceeded: no replica has become ready for 20 seconds: ")
+	ns.tells(fn, "Warning ProgressDeadlineExceeded: no replica became ready for 20 seconds: ")
 	fn = ns.ready(ns.change(fn, source(answering("up"))))
 	ns.answers(fn, "up")
 }
@@ -62,8 +62,8 @@ func TestEndsBeforeItServes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ init, want string }{
 		"nil-map": {"var m map[string]int\n\tm[\"a\"] = len(os.Args)", "panic: assignment to entry in nil map at handler.go:10"},
-		"exits":   {"os.Exit(3)", "it ended by itself, as by os.Exit(3) or log.Fatal; its log is empty"},
-		"loops":   {"for {\n\t\t_ = os.Args\n\t}", "it was told to end because it did not answer its health check: an init or a package variable does not return; its log is empty"},
+		"exits":   {"os.Exit(3)", "it exited by itself, such as by os.Exit(3) or log.Fatal; its log is empty"},
+		"loops":   {"for {\n\t\t_ = os.Args\n\t}", "it received SIGTERM because its health check failed: an init function or a package variable does not return; its log is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +101,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 	if _, err := caller.call(t.Context(), "GET", url(fn)+"/slip", ""); err != nil {
 		t.Logf("the request that panics: %v", err)
 	}
-	ns.tells(fn, "Warning Restarted: replica "+ns.pod(fn).Name+" ended with exit code 2 and is started again: panic: this is not recovered at handler.go:7")
+	ns.tells(fn, "Warning Restarted: replica "+ns.pod(fn).Name+" exited with code 2 and is restarted: panic: this is not recovered at handler.go:7")
 	ns.answers(ns.ready(fn), "upright")
 }
 

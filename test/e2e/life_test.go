@@ -32,7 +32,7 @@ func TestStartFails(t *testing.T) {
 	stop := ns.load(fn)
 
 	fn = ns.stalled(ns.change(fn, source(unstartable)), v1beta1.ReasonCrashLooping)
-	want := "the function ended with exit code 1: Start failed: no route to the database"
+	want := "the function exited with code 1: Start failed: no route to the database"
 	if got := condition(fn, v1beta1.ConditionReady).Message; !strings.HasPrefix(got, want) {
 		t.Errorf("Ready says %q, want %q", got, want)
 	}

@@ -253,7 +253,7 @@ func TestSharedCompileError(t *testing.T) {
 		t.Errorf("diagnostics (-want +got):\n%s", diff)
 	}
 	ns.stillServes(fn, good)
-	want := "handler.go:6:17: undefined: greeting; revision " + good + " goes on serving"
+	want := "handler.go:6:17: undefined: greeting; revision " + good + " continues to serve"
 	if got := condition(fn, v1beta1.ConditionReady).Message; got != want {
 		t.Errorf("Ready says %q, want %q", got, want)
 	}

@@ -45,7 +45,7 @@ func newMetrics(s *Service) *metrics {
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "goless_build_service_build_info",
-		Help:        "Always 1; the labels say what runs.",
+		Help:        "Always 1; the labels contain the version.",
 		ConstLabels: prometheus.Labels{"version": s.config.Version, "commit": s.config.Commit, "go_version": runtime.Version()},
 	})
 	info.Set(1)

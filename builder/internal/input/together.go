@@ -25,11 +25,11 @@ var defaultLimits = map[string]string{memory: "256Mi", ephemeralStorage: "1Gi"}
 // A value that is no amount is ignored, because the schema rejects it.
 func (c *fieldChecker) checkTogether(spec *yaml.Node) {
 	if drain := field(spec, "drainSeconds"); drain.Kind != 0 && kindOf(drain) != "null" && hasVariable(spec, "DRAIN_TIMEOUT") {
-		c.report(drain, "spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which says the same: remove one of them")
+		c.report(drain, "spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which defines the same; remove one of them")
 	}
 	target, limit := field(field(spec, "scaling"), cpu), at(spec, "resources", "limits", cpu)
 	if compares(target, limit) && !less(target, limit) {
-		c.report(target, fmt.Sprintf("spec.scaling.cpu must be less than spec.resources.limits.cpu, which is %s: no replica could use more, and there would never be another one", limit.Value))
+		c.report(target, fmt.Sprintf("spec.scaling.cpu must be less than spec.resources.limits.cpu, %s; otherwise no replica could exceed it, and the function would never scale up", limit.Value))
 	}
 	c.checkRequests("spec.resources", field(spec, "resources"))
 	c.checkRequests("spec.build.resources", at(spec, "build", "resources"))
@@ -78,7 +78,7 @@ func scratchOf(spec *yaml.Node) (size *yaml.Node, name string, limit *yaml.Node)
 }
 
 func scratchTooLarge(name, limit string) string {
-	return fmt.Sprintf("spec.scratch.size must be less than spec.resources.limits.%s, which is %s: files in /tmp count towards it", name, limit)
+	return fmt.Sprintf("spec.scratch.size must be less than spec.resources.limits.%s, %s, because files in /tmp count towards it", name, limit)
 }
 
 func hasVariable(spec *yaml.Node, name string) bool {

@@ -39,7 +39,7 @@ type parts struct {
 func assemble(cfg config, name string) (*parts, error) {
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding a cluster: %w", err)
+		return nil, fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	restConfig.QPS = -1 // no limit, because many functions may wake at the same time; the API server has its own limits
 	options, err := activator.ManagerOptions(cfg.namespaces)
@@ -72,12 +72,12 @@ func newWaker(cfg config, mgr ctrl.Manager, lister pods.Lister, reconciler *acti
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: lister, Timeout: cfg.limits.Timeout, Metrics: wake.NewMetrics(ctrlmetrics.Registry),
 		OnFailure: func(b backend.Backend, err error) {
 			fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{Namespace: b.Function.Namespace, Name: b.Function.Name, UID: b.FunctionUID}}
-			events.Eventf(fn, nil, corev1.EventTypeWarning, "WakeFailed", "Wake", "a request could not wake the function: %v", err)
-			ctrl.Log.Error(err, "a function could not be woken", "function", b.Function.String())
+			events.Eventf(fn, nil, corev1.EventTypeWarning, "WakeFailed", "Wake", "a request failed to wake the function: %v", err)
+			ctrl.Log.Error(err, "failed to wake a function", "function", b.Function.String())
 			ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 			defer cancel()
 			if err := reconciler.ReportFailedWake(ctx, b, err); err != nil {
-				ctrl.Log.Error(err, "a wake that failed could not be reported in the status", "function", b.Function.String())
+				ctrl.Log.Error(err, "failed to report a failed wake in the status", "function", b.Function.String())
 			}
 		},
 	}
@@ -102,7 +102,7 @@ func newProxy(cfg config, waker *wake.Waker, lister pods.Lister) *proxy.Server {
 func asleepFunctions(server *proxy.Server, lister pods.Lister) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "goless_activator_asleep_functions",
-		Help: "Functions that sleep. Each replica counts all of them.",
+		Help: "Number of sleeping Functions (scaled to zero). Each replica counts all of them.",
 	}, func() float64 {
 		n := 0
 		for _, b := range server.Backends() {

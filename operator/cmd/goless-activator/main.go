@@ -47,24 +47,24 @@ type config struct {
 func main() {
 	cfg := config{}
 	namespaces, file := "", ""
-	flag.StringVar(&cfg.admin, "admin-bind-address", ":9090", "address of /metrics, /healthz, /readyz, and of what the replicas ask each other; the same port for all of them")
-	flag.StringVar(&file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml, of which endpointPropagation counts here; read once, at the start")
-	flag.StringVar(&cfg.namespace, "namespace", "", "the namespace of the activator's pods and of its lease; that of the pod when empty")
-	flag.StringVar(&namespaces, "namespaces", "", "the namespaces whose functions may sleep, with commas between them; all when empty")
-	flag.DurationVar(&cfg.limits.Timeout, "hold-timeout", time.Minute, "for how long a request waits for a pod; after that it is answered 503")
+	flag.StringVar(&cfg.admin, "admin-bind-address", ":9090", "address of /metrics, /healthz, /readyz, and of requests between replicas; all replicas must use the same port")
+	flag.StringVar(&file, "config", "", "file with the settings, see deploy/25-config.yaml; only endpointPropagation is used; read once, at startup")
+	flag.StringVar(&cfg.namespace, "namespace", "", "namespace of the activator's pods and of its Lease (default: the namespace of the pod)")
+	flag.StringVar(&namespaces, "namespaces", "", "comma-separated namespaces whose functions may sleep (default: all)")
+	flag.DurationVar(&cfg.limits.Timeout, "hold-timeout", time.Minute, "time that a request waits for a pod before it receives 503")
 	cfg.limits.Bytes = 176 << 20
-	flag.Func("max-bytes", "how much memory connections and requests may take in this replica, as a quantity of Kubernetes; beyond that, clients with the most are answered 503 or cut off (default 176Mi)", func(s string) error {
+	flag.Func("max-bytes", "memory limit for connections and requests of this replica, as a Kubernetes quantity; when it is exceeded, the clients with the most receive 503 or are disconnected (default 176Mi)", func(s string) error {
 		quantity, err := resource.ParseQuantity(s)
 		if cfg.limits.Bytes = quantity.Value(); err == nil && cfg.limits.Bytes < 16<<20 {
 			return errors.New("must be at least 16Mi")
 		}
 		return err
 	})
-	flag.Int64Var(&cfg.limits.Held, "max-held", 4000, "how many requests may wait at a time in this replica; beyond that, the client and namespace with the most lose the newest (503)")
-	flag.Int64Var(&cfg.limits.HeldPerFunction, "max-held-per-function", 1000, "how many of them for one function")
-	flag.DurationVar(&cfg.drainDelay, "drain-delay", 45*time.Second, "for how long to serve after SIGTERM at most, until no EndpointSlice names this replica; after that it serves for endpointPropagation")
-	flag.DurationVar(&cfg.drainTimeout, "drain-timeout", 30*time.Second, "for how long requests may take after that")
-	versions := flag.Bool("version", false, "print the version, and do nothing else")
+	flag.Int64Var(&cfg.limits.Held, "max-held", 4000, "maximum number of waiting requests in this replica; when it is exceeded, the newest request of the client and namespace with the most receives 503")
+	flag.Int64Var(&cfg.limits.HeldPerFunction, "max-held-per-function", 1000, "maximum number of waiting requests for one function")
+	flag.DurationVar(&cfg.drainDelay, "drain-delay", 45*time.Second, "maximum time to serve after SIGTERM until no EndpointSlice lists this replica; after that it serves for endpointPropagation")
+	flag.DurationVar(&cfg.drainTimeout, "drain-timeout", 30*time.Second, "time that running requests may take after that")
+	versions := flag.Bool("version", false, "print the version and exit")
 	var logOptions zap.Options
 	logOptions.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -90,7 +90,7 @@ func main() {
 func settle(file string) time.Duration {
 	s, err := settings.Load(file)
 	if err != nil {
-		ctrl.Log.Error(err, "the settings are ignored", "endpointPropagation", s.EndpointsSettle().String())
+		ctrl.Log.Error(err, "ignoring the settings", "endpointPropagation", s.EndpointsSettle().String())
 	}
 	return s.EndpointsSettle()
 }
@@ -114,7 +114,7 @@ func (c *config) complete(namespaces string) error {
 	}
 	own, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {
-		return fmt.Errorf("finding the activator's namespace, which --namespace sets outside of a pod: %w", err)
+		return fmt.Errorf("finding the activator's namespace: %w; set --namespace outside of a pod", err)
 	}
 	c.namespace = string(own)
 	return nil
@@ -130,7 +130,7 @@ func parseNamespaces(list string) (map[string]cache.Config, error) {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			return nil, fmt.Errorf("--namespaces: %q in %q is not the name of a namespace: give names with commas between them, such as team-a,team-b", name, list)
+			return nil, fmt.Errorf("--namespaces: %q in %q is not a valid namespace name; use a comma-separated list such as team-a,team-b", name, list)
 		}
 		all[name] = cache.Config{}
 	}
@@ -200,13 +200,13 @@ func (p *parts) drain(cfg config, failed <-chan error) error {
 		return err
 	case err := <-left:
 		if err != nil {
-			ctrl.Log.Error(err, "requests may still come, and are refused")
+			ctrl.Log.Error(err, "requests may still arrive, and will be rejected")
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), cfg.drainTimeout)
 	defer cancel()
 	if err := p.proxy.Shutdown(ctx); err != nil {
-		return fmt.Errorf("requests were cut off: %w", err)
+		return fmt.Errorf("disconnecting running requests: %w", err)
 	}
 	return nil
 }

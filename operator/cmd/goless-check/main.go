@@ -46,9 +46,9 @@ func Handler(w http.ResponseWriter, r *http.Request) {}
 var version, commit = "devel", "unknown"
 
 func main() {
-	namespace := flag.String("namespace", "goless-system", "where Goless is installed")
-	admission := flag.Bool("admission", true, "whether a wrong Function has to be refused")
-	versions := flag.Bool("version", false, "print the version, and do nothing else")
+	namespace := flag.String("namespace", "goless-system", "namespace of Goless")
+	admission := flag.Bool("admission", true, "require that an invalid Function is rejected")
+	versions := flag.Bool("version", false, "print the version and exit")
 	flag.Parse()
 	if *versions {
 		fmt.Fprintf(os.Stdout, "goless-check %s (commit %s, %s)\n", version, commit, goruntime.Version())
@@ -85,8 +85,8 @@ func run(out io.Writer, cfg *rest.Config, namespace string, admission bool, time
 		{"the operator is ready", c.ready("goless-operator")},
 		{"the build service is ready", c.ready("goless-build")},
 		{"an operator leads", c.hasLeader},
-		{"a good Function is accepted", c.acceptsValid},
-		{"a wrong Function is refused", c.rejectsInvalid},
+		{"a valid Function is accepted", c.acceptsValid},
+		{"an invalid Function is rejected", c.rejectsInvalid},
 	}
 	if !admission {
 		checks = checks[:len(checks)-1]
@@ -96,7 +96,7 @@ func run(out io.Writer, cfg *rest.Config, namespace string, admission bool, time
 		var errs []error
 		for _, check := range checks {
 			if err := check.try(context.Background()); err != nil {
-				errs = append(errs, fmt.Errorf("not so: %s: %w", check.what, err))
+				errs = append(errs, fmt.Errorf("check failed: %s: %w", check.what, err))
 			} else {
 				fmt.Fprintln(&holds, "ok:", check.what)
 			}
@@ -132,10 +132,10 @@ func (c check) hasLeader(ctx context.Context) error {
 	}
 	s := lease.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
-		return errors.New("nobody holds the lease goless-operator")
+		return errors.New("no replica holds the Lease goless-operator")
 	}
 	if old := time.Since(s.RenewTime.Time); old > time.Duration(*s.LeaseDurationSeconds)*time.Second {
-		return fmt.Errorf("%s holds the lease goless-operator, and renewed it %s ago", *s.HolderIdentity, old.Round(time.Second))
+		return fmt.Errorf("%s holds the Lease goless-operator, but renewed it %s ago", *s.HolderIdentity, old.Round(time.Second))
 	}
 	return nil
 }
@@ -145,10 +145,10 @@ func (c check) acceptsValid(ctx context.Context) error { return c.create(ctx, ha
 func (c check) rejectsInvalid(ctx context.Context) error {
 	err := c.create(ctx, strings.TrimSuffix(handler, "}\n"))
 	if err == nil {
-		return errors.New("it was accepted: see whether the API server reaches the Service goless-webhook")
+		return errors.New("accepted; check whether the API server can reach the Service goless-webhook")
 	}
 	if !strings.Contains(err.Error(), "handler.go:5") {
-		return fmt.Errorf("it was refused for another reason: %w", err)
+		return fmt.Errorf("rejected for another reason: %w", err)
 	}
 	return nil
 }

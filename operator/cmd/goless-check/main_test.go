@@ -81,19 +81,19 @@ func checkRun(t *testing.T, admission bool, timeout time.Duration, want ...strin
 // Each missing or broken part of an installation fails its check, and no other check.
 func TestFailures(t *testing.T) {
 	const (
-		unready  = "not so: the build service is ready: the Deployment goless-build has no ready replica"
-		unled    = "not so: an operator leads: "
-		accepted = "not so: a wrong Function is refused: it was accepted"
+		unready  = "check failed: the build service is ready: the Deployment goless-build has no ready replica"
+		unled    = "check failed: an operator leads: "
+		accepted = "check failed: an invalid Function is rejected: accepted"
 	)
 	const nowhere = `namespaces "goless-system" not found`
-	checkRun(t, true, 0, "not so: the operator is ready: ", "not so: the build service is ready: ", unled,
-		"not so: a good Function is accepted: "+nowhere, "not so: a wrong Function is refused: it was refused for another reason: "+nowhere)
+	checkRun(t, true, 0, "check failed: the operator is ready: ", "check failed: the build service is ready: ", unled,
+		"check failed: a valid Function is accepted: "+nowhere, "check failed: an invalid Function is rejected: rejected for another reason: "+nowhere)
 
 	if err := apiservertest.Install(t.Context(), cluster, nil, "00-namespace.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	checkRun(t, true, 0, `not so: the operator is ready: deployments.apps "goless-operator" not found`,
-		`not so: the build service is ready: deployments.apps "goless-build" not found`,
+	checkRun(t, true, 0, `check failed: the operator is ready: deployments.apps "goless-operator" not found`,
+		`check failed: the build service is ready: deployments.apps "goless-build" not found`,
 		unled+`leases.coordination.k8s.io "goless-operator" not found`, accepted)
 
 	setReady(t, deployment(t, "goless-operator"), 1)
@@ -101,14 +101,14 @@ func TestFailures(t *testing.T) {
 	setReady(t, build, 0)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "goless-operator"}}
 	create(t, lease)
-	checkRun(t, true, 0, unready, unled+"nobody holds the lease goless-operator", accepted)
+	checkRun(t, true, 0, unready, unled+"no replica holds the Lease goless-operator", accepted)
 
 	setReady(t, build, 1)
 	lease.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: new("somebody"), LeaseDurationSeconds: new(int32(3600)), RenewTime: new(metav1.NewMicroTime(time.Now().Add(-2 * time.Hour))),
 	}
 	update(t, lease)
-	checkRun(t, true, 0, unled+"somebody holds the lease goless-operator, and renewed it 2h0m", accepted)
+	checkRun(t, true, 0, unled+"somebody holds the Lease goless-operator, but renewed it 2h0m", accepted)
 
 	lease.Spec.RenewTime = new(metav1.NowMicro())
 	update(t, lease)

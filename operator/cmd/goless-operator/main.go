@@ -66,16 +66,16 @@ type config struct {
 
 func main() {
 	var cfg config
-	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over HTTPS, for who may get /metrics; 0 turns them off")
+	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, served over HTTPS to clients authorized to get /metrics; 0 disables them")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that validates Functions, over HTTPS; 0 turns it off")
-	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
-	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "the operator's namespace, of the lease, of its Secrets and of the build service; that of the pod when empty")
-	flag.BoolVar(&cfg.requireAccessPolicy, "require-access-policy", false, "end where the policies of deploy/40-access-policy.yaml do not hold the operator's account, or refuse what the settings make of Functions; while another webhook or policy keeps the operator from finding out, it works and tries again")
-	flag.StringVar(&cfg.buildService, "build-service", "", "URL of the build service; that of the operator's namespace when empty")
+	flag.StringVar(&cfg.webhookAddress, "webhook-bind-address", "0", "address of the webhook that validates Functions, served over HTTPS; 0 disables it")
+	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "elect a leader, so that several replicas can run")
+	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "namespace of the operator, its Lease, its Secrets and the build service (default: the namespace of the pod)")
+	flag.BoolVar(&cfg.requireAccessPolicy, "require-access-policy", false, "exit if the policies of deploy/40-access-policy.yaml do not cover the operator's account or reject Deployments that follow from the settings; if another webhook or policy prevents this check, the operator runs and repeats the check")
+	flag.StringVar(&cfg.buildService, "build-service", "", "URL of the build service (default: the Service goless-build in the operator's namespace)")
 	flag.BoolVar(&cfg.profile, "profile", false, "serve /debug/pprof at 127.0.0.1:6060, for kubectl port-forward")
-	flag.StringVar(&cfg.file, "config", "", "file with the settings of the cluster, see deploy/25-config.yaml; read once, at the start")
-	versions := flag.Bool("version", false, "print the version, and do nothing else")
+	flag.StringVar(&cfg.file, "config", "", "file with the settings, see deploy/25-config.yaml; read once, at startup")
+	versions := flag.Bool("version", false, "print the version and exit")
 	var logOptions zap.Options
 	logOptions.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -104,7 +104,7 @@ func run(ctx context.Context, cfg config) error {
 	}
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("finding a cluster: %w", err)
+		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	checker, err := checkAccessPolicy(ctx, cfg, s, restConfig)
 	if err != nil {
@@ -156,7 +156,7 @@ func loadSettings(file string) (settings.Settings, error) {
 	s.Images.Builder = cmp.Or(s.Images.Builder, os.Getenv("BUILDER_IMAGE"))
 	s.Images.Function = cmp.Or(s.Images.Function, os.Getenv("FUNCTION_IMAGE"))
 	if s.Images.Builder == "" || s.Images.Function == "" {
-		return s, errors.New("set BUILDER_IMAGE and FUNCTION_IMAGE to the images of functions' pods, as deploy/ does")
+		return s, errors.New("BUILDER_IMAGE and FUNCTION_IMAGE are required: set them to the images of functions' pods, as deploy/30-operator.yaml does")
 	}
 	return s, nil
 }
@@ -165,7 +165,7 @@ func loadSettings(file string) (settings.Settings, error) {
 func podNamespace() (string, error) {
 	namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {
-		return "", fmt.Errorf("finding the operator's namespace, which --leader-elect-namespace sets outside of a pod: %w", err)
+		return "", fmt.Errorf("finding the operator's namespace: %w; set --leader-elect-namespace outside of a pod", err)
 	}
 	return string(namespace), nil
 }
@@ -268,6 +268,6 @@ func (c cachesSynced) check(*http.Request) error {
 	case <-c:
 		return nil
 	default:
-		return errors.New("the caches are not filled yet: the log says which objects cannot be watched")
+		return errors.New("the caches are not synced; the log names the objects that cannot be watched")
 	}
 }

@@ -72,7 +72,7 @@ func (c *Checker) Check(ctx context.Context) (known bool, wrong error) {
 		return wrong == nil, nil
 	})
 	if unknown != nil && ctx.Err() == nil {
-		ctrl.Log.Error(unknown, "cannot find out whether deploy/40-access-policy.yaml covers the operator's account, which is checked again later", "namespace", c.namespace)
+		ctrl.Log.Error(unknown, "cannot check whether deploy/40-access-policy.yaml covers the operator's account; retrying later", "namespace", c.namespace)
 	}
 	return unknown == nil, wrong
 }
@@ -111,14 +111,14 @@ func (c *Checker) check(ctx context.Context) (wrong, unknown error) {
 	foreign.OwnerReferences = nil
 	switch err := c.client.Create(ctx, foreign, client.DryRunAll); {
 	case err == nil:
-		return fmt.Errorf("deploy/40-access-policy.yaml does not hold the operator's account, %s: a Deployment that belongs to no Function is let through in %s."+
-			" Apply that file, whose policies are for accounts that are named goless-operator, or run the operator without --require-access-policy", account(ctx, c.client), c.namespace), nil
+		return fmt.Errorf("deploy/40-access-policy.yaml does not cover the operator's account %s: a Deployment without a Function is allowed in namespace %s;"+
+			" apply that file, whose policies cover accounts named goless-operator, or run the operator without --require-access-policy", account(ctx, c.client), c.namespace), nil
 	case !strings.Contains(err.Error(), policy):
 		return nil, err
 	}
 	err = c.client.Create(ctx, own, client.DryRunAll)
 	if err != nil && strings.Contains(err.Error(), policy) {
-		return fmt.Errorf("the settings make of Functions what deploy/40-access-policy.yaml refuses, so change the one or the other: %w", err), nil
+		return fmt.Errorf("deploy/40-access-policy.yaml rejects Deployments that follow from the settings; change one of them: %w", err), nil
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return nil, nil // rejected by another policy or a quota
@@ -130,7 +130,7 @@ func (c *Checker) check(ctx context.Context) (wrong, unknown error) {
 func account(ctx context.Context, c client.Client) string {
 	var review authenticationv1.SelfSubjectReview
 	if err := c.Create(ctx, &review); err != nil {
-		return "which the API server does not tell: " + err.Error()
+		return "unknown to the API server: " + err.Error()
 	}
 	return review.Status.UserInfo.Username
 }

@@ -275,7 +275,7 @@ func TestWebhookUnavailable(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if err := foreign.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "does not hold the operator's account") {
+	if err := foreign.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "does not cover the operator's account") {
 		t.Errorf("an account that is not covered: %v", err)
 	}
 }
@@ -309,7 +309,7 @@ func checkErrors(t *testing.T) {
 		settings settings.Settings
 		want     string
 	}{
-		"Account":  {"renamed", installed, "does not hold the operator's account, system:serviceaccount:by-sed:renamed: a Deployment that belongs to no Function is let through"},
+		"Account":  {"renamed", installed, "does not cover the operator's account system:serviceaccount:by-sed:renamed: a Deployment without a Function is allowed"},
 		"Netrc":    {"goless-operator", netrc, "fence.goless.io/netrc-secret"},
 		"Prefixes": {"goless-operator", prefixes, "linkerd.io/check is neither a label of functions nor one that was there before"},
 		"Images":   {"goless-operator", images, "fence.goless.io/images"},

@@ -47,7 +47,7 @@ func newElection(config *rest.Config, namespace, name string, onStart func()) (*
 		Callbacks:       leaderelection.LeaderCallbacks{OnStartedLeading: e.start, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("setting up the election of a leader: %w", err)
+		return nil, fmt.Errorf("setting up leader election: %w", err)
 	}
 	return e, nil
 }

@@ -101,7 +101,7 @@ func (r *Reconciler) Leave(ctx context.Context) error {
 		return n == 0, err
 	})
 	if err != nil {
-		return fmt.Errorf("waiting until no EndpointSlice names this replica: %w", err)
+		return fmt.Errorf("waiting until no EndpointSlice lists this replica: %w", err)
 	}
 	time.Sleep(r.Settle)
 	return nil
@@ -137,7 +137,7 @@ func ListeningHandler(server *proxy.Server) http.HandlerFunc {
 		query := r.URL.Query()
 		port, err := strconv.ParseInt(query.Get("port"), 10, 32)
 		if err != nil {
-			http.Error(w, fmt.Sprintf("port is no number: %v", err), http.StatusBadRequest)
+			http.Error(w, fmt.Sprintf("invalid port: %v", err), http.StatusBadRequest)
 			return
 		}
 		service := types.NamespacedName{Namespace: query.Get("namespace"), Name: query.Get("service")}

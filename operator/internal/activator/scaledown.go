@@ -38,9 +38,9 @@ func (r *Reconciler) scaleDown(ctx context.Context, rt *route, o rule.Observatio
 		return wait, nil
 	}
 	if answer.Err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("the function stays awake", "reason", answer.Err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("cannot scale the function to zero", "reason", answer.Err.Error())
 		r.scaleDowns.Delete(rt.Service)
-		return retryInterval, nil //nolint:nilerr // the function stays awake, and an annotation of its EndpointSlices says why
+		return retryInterval, nil //nolint:nilerr // cannot scale the function to zero, and an annotation of its EndpointSlices says why
 	}
 	o.Now = answer.At // the time to which the result refers
 	step, after := rule.NextStep(o, rt.SleepAfter, answer.Idle)

@@ -125,7 +125,7 @@ func (r *Reconciler) choosePort(ctx context.Context) (int32, error) {
 	}
 	port, ok := r.ports.Next(func(p int32) bool { return used[p] })
 	if !ok {
-		return 0, errors.New("all ports that activators listen on are taken")
+		return 0, errors.New("all ports of the activator are in use")
 	}
 	return port, nil
 }

@@ -65,7 +65,7 @@ func Register(mgr manager.Manager, s settings.Settings, o Options) error {
 	// contain the Secret and the configuration.
 	c, err := client.New(o.Config, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return fmt.Errorf("making a client for the webhook: %w", err)
+		return fmt.Errorf("creating a client for the webhook: %w", err)
 	}
 	certs := newCertificates(c, mgr.GetLogger().WithName("admission"), o)
 	webhook := &admission.Webhook{Handler: &validator{

@@ -164,7 +164,7 @@ func TestAccounts(t *testing.T) {
 	reader := func(fn *v1beta1.Function) { fn.Spec.ServiceAccountName = "reader" }
 	err := try(t, "accounts", good, reader)
 	for _, want := range []string{
-		"denied the request: spec.serviceAccountName: Forbidden: functions in the namespace default may not run as the ServiceAccount reader",
+		"denied the request: spec.serviceAccountName: Forbidden: functions in namespace default may not use ServiceAccount reader",
 		"kubectl -n default create role run-functions-as-reader --verb=run-functions-as --resource=serviceaccounts --resource-name=reader",
 		"--serviceaccount=goless-system:goless-operator",
 	} {

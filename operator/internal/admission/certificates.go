@@ -64,7 +64,7 @@ func (c *certificates) certificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 	if served := c.serving.Load(); served != nil {
 		return served, nil
 	}
-	return nil, errors.New("there is no certificate yet")
+	return nil, errors.New("no certificate yet")
 }
 
 // ready is the readiness check of the webhook.
@@ -121,7 +121,7 @@ func (c *certificates) ensureKeyPair(ctx context.Context, secret *corev1.Secret,
 	p, invalid := parseKeyPair(secret.Data, host, now)
 	if _, ok := secret.Annotations[certManagerAnnotation]; ok {
 		if invalid != nil {
-			return p, fmt.Errorf("cert-manager has left a certificate that is of no use, delete Secret %s to have another: %w", Name, invalid)
+			return p, fmt.Errorf("cert-manager issued an unusable certificate; delete Secret %s to request another one: %w", Name, invalid)
 		}
 		return p, nil
 	}
@@ -134,7 +134,7 @@ func (c *certificates) ensureKeyPair(ctx context.Context, secret *corev1.Secret,
 	}
 	secret.Data = issued
 	if err := c.store(ctx, secret); err != nil {
-		return p, fmt.Errorf("storing a new certificate: %w", err)
+		return p, fmt.Errorf("storing the new certificate: %w", err)
 	}
 	return parseKeyPair(secret.Data, host, now)
 }
@@ -158,7 +158,7 @@ func (c *certificates) updateWebhook(ctx context.Context, p keyPair, path string
 	err := c.client.Get(ctx, client.ObjectKey{Name: Name}, configuration)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("there is no ValidatingWebhookConfiguration %s: apply deploy/45-admission.yaml, or set admission: Disabled", Name)
+		return fmt.Errorf("ValidatingWebhookConfiguration %s not found; apply deploy/45-admission.yaml, or set admission: Disabled", Name)
 	case err != nil:
 		return fmt.Errorf("reading the configuration of the webhook: %w", err)
 	}
@@ -176,7 +176,7 @@ func (c *certificates) updateWebhook(ctx context.Context, p keyPair, path string
 		return nil
 	}
 	if err := c.client.Update(ctx, configuration); err != nil {
-		return fmt.Errorf("writing the certificate to trust and the path to ask at: %w", err)
+		return fmt.Errorf("writing caBundle and path of the webhook: %w", err)
 	}
 	return nil
 }

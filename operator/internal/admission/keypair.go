@@ -29,7 +29,7 @@ type keyPair struct {
 func issueKeyPair(host string, life time.Duration, before []byte) (map[string][]byte, error) {
 	chain, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{Host: host, MaxAge: life})
 	if err != nil {
-		return nil, fmt.Errorf("making a certificate: %w", err)
+		return nil, fmt.Errorf("creating a certificate: %w", err)
 	}
 	leaf, authority := pem.Decode(chain)
 	trusted := authority

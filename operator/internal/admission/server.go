@@ -93,14 +93,14 @@ func limitBodies(next http.Handler, busy func()) http.Handler {
 	buffered := semaphore.NewWeighted(maxBuffered)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength < 0 || r.ContentLength > maxBody {
-			http.Error(w, "a request must tell its length, and have at most 7 MiB", http.StatusRequestEntityTooLarge)
+			http.Error(w, "Content-Length is required, at most 7 MiB", http.StatusRequestEntityTooLarge)
 			return
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), bodyTimeout)
 		defer cancel()
 		if err := buffered.Acquire(ctx, r.ContentLength); err != nil {
 			busy()
-			http.Error(w, "too many Functions are applied at the same time", http.StatusServiceUnavailable)
+			http.Error(w, "too many concurrent requests", http.StatusServiceUnavailable)
 			return
 		}
 		defer buffered.Release(r.ContentLength)
@@ -108,7 +108,7 @@ func limitBodies(next http.Handler, busy func()) http.Handler {
 		err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 		if _, readErr := io.ReadFull(r.Body, body); errors.Join(err, readErr) != nil {
 			busy()
-			http.Error(w, "the request did not arrive in time", http.StatusRequestTimeout)
+			http.Error(w, "reading the request timed out", http.StatusRequestTimeout)
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -185,5 +185,5 @@ func deny(mistakes []string) admission.Response {
 
 // allowUnvalidated allows an object that could not be validated, with a warning.
 func allowUnvalidated(request admission.Request) admission.Response {
-	return admission.Allowed("").WithWarnings("the " + request.Kind.Kind + " could not be checked before it was stored; its status will say what is wrong with it, if anything")
+	return admission.Allowed("").WithWarnings("the " + request.Kind.Kind + " could not be validated at admission; its status will report problems")
 }

@@ -25,7 +25,7 @@ func (a *Applier) Adopt(ctx context.Context, fn *v1beta1.Function, orphans []cli
 		return fmt.Errorf("reading the Function: %w", err)
 	}
 	if now.UID != fn.UID || now.DeletionTimestamp != nil {
-		return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("it was deleted, or is being deleted"))
+		return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("deleted or being deleted"))
 	}
 	var errs []error
 	for _, orphan := range orphans {

@@ -92,7 +92,7 @@ func (e *notOwnedError) reason() string {
 func (e *notOwnedError) Error() string {
 	remedy := "rename the Function"
 	if e.kind == "Service" {
-		remedy = "choose another spec.service"
+		remedy = "set another name in spec.service"
 	}
 	whose := "was not created for this Function by its operator"
 	if e.owner != nil {

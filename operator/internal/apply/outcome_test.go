@@ -18,7 +18,7 @@ func TestNotOwned(t *testing.T) {
 		},
 		{
 			notOwnedError{kind: "Service", namespace: "shop", name: "orders-lag", owner: &metav1.OwnerReference{Kind: "NATSTrigger", Name: "orders", Controller: new(true)}},
-			`Service "orders-lag" belongs to NATSTrigger "orders" and is not changed; choose another spec.service`,
+			`Service "orders-lag" belongs to NATSTrigger "orders" and is not changed; set another name in spec.service`,
 		},
 		{
 			notOwnedError{kind: "Deployment", namespace: "shop", name: "orders", owner: &metav1.OwnerReference{Kind: "ConfigMap", Name: "app"}},

@@ -160,7 +160,7 @@ func (o *Orders) Changed() source.TypedSource[reconcile.Request] {
 // It cancels all orders when ctx ends. Functions that are compiled in their pods need no seed.
 func (o *Orders) Start(ctx context.Context) error {
 	if err := o.service.ensureSeed(ctx); err != nil && ctx.Err() == nil {
-		log.FromContext(ctx).Error(err, "Functions of the build strategy Shared have to wait", "secret", SecretName)
+		log.FromContext(ctx).Error(err, "Functions with the build strategy Shared wait", "secret", SecretName)
 	}
 	<-ctx.Done()
 	o.close()

@@ -243,8 +243,8 @@ func TestTrouble(t *testing.T) {
 		reply buildtest.Reply
 		want  string
 	}{
-		"Busy":    {buildtest.Reply{Status: http.StatusServiceUnavailable}, "it has too much to do"},
-		"Full":    {buildtest.Reply{Status: http.StatusTooManyRequests}, "it has too much to do"},
+		"Busy":    {buildtest.Reply{Status: http.StatusServiceUnavailable}, "too many requests"},
+		"Full":    {buildtest.Reply{Status: http.StatusTooManyRequests}, "too many requests"},
 		"Refused": {buildtest.Reply{Status: http.StatusBadRequest}, "it answers 400 Bad Request: not now"},
 		"Broken":  {buildtest.Reply{}, "ended in the middle of the build"},
 	} {
@@ -253,7 +253,7 @@ func TestTrouble(t *testing.T) {
 			b := start(t)
 			b.service.Set(t, func(remote.Order) buildtest.Reply { return test.reply })
 			first := b.until(t, "there is trouble", func(a buildclient.Answer) bool { return a.Trouble != "" })
-			if !strings.HasPrefix(first.Trouble, "the build service is not available since 20") || !strings.Contains(first.Trouble, test.want) {
+			if !strings.HasPrefix(first.Trouble, "the build service is unavailable since 20") || !strings.Contains(first.Trouble, test.want) {
 				t.Errorf("it says %q", first.Trouble)
 			}
 			tries := len(b.service.Orders("team"))

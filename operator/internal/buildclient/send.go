@@ -63,7 +63,7 @@ func (o *Orders) run(ctx context.Context, fn types.NamespacedName, known *order)
 		}
 		pause := max(pauses.Step(), retryAfter(err))
 		if err != nil && time.Since(since)+pause > toleratedErrors {
-			answer.Trouble = fmt.Sprintf("the build service is not available since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
+			answer.Trouble = fmt.Sprintf("the build service is unavailable since %s: %s", since.UTC().Format(time.RFC3339), cause(err))
 		}
 		if err == nil {
 			o.mu.Lock()
@@ -183,13 +183,13 @@ func retryAfter(err error) time.Duration {
 func cause(err error) string {
 	if refused, ok := errors.AsType[*remote.StatusError](err); ok {
 		if errors.Is(err, remote.ErrBusy) {
-			return "it has too much to do"
+			return "too many requests"
 		}
-		return fmt.Sprintf("it answers %d %s: %s", refused.Code, http.StatusText(refused.Code), refused.Message)
+		return fmt.Sprintf("status %d %s: %s", refused.Code, http.StatusText(refused.Code), refused.Message)
 	}
 	if unknown, ok := errors.AsType[*net.DNSError](err); ok {
-		return fmt.Sprintf("the name %s cannot be looked up; where the build service of deploy/50-build.yaml is not installed,"+
-			" let pods compile: spec.build.strategy: InPod, or build.strategy of the operator's configuration", unknown.Name)
+		return fmt.Sprintf("the name %s cannot be resolved; if the build service (deploy/50-build.yaml) is not installed,"+
+			" compile in pods: set spec.build.strategy: InPod, or build.strategy in the settings of the operator", unknown.Name)
 	}
 	if broken, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Sprintf("%s: %v", broken.Op, broken.Err)

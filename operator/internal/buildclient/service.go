@@ -84,7 +84,7 @@ func (s *Service) connect(ctx context.Context) (*connection, error) {
 	}
 	keys, err := remote.NewKeys(seed)
 	if err != nil {
-		return nil, fmt.Errorf("reading Secret %q of %s, delete it to have it made anew: %w", SecretName, s.Namespace, err)
+		return nil, fmt.Errorf("reading Secret %q of %s: %w; delete it, and the operator creates another one", SecretName, s.Namespace, err)
 	}
 	s.last = &connection{url: s.URL, keys: keys, client: remote.NewClient(s.URL, keys)}
 	return s.last, nil

@@ -78,7 +78,7 @@ func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Functi
 	case c.disabled && name == "":
 		return nil, nil, nil
 	case c.disabled:
-		return nil, field.Forbidden(path, "the operator looks after single namespaces here and knows no classes: leave it out"), nil
+		return nil, field.Forbidden(path, "classes are not available, because the operator manages only some namespaces; remove it"), nil
 	case name == "":
 		class, err := c.defaultFor(ctx, fn.Namespace)
 		return class, nil, err
@@ -86,14 +86,14 @@ func (c *Classes) Of(ctx context.Context, fn *v1beta1.Function) (*v1beta1.Functi
 	class := &v1beta1.FunctionClass{}
 	err := c.get(ctx, client.ObjectKey{Name: name}, class)
 	if apierrors.IsNotFound(err) {
-		return nil, field.Invalid(path, name, "there is no such FunctionClass: kubectl get functionclasses shows those that there are"), nil
+		return nil, field.Invalid(path, name, "FunctionClass not found; see kubectl get functionclasses"), nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	allowed, err := c.allows(ctx, class, fn.Namespace)
 	if err == nil && !allowed {
-		return nil, field.Forbidden(path, fmt.Sprintf("the FunctionClass %s is not for the namespace %s: its namespaceSelector says for which", name, fn.Namespace)), nil
+		return nil, field.Forbidden(path, fmt.Sprintf("FunctionClass %s does not select namespace %s; see its namespaceSelector", name, fn.Namespace)), nil
 	}
 	return class, nil, err
 }

@@ -61,7 +61,7 @@ func conflict(class *v1beta1.FunctionClass, others []v1beta1.FunctionClass, exis
 		names = append(names, d.Name)
 	}
 	slices.Sort(shared)
-	return fmt.Sprintf("more than one FunctionClass is the default of %s: %s. Functions that name no class have the first of these, the newest, that is for their namespace:"+
+	return fmt.Sprintf("more than one FunctionClass is the default of %s: %s; functions without spec.className use the first of these, the newest, that selects their namespace:"+
 		" keep the annotation %s on one of them, or select different namespaces", listNamespaces(slices.Compact(shared)), strings.Join(names, ", "), v1beta1.DefaultClassAnnotation)
 }
 

@@ -150,19 +150,19 @@ func (c *Classes) report(ctx context.Context, class *v1beta1.FunctionClass, p pr
 func readyCondition(class *v1beta1.FunctionClass, p progress) metav1.Condition {
 	ready := metav1.Condition{
 		Type: v1beta1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRolledOut,
-		Message: "all functions of the class run as it says", ObservedGeneration: class.Generation,
+		Message: "all functions of the class are up to date", ObservedGeneration: class.Generation,
 	}
 	if p.complete < p.functions {
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonClassRollingOut
-		ready.Message = fmt.Sprintf("%d of %d functions run as the class says, %d are being rolled out", p.complete, p.functions, p.rolling)
+		ready.Message = fmt.Sprintf("%d of %d functions are up to date, %d are being rolled out", p.complete, p.functions, p.rolling)
 	}
 	if failed := p.failed; len(failed) > 0 { // failed functions are not complete
 		ready.Reason = v1beta1.ReasonClassRolloutFailed
-		ready.Message += fmt.Sprintf(", and %d could not be: the status of %s says why", len(failed), failed[0])
+		ready.Message += fmt.Sprintf(", and %d failed; see the status of %s", len(failed), failed[0])
 	}
 	if _, err := metav1.LabelSelectorAsSelector(class.Spec.NamespaceSelector); err != nil {
 		ready.Status, ready.Reason = metav1.ConditionFalse, v1beta1.ReasonInvalidSpec
-		ready.Message = "no function has the class, because spec.namespaceSelector is invalid: " + err.Error()
+		ready.Message = "no function uses the class, because spec.namespaceSelector is invalid: " + err.Error()
 	}
 	return ready
 }

@@ -32,7 +32,7 @@ func specHash(fn *v1beta1.Function, p podMetadata) string {
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
 	if err != nil {
-		panic(fmt.Errorf("a spec has no JSON: %w", err)) // types of our own
+		panic(fmt.Errorf("encoding a spec: %w", err)) // types of our own
 	}
 	dropEmpty(content)
 	return "v1-" + Digest(map[string]any{

@@ -31,7 +31,7 @@ func TestAccount(t *testing.T) {
 		eventually(t, "the account is refused", func() bool {
 			c := meta.FindStatusCondition(get(t, fn).Status.Conditions, v1beta1.ConditionReady)
 			message = c.Message
-			return c.Reason == v1beta1.ReasonInvalidSpec && strings.Contains(c.Message, "spec.serviceAccountName: Forbidden: functions in the namespace "+fn.Namespace+" may not run as the ServiceAccount reader")
+			return c.Reason == v1beta1.ReasonInvalidSpec && strings.Contains(c.Message, "spec.serviceAccountName: Forbidden: functions in namespace "+fn.Namespace+" may not use ServiceAccount reader")
 		})
 		return message
 	}

@@ -37,14 +37,14 @@ func TestEventsOfAFunctionThatServes(t *testing.T) {
 	unready(t, fn)
 	awaitReady(t, fn, v1beta1.ReasonRollingOut)
 	serve(t, fn)
-	tells(t, fn, "Normal Serving", "Warning Restarted: replica lively-1 ended with exit code 2 and is started again: panic: out of luck at handler.go:7")
+	tells(t, fn, "Normal Serving", "Warning Restarted: replica lively-1 exited with code 2 and is restarted: panic: out of luck at handler.go:7")
 
 	settings.Data["A"] = "2"
 	overwrite(t, settings)
 	values(t, fn, hash)
 	awaitReady(t, fn, v1beta1.ReasonBuilding)
 	serve(t, fn)
-	tells(t, fn, "Normal ReferenceChanged: ConfigMap \"settings\" has changed: the function is rolled out anew", "Normal Serving", "Warning Restarted")
+	tells(t, fn, "Normal ReferenceChanged: ConfigMap \"settings\" has changed; rolling out the function", "Normal Serving", "Warning Restarted")
 
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Env = []v1beta1.EnvVar{{Name: "B", Value: "3"}} })
 	awaitReady(t, fn, v1beta1.ReasonBuilding)
@@ -68,9 +68,9 @@ func TestEventsOfRestarts(t *testing.T) {
 		eventually(t, "the restart is told", func() bool { return count(told(t, fn), "Warning Restarted") == i+1 })
 	}
 	tells(t, fn, "Normal Serving",
-		"Warning Restarted: replica unlucky-1 ended with exit code 2 and is started again: panic: out of luck",
-		"Warning Restarted: replica unlucky-1 ended with exit code 2 and is started again: panic: out of memory",
-		"Warning Restarted: replica unlucky-1 ended with exit code 2 and is started again: panic: out of patience")
+		"Warning Restarted: replica unlucky-1 exited with code 2 and is restarted: panic: out of luck",
+		"Warning Restarted: replica unlucky-1 exited with code 2 and is restarted: panic: out of memory",
+		"Warning Restarted: replica unlucky-1 exited with code 2 and is restarted: panic: out of patience")
 }
 
 // What keeps the pods from starting is told by one event, however often the status is written.
@@ -82,11 +82,11 @@ func TestEventOfAPodProblem(t *testing.T) {
 	for range 3 {
 		unready(t, fn)
 		eventually(t, "Ready says since when", func() bool {
-			return strings.Contains(awaitReady(t, fn, v1beta1.ReasonRollingOut).Message, "a replica runs since ")
+			return strings.Contains(awaitReady(t, fn, v1beta1.ReasonRollingOut).Message, "a replica has been running since ")
 		})
 		change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(*fn.Spec.Replicas + 1) })
 	}
-	tells(t, fn, "Warning NotServing: a replica runs since ")
+	tells(t, fn, "Warning NotServing: a replica has been running since ")
 }
 
 // A message that is longer than an event may be is told all the same, as far as it fits.

@@ -82,11 +82,11 @@ func (r *Reconciler) Register(mgr manager.Manager) error {
 		b.Watches(&networkingv1.NetworkPolicy{}, handler.EnqueueRequestsFromMapFunc(r.inNamespaceOf))
 	}
 	if err := observe.Index(mgr.GetFieldIndexer()); err != nil {
-		return fmt.Errorf("indexing what belongs to Functions: %w", err)
+		return fmt.Errorf("indexing objects by owner: %w", err)
 	}
 	var err error
 	if r.references, err = references.Watch(mgr, observe.Namespaces(r.Settings), r.Settings, b); err != nil {
-		return fmt.Errorf("watching what Functions refer to: %w", err)
+		return fmt.Errorf("watching referenced Secrets and ConfigMaps: %w", err)
 	}
 	r.orders = buildclient.New(&buildclient.Service{
 		URL: cmp.Or(r.BuildService, buildclient.URL(r.Namespace)), Namespace: r.Namespace, Live: mgr.GetAPIReader(), Client: mgr.GetClient(),

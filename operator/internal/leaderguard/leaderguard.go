@@ -17,7 +17,7 @@ import (
 )
 
 // ErrExpired is returned for a write that is not sent because another replica may be the leader.
-var ErrExpired = errors.New("not sent: the lease of the leader was not renewed in time, and another one may lead")
+var ErrExpired = errors.New("request not sent: the leader Lease was not renewed in time, and another replica may lead")
 
 // election is the path prefix of the Lease API.
 const election = "/apis/coordination.k8s.io/"

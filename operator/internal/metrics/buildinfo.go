@@ -11,7 +11,7 @@ import (
 func BuildInfo(name, version, commit string) prometheus.Collector {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        name,
-		Help:        "Always 1; the labels say what runs.",
+		Help:        "Always 1; the labels contain the version.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
 	})
 	info.Set(1)

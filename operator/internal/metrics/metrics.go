@@ -34,25 +34,25 @@ func New(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		builds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_builds_total",
-			Help: "Builds of functions by how they ended, the reason of the Built condition. A revision counts once for each.",
+			Help: "Builds of functions by result, the reason of the condition Built. Each revision counts once per result.",
 		}, []string{"reason"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "goless_build_duration_seconds",
-			Help:    "Time that builds of functions took, of those that could tell.",
+			Help:    "Seconds that builds of functions took, if the builder reported it.",
 			Buckets: []float64{0.25, 0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256},
 		}, []string{"reason"}),
 		ready: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "goless_function_ready_duration_seconds",
-			Help:    "Time from a change of a Function until the changed function was ready.",
+			Help:    "Seconds from a change of a Function until it was ready.",
 			Buckets: []float64{0.5, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512},
 		}),
 		rollouts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "goless_rollouts_total",
-			Help: "Changes of what the pods of functions are made of, first ones included.",
+			Help: "Changes of the pod templates of functions, including the first one.",
 		}),
 		admissions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_admissions_total",
-			Help: "Functions and FunctionClasses that were applied, by the answer of admission: Allowed, Refused, or Unjudged, which lets pass as well.",
+			Help: "Admission reviews of Functions and FunctionClasses by result: Allowed, Refused, or Unjudged (allowed without validation).",
 		}, []string{"answer"}),
 	}
 	for _, answer := range []string{Allowed, Denied, NotValidated} {

@@ -82,7 +82,7 @@ func (o *Observer) Look(ctx context.Context, fn *v1beta1.Function) (*Snapshot, e
 func (o *Observer) judge(ctx context.Context, fn *v1beta1.Function, s *Snapshot) (*v1beta1.FunctionClass, error) {
 	functionClass, wrongClass, classErr := o.Classes.Of(ctx, fn)
 	if classErr != nil {
-		classErr = fmt.Errorf("looking for the FunctionClass: %w", classErr)
+		classErr = fmt.Errorf("finding the FunctionClass: %w", classErr)
 	}
 	wrongAccount, accountErr := o.Accounts.Check(ctx, fn)
 	err := errors.Join(classErr, accountErr)

@@ -54,7 +54,7 @@ func (s *Sources) Load(ctx context.Context, fn *v1beta1.Function) error {
 			return nil
 		}
 	}
-	return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("its source has changed"))
+	return apierrors.NewConflict(v1beta1.GroupVersion.WithResource("functions").GroupResource(), fn.Name, errors.New("the source has changed"))
 }
 
 // Loader returns a function that loads the source of a Function. It does not keep a source that can

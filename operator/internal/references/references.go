@@ -171,7 +171,7 @@ func (r *References) read(ctx context.Context, key types.NamespacedName, secret 
 	if secret {
 		var now corev1.Secret
 		if err := r.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading Secret %q, which the function refers to: %w", key.Name, err)
+			return nil, fmt.Errorf("reading referenced Secret %q: %w", key.Name, err)
 		}
 		// The hash ends up on pods, where people see it who may not read Secrets. The UID
 		// keeps them from guessing the value by its hash.
@@ -180,7 +180,7 @@ func (r *References) read(ctx context.Context, key types.NamespacedName, secret 
 	}
 	var now corev1.ConfigMap
 	if err := r.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading ConfigMap %q, which the function refers to: %w", key.Name, err)
+		return nil, fmt.Errorf("reading referenced ConfigMap %q: %w", key.Name, err)
 	}
 	return func(ref desired.Reference) string {
 		text := valueOf(now.Data, ref.Key, desired.Digest)

@@ -25,11 +25,11 @@ func Load(path string) (Settings, error) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return Settings{}, fmt.Errorf("reading the configuration: %w", err)
+		return Settings{}, fmt.Errorf("reading the settings: %w", err)
 	}
 	s, err := Parse(text)
 	if err != nil {
-		return Settings{}, fmt.Errorf("the configuration %s is wrong: %w", path, err)
+		return Settings{}, fmt.Errorf("invalid settings in %s: %w", path, err)
 	}
 	return s, nil
 }
@@ -41,7 +41,7 @@ func Parse(text []byte) (Settings, error) {
 		return Settings{}, err
 	}
 	if s.APIVersion != APIVersion || s.Kind != Kind {
-		return Settings{}, fmt.Errorf("it is %s of %s, must be kind: %s and apiVersion: %s",
+		return Settings{}, fmt.Errorf("unexpected kind %s of apiVersion %s, want kind %s of apiVersion %s",
 			cmp.Or(s.Kind, "nothing"), cmp.Or(s.APIVersion, "nothing"), Kind, APIVersion)
 	}
 	if err := s.validate(); err != nil {
@@ -93,7 +93,7 @@ func nameAndKey(path *field.Path, k v1beta1.KeyOf) field.ErrorList {
 	if (k.Name == "") == (k.Key == "") {
 		return nil
 	}
-	return field.ErrorList{field.Required(path, "give name and key")}
+	return field.ErrorList{field.Required(path, "name and key are required")}
 }
 
 // noFile rejects file: URLs, which the build service would reject for each source.
@@ -101,7 +101,7 @@ func noFile(path *field.Path, servers string) field.ErrorList {
 	if !remote.NamesFile(servers) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, servers, "must not have a file: URL, by which sources could read the files of the build service: serve the files by HTTP")}
+	return field.ErrorList{field.Invalid(path, servers, "must not be a file: URL, because sources could read the files of the build service; serve the modules over HTTP")}
 }
 
 // oneOf requires an empty value or one of some values. An empty value means the default.

@@ -75,8 +75,8 @@ func unset(t *testing.T, path string, v reflect.Value) {
 
 func TestInvalidFiles(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"Empty":          {"", "it is nothing of nothing, must be kind: OperatorConfiguration"},
-		"OtherVersion":   {"apiVersion: config.goless.io/v2\nkind: OperatorConfiguration\n", "must be kind: OperatorConfiguration and apiVersion: config.goless.io/v1beta1"},
+		"Empty":          {"", "unexpected kind nothing of apiVersion nothing, want kind OperatorConfiguration"},
+		"OtherVersion":   {"apiVersion: config.goless.io/v2\nkind: OperatorConfiguration\n", "want kind OperatorConfiguration of apiVersion config.goless.io/v1beta1"},
 		"TypingMistake":  {head + "rolout: Always\n", `unknown field "rolout"`},
 		"Twice":          {head + "rollout: Always\nrollout: OnChange\n", "already set"},
 		"NotYAML":        {head + "\t", "yaml"},
@@ -102,7 +102,7 @@ func TestInvalidFiles(t *testing.T) {
 		"Several":        {head + "rollout: Never\npodUser: Root\n", `[rollout: Unsupported value: "Never": supported values: "OnChange", "Always", podUser: `},
 		"FileProxy":      {head + "build: {modules: {goProxy: \"https://proxy.example.com,file:///modules\"}}\n", `build.modules.goProxy: Invalid value: "https://proxy.example.com,file:///modules": must not have a file: URL`},
 		"FileSums":       {head + "build: {modules: {goSumDB: sum.example+key file:///sums}}\n", `build.modules.goSumDB: Invalid value: "sum.example+key file:///sums": must not have a file: URL`},
-		"HalfAKey":       {head + "build: {modules: {netrc: {name: a}}}\n", "build.modules.netrc: Required value: give name and key"},
+		"HalfAKey":       {head + "build: {modules: {netrc: {name: a}}}\n", "build.modules.netrc: Required value: name and key are required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := settings.Parse([]byte(test.text))
@@ -111,7 +111,7 @@ func TestInvalidFiles(t *testing.T) {
 			}
 		})
 	}
-	if _, err := settings.Load("nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "reading the configuration") {
+	if _, err := settings.Load("nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "reading the settings") {
 		t.Errorf("a file that is missing: %v", err)
 	}
 	if _, err := settings.Load(""); err != nil {

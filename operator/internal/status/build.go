@@ -21,7 +21,7 @@ type outcome struct {
 }
 
 // compiled is a success without a report.
-var compiled = outcome{reason: v1beta1.ReasonBuilt, message: "the source has compiled"}
+var compiled = outcome{reason: v1beta1.ReasonBuilt, message: "the source compiled"}
 
 func (o outcome) failed() bool {
 	return o.reason != "" && o.reason != v1beta1.ReasonBuilt && o.reason != v1beta1.ReasonBuilding && o.reason != v1beta1.ReasonStopped
@@ -128,7 +128,7 @@ func withoutReport(o *plan.BuildService) outcome {
 	case o.Trouble != "":
 		return outcome{reason: v1beta1.ReasonBuilding, message: oneLine(o.Trouble)}
 	case !o.Waiting.IsZero(): // a duration would change the status with every reconcile
-		return outcome{reason: v1beta1.ReasonBuilding, message: "waiting since " + o.Waiting.UTC().Format(time.RFC3339) + " for its turn in the build service, where other builds go first"}
+		return outcome{reason: v1beta1.ReasonBuilding, message: "waiting since " + o.Waiting.UTC().Format(time.RFC3339) + " in the queue of the build service, behind other builds"}
 	}
 	return outcome{reason: v1beta1.ReasonBuilding, message: "waiting for the build service to compile the source"}
 }

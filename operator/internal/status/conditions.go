@@ -33,20 +33,20 @@ func (v *view) sourceValid() metav1.Condition {
 		return condition(v1beta1.ConditionSourceValid, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, summary(d, v.seen.Omitted))
 	}
 	if v.seen.CheckErr != nil {
-		return condition(v1beta1.ConditionSourceValid, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the Function could not be checked")
+		return condition(v1beta1.ConditionSourceValid, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the Function could not be validated")
 	}
-	return condition(v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid, "the source parses and has the handler")
+	return condition(v1beta1.ConditionSourceValid, metav1.ConditionTrue, v1beta1.ReasonValid, "the source parses and declares the handler")
 }
 
 func (v *view) built() metav1.Condition {
 	if len(v.seen.Diagnostics) > 0 {
-		return condition(v1beta1.ConditionBuilt, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, "the source was refused and is not compiled")
+		return condition(v1beta1.ConditionBuilt, metav1.ConditionFalse, v1beta1.ReasonInvalidSource, "the source is invalid and is not compiled")
 	}
 	if v.seen.Plan.Problem != nil && v.revision == "" {
-		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonInvalidSpec, "the spec was refused, and nothing is compiled")
+		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonInvalidSpec, "the spec is invalid, and nothing is compiled")
 	}
 	if v.seen.CheckErr != nil && v.revision == "" {
-		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the Function could not be checked, and nothing is compiled")
+		return condition(v1beta1.ConditionBuilt, metav1.ConditionUnknown, v1beta1.ReasonApplyFailed, "the Function could not be validated, and nothing is compiled")
 	}
 	status := metav1.ConditionFalse
 	switch v.build.reason {
@@ -65,7 +65,7 @@ func (v *view) available() metav1.Condition {
 	case v.othersAnswer() != "":
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionUnknown, v1beta1.ReasonNotOwned, v.othersAnswer())
 	case ready && v.seen.Outcome.Service == nil:
-		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoService, "no Service leads to the replicas")
+		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoService, "no Service selects the replicas")
 	case v.sleepingOrWaking():
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionTrue, v1beta1.ReasonAsleep, asleep)
 	case ready:
@@ -87,7 +87,7 @@ func (v *view) available() metav1.Condition {
 	case v.wakeFailed() != "":
 		return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonWakeFailed, v.wakeFailed())
 	}
-	return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica, "no replica answers requests")
+	return condition(v1beta1.ConditionAvailable, metav1.ConditionFalse, v1beta1.ReasonNoReadyReplica, "no replica is ready")
 }
 
 // othersAnswer reports that objects with the names that the Function needs serve requests and do
@@ -107,7 +107,7 @@ func (v *view) othersAnswer() string {
 		len(service.Spec.Selector) == 0 || !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels)) {
 		return ""
 	}
-	return fmt.Sprintf("a replica answers requests by way of %s, which the Function does not own, so that its revision is not known", strings.Join(others, " and "))
+	return fmt.Sprintf("a replica serves through %s, which the Function does not own; its revision is unknown", strings.Join(others, " and "))
 }
 
 // ready returns the Ready condition, which is derived from everything else. The second result
@@ -124,7 +124,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 	case v.seen.Err != nil:
 		return no(v1beta1.ReasonApplyFailed, oneLine(v.seen.Err.Error())), false
 	case v.complete() && v.hasWantedReplicas() && v.fn.Stopped():
-		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0: nothing runs, as asked for"), false
+		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonStopped, "spec.replicas is 0; no pod runs"), false
 	case v.complete() && v.sleepingOrWaking():
 		return condition(v1beta1.ConditionReady, metav1.ConditionTrue, v1beta1.ReasonAsleep, asleep), false
 	case v.complete() && v.asleep():
@@ -135,7 +135,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 		return no(v.newest.reason, v.newest.message), v.newest.userMustAct()
 	}
 	if ended := v.crash(); ended != nil {
-		message := fmt.Sprintf("the function ended with exit code %d: %s", ended.ExitCode, whyItEnded(v.fn, ended))
+		message := fmt.Sprintf("the function exited with code %d: %s", ended.ExitCode, whyItEnded(v.fn, ended))
 		return no(v1beta1.ReasonCrashLooping, message), true
 	}
 	reason, message := v1beta1.ReasonRollingOut, v.rollout()
@@ -146,7 +146,7 @@ func (v *view) ready() (metav1.Condition, bool) {
 		reason, message = v1beta1.ReasonWakeFailed, why
 	}
 	if v.overdue() {
-		return no(v1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf("no replica has become ready for %d seconds: %s", deadline(v.seen.Outcome.Deployment), message)), true
+		return no(v1beta1.ReasonProgressDeadlineExceeded, fmt.Sprintf("no replica became ready for %d seconds: %s", deadline(v.seen.Outcome.Deployment), message)), true
 	}
 	return no(reason, message), false
 }
@@ -268,7 +268,7 @@ func (v *view) readyRevision() string {
 // stillServing returns the end of a message about an error: which older revision still serves.
 func (v *view) stillServing() string {
 	if r := v.readyRevision(); r != "" && r != v.revision && (!v.asleep() || v.sleepingOrWaking()) {
-		return fmt.Sprintf("; revision %s goes on serving", r)
+		return fmt.Sprintf("; revision %s continues to serve", r)
 	}
 	return ""
 }
@@ -277,9 +277,9 @@ func (v *view) stillServing() string {
 // not contain its ReplicaSet yet.
 func serving(revision string) string {
 	if revision == "" {
-		return "a replica answers requests"
+		return "a replica is serving"
 	}
-	return fmt.Sprintf("revision %s answers requests", revision)
+	return fmt.Sprintf("revision %s is serving", revision)
 }
 
 // scaling returns the condition Reconciling of a ready Function that does not have the desired
@@ -289,7 +289,7 @@ func (v *view) scaling() metav1.Condition {
 	if v.newest.failed() {
 		message = v.newest.message
 	} else if ended := v.crash(); ended != nil {
-		message = fmt.Sprintf("a replica ended with exit code %d: %s", ended.ExitCode, whyItEnded(v.fn, ended))
+		message = fmt.Sprintf("a replica exited with code %d: %s", ended.ExitCode, whyItEnded(v.fn, ended))
 	}
 	return condition(v1beta1.ConditionReconciling, metav1.ConditionTrue, v1beta1.ReasonScaling, message)
 }

@@ -52,7 +52,7 @@ func LatestEnd(fn *v1beta1.Function, pods []corev1.Pod) (latest *End) {
 				continue
 			}
 			if latest == nil || ended.FinishedAt.After(latest.At) {
-				message := fmt.Sprintf("replica %s ended with exit code %d and is started again: %s", pod.Name, ended.ExitCode, whyItEnded(fn, ended))
+				message := fmt.Sprintf("replica %s exited with code %d and is restarted: %s", pod.Name, ended.ExitCode, whyItEnded(fn, ended))
 				latest = &End{ended.FinishedAt.Time, &pod, message}
 			}
 		}
@@ -79,17 +79,17 @@ func whyItEnded(fn *v1beta1.Function, ended *corev1.ContainerStateTerminated) st
 	case isError:
 		return oneLine(logged + sourceLine(text))
 	case ended.ExitCode == exitTerminated || ended.ExitCode == exitByRuntime && unhealthy && !served(text):
-		return after("it was told to end because it did not answer its health check: an init or a package variable does not return", logged)
+		return after("it received SIGTERM because its health check failed: an init function or a package variable does not return", logged)
 	case ended.ExitCode == exitKilled:
-		return after("it was killed: it did not end when it was told to, or its node had no memory left", logged)
+		return after("it was killed: it did not exit after SIGTERM, or its node ran out of memory", logged)
 	}
 	switch { // of an exit code 0 the kubelet keeps no log
 	case ended.ExitCode == 0 && unhealthy:
-		return "it ended by itself, as by os.Exit(0), or because it did not answer its health check"
+		return "it exited by itself, such as by os.Exit(0), or because its health check failed"
 	case ended.ExitCode == 0:
-		return "it ended by itself, as by os.Exit(0)"
+		return "it exited by itself, such as by os.Exit(0)"
 	}
-	return after(fmt.Sprintf("it ended by itself, as by os.Exit(%d) or log.Fatal", ended.ExitCode), logged)
+	return after(fmt.Sprintf("it exited by itself, such as by os.Exit(%d) or log.Fatal", ended.ExitCode), logged)
 }
 
 // outOfMemory returns what may have used the memory of a container. Files in memory remain when the
@@ -99,7 +99,7 @@ func outOfMemory(fn *v1beta1.Function) string {
 	if fn.Spec.Scratch == nil || fn.Spec.Scratch.Medium != v1beta1.ScratchInMemory {
 		return cause
 	}
-	return fmt.Sprintf("%s, towards which the files in /tmp count, up to %s: raise that limit, lower spec.scratch.size, or set spec.scratch.medium to Disk", cause, fn.Spec.Scratch.Size.String())
+	return fmt.Sprintf("%s; files in /tmp count towards this limit, up to %s: raise the limit, lower spec.scratch.size, or set spec.scratch.medium to Disk", cause, fn.Spec.Scratch.Size.String())
 }
 
 // Exit codes of a program that received a signal. The Go runtime exits with 2 if it receives SIGTERM
@@ -122,7 +122,7 @@ func after(cause, logged string) string {
 	if logged == "" {
 		return cause + "; its log is empty"
 	}
-	return oneLine(cause + "; it logged last: " + logged)
+	return oneLine(cause + "; last log line: " + logged)
 }
 
 // lastLogged returns the last line of a log; for a JSON line only the message and the error.
@@ -139,7 +139,7 @@ func lastLogged(text string) (line string, isError bool) {
 		return line, false
 	}
 	if printed != "" {
-		entry.Msg = fmt.Sprintf("%q and then: %s", printed, entry.Msg)
+		entry.Msg = fmt.Sprintf("%q, then: %s", printed, entry.Msg)
 	}
 	isError = strings.EqualFold(entry.Level, "error") || strings.EqualFold(entry.Level, "fatal")
 	if why := cmp.Or(entry.Error, entry.Err); why != "" {

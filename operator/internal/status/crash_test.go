@@ -46,18 +46,18 @@ const inStart = `{"level":"error","msg":"panic in Start","exception.stacktrace":
 const launched = `{"level":"info","msg":"waiting for the binary","reason":"compiling","faas.name":"shop"}` + "\n"
 
 // unhealthy is said of a program that never answered its health check.
-const unhealthy = "it was told to end because it did not answer its health check: an init or a package variable does not return; "
+const unhealthy = "it received SIGTERM because its health check failed: an init function or a package variable does not return; "
 
 // Files in memory count towards the limit of memory, so that an explanation names them.
 func TestOutOfMemory(t *testing.T) {
-	const inMemory = ", towards which the files in /tmp count, up to 64Mi: raise that limit, lower spec.scratch.size, or set spec.scratch.medium to Disk"
+	const inMemory = "; files in /tmp count towards this limit, up to 64Mi: raise the limit, lower spec.scratch.size, or set spec.scratch.medium to Disk"
 	for medium, more := range map[v1beta1.ScratchMedium]string{v1beta1.ScratchOnDisk: "", v1beta1.ScratchInMemory: inMemory} {
 		p := crashing(pod(latest, ended(0, `{"reason":"Built"}`)))
 		*p.Status.ContainerStatuses[0].LastTerminationState.Terminated = corev1.ContainerStateTerminated{ExitCode: 137, Reason: "OOMKilled"}
 		fn := function(1)
 		fn.Spec.Scratch = &v1beta1.Scratch{Size: resource.MustParse("64Mi"), Medium: medium}
 		seen := seen(deployment(1, 0, latest), nil, p)
-		want := "ended with exit code 137: it needs more memory than spec.resources.limits.memory" + more
+		want := "exited with code 137: it needs more memory than spec.resources.limits.memory" + more
 		if ready := meta.FindStatusCondition(status.Of(fn, seen).Conditions, "Ready"); ready.Message != "the function "+want {
 			t.Errorf("%s: Ready says %q", medium, ready.Message)
 		}
@@ -87,20 +87,20 @@ func TestWhyItEnded(t *testing.T) {
 		"CannotListen":   {1, 5, "Error", `{"level":"error","msg":"served no longer","error":"cannot listen"}`, "served no longer: cannot listen"},
 		"LogsAnError":    {1, 5, "Error", `{"level":"ERROR","msg":"no database"}`, "no database"},
 		"Launcher":       {127, 5, "Error", "launch: /function/server does not exist\n", "launch: /function/server does not exist"},
-		"LogFatal":       {1, 5, "Error", `{"level":"info","msg":"no database"}`, "it ended by itself, as by os.Exit(1) or log.Fatal; it logged last: no database"},
-		"Exit":           {3, 5, "Error", "", "it ended by itself, as by os.Exit(3) or log.Fatal; its log is empty"},
-		"ExitTwo":        {2, 5, "Error", "", "it ended by itself, as by os.Exit(2) or log.Fatal; its log is empty"},
-		"ExitTwoLater":   {2, 7200, "Error", launched + `{"level":"info","msg":"serving","faas.name":"shop"}` + "\nusage: shop\n", "it ended by itself, as by os.Exit(2) or log.Fatal; it logged last: usage: shop"},
-		"ExitZero":       {0, 5, "Completed", "", "it ended by itself, as by os.Exit(0)"},
-		"ExitZeroLater":  {0, 7200, "Completed", "", "it ended by itself, as by os.Exit(0), or because it did not answer its health check"},
+		"LogFatal":       {1, 5, "Error", `{"level":"info","msg":"no database"}`, "it exited by itself, such as by os.Exit(1) or log.Fatal; last log line: no database"},
+		"Exit":           {3, 5, "Error", "", "it exited by itself, such as by os.Exit(3) or log.Fatal; its log is empty"},
+		"ExitTwo":        {2, 5, "Error", "", "it exited by itself, such as by os.Exit(2) or log.Fatal; its log is empty"},
+		"ExitTwoLater":   {2, 7200, "Error", launched + `{"level":"info","msg":"serving","faas.name":"shop"}` + "\nusage: shop\n", "it exited by itself, such as by os.Exit(2) or log.Fatal; last log line: usage: shop"},
+		"ExitZero":       {0, 5, "Completed", "", "it exited by itself, such as by os.Exit(0)"},
+		"ExitZeroLater":  {0, 7200, "Completed", "", "it exited by itself, such as by os.Exit(0), or because its health check failed"},
 		"LoopsInInit":    {143, 110, "Error", "", unhealthy + "its log is empty"},
 		"FirstProcess":   {2, 110, "Error", "", unhealthy + "its log is empty"},
-		"NoLineBreak":    {1, 5, "Error", `cannot connect{"level":"info","msg":"no database"}`, `it ended by itself, as by os.Exit(1) or log.Fatal; it logged last: "cannot connect" and then: no database`},
+		"NoLineBreak":    {1, 5, "Error", `cannot connect{"level":"info","msg":"no database"}`, `it exited by itself, such as by os.Exit(1) or log.Fatal; last log line: "cannot connect" and then: no database`},
 		"NoBreakError":   {1, 5, "Error", `loading{"level":"error","msg":"Start failed","error":"no database"}`, `"loading" and then: Start failed: no database`},
-		"LogsAndLoops":   {2, 112, "Error", launched + "loading\n", unhealthy + "it logged last: loading"},
-		"Killed":         {137, 5, "Error", "loading\n", "it was killed: it did not end when it was told to, or its node had no memory left; it logged last: loading"},
+		"LogsAndLoops":   {2, 112, "Error", launched + "loading\n", unhealthy + "last log line: loading"},
+		"Killed":         {137, 5, "Error", "loading\n", "it was killed: it did not exit after SIGTERM, or its node ran out of memory; last log line: loading"},
 		"OutOfMemory":    {137, 5, "OOMKilled", "loading\n", "it needs more memory than spec.resources.limits.memory"},
-		"ControlSigns":   {4, 5, "Error", "bye\x1b[31m", "it ended by itself, as by os.Exit(4) or log.Fatal; it logged last: bye?[31m"},
+		"ControlSigns":   {4, 5, "Error", "bye\x1b[31m", "it exited by itself, such as by os.Exit(4) or log.Fatal; last log line: bye?[31m"},
 		"PanicTellsMore": {2, 5, "Error", "panic: a\n\tpanic: b\n", "panic: a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -115,7 +115,7 @@ func TestWhyItEnded(t *testing.T) {
 				t.Errorf("true are %q", truth)
 			}
 			ready := meta.FindStatusCondition(got.Conditions, "Ready")
-			if want := fmt.Sprintf("the function ended with exit code %d: %s", test.code, test.want); ready.Reason != "CrashLooping" || ready.Message != want {
+			if want := fmt.Sprintf("the function exited with code %d: %s", test.code, test.want); ready.Reason != "CrashLooping" || ready.Message != want {
 				t.Errorf("Ready is %s: %q, want CrashLooping: %q", ready.Reason, ready.Message, want)
 			}
 			invariants(t, fn, got)

@@ -63,10 +63,10 @@ func TestAnsweredByOthers(t *testing.T) {
 		"Deployment": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(both) }, "Unknown", `by way of Deployment "f", which`},
 		"Both":       {func(s *status.Seen) { s.ForeignDeployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `by way of Deployment "f" and Service "f", which`},
 		"Service":    {func(s *status.Seen) { s.Outcome.Deployment = theirs(1); *s = foreign(conflict(*s)) }, "Unknown", `by way of Service "f", which`},
-		"Unready":    {func(s *status.Seen) { s.ForeignDeployment = theirs(0); s.Outcome.Service = ours(both) }, "False", "no replica answers requests"},
-		"Elsewhere":  {func(s *status.Seen) { s.ForeignDeployment = deployment(1, 1, old); s.Outcome.Service = ours(both) }, "False", "no replica answers requests"},
-		"NoSelector": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(nil) }, "False", "no replica answers requests"},
-		"NoService":  {func(s *status.Seen) { s.ForeignDeployment = theirs(1); *s = conflict(*s) }, "False", "no replica answers requests"},
+		"Unready":    {func(s *status.Seen) { s.ForeignDeployment = theirs(0); s.Outcome.Service = ours(both) }, "False", "no replica is ready"},
+		"Elsewhere":  {func(s *status.Seen) { s.ForeignDeployment = deployment(1, 1, old); s.Outcome.Service = ours(both) }, "False", "no replica is ready"},
+		"NoSelector": {func(s *status.Seen) { s.ForeignDeployment = theirs(1); s.Outcome.Service = ours(nil) }, "False", "no replica is ready"},
+		"NoService":  {func(s *status.Seen) { s.ForeignDeployment = theirs(1); *s = conflict(*s) }, "False", "no replica is ready"},
 	} {
 		s := seen(nil, nil)
 		test.seen(&s)

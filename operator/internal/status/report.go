@@ -25,7 +25,7 @@ type report struct {
 func reported(text []byte) outcome {
 	var r report
 	if err := json.Unmarshal(text, &r); err != nil {
-		return outcome{reason: v1beta1.ReasonBuildFailed, message: "the build service leaves a report that cannot be read"}
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: "the build service returned an invalid report"}
 	}
 	return r.outcome(0)
 }
@@ -45,7 +45,7 @@ func terminated(ended *corev1.ContainerStateTerminated) outcome {
 	}
 	return outcome{
 		reason:  v1beta1.ReasonBuildFailed,
-		message: fmt.Sprintf("the builder ended with exit code %d (%s) and left no report: see its log", ended.ExitCode, ended.Reason),
+		message: fmt.Sprintf("the builder exited with code %d (%s) without a report; see its log", ended.ExitCode, ended.Reason),
 	}
 }
 
@@ -59,10 +59,10 @@ func (r *report) outcome(exitCode int32) outcome {
 	case v1beta1.ReasonBuilt, v1beta1.ReasonInvalidSource, v1beta1.ReasonCompileFailed, v1beta1.ReasonBuildTimeout,
 		v1beta1.ReasonBuildOutOfMemory, v1beta1.ReasonBuildFailed:
 	default:
-		return outcome{reason: v1beta1.ReasonBuildFailed, message: oneLine("the builder reports what this operator does not know: " + r.Reason)}
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: oneLine("the builder returned an unknown report: " + r.Reason)}
 	}
 	if r.Reason == v1beta1.ReasonBuilt && exitCode != 0 {
-		return outcome{reason: v1beta1.ReasonBuildFailed, message: fmt.Sprintf("the builder reports success and ended with exit code %d", exitCode)}
+		return outcome{reason: v1beta1.ReasonBuildFailed, message: fmt.Sprintf("the builder reported success but exited with code %d", exitCode)}
 	}
 	r.Duration, r.Toolchain = oneLine(r.Duration), oneLine(r.Toolchain)
 	r.Diagnostics, r.Warnings = printable(r.Diagnostics), printable(r.Warnings)
@@ -84,7 +84,7 @@ func (r *report) text() string {
 	case len(r.Warnings) > 0:
 		return warned(oneLine(r.Message), r.Warnings)
 	case r.Message == "":
-		return "the builder reports no more than " + r.Reason
+		return "the builder reported only " + r.Reason
 	}
 	return oneLine(r.Message)
 }

@@ -17,7 +17,7 @@ import (
 // What the build service says, in the place of what init containers leave.
 func TestOfShared(t *testing.T) {
 	const built, failed = `{"reason":"Built","message":"built in 80ms","duration":"80ms"}`, `{"reason":"CompileFailed","diagnostics":[{"file":"handler.go","line":7,"column":2,"message":"undefined: x"}]}`
-	waits, gone := plan.BuildService{}, unavailable("the build service is not available since noon: refused")
+	waits, gone := plan.BuildService{}, unavailable("the build service is unavailable since noon: refused")
 	lost := gone
 	lost.Running = true
 	queued := plan.BuildService{Answer: buildclient.Answer{Waiting: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)}}
@@ -49,21 +49,21 @@ func TestOfShared(t *testing.T) {
 		},
 		"Update": {
 			waits, seen(deployment(1, 1, old), sets(old)),
-			"Building", "SourceValid Available Reconciling", "revision " + old + " goes on serving", old,
+			"Building", "SourceValid Available Reconciling", "revision " + old + " continues to serve", old,
 		},
 		"UpdateTrouble": {
 			gone, seen(deployment(1, 1, old), sets(old)),
-			"Building", "SourceValid Available Reconciling", "refused; revision " + old + " goes on serving", old,
+			"Building", "SourceValid Available Reconciling", "refused; revision " + old + " continues to serve", old,
 		},
 		"UpdateFails": {
 			reports(failed),
 			seen(deployment(1, 1, old), sets(old)),
-			"CompileFailed", "SourceValid Available Stalled", "undefined: x; revision " + old + " goes on serving", old,
+			"CompileFailed", "SourceValid Available Stalled", "undefined: x; revision " + old + " continues to serve", old,
 		},
 		"UpdateUnlucky": {
 			reports(`{"reason":"BuildFailed","message":"no space left"}`),
 			seen(deployment(1, 1, old), sets(old)),
-			"BuildFailed", "SourceValid Available Reconciling", "no space left; revision " + old + " goes on serving", old,
+			"BuildFailed", "SourceValid Available Reconciling", "no space left; revision " + old + " continues to serve", old,
 		},
 		"OtherStrategy": { // of the same source: the pods that compiled it go on
 			waits, seen(deployment(1, 1, latest), sets(latest), pod(latest, ended(0, `{"reason":"Built"}`))),
@@ -72,24 +72,24 @@ func TestOfShared(t *testing.T) {
 		"Lost": {
 			lost,
 			seen(deployment(1, 0, latest), nil, without(sharedPod(latest))),
-			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are of the latest version and ready; " + gone.Trouble + "; a replica cannot start: launch: not known here", "",
+			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are ready with the latest version; " + gone.Trouble + "; a replica cannot start: launch: not known here", "",
 		},
 		"Unscheduled": {
 			plan.BuildService{Running: true},
 			seen(deployment(1, 0, latest), nil, homeless(sharedPod(latest))),
-			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are of the latest version and ready; the pod is not scheduled: Insufficient cpu", "",
+			"RollingOut", "SourceValid Built Reconciling", "0 of 1 replicas are ready with the latest version; the pod is not scheduled: Insufficient cpu", "",
 		},
 		"Waits": { // its launcher waits for the build service
 			lost,
 			seen(deployment(1, 0, latest), nil, runs(sharedPod(latest))),
-			"RollingOut", "SourceValid Built Reconciling", gone.Trouble + "; a replica runs and does not serve yet", "",
+			"RollingOut", "SourceValid Built Reconciling", gone.Trouble + "; a replica is running and not serving yet", "",
 		},
 		"Crashes": {
 			plan.BuildService{Running: true},
 			seen(deployment(1, 0, latest), nil, crashing(sharedPod(latest))),
 			"CrashLooping", "SourceValid Built Stalled", "panic: no database", "",
 		},
-		"Rubbish": {reports("rubbish"), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "cannot be read", ""},
+		"Rubbish": {reports("rubbish"), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "invalid report", ""},
 		"Forged":  {reports(`{"reason":"Fine"}`), status.Seen{}, "BuildFailed", "SourceValid Reconciling", "does not know: Fine", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

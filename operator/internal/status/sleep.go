@@ -13,7 +13,7 @@ import (
 )
 
 // asleep is the message of a sleeping function. It is kept while the function wakes.
-const asleep = "the function sleeps: a request wakes it"
+const asleep = "the function is asleep (scaled to zero); a request wakes it"
 
 // sleepingOrWaking reports whether a function without ready replicas would serve the next request:
 // it sleeps or is being woken, and an activator receives its requests.
@@ -46,9 +46,9 @@ func (v *view) asleepLatest() bool {
 func (v *view) noActivator() string {
 	switch {
 	case !v.seen.Activator.Ready:
-		return "the function sleeps, and no replica of the activator is ready to wake it: see Deployment goless-activator"
+		return "the function is asleep, and no replica of the activator is ready to wake it; see Deployment goless-activator"
 	case !v.seen.Activator.Routed:
-		return "the function sleeps, and no EndpointSlice sends its requests to the activator: see the log of Deployment goless-activator"
+		return "the function is asleep, and no EndpointSlice routes its requests to the activator; see the log of Deployment goless-activator"
 	}
 	return ""
 }
@@ -80,7 +80,7 @@ func (v *view) wakeFailed() string {
 	if why == "" || !v.fn.MaySleep() || d != nil && d.Status.ReadyReplicas > 0 || v.revisionByActivator() != "" {
 		return ""
 	}
-	text := "the last request could not wake the function: " + oneLine(why)
+	text := "the last request failed to wake the function: " + oneLine(why)
 	problem, waits := v.podProblem()
 	if problem != nil {
 		waits = problem.Message
@@ -98,7 +98,7 @@ func (v *view) lacks() []validation.Problem {
 	if why := v.seen.Activator.StaysAwake; why != "" && v.fn.MaySleep() {
 		all = append(slices.Clone(all), validation.Problem{
 			Reason:  v1beta1.ReasonCannotSleep,
-			Message: oneLine("the function stays awake, because the activator cannot learn for how long it has been idle: " + why),
+			Message: oneLine("cannot scale the function to zero, because the activator cannot read how long it has been idle: " + why),
 		})
 	}
 	return all

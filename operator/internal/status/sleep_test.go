@@ -85,8 +85,8 @@ func TestSleep(t *testing.T) {
 		"WakesUnseen":      {fellAsleep(t), seen(numbered(unseen, "4"), []appsv1.ReplicaSet{rollout(latest, "4", 0)}), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"Compiles":         {fellAsleep(t), waking(pod(latest, running())), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"OldPodsGo":        {fellAsleep(t), waking(unready(ends), unready(evicted)), "Asleep", "Asleep", whole, "a request wakes it", latest},
-		"WakesTooSlowly":   {fellAsleep(t), waking(since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-status.SlowStart))), "Asleep", "Asleep", whole + " Reconciling", "and does not serve", latest},
-		"WakesNoFiles":     {files(fellAsleep(t)), waking(unready(fileless)), "Asleep", "Asleep", whole + " Reconciling", "a replica waits for its files", latest},
+		"WakesTooSlowly":   {fellAsleep(t), waking(since(pod(latest, ended(0, `{"reason":"Built"}`)), noon.Add(-status.SlowStart))), "Asleep", "Asleep", whole + " Reconciling", "and is not serving", latest},
+		"WakesNoFiles":     {files(fellAsleep(t)), waking(unready(fileless)), "Asleep", "Asleep", whole + " Reconciling", "a replica waits for files", latest},
 		"NoRoom":           {fellAsleep(t), waking(unready(unscheduled)), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"CannotPull":       {fellAsleep(t), waking(configless(pod(latest, ended(0, `{"reason":"Built"}`)))), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"Crashes":          {fellAsleep(t), waking(crashing(pod(latest, ended(0, `{"reason":"Built"}`)))), "CrashLooping", "NoReadyReplica", "SourceValid Built Stalled", "no database", ""},
@@ -100,15 +100,15 @@ func TestSleep(t *testing.T) {
 		"UnreadyAwake":     {served(t), waking(unready(func(*corev1.Pod) {})), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "0 of 1 replicas", ""},
 		"NeverServed":      {seenOnly, seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Reconciling", "waiting for a pod", ""},
 		"UnseenRevision":   {of(fellAsleep(t), old), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Built Reconciling", "waiting for a pod", ""},
-		"Changed":          {changed(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "Asleep", "SourceValid Available Reconciling", "revision " + latest + " goes on serving", latest},
-		"ChangedAndWakes":  {changed(fellAsleep(t)), waking(), "Building", "Asleep", "SourceValid Available Reconciling", "revision " + latest + " goes on serving", latest},
+		"Changed":          {changed(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "Asleep", "SourceValid Available Reconciling", "revision " + latest + " continues to serve", latest},
+		"ChangedAndWakes":  {changed(fellAsleep(t)), waking(), "Building", "Asleep", "SourceValid Available Reconciling", "revision " + latest + " continues to serve", latest},
 		"OtherTemplate":    {fellAsleep(t), templateOf(seen(rolledOut(deployment(0, 0, latest)), nil), "other"), "Building", "Asleep", "SourceValid Built Available Reconciling", "", latest},
 		"Refused":          {fellAsleep(t), refused(seen(rolledOut(deployment(0, 0, latest)), nil)), "InvalidSource", "Asleep", "Available Stalled", "handler.go:1:1: bad", latest},
 		"NoService":        {fellAsleep(t), conflict(seen(rolledOut(deployment(0, 0, latest)), nil)), "ServiceConflict", "NoReadyReplica", "SourceValid Built Stalled", "not ours", ""},
 		"Stopped":          {stopped(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Stopped", "Stopped", "SourceValid Built Ready", "spec.replicas is 0", ""},
 		"NoLongerSleeps":   {never(fellAsleep(t)), seen(rolledOut(deployment(0, 0, latest)), nil), "Building", "NoReadyReplica", "SourceValid Built Reconciling", "waiting for a pod", ""},
 		"NoReplica":        {fellAsleep(t), activator(seen(rolledOut(deployment(0, 0, latest)), nil), observe.Activator{Routed: true}), "NoActivator", "NoActivator", "SourceValid Built Reconciling", "no replica of the activator is ready", latest},
-		"NoAddress":        {fellAsleep(t), activator(seen(rolledOut(deployment(0, 0, latest)), nil), observe.Activator{Ready: true}), "NoActivator", "NoActivator", "SourceValid Built Reconciling", "no EndpointSlice sends its requests", latest},
+		"NoAddress":        {fellAsleep(t), activator(seen(rolledOut(deployment(0, 0, latest)), nil), observe.Activator{Ready: true}), "NoActivator", "NoActivator", "SourceValid Built Reconciling", "no EndpointSlice routes its requests", latest},
 		"NoReplicaWakes":   {fellAsleep(t), activator(waking(), observe.Activator{Routed: true}), "NoActivator", "NoActivator", "SourceValid Built Reconciling", "no replica of the activator is ready", latest},
 		"NoReplicaAwake":   {served(t), activator(seen(rolledOut(deployment(1, 1, latest)), sets(latest)), observe.Activator{}), "Serving", "Serving", whole, "", latest},
 		"ChangedNoReplica": {changed(fellAsleep(t)), activator(seen(rolledOut(deployment(0, 0, latest)), nil), observe.Activator{}), "Building", "NoActivator", "SourceValid Reconciling", "", latest},
@@ -116,7 +116,7 @@ func TestSleep(t *testing.T) {
 		"ReplicaReturned":  {abandoned(t), waking(), "Asleep", "Asleep", whole, "a request wakes it", latest},
 		"NoQuota":          {fellAsleep(t), outOfQuota(waking()), "RollingOut", "NoReadyReplica", "SourceValid Built Reconciling", "exceeded quota", ""},
 		"WakeFailed":       {fellAsleep(t), failedWake(waking(pod(latest, ended(0, `{"reason":"Built"}`)))), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "could not wake the function: no pod within 1m0s", ""},
-		"WakeFailedFiles":  {files(fellAsleep(t)), failedWake(waking(unready(fileless))), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", `no pod within 1m0s; a replica waits for its files, of ConfigMap "config"`, ""},
+		"WakeFailedFiles":  {files(fellAsleep(t)), failedWake(waking(unready(fileless))), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", `no pod within 1m0s; a replica waits for files from ConfigMap "config"`, ""},
 		"WakeFailedCrash":  {fellAsleep(t), failedWake(waking(crashing(pod(latest, ended(0, `{"reason":"Built"}`))))), "CrashLooping", "WakeFailed", "SourceValid Built Stalled", "no database", ""},
 		"WakeFailedAtZero": {fellAsleep(t), failedWake(seen(rolledOut(deployment(0, 0, latest)), nil)), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "no pod within 1m0s", ""},
 		"WakeFailedNoPod":  {fellAsleep(t), failedWake(seen(rolledOut(deployment(1, 0, latest)), nil)), "WakeFailed", "WakeFailed", "SourceValid Built Reconciling", "no pod within 1m0s", ""},
@@ -196,7 +196,7 @@ func TestRecoversFromFailedWake(t *testing.T) {
 
 // A function that cannot fall asleep serves as it should, and its status says why it stays awake.
 func TestCannotSleep(t *testing.T) {
-	s := activator(seen(rolledOut(deployment(1, 1, latest)), sets(latest)), observe.Activator{Ready: true, Routed: true, StaysAwake: "no answer in time"})
+	s := activator(seen(rolledOut(deployment(1, 1, latest)), sets(latest)), observe.Activator{Ready: true, Routed: true, StaysAwake: "no response in time"})
 	for fn, want := range map[*v1beta1.Function]string{
 		served(t):                 "SourceValid Built Available Ready Degraded",
 		scaled(served(t), 1, 3):   "SourceValid Built Available Ready",
@@ -206,12 +206,12 @@ func TestCannotSleep(t *testing.T) {
 		if truth := truth(got); truth != want {
 			t.Errorf("true are %q, want %q", truth, want)
 		}
-		if c := meta.FindStatusCondition(got.Conditions, "Degraded"); c != nil && (c.Reason != "CannotSleep" || !strings.Contains(c.Message, "no answer in time")) {
+		if c := meta.FindStatusCondition(got.Conditions, "Degraded"); c != nil && (c.Reason != "CannotSleep" || !strings.Contains(c.Message, "no response in time")) {
 			t.Errorf("Degraded says %s: %s", c.Reason, c.Message)
 		}
 	}
 	s.Degraded = lacking(status.Seen{}).Degraded
-	if c := meta.FindStatusCondition(status.Of(served(t), s).Conditions, "Degraded"); c.Reason != "DisruptionBudgetFailed" || !strings.HasSuffix(c.Message, "no answer in time") {
+	if c := meta.FindStatusCondition(status.Of(served(t), s).Conditions, "Degraded"); c.Reason != "DisruptionBudgetFailed" || !strings.HasSuffix(c.Message, "no response in time") {
 		t.Errorf("Degraded says %s: %s", c.Reason, c.Message)
 	}
 }

@@ -63,15 +63,15 @@ func TestOf(t *testing.T) {
 		},
 		"Update": {
 			replicas: 1, seen: seen(deployment(2, 1, latest), sets(old), pod(latest, running())),
-			ready: "Building", truth: "SourceValid Available Reconciling", message: "revision " + old + " goes on serving", revision: old,
+			ready: "Building", truth: "SourceValid Available Reconciling", message: "revision " + old + " continues to serve", revision: old,
 		},
 		"UpdateStarting": { // the available replica is of the previous version
 			replicas: 1, seen: seen(surging(deployment(1, 1, latest)), sets(old), pod(latest, ended(0, `{"reason":"Built"}`))),
-			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "0 of 1 replicas are of the latest version and ready", revision: old,
+			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "0 of 1 replicas are ready with the latest version", revision: old,
 		},
 		"UpdateOverlapping": {
 			replicas: 2, seen: seen(surging(deployment(2, 2, latest)), sets(old, latest), pod(latest, ended(0, `{"reason":"Built"}`))),
-			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "1 of 2 replicas are of the latest version and ready", revision: latest,
+			ready: "RollingOut", truth: "SourceValid Built Available Reconciling", message: "1 of 2 replicas are ready with the latest version", revision: latest,
 		},
 		"StaleDeployment": {
 			replicas: 1, seen: seen(stale(deployment(1, 1, latest)), sets(old)),
@@ -83,7 +83,7 @@ func TestOf(t *testing.T) {
 		},
 		"FailedUpdate": {
 			replicas: 1, seen: seen(deployment(2, 1, latest), sets(old), failed, pod(old, ended(0, `{"reason":"Built"}`))),
-			ready: "CompileFailed", truth: "SourceValid Available Stalled", message: "revision " + old + " goes on serving", revision: old,
+			ready: "CompileFailed", truth: "SourceValid Available Stalled", message: "revision " + old + " continues to serve", revision: old,
 		},
 		"ScaledFailure": { // the newest pod compiles what the one before could not
 			replicas: 2, seen: seen(deployment(2, 0, latest), nil, failed, newer(pod(latest, running()))),
@@ -119,7 +119,7 @@ func TestOf(t *testing.T) {
 		},
 		"SecretMissing": {
 			replicas: 1, seen: seen(deployment(1, 0, latest), nil, configless(pod(latest, ended(0, `{"reason":"Built"}`)))),
-			ready: "RollingOut", truth: "SourceValid Built Reconciling", message: `0 of 1 replicas are of the latest version and ready; CreateContainerConfigError: secret "database" not found`,
+			ready: "RollingOut", truth: "SourceValid Built Reconciling", message: `0 of 1 replicas are ready with the latest version; CreateContainerConfigError: secret "database" not found`,
 		},
 		"OtherTemplate": { // the variable that made it crash was mended
 			replicas: 1, seen: seen(templated(deployment(1, 0, latest)), nil, crashing(pod(latest, ended(0, `{"reason":"Built"}`)))),
@@ -152,7 +152,7 @@ func TestOf(t *testing.T) {
 		},
 		"BeingDeleted": {
 			replicas: 1, seen: deleted(seen(deployment(1, 1, latest), sets(latest))),
-			ready: "RollingOut", truth: "SourceValid Available Reconciling", message: "created anew", revision: latest,
+			ready: "RollingOut", truth: "SourceValid Available Reconciling", message: "created again", revision: latest,
 		},
 		"Paused": {
 			replicas: 1, seen: paused(seen(deployment(2, 1, latest), sets(old))),

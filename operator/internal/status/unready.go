@@ -82,12 +82,12 @@ func (v *view) otherContainer(pod *corev1.Pod, c *corev1.ContainerStatus) (probl
 	switch ended := workload.LastEnd(c); {
 	case ended != nil:
 		why := oneLine(cmp.Or(ended.Reason, "no reason given"))
-		return &validation.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sended with exit code %d (%s), and its pod is not ready without it: %s --previous", name, ended.ExitCode, why, logs)}, ""
+		return &validation.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sexited with code %d (%s), so its pod is not ready; see %s --previous", name, ended.ExitCode, why, logs)}, ""
 	case v.slow(c):
 		since := c.State.Running.StartedAt.UTC().Format(time.RFC3339)
-		return &validation.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%sruns since %s and is not ready, and its pod is not ready without it: %s", name, since, logs)}, ""
+		return &validation.Problem{Reason: EventContainerFailed, Message: fmt.Sprintf("%shas been running since %s and is not ready, so its pod is not ready; see %s", name, since, logs)}, ""
 	case c.State.Running != nil:
-		return nil, name + "runs and is not ready yet"
+		return nil, name + "is running and not ready yet"
 	}
 	return nil, ""
 }
@@ -98,7 +98,7 @@ func nameOfOthers(c *corev1.ContainerStatus) string {
 	if c.Name == desired.FunctionContainer || c.Name == desired.BuildContainer {
 		return ""
 	}
-	return fmt.Sprintf("container %q, which is not of the Function, ", c.Name)
+	return fmt.Sprintf("container %q, which another client added, ", c.Name)
 }
 
 // waitsBeforeBuild returns what prevents a pod from compiling: missing files, or an init container
@@ -142,7 +142,7 @@ func (v *view) waitsForFiles(pod *corev1.Pod) string {
 	if !prepares || len(needed) == 0 {
 		return ""
 	}
-	return oneLine("a replica waits for its files, of " + strings.Join(needed, ", ") + ": kubectl describe pod " + pod.Name + " says whether some are missing")
+	return oneLine("a replica waits for files from " + strings.Join(needed, ", ") + "; see kubectl describe pod " + pod.Name + " for missing ones")
 }
 
 // slow reports whether a container has run for longer than SlowStart without being ready.
@@ -170,13 +170,13 @@ func UntilSlow(fn *v1beta1.Function, seen Seen) (wait time.Duration) {
 
 // unready describes a container that runs and is not ready.
 func (v *view) unready(pod *corev1.Pod, c *corev1.ContainerStatus) string {
-	text := "a replica runs and does not serve yet"
+	text := "a replica is running and not serving yet"
 	if v.slow(c) {
-		text = "a replica runs since " + c.State.Running.StartedAt.UTC().Format(time.RFC3339) + " and does not serve: " +
-			"Start, an init or a package variable does not return, or Ready fails; its log says more: kubectl logs " + pod.Name
+		text = "a replica has been running since " + c.State.Running.StartedAt.UTC().Format(time.RFC3339) + " and is not serving: " +
+			"Start, an init function or a package variable does not return, or Ready fails; see kubectl logs " + pod.Name
 	}
 	if ended := c.LastTerminationState.Terminated; ended != nil {
-		text += fmt.Sprintf(" (before that it ended with exit code %d: %s)", ended.ExitCode, whyItEnded(v.fn, ended))
+		text += fmt.Sprintf(" (previously it exited with code %d: %s)", ended.ExitCode, whyItEnded(v.fn, ended))
 	}
 	return text
 }
@@ -188,14 +188,14 @@ func (v *view) rollout() string {
 	case d == nil:
 		return "creating the Deployment"
 	case d.DeletionTimestamp != nil:
-		return "the Deployment is being deleted and is created anew after that"
+		return "the Deployment is being deleted; it is created again afterwards"
 	case !v.hasService():
 		return "creating the Service"
 	}
 	if why := v.podsNotCreated(); why != "" {
 		return why // no pods exist
 	}
-	text := fmt.Sprintf("%d of %d replicas are of the latest version and ready", v.latestAvailable(), workload.Replicas(d))
+	text := fmt.Sprintf("%d of %d replicas are ready with the latest version", v.latestAvailable(), workload.Replicas(d))
 	if o := v.seen.BuildService; o != nil && o.Trouble != "" {
 		text += "; " + oneLine(o.Trouble)
 	}
@@ -249,7 +249,7 @@ func (v *view) podsNotCreated() string {
 		return ""
 	}
 	if d.Spec.Paused {
-		return fmt.Sprintf("somebody has paused the Deployment: kubectl rollout resume deployment/%s", d.Name)
+		return fmt.Sprintf("the Deployment is paused; resume it with kubectl rollout resume deployment/%s", d.Name)
 	}
 	if v.seen.ReplicasLeftToOthers(v.fn) && workload.Replicas(d) == 0 {
 		return "the Deployment is scaled to 0 replicas by another controller: " + v.seen.AutoscalerConflict.Message

@@ -42,7 +42,7 @@ func (a ServiceAccounts) Check(ctx context.Context, fn *v1beta1.Function) (*fiel
 		return nil, nil
 	}
 	return field.Forbidden(field.NewPath("spec", "serviceAccountName"), fmt.Sprintf(
-		"functions in the namespace %[1]s may not run as the ServiceAccount %[2]s; an administrator of the namespace can allow it:"+
+		"functions in namespace %[1]s may not use ServiceAccount %[2]s; an administrator of the namespace can allow it:"+
 			" kubectl -n %[1]s create role %[3]s-%[2]s --verb=%[3]s --resource=serviceaccounts --resource-name=%[2]s &&"+
 			" kubectl -n %[1]s create rolebinding %[3]s-%[2]s --role=%[3]s-%[2]s --serviceaccount=%[4]s:goless-operator",
 		fn.Namespace, name, runAsVerb, a.Namespace)), nil

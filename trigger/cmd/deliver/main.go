@@ -45,7 +45,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var termination string
 	isOnce := flags.Bool("once", false, "make one call, and end")
 	flags.StringVar(&termination, "termination-log", "", "file for the reason of a failure; none when empty")
-	versions := flags.Bool("version", false, "print the version, and do nothing else")
+	versions := flags.Bool("version", false, "print the version and exit")
 	o.flags(flags)
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0

@@ -47,10 +47,10 @@ func main() {
 	cfg := config{images: kinds.Images{Deliver: os.Getenv("DELIVER_IMAGE"), Consume: os.Getenv("CONSUME_IMAGE")}}
 	flag.StringVar(&cfg.metricsAddress, "metrics-bind-address", ":9090", "address of the metrics; 0 turns them off")
 	flag.StringVar(&cfg.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "work only while holding the lease, so that several replicas can run")
+	flag.BoolVar(&cfg.leaderElection, "leader-elect", false, "elect a leader, so that several replicas can run")
 	flag.StringVar(&cfg.namespace, "leader-elect-namespace", "", "the namespace of the lease; that of the pod when empty")
 	flag.StringVar(&cfg.namespaces, "namespaces", "", "the namespaces whose triggers work, with commas between them; all when empty")
-	versions := flag.Bool("version", false, "print the version, and do nothing else")
+	versions := flag.Bool("version", false, "print the version and exit")
 	var logOptions zap.Options
 	logOptions.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -81,7 +81,7 @@ func run(ctx context.Context, cfg config) error {
 	}
 	restConfig, err := ctrl.GetConfig()
 	if err != nil {
-		return fmt.Errorf("finding a cluster: %w", err)
+		return fmt.Errorf("loading the kubeconfig: %w", err)
 	}
 	options, err := kinds.ManagerOptions(restConfig, namespaces)
 	if err != nil {
@@ -124,7 +124,7 @@ func watched(list string) (map[string]cache.Config, error) {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		if len(validation.IsDNS1123Label(name)) > 0 {
-			return nil, fmt.Errorf("--namespaces: %q in %q is not the name of a namespace: give names with commas between them, such as team-a,team-b", name, list)
+			return nil, fmt.Errorf("--namespaces: %q in %q is not a valid namespace name; use a comma-separated list such as team-a,team-b", name, list)
 		}
 		all[name] = cache.Config{}
 	}

@@ -100,7 +100,7 @@ func NewMonitor(version, commit string) *Monitor {
 	}
 	lag := lagCollector{m, prometheus.NewDesc("goless_trigger_lag", "Events that wait, those in delivery included.", nil, nil)}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "goless_trigger_build_info", Help: "Always 1; the labels say what runs.",
+		Name: "goless_trigger_build_info", Help: "Always 1; the labels contain the version.",
 		ConstLabels: prometheus.Labels{"version": version, "commit": commit, "go_version": runtime.Version()},
 	})
 	info.Set(1)

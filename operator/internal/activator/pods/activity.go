@@ -79,11 +79,11 @@ func IdleTime(ctx context.Context, pods []Pod) (time.Duration, error) {
 // idle returns the time for which a pod has served no request, or 0 if it serves one now.
 func (p Pod) idle(ctx context.Context) (time.Duration, error) {
 	if !p.Ready || p.Admin == "" {
-		return 0, fmt.Errorf("the pod at %q is not ready, or is ending", p.Address)
+		return 0, fmt.Errorf("the pod at %q is not ready or is terminating", p.Address)
 	}
 	a, status, err := GetActivity(ctx, "http://"+p.Admin+"/activity")
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("/activity answers with status %d", status)
+		err = fmt.Errorf("/activity returned status %d", status)
 	}
 	if err != nil {
 		return 0, activityError(err)
@@ -112,19 +112,19 @@ func (p Pod) Serves(ctx context.Context) (serves bool, why string) {
 	}
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxReason)) // a partial reason is enough
 	line, _, _ := strings.Cut(string(text), "\n")
-	return false, fmt.Sprintf("/readyz answers %d %q", response.StatusCode, line)
+	return false, fmt.Sprintf("/readyz returned %d %q", response.StatusCode, line)
 }
 
 // activityError wraps an error of an activity query. Its text contains no addresses, so that it is
 // the same for each attempt.
 func activityError(err error) error {
-	cause := "a service mesh or another program may answer there"
+	cause := "a service mesh or another program may listen on this port"
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		err, cause = errors.New("no answer in time"), "a NetworkPolicy may keep the activator out"
+		err, cause = errors.New("no response in time"), "a NetworkPolicy may block the activator"
 	} else if failed, ok := errors.AsType[*net.OpError](err); ok {
 		err = failed.Err
 	} else if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
-	return fmt.Errorf("asking a pod at port %d how busy it is: %w; %s", v1beta1.AdminPort, err, cause)
+	return fmt.Errorf("reading the activity of a pod at port %d: %w; %s", v1beta1.AdminPort, err, cause)
 }

@@ -86,11 +86,11 @@ func PickReady(pods []Pod) (address string, ok bool) {
 // broken describes the reasons for which the kubelet does not start a container until its cause is
 // fixed.
 var broken = map[string]string{
-	"CrashLoopBackOff":           "its container ends again and again",
+	"CrashLoopBackOff":           "its container keeps restarting",
 	"ImagePullBackOff":           "an image cannot be pulled",
-	"ErrImageNeverPull":          "an image is not on the node, and must not be pulled",
-	"InvalidImageName":           "the name of an image is invalid",
-	"CreateContainerConfigError": "a Secret, a ConfigMap or a key of them is missing",
+	"ErrImageNeverPull":          "an image is not present on the node, and its pull policy is Never",
+	"InvalidImageName":           "an image name is invalid",
+	"CreateContainerConfigError": "a Secret, a ConfigMap or one of their keys is missing",
 }
 
 // newPod converts a pod.

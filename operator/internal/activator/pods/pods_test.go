@@ -75,7 +75,7 @@ func TestNewPod(t *testing.T) {
 		},
 		"Crashing": {
 			waits(func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.ContainerStatuses }, "CrashLoopBackOff"),
-			Pod{Address: serving.Address, Admin: serving.Admin, Broken: "its container ends again and again (CrashLoopBackOff)"},
+			Pod{Address: serving.Address, Admin: serving.Admin, Broken: "its container keeps restarting (CrashLoopBackOff)"},
 		},
 		"NoBuilder": {
 			waits(func(s *corev1.PodStatus) *[]corev1.ContainerStatus { return &s.InitContainerStatuses }, "ImagePullBackOff"),
@@ -244,9 +244,9 @@ func TestServes(t *testing.T) {
 		why    string
 	}{
 		"Serving":  {answers(http.StatusOK, "ready\n"), true, ""},
-		"Waiting":  {answers(http.StatusServiceUnavailable, "waiting for the binary: it is not there\nmore"), false, `/readyz answers 503 "waiting for the binary: it is not there"`},
-		"Endless":  {answers(http.StatusServiceUnavailable, strings.Repeat("x", 1<<20)), false, `/readyz answers 503 "` + strings.Repeat("x", maxReason) + `"`},
-		"Redirect": {answers(http.StatusFound, ""), false, `/readyz answers 302 ""`},
+		"Waiting":  {answers(http.StatusServiceUnavailable, "waiting for the binary: it is not there\nmore"), false, `/readyz returned 503 "waiting for the binary: it is not there"`},
+		"Endless":  {answers(http.StatusServiceUnavailable, strings.Repeat("x", 1<<20)), false, `/readyz returned 503 "` + strings.Repeat("x", maxReason) + `"`},
+		"Redirect": {answers(http.StatusFound, ""), false, `/readyz returned 302 ""`},
 		"Silent":   {silent.Addr().String(), false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -296,7 +296,7 @@ func TestGreedyNamespace(t *testing.T) {
 	eventually(t, "ten are held", func() bool { return a.held.Load() == 10 })
 	url := "http://localhost:" + portOf(t, a.listeners[other.Service].Addr())
 	clients.Go(func() { get(t, http.DefaultClient, url) })
-	if got := <-statuses; got != "503 1 too many requests wait for functions to wake\n" {
+	if got := <-statuses; got != "503 1 too many requests are waiting for sleeping functions\n" {
 		t.Errorf("the newest one gets %s", got)
 	}
 	if n := a.listeners[other.Service].held.Load(); n != 1 {

@@ -23,7 +23,7 @@ var discardLog = log.New(io.Discard, "", 0)
 // for tests.
 var responseGrace = 30 * time.Second
 
-var errNoResponse = errors.New("the function has not answered within its timeout")
+var errNoResponse = errors.New("the function did not respond within its timeout")
 
 // A proxiedRequest is the state of a request that is being forwarded.
 type proxiedRequest struct {
@@ -165,15 +165,15 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if x.upload.truncated.Load() {
 		panic(http.ErrAbortHandler)
 	}
-	status, text := http.StatusBadGateway, "the pod of the function ended the connection without an answer"
+	status, text := http.StatusBadGateway, "the pod of the function closed the connection without a response"
 	if errors.Is(context.Cause(r.Context()), errNoResponse) {
 		status, text = http.StatusGatewayTimeout, errNoResponse.Error()
 	} else if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has disconnected; it must not mistake an empty response for one of the function
 	}
 	f := x.listener.backend().Function
-	s.options.Log.Info("a pod has failed a request", "function", f.String(), "error", err.Error())
-	http.Error(w, fmt.Sprintf("%s; kubectl describe function %s -n %s tells more", text, f.Name, f.Namespace), status)
+	s.options.Log.Info("a pod failed a request", "function", f.String(), "error", err.Error())
+	http.Error(w, fmt.Sprintf("%s; see kubectl describe function %s -n %s", text, f.Name, f.Namespace), status)
 }
 
 // buffers is a pool of the buffers that copy responses.

@@ -79,7 +79,7 @@ func (s *Server) Listen(b backend.Backend, port int32) error {
 	s.listeners[b.Service] = l
 	go func() {
 		if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) && l.closed.Err() == nil {
-			s.options.Log.Error(err, "listening no longer", "service", b.Service.String())
+			s.options.Log.Error(err, "stopped listening", "service", b.Service.String())
 		}
 	}()
 	return nil

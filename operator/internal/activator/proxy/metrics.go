@@ -12,7 +12,7 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{registry: registry, rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "goless_activator_refused_total",
-		Help: "Requests that were answered 503, because no pod was there in time, because none can start until the function is mended, because too many were held, or because the function was stopped or deleted.",
+		Help: "Requests that received 503, by reason: no pod was ready in time, no pod can start until the function is fixed, too many requests were held, or the function was stopped or deleted.",
 	}, []string{"reason"})}
 	for _, reason := range []string{"timeout", "broken", "busy", "closed"} {
 		m.rejected.WithLabelValues(reason) // exports 0 before the first event
@@ -25,6 +25,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 func (m *Metrics) watch(s *Server) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "goless_activator_held_requests",
-		Help: "Requests that wait for a pod.",
+		Help: "Number of requests that wait for a pod.",
 	}, func() float64 { return float64(s.held.Load()) }))
 }

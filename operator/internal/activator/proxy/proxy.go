@@ -113,7 +113,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 }
 
 var (
-	errBusy   = errors.New("too many requests wait for functions to wake")
+	errBusy   = errors.New("too many requests are waiting for sleeping functions")
 	errClosed = errors.New("the function was stopped or deleted")
 )
 
@@ -176,7 +176,7 @@ func (s *Server) hold(ctx context.Context, l *listener) (net.Conn, error) {
 
 // reject responds with 503 to a request for which there is no pod.
 func (s *Server) reject(w http.ResponseWriter, r *http.Request, l *listener, err error) {
-	reason, text := "timeout", "the function sleeps, and no pod of it was ready in time"
+	reason, text := "timeout", "the function is asleep, and no pod was ready in time"
 	var broken *wake.BrokenError
 	switch {
 	case r.Context().Err() != nil:
@@ -189,7 +189,7 @@ func (s *Server) reject(w http.ResponseWriter, r *http.Request, l *listener, err
 		reason, text = "broken", broken.Error()
 	}
 	if f := l.backend().Function; reason == "timeout" || reason == "broken" {
-		text += fmt.Sprintf("; kubectl describe function %s -n %s tells more", f.Name, f.Namespace)
+		text += fmt.Sprintf("; see kubectl describe function %s -n %s", f.Name, f.Namespace)
 	}
 	s.options.Metrics.rejected.WithLabelValues(reason).Inc()
 	w.Header().Set("Retry-After", "1")

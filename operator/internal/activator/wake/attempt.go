@@ -93,7 +93,7 @@ func (a *attempt) scale(ctx context.Context, ending bool) error {
 	a.watch.start()
 	again := !a.scaled.IsZero()
 	if again && !ending && a.waker.cannotCreatePod(ctx, a.backend.Function) {
-		return &BrokenError{"its pod may not be created (FailedCreate), because of a quota or a policy"}
+		return &BrokenError{"its pod cannot be created (FailedCreate): a quota or a policy rejects it"}
 	}
 	if a.scaleErr = a.waker.scaleFromZero(ctx, a.backend); errors.Is(a.scaleErr, ErrStopped) {
 		return a.scaleErr

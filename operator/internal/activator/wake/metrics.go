@@ -25,11 +25,11 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		wakes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "goless_activator_wakes_total",
-			Help: "Functions that were given a pod because of a request, by whether it answered in time.",
+			Help: "Wakes of functions, by result: whether a pod became ready in time.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "goless_activator_wake_duration_seconds",
-			Help:    "Time from the request that wakes a function until it was scaled, a pod was seen, and the pod answered.",
+			Help:    "Seconds from the request that wakes a function to each phase: scaled, a pod was seen, the pod answered.",
 			Buckets: []float64{.01, .025, .05, .1, .2, .3, .5, .75, 1, 2, 4, 8, 16, 32, 64},
 		}, []string{"phase"}),
 	}

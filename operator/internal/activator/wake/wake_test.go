@@ -442,7 +442,7 @@ func TestNotReady(t *testing.T) {
 		t.Fatalf("connected to %s", got)
 	default:
 	}
-	const want = `/readyz answers 503 "waiting for the binary: the build service is out of reach"`
+	const want = `/readyz returned 503 "waiting for the binary: the build service is out of reach"`
 	if err := f.failure.Load().(error); !strings.Contains(err.Error(), want) {
 		t.Errorf("error: %v", err)
 	}
