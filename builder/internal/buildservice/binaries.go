@@ -16,27 +16,28 @@ import (
 )
 
 const (
-	// maxWait is the longest time that a request may wait for a binary.
+	// maxWait is the maximum time that a request may wait for a binary.
 	maxWait = time.Minute
 
-	// peerHeader holds the token of the service in requests of other replicas, which
-	// are answered without asking other replicas in turn.
+	// peerHeader contains the token of the service in requests of other replicas. Such requests are
+	// not forwarded to further replicas.
 	peerHeader = "Goless-Peer"
 
-	// minRate is the slowest transfer of a binary, in bytes per second.
+	// minRate is the minimum transfer rate of a binary, in bytes per second.
 	minRate = 1 << 20
 
-	// maxDownloads is how many binaries of a namespace are sent to one client, which is an address, at a time.
+	// maxDownloads limits the concurrent downloads per client address and namespace of the
+	// binaries.
 	maxDownloads = 16
 
-	// resultHeader holds the result of a binary in answers to other replicas.
+	// resultHeader contains the result of a binary in responses to other replicas.
 	resultHeader = "Goless-Record"
 )
 
-// equal compares tokens in a time that does not depend on their content.
+// equal compares tokens in constant time.
 func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
-// serveBinary answers GET of /v1/binaries/{key}.
+// serveBinary handles GET /v1/binaries/{key}.
 func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	key := r.PathValue("key")
 	if !equal(bearer(r), s.config.Keys.Capability(key)) {
@@ -49,7 +50,7 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 	}
 	byPeer := equal(r.Header.Get(peerHeader), s.config.Keys.Token())
 	admit(w, r, !byPeer)
-	// Without a read deadline the server only notices when the client disconnects.
+	// When a read deadline expires, net/http cancels the request as if the client had disconnected.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -85,8 +86,7 @@ func (s *Service) serveBinary(w http.ResponseWriter, r *http.Request) {
 		"waited", rounded(waited), "duration", rounded(time.Since(asked)))
 }
 
-// preferredWait returns how long a request wants to wait, by the header Prefer of
-// RFC 7240, and at most maxWait.
+// preferredWait returns the wait preference in the Prefer header (RFC 7240), at most maxWait.
 func preferredWait(r *http.Request) time.Duration {
 	for preference := range strings.SplitSeq(r.Header.Get("Prefer"), ",") {
 		value, ok := strings.CutPrefix(strings.TrimSpace(preference), "wait=")
@@ -97,9 +97,9 @@ func preferredWait(r *http.Request) time.Duration {
 	return 0
 }
 
-// await returns the binary of key as soon as it is stored, or nil if it is not before
-// ctx ends, or if the source does not compile. A build that it waits for is not
-// cancelled. With askPeers, it asks the other replicas for what is not built here.
+// await returns the binary for key as soon as it is stored. It returns nil if ctx ends first or the
+// source does not compile. It keeps a build that it waits for from being cancelled. With askPeers,
+// it asks the other replicas for binaries that are not being built here.
 func (s *Service) await(ctx context.Context, key string, askPeers bool) (*reader, result) {
 	var fetched <-chan singleflight.Result // nil while no replica is asked
 	for {
@@ -128,7 +128,7 @@ func (s *Service) await(ctx context.Context, key string, askPeers bool) (*reader
 	}
 }
 
-// explain answers a request for a binary that is not here.
+// explain responds to a request for a binary that is not available.
 func (s *Service) explain(w http.ResponseWriter, key string) {
 	if s.ended() {
 		retryLater(w, http.StatusServiceUnavailable, errEnding.Error())
@@ -143,17 +143,16 @@ func (s *Service) explain(w http.ResponseWriter, key string) {
 	http.Error(w, message, http.StatusNotFound)
 }
 
-// transferGrace is how much longer than by minRate a transfer may take. It is a variable for the
-// tests.
+// transferGrace is added to the time that a transfer takes at minRate. Tests change it.
 var transferGrace = 30 * time.Second
 
-// transferTimeout returns how long the transfer of a binary of so many bytes may take.
+// transferTimeout returns the timeout for the transfer of a binary with the given size.
 func transferTimeout(size int64) time.Duration {
 	return time.Duration(size)*time.Second/minRate + transferGrace
 }
 
-// send sends a binary of so many bytes and returns how many were sent. It fails after the
-// transferTimeout of the size, however the client reads.
+// send sends a binary with the given size and returns the number of bytes sent. It fails after
+// transferTimeout(size), however the client reads.
 func send(w http.ResponseWriter, binary io.Reader, size int64) (sent int64, err error) {
 	control := http.NewResponseController(w)
 	if err := control.SetWriteDeadline(time.Now().Add(transferTimeout(size))); err != nil {

@@ -2,10 +2,10 @@ package buildservice
 
 import "sync"
 
-// A broadcast wakes everybody who waits for a change. The zero value is ready to use.
+// A broadcast notifies all waiting goroutines of a change. The zero value is ready to use.
 type broadcast struct {
 	mu   sync.Mutex
-	next chan struct{} // nil while nobody waits
+	next chan struct{} // nil while no goroutine waits
 }
 
 // wait returns a channel that the next call of notify closes.
@@ -18,7 +18,7 @@ func (b *broadcast) wait() <-chan struct{} {
 	return b.next
 }
 
-// notify wakes all who wait now.
+// notify wakes all goroutines that wait now.
 func (b *broadcast) notify() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

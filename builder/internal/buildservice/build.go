@@ -18,8 +18,8 @@ import (
 	"goless.io/builder/remote"
 )
 
-// start starts a build, or joins one of the same source with the same limits. The error
-// is errFull or errEnding.
+// start starts a build, or joins one of the same source with the same limits. The error is errFull
+// or errEnding.
 func (s *Service) start(key string, o remote.Order) (jobID, *job, error) {
 	timeout, memory := s.limits(o)
 	id := jobID{key, fmt.Sprint(timeout, memory, o.Environment)}
@@ -52,13 +52,13 @@ func (s *Service) start(key string, o remote.Order) (jobID, *job, error) {
 	return id, started, err
 }
 
-// limits returns the time and the memory for an order, within the limits of the service.
+// limits returns the timeout and the memory limit of an order, capped by those of the service.
 func (s *Service) limits(o remote.Order) (timeout time.Duration, memory int64) {
 	timeout = (&builder.Builder{Toolchain: s.config.Toolchain, Timeout: o.Timeout}).MaxDuration()
 	return min(timeout, s.config.MaxTimeout), min(cmp.Or(o.Memory, DefaultMemory), s.config.MaxMemory)
 }
 
-// build builds, stores the result, and returns the report, or nil if ctx has ended.
+// build builds, stores the result and returns the report. It returns nil if ctx has ended.
 func (s *Service) build(ctx context.Context, key string, o remote.Order, waited time.Duration) json.RawMessage {
 	started := time.Now()
 	report := s.result(ctx, s.builder(o), key, o)
@@ -81,8 +81,8 @@ func (s *Service) build(ctx context.Context, key string, o remote.Order, waited 
 	return data
 }
 
-// logBuild logs and counts a build. It does not log what is wrong with a source, which only
-// its author may know.
+// logBuild logs and counts a build. It does not log compile errors, which only the author of the
+// source may see.
 func (s *Service) logBuild(ctx context.Context, key string, o remote.Order, report builder.Report, took, waited time.Duration) {
 	reason := string(report.Reason)
 	if ctx.Err() != nil {
@@ -102,7 +102,7 @@ func (s *Service) builder(o remote.Order) *builder.Builder {
 	toolchain := *s.config.Toolchain
 	toolchain.Network = slices.Clone(toolchain.Network)
 	toolchain.Processors = processorsOfEach(runtime.GOMAXPROCS(0), s.config.Parallel)
-	for _, name := range slices.Sorted(maps.Keys(o.Environment)) { // equal orders share dependencies
+	for _, name := range slices.Sorted(maps.Keys(o.Environment)) { // sorted, so that equal orders share dependencies
 		toolchain.Network = append(toolchain.Network, name+"="+o.Environment[name])
 	}
 	timeout, memory := s.limits(o)
@@ -116,12 +116,12 @@ func (s *Service) builder(o remote.Order) *builder.Builder {
 	}
 }
 
-// processorsOfEach returns how many processors each of so many builds may use, so that those
-// of one tenant do not take them from that of another. Rounded up, none stays idle when all run.
+// processorsOfEach returns how many processors each of the concurrent builds may use, so that one
+// tenant's builds do not take processors from another's. It rounds up, so that no processor is idle
+// when all slots are in use.
 func processorsOfEach(processors, builds int) int { return (processors + builds - 1) / builds }
 
-// result builds, and stores what came of it if another build would have the same
-// result.
+// result builds, and stores the result if a repeated build would have the same one.
 func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o remote.Order) (report builder.Report) {
 	started := time.Now()
 	failed := func(err error) builder.Report { return builder.NewReport(b, time.Since(started), err) }
@@ -132,7 +132,7 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o 
 	}()
 	dir, err := s.store.temporary()
 	if err == nil {
-		err = os.MkdirAll(os.TempDir(), 0o700) // somebody may have removed it
+		err = os.MkdirAll(os.TempDir(), 0o700) // another process may have removed it
 	}
 	if err != nil {
 		return failed(err)
@@ -158,7 +158,7 @@ func (s *Service) result(ctx context.Context, b *builder.Builder, key string, o 
 	return report
 }
 
-// storeResult signs the binary, if there is one, and stores the result.
+// storeResult stores a result. If binary is not empty, it signs that file first.
 func (s *Service) storeResult(key, namespace string, report builder.Report, binary string) error {
 	data, err := report.Marshal()
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *Service) storeResult(key, namespace string, report builder.Report, bina
 	return s.store.put(key, binary, r)
 }
 
-// short returns as much of a key as the log has.
+// short returns the prefix of a key that is logged.
 func short(key string) string { return key[:min(12, len(key))] }
 
 // rounded formats a duration for the log.

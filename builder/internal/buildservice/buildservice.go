@@ -1,11 +1,15 @@
-// Package buildservice is the server behind the command builder serve: it compiles
-// functions for a whole cluster. It takes orders for builds over HTTPS, lets them wait
-// their turn in a fair queue, builds equal orders once, and keeps the binaries on disk
-// for the pods that fetch them. Package builder does the building itself. This package
-// knows nothing about Kubernetes.
+// Package buildservice implements the server of the command builder serve, which compiles functions
+// for a cluster. It:
 //
-// A replica may lose all of its data at any time. Builds are reproducible, so clients
-// order again what is missing.
+//   - accepts build orders over HTTPS,
+//   - queues them fairly by namespace,
+//   - builds equal orders once,
+//   - keeps the binaries on disk for the pods that fetch them.
+//
+// Package builder compiles. This package does not use Kubernetes.
+//
+// A replica may lose all its data at any time: builds are reproducible, and clients order missing
+// binaries again.
 package buildservice
 
 import (
@@ -31,102 +35,101 @@ import (
 	"goless.io/builder/remote"
 )
 
-// The defaults of a Config, which are those of the flags of builder serve too.
+// Defaults of Config, and of the flags of builder serve.
 const (
-	// DefaultMemory is what a build may use unless its order says otherwise, in
-	// bytes. The container that builds in a pod has the same limit.
+	// DefaultMemory is the memory limit of a build whose order does not set one, in bytes. The
+	// container that builds in a pod has the same limit.
 	DefaultMemory = 768 << 20
 
-	// DefaultMaxTimeout is the longest time that a build may take.
+	// DefaultMaxTimeout is the default of Config.MaxTimeout.
 	DefaultMaxTimeout = 10 * time.Minute
 
-	// DefaultStoreSize is the size of the results on disk, in bytes. It suffices for
-	// some hundred binaries.
+	// DefaultStoreSize is the default size limit of the stored results, in bytes. It suffices for
+	// several hundred binaries.
 	DefaultStoreSize = 2 << 30
 
-	// DefaultDependenciesSize is the size of dependencies on disk, in bytes.
+	// DefaultDependenciesSize is the default size limit of the stored dependencies, in bytes.
 	DefaultDependenciesSize = 1 << 30
 )
 
-// Config configures a Service. Zero values mean the defaults.
+// Config configures a Service. A zero value selects the default.
 type Config struct {
-	// Keys are those that the operator has too. They are required.
+	// Keys are shared with the operator. Required.
 	Keys *remote.Keys
 
-	// Toolchain compiles. It is required.
+	// Toolchain compiles the sources. Required.
 	Toolchain *toolchain.Toolchain
 
-	// Store is a directory for the results of builds. It is required, New removes it
-	// and makes it again, and nobody else may write to it. StoreSize limits the results,
-	// in bytes, 2 GiB by default.
+	// Store is the directory for the results of builds. Required. New deletes and recreates it; no
+	// other process may write to it. StoreSize limits the size of the results, in bytes. Default: 2
+	// GiB.
 	Store     string
 	StoreSize int64
 
-	// Dependencies is a directory on the same disk as that of temporary files, in which
-	// modules and packages stay for the next build of the same namespace that depends on
-	// the same. New removes it and makes it again, and nobody else may write to it. If it
-	// is empty, each build begins anew. DependenciesSize limits it, in bytes, 1 GiB by
-	// default.
+	// Dependencies is the directory that keeps modules and compiled packages for the next build of
+	// the same namespace with the same dependencies. It must be on the same disk as the directory
+	// for temporary files. New deletes and recreates it; no other process may write to it. Default:
+	// empty, which means that no dependencies are kept. DependenciesSize limits its size, in bytes.
+	// Default: 1 GiB.
 	Dependencies     string
 	DependenciesSize int64
 
-	// Parallel is the number of builds that run at a time. By default it is the number
-	// of processors plus one, because the last slot is reserved for namespaces that
-	// build seldom.
+	// Parallel is the number of concurrent builds. Default: the number of processors plus one,
+	// because the last slot is reserved for namespaces that build rarely.
 	Parallel int
 
-	// MaxTimeout is the longest time that a build may take, 10 minutes by default.
+	// MaxTimeout is the upper limit for the timeout of a build. Default: 10 minutes.
 	MaxTimeout time.Duration
 
-	// MaxMemory is the most memory that a build may use, in bytes, 768 MiB by default. Go
-	// vet may take as much beside it, and at most 256 MiB.
+	// MaxMemory is the upper limit for the memory of a build, in bytes. Go vet may use as much in
+	// addition, but at most 256 MiB. Default: 768 MiB.
 	MaxMemory int64
 
-	// Replicas returns the addresses, as host:port, of this replica and of all others.
-	// The own address is empty where others do not know this replica yet. If Replicas
-	// is nil, this is the only replica. See Lookup.
+	// Replicas returns the addresses (host:port) of this replica and of all others. own is empty
+	// while the other replicas do not know this one. Default: nil, which means that this is the
+	// only replica. See Lookup.
 	Replicas func(context.Context) (own string, others []string, err error)
 
-	// Log gets a line for each build and each download. It is required.
+	// Log receives one line for each build and each download. Required.
 	Log *slog.Logger
 
-	// Version and Commit are those of this program, for the metrics.
+	// Version and Commit of this program, for the metrics.
 	Version, Commit string
 }
 
-// Service is one replica of the build service.
+// Service is a replica of the build service.
 type Service struct {
 	config      Config
-	fingerprint string // everything but the order that decides about the bytes of a binary
+	fingerprint string // everything besides the order that determines the bytes of a binary
 	store       *store
 
-	dependencies *dependencies.Store // nil if nothing is kept
+	dependencies *dependencies.Store // nil if no dependencies are kept
 
 	queue   *queue
 	builds  jobs
-	changed broadcast // a build has begun or ended, or a binary was stored
+	changed broadcast // notified when a build starts or ends, and when a binary is stored
 	metrics *metrics
 
 	downloads downloads
 
-	orders    *remote.Client     // passes orders on to other replicas
+	orders    *remote.Client     // forwards orders to other replicas
 	peers     *http.Client       // fetches binaries from other replicas
-	fetching  singleflight.Group // of binaries from other replicas, by key
-	copying   sync.WaitGroup     // what copies binaries of other replicas
-	receiving chan struct{}      // has an element for each binary that is being received
+	fetching  singleflight.Group // deduplicates fetches from other replicas, by key
+	copying   sync.WaitGroup     // goroutines that copy binaries from other replicas
+	receiving chan struct{}      // semaphore for binaries that are being received
 
-	life context.Context // ends when Serve is to return
+	life context.Context // cancelled when Serve has to return
 	stop func()
 }
 
-// New opens the store and returns a Service. Serve makes it work.
+// New opens the store and returns a Service. Call Serve to start it.
 func New(c Config) (*Service, error) {
 	c.StoreSize = cmp.Or(c.StoreSize, DefaultStoreSize)
 	c.DependenciesSize = cmp.Or(c.DependenciesSize, DefaultDependenciesSize)
 	c.Parallel = cmp.Or(c.Parallel, runtime.GOMAXPROCS(0)+1)
 	c.MaxTimeout = cmp.Or(c.MaxTimeout, DefaultMaxTimeout)
 	c.MaxMemory = cmp.Or(c.MaxMemory, DefaultMemory)
-	dir, err := filepath.Abs(c.Store) // compilers have other working directories
+	dir, err := filepath.Abs(c.Store) // compilers run in other working directories
 	if err != nil {
 		return nil, fmt.Errorf("finding the store: %w", err)
 	}
@@ -154,10 +157,12 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// key identifies the binary that an order asks for. It is a hash of everything that decides
-// about the bytes, of where modules may come from, because a binary must not reach a Function
-// which may not have its modules, and of the namespace, so that no namespace learns what
-// others build.
+// key identifies the binary for an order. It is a hash of:
+//
+//   - everything that determines the bytes of the binary,
+//   - where modules may come from, so that a binary does not reach a Function that may not use
+//     its modules,
+//   - the namespace, so that no namespace learns what others build.
 func (s *Service) key(o remote.Order) string {
 	h := sha256.New()
 	parts := []string{"goless.io/build/v1", o.Namespace, s.fingerprint}

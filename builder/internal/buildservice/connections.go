@@ -10,18 +10,18 @@ import (
 	"goless.io/builder/connlimit"
 )
 
-// The limits of connections, each of which takes some 60 KiB of memory. The operator and
-// other replicas have no limit.
+// Connection limits. A connection takes about 60 KiB of memory. The operator and other replicas
+// have no limit.
 const (
-	// maxClients limits connections of pods, and of clients that have not shown a token yet.
+	// maxClients limits connections of pods and of clients that have not sent a valid token yet.
 	maxClients = 4096
 
-	// maxPlain limits connections to the port for metrics, and to the one for probes.
+	// maxPlain limits connections to the metrics port, and to the probe port.
 	maxPlain = 256
 )
 
-// downloads counts the binaries that are being sent, by client address and the namespace of the binary: where a
-// node masquerades, its pods of all namespaces have one address.
+// downloads counts the running downloads by client address and namespace of the binary. The
+// namespace is needed because pods of all namespaces share one address on a node that masquerades.
 type downloads struct {
 	mu     sync.Mutex
 	counts map[transfer]int
@@ -29,8 +29,8 @@ type downloads struct {
 
 type transfer struct{ address, namespace string }
 
-// begin counts a download of a binary of a namespace to a client, until end is called. It reports false if
-// the client has maxDownloads of that namespace.
+// begin counts a download until end is called. It reports false if the client already has
+// maxDownloads downloads of the namespace.
 func (d *downloads) begin(remoteAddr, namespace string) (end func(), ok bool) {
 	this := transfer{remoteAddr, namespace}
 	if host, _, err := net.SplitHostPort(remoteAddr); err == nil {
@@ -54,10 +54,10 @@ func (d *downloads) begin(remoteAddr, namespace string) (end func(), ok bool) {
 	}, true
 }
 
-// connKey is the key for the connection in the context of a request.
+// connKey is the context key of a request's connection.
 type connKey struct{}
 
-// withConn puts a connection into its context, for http.Server.ConnContext.
+// withConn adds the connection to the context. It is used as http.Server.ConnContext.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	if secure, ok := c.(*tls.Conn); ok {
 		return context.WithValue(ctx, connKey{}, secure.NetConn())
@@ -65,8 +65,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// admit keeps the connection of a request with a valid token open. That of the operator, or
-// of another replica, no longer counts for the limit.
+// admit keeps the connection of a request with a valid token open. A connection of the operator or
+// of another replica no longer counts toward the limit.
 func admit(w http.ResponseWriter, r *http.Request, isPod bool) {
 	w.Header().Del("Connection")
 	if c, ok := r.Context().Value(connKey{}).(*connlimit.Conn); ok && !isPod {

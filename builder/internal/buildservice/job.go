@@ -7,26 +7,25 @@ import (
 	"sync"
 )
 
-// A job is a build that several clients may wait for. It is cancelled when nobody waits
-// for it any more.
+// A job is a build that several clients may wait for. It is cancelled when no client waits for it.
 type job struct {
-	begun chan struct{} // closed when the build has its turn
-	done  chan struct{} // closed at the end
+	begun chan struct{} // closed when the build starts
+	done  chan struct{} // closed when the build has ended
 
-	// report says how the build has ended, once done is closed. It is nil if the build
-	// was cancelled, or dropped from the queue.
+	// report is the result of the build; valid after done is closed. It is nil if the build was
+	// cancelled or dropped from the queue.
 	report  json.RawMessage
 	dropped bool
 
 	cancel  context.CancelFunc
-	waiting int // clients
+	waiting int // number of clients
 }
 
-// A jobID says which jobs are equal: those with the same key and the same limits. A
-// client that allows little time or memory must not decide how a build ends for others.
+// A jobID identifies jobs that clients may share: those with the same key and the same limits. A
+// client that allows little time or memory must not determine the result for others.
 type jobID struct{ key, limits string }
 
-// jobs are the builds that wait or run.
+// jobs are the queued and running builds.
 type jobs struct {
 	mu      sync.Mutex
 	byID    map[jobID]*job
@@ -34,10 +33,10 @@ type jobs struct {
 	ending  bool
 }
 
-// errEnding says that no new build begins.
+// errEnding means that this replica is shutting down and starts no builds.
 var errEnding = errors.New("this replica of the build service ends, another one goes on")
 
-// has reports whether there is a job for key.
+// has reports whether a job for key exists.
 func (j *jobs) has(key string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -55,8 +54,7 @@ func (j *jobs) find(key string) (jobID, *job) {
 	return jobID{}, nil
 }
 
-// join adds a client to any job for key, and returns nil if there is none. The client
-// has to call leave.
+// join adds a client to any job for key. It returns nil if none exists. The client must call leave.
 func (j *jobs) join(key string) (jobID, *job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -67,9 +65,9 @@ func (j *jobs) join(key string) (jobID, *job) {
 	return id, found
 }
 
-// start adds a client to the job with this ID, and starts one if there is none. The
-// client has to call leave. To start a job, prepare returns its work, or an error if
-// there cannot be any. It is called with the lock held.
+// start adds a client to the job with this ID and starts the job if necessary. The client must call
+// leave. prepare returns the work of a new job, or an error if it cannot start; it is called with
+// the lock held.
 func (j *jobs) start(id jobID, prepare func() (work func(context.Context, *job), err error)) (*job, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -101,25 +99,24 @@ func (j *jobs) start(id jobID, prepare func() (work func(context.Context, *job),
 	return started, nil
 }
 
-// leave removes a client from a job, and cancels the job if it was the last one.
+// leave removes a client from a job, and cancels the job if no client is left.
 func (j *jobs) leave(id jobID, left *job) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if left.waiting--; left.waiting == 0 {
-		j.remove(id, left) // the next client starts another one
+		j.remove(id, left) // the next client starts a new job
 		left.cancel()
 	}
 }
 
-// remove forgets a job unless another one has taken its place. The caller must hold the
-// lock.
+// remove deletes a job unless another one has replaced it. The caller must hold the lock.
 func (j *jobs) remove(id jobID, ended *job) {
 	if j.byID[id] == ended {
 		delete(j.byID, id)
 	}
 }
 
-// end cancels all jobs, lets no other begin, and returns when they have ended.
+// end cancels all jobs, prevents new ones, and returns when all have ended.
 func (j *jobs) end() {
 	j.mu.Lock()
 	j.ending = true

@@ -12,13 +12,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// metrics are the metrics of a Service. None has a namespace as a label, because everybody
-// who can reach the port can read them.
+// metrics contains the metrics of a Service. None has a namespace label, because every client that
+// can reach the port can read them.
 type metrics struct {
 	registry *prometheus.Registry
 	builds   *prometheus.HistogramVec // by reason
 	waited   prometheus.Histogram
-	fetches  *prometheus.CounterVec // by who has asked: pod or replica
+	fetches  *prometheus.CounterVec // by client: pod or replica
 }
 
 func newMetrics(s *Service) *metrics {
@@ -84,8 +84,7 @@ func (m *metrics) fetched(byPeer bool) {
 	m.fetches.WithLabelValues(by).Inc()
 }
 
-// ServeMetrics answers requests for metrics, in plain HTTP and without a token, until ctx
-// ends.
+// ServeMetrics serves metrics over plain HTTP without authentication until ctx ends.
 func (s *Service) ServeMetrics(ctx context.Context, listener net.Listener) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4}))

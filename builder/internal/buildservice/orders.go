@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	// orderTimeout is how long the body of an order may take to arrive.
+	// orderTimeout is how long the client may take to send the body of an order.
 	orderTimeout = 30 * time.Second
 
-	// writeTimeout is how long a client may leave an event unread.
+	// writeTimeout is how long a client may take to read an event.
 	writeTimeout = 30 * time.Second
 
-	// turnTimeout is how long a build may wait for its turn before its client is told
-	// that it waits.
+	// turnTimeout is how long a build may be queued before its client receives a Waiting event.
 	turnTimeout = time.Second
 )
 
-// serveOrder answers POST /v1/builds with the events of the build, as lines of JSON.
+// serveOrder handles POST /v1/builds. It responds with the events of the build as lines of JSON.
 func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	if !equal(bearer(r), s.config.Keys.Token()) {
 		http.Error(w, "this token does not order builds", http.StatusUnauthorized)
@@ -61,7 +60,7 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 	case answer.begun && errors.Is(err, errFull):
 		answer.notify(remote.Event{Key: key, Dropped: true})
-	case answer.begun: // a client that gets no report orders again
+	case answer.begun: // a client without a report orders again
 	case errors.Is(err, errEnding):
 		retryLater(w, http.StatusServiceUnavailable, err.Error())
 	default:
@@ -69,8 +68,8 @@ func (s *Service) serveOrder(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// buildHere builds in this replica and gives each event to notify, until the build or ctx
-// ends. A build that is cancelled has no report. The error is errFull or errEnding.
+// buildHere builds in this replica and passes each event to notify until the build or ctx ends. A
+// cancelled build has no report. The error is errFull or errEnding.
 func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, notify func(remote.Event)) error {
 	id, started, err := s.start(key, o)
 	if err != nil {
@@ -84,7 +83,7 @@ func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, not
 	for {
 		select {
 		case <-begun:
-			if begun = nil; !wait.Stop() { // the client was told that it waits
+			if begun = nil; !wait.Stop() { // the client has received a Waiting event
 				notify(remote.Event{Key: key})
 			}
 		case <-wait.C:
@@ -103,7 +102,7 @@ func (s *Service) buildHere(ctx context.Context, key string, o remote.Order, not
 	}
 }
 
-// readOrder reads the body of a request, which must be one order and nothing else.
+// readOrder reads the body of a request, which must consist of exactly one order.
 func readOrder(w http.ResponseWriter, r *http.Request) (o remote.Order, err error) {
 	control := http.NewResponseController(w)
 	if err := control.SetReadDeadline(time.Now().Add(orderTimeout)); err != nil {
@@ -122,15 +121,14 @@ func readOrder(w http.ResponseWriter, r *http.Request) (o remote.Order, err erro
 	return o, o.Validate()
 }
 
-// events writes events as lines of JSON, at once. When that fails, it cancels the
-// request.
+// events writes events as lines of JSON and flushes each. If that fails, it cancels the request.
 type events struct {
 	control *http.ResponseController
 	cancel  context.CancelFunc
 
 	mu    sync.Mutex
 	w     http.ResponseWriter
-	begun bool // something was written
+	begun bool // an event was written
 }
 
 func (e *events) notify(event remote.Event) {
@@ -146,8 +144,8 @@ func (e *events) notify(event remote.Event) {
 	e.write(append(line, '\n'))
 }
 
-// keepAlive writes an empty line every remote.Heartbeat after the first event, until ctx
-// ends, so that the client knows that the service still works.
+// keepAlive writes an empty line every remote.Heartbeat after the first event until ctx ends, so
+// that the client knows that the service is alive.
 func (e *events) keepAlive(ctx context.Context) {
 	ticker := time.NewTicker(remote.Heartbeat)
 	defer ticker.Stop()
@@ -165,7 +163,7 @@ func (e *events) keepAlive(ctx context.Context) {
 	}
 }
 
-// write must be called with the lock held.
+// write writes and flushes a line. The caller must hold the lock.
 func (e *events) write(line []byte) {
 	err := e.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if err == nil {
@@ -179,13 +177,13 @@ func (e *events) write(line []byte) {
 	}
 }
 
-// retryLater tells a client to ask again a second later.
+// retryLater responds with an error and asks the client to retry after one second.
 func retryLater(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, message, code)
 }
 
-// bearer returns the token of a request.
+// bearer returns the bearer token of a request.
 func bearer(r *http.Request) string {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	return token

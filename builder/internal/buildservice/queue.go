@@ -10,83 +10,80 @@ import (
 	"time"
 )
 
-// maxQueue is the number of builds that may wait, and maxBytes the size of their sources,
-// which are in memory. One namespace may have a quarter of each. When the queue is full, the
-// newest build of the namespace with the most is dropped.
+// maxQueue limits the number of queued builds, and maxBytes the total size of their sources, which
+// are kept in memory. A namespace may use a quarter of each. When the queue is full, the newest
+// build of the namespace with the largest load is dropped.
 const (
 	maxQueue = 1024
 	maxBytes = 64 << 20
 )
 
 const (
-	// halfLife is the time after which half of the time that a namespace has built no
-	// longer counts.
+	// halfLife is the half-life of the build time that a namespace has used.
 	halfLife = 10 * time.Minute
 
-	// maxForLastSlot is how long a namespace may have built lately to get the last slot.
+	// maxForLastSlot is the recent build time up to which a namespace may use the last slot.
 	maxForLastSlot = 30 * time.Second
 )
 
-// errFull says that no more builds may wait.
+// errFull means that no more builds can be queued.
 var errFull = errors.New("too many builds are waiting, ask again later")
 
-// A queue decides which build is next: one of the namespace that has built for the
-// shortest time lately. Time that is longer ago counts less, by halfLife.
+// A queue selects the next build: one of the namespace that has used the least build time recently.
+// Used time decays with halfLife.
 //
-// A build is never interrupted for another one. So that long builds do not take all
-// slots, the last free slot is reserved. It is for namespaces that have no build running
-// and have built for less than maxForLastSlot lately, and for builds that may take the
-// default time at most. A namespace that builds seldom thus waits for the end of one such
-// build at most, whatever the others do.
+// A running build is never preempted. So that long builds cannot occupy all slots, the last free
+// slot is reserved for builds with at most the default timeout, of namespaces that have no running
+// build and have used at most maxForLastSlot recently. A namespace that builds rarely thus waits
+// for at most one such build, whatever other namespaces do.
 type queue struct {
 	mu      sync.Mutex
 	slots   int
 	free    int
 	running map[*queuedBuild]bool
-	waiting map[string][]*queuedBuild // by namespace, the oldest first
+	waiting map[string][]*queuedBuild // by namespace, oldest first
 	sum     load
 	entered int
-	built   map[string]usage // by namespace, without what is running
+	built   map[string]usage // by namespace, without running builds
 }
 
-// A load is a number of builds and the size of their sources in bytes.
+// A load is a number of builds and the total size of their sources in bytes.
 type load struct{ builds, bytes int }
 
 func (l *load) add(builds, bytes int) { l.builds, l.bytes = l.builds+builds, l.bytes+bytes }
 
-// exceeds reports whether a load is too much for a part of the queue: 1 is all of it, and 4 a
-// quarter.
+// exceeds reports whether the load exceeds a fraction of the queue: 1 means all of it, 4 a quarter.
 func (l load) exceeds(part int) bool { return l.builds > maxQueue/part || l.bytes > maxBytes/part }
 
-// usage is how long a namespace had built at a time.
+// usage is the build time that a namespace had used at a point in time.
 type usage struct {
 	built time.Duration
 	at    time.Time
 }
 
-// left returns how much of it counts now.
+// left returns the build time that still counts at now.
 func (u usage) left(now time.Time) time.Duration {
 	return time.Duration(float64(u.built) * math.Exp2(-float64(now.Sub(u.at))/float64(halfLife)))
 }
 
-// A queuedBuild is a build that waits or runs.
+// A queuedBuild is a queued or running build.
 type queuedBuild struct {
 	namespace string
-	bytes     int  // of the source
-	long      bool // it may take longer than the default time
+	bytes     int  // size of the source
+	long      bool // may take longer than the default timeout
 	order     int
-	begun     time.Time     // the time of its turn
-	turn      chan struct{} // closed at its turn
-	dropped   chan struct{} // closed when it has to leave for the build of another namespace
+	begun     time.Time     // when the build started
+	turn      chan struct{} // closed when the build starts
+	dropped   chan struct{} // closed when the build is dropped in favor of another namespace's
 }
 
 func newQueue(slots int) *queue {
 	return &queue{slots: slots, free: slots, running: map[*queuedBuild]bool{}, waiting: map[string][]*queuedBuild{}, built: map[string]usage{}}
 }
 
-// enter adds a build with a source of so many bytes. A long build may take longer than the
-// default time. The caller has to call leave, whether the build has had its turn or not, or was
-// dropped. The error is errFull. A namespace that has nothing waiting never gets it.
+// enter adds a build whose source has the given size. long means that it may take longer than the
+// default timeout. The caller must call leave, even if the build did not start or was dropped. The
+// error is errFull; a namespace with no queued build never gets it.
 func (q *queue) enter(namespace string, bytes int, long bool) (*queuedBuild, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -111,7 +108,7 @@ func (q *queue) enter(namespace string, bytes int, long bool) (*queuedBuild, err
 	return t, nil
 }
 
-// load returns what a namespace has waiting.
+// load returns the queued load of a namespace.
 func (q *queue) load(namespace string) (sum load) {
 	for _, t := range q.waiting[namespace] {
 		sum.add(1, t.bytes)
@@ -119,9 +116,9 @@ func (q *queue) load(namespace string) (sum load) {
 	return sum
 }
 
-// surplus returns the build to drop from a queue that is too full since added has entered: the
-// newest build of the namespace with the most. The only build of a namespace stays if it was
-// added last, so that a namespace which builds seldom is not locked out.
+// surplus returns the build to drop after added made the queue too full: the newest build of the
+// namespace with the largest load. It does not return added if that is the only queued build of its
+// namespace, so that a namespace that builds rarely is not locked out.
 func (q *queue) surplus(added *queuedBuild) (newest *queuedBuild) {
 	var most int
 	for namespace, queued := range q.waiting {
@@ -140,7 +137,7 @@ func (q *queue) surplus(added *queuedBuild) (newest *queuedBuild) {
 	return newest
 }
 
-// leave removes a build that waits, ends one that runs, and ignores one that was dropped.
+// leave removes a queued build or ends a running one. It ignores a dropped one.
 func (q *queue) leave(t *queuedBuild) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -156,8 +153,8 @@ func (q *queue) leave(t *queuedBuild) {
 	maps.DeleteFunc(q.built, func(_ string, u usage) bool { return u.left(now) < time.Millisecond })
 }
 
-// use returns how many builds each namespace has running, and how long it has built
-// lately if it has any that wait or run.
+// use returns the number of running builds of each namespace, and the recently used build time of
+// each namespace with queued or running builds.
 func (q *queue) use(now time.Time) (builds map[string]int, built map[string]time.Duration) {
 	builds, built = map[string]int{}, map[string]time.Duration{}
 	for namespace := range q.waiting {
@@ -170,7 +167,7 @@ func (q *queue) use(now time.Time) (builds map[string]int, built map[string]time
 	return builds, built
 }
 
-// next starts builds while there are slots for them.
+// next starts builds while slots are free.
 func (q *queue) next(now time.Time) {
 	for q.free > 0 && len(q.waiting) > 0 {
 		builds, built := q.use(now)
@@ -189,8 +186,8 @@ func (q *queue) next(now time.Time) {
 	}
 }
 
-// startable returns the oldest build of each namespace that may start now. See queue about
-// the last slot.
+// startable returns the oldest build of each namespace that may start now. See queue about the last
+// slot.
 func (q *queue) startable(builds map[string]int, built map[string]time.Duration) (startable []*queuedBuild) {
 	last := q.free == 1 && q.slots > 1
 	for namespace, queued := range q.waiting {
@@ -204,7 +201,7 @@ func (q *queue) startable(builds map[string]int, built map[string]time.Duration)
 	return startable
 }
 
-// remove removes a build that waits. It ignores one that was removed before.
+// remove removes a queued build. It ignores builds that are not queued.
 func (q *queue) remove(t *queuedBuild) {
 	queued := q.waiting[t.namespace]
 	i := slices.Index(queued, t)

@@ -25,33 +25,33 @@ import (
 	"goless.io/builder/remote"
 )
 
-// The replicas share the work by rendezvous hashing. Each pair of a key and a replica
-// has a hash, and the replica with the highest one builds the key. Replicas pass orders
-// for it on to that one, or to the next where that one does not answer, and build
-// themselves at last. As each knows the same addresses, a key is built once. Where they
-// know different ones for a moment it is built twice, with the same bytes.
+// The replicas share the work by rendezvous hashing. Each pair of a key and a replica has a hash,
+// and the replica with the highest hash builds the key. The other replicas forward orders for the
+// key to it, or to the next one if it does not respond, and otherwise build themselves. As all
+// replicas know the same addresses, a key is built once. While they know different ones, it may be
+// built twice, with the same bytes.
 //
-// Pods ask any replica, and that one asks all others for what it does not have. What is lost
-// with a replica is built again.
+// Pods ask any replica, which asks all others for what it does not have. Binaries that are lost
+// with a replica are built again.
 
 const (
-	// lookupTimeout is how long looking up the replicas may take.
+	// lookupTimeout is the timeout for looking up the replicas.
 	lookupTimeout = 2 * time.Second
 
 	// acceptTimeout is how long a replica may take to accept an order.
 	acceptTimeout = 3 * time.Second
 
-	// peerWait is how long a replica is asked to wait for a binary, and peerPause the
-	// time until it is asked again if it could not be reached.
+	// peerWait is how long another replica is asked to wait for a binary. peerPause is the delay
+	// before a retry when no replica had it.
 	peerWait  = 30 * time.Second
 	peerPause = time.Second
 
-	// maxReceiving is how many binaries are received from other replicas at a time.
+	// maxReceiving limits the binaries that are received from other replicas concurrently.
 	maxReceiving = 4
 )
 
-// Lookup returns a function for Config.Replicas that looks up the name of a headless
-// Service, and finds this replica among its addresses by those of this machine.
+// Lookup returns a function for Config.Replicas that resolves the name of a headless Service. It
+// recognizes this replica by the IP addresses of the local network interfaces.
 func Lookup(hostport string) (func(context.Context) (own string, others []string, err error), error) {
 	host, port, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -81,8 +81,8 @@ func Lookup(hostport string) (func(context.Context) (own string, others []string
 	}, nil
 }
 
-// replicas returns the addresses of this replica and of the others. The own address is empty
-// where others do not know this replica yet.
+// replicas returns the addresses of this replica and of the others. own is empty while the other
+// replicas do not know this one.
 func (s *Service) replicas(ctx context.Context) (own string, others []string) {
 	if s.config.Replicas == nil {
 		return "", nil
@@ -97,8 +97,8 @@ func (s *Service) replicas(ctx context.Context) (own string, others []string) {
 	return own, others
 }
 
-// before returns the addresses of the replicas that come before this one to build key, the
-// first one first. Those are all others where these do not know this replica yet.
+// before returns the addresses of the replicas that precede this one for key, in order. While the
+// others do not know this replica, those are all others.
 func (s *Service) before(ctx context.Context, key string) []string {
 	own, others := s.replicas(ctx)
 	if own != "" {
@@ -108,9 +108,9 @@ func (s *Service) before(ctx context.Context, key string) []string {
 	return others
 }
 
-// affinityKey returns the key by which replicas are ranked to build an order. Where it
-// requires modules, it is the same for all sources of a namespace that require the same, so
-// that they meet the replica which has them.
+// affinityKey returns the key for ranking the replicas for an order. If the source requires
+// modules, the key is the same for all sources of the namespace with the same requirements, so that
+// the replica that has these modules builds them.
 func affinityKey(key string, o remote.Order) string {
 	var requirements []string
 	for _, file := range txtar.Parse([]byte(o.Source)).Files {
@@ -130,9 +130,9 @@ func weight(key, address string) string {
 	return string(sum[:])
 }
 
-// passOn has another replica build, if one that answers comes before this one. It gives
-// the events of that replica to notify, and reports whether there was one with a report,
-// or ctx has ended.
+// passOn orders the build from the replicas that precede this one, one after another, until one
+// returns a report. It passes their events to notify, and reports whether a replica returned a
+// report or ctx has ended.
 func (s *Service) passOn(ctx context.Context, key string, o remote.Order, notify func(remote.Event)) bool {
 	o.Key = key
 	for _, address := range s.before(ctx, affinityKey(key, o)) {
@@ -171,8 +171,8 @@ func newPeerClient(keys *remote.Keys) *http.Client {
 	}}
 }
 
-// fetch begins to fetch a binary from the other replicas, unless that goes on already. The
-// channel delivers when it is stored here, or when it makes sense to try again.
+// fetch starts to fetch a binary from the other replicas unless a fetch is in progress. The channel
+// receives a value when the binary is stored, or when a retry makes sense.
 func (s *Service) fetch(key string) <-chan singleflight.Result {
 	return s.fetching.DoChan(key, func() (any, error) {
 		s.copying.Add(1)
@@ -189,7 +189,7 @@ func (s *Service) fetch(key string) <-chan singleflight.Result {
 	})
 }
 
-// fetchAny asks all other replicas at once and stores what the first one has.
+// fetchAny asks all other replicas in parallel and stores the binary of the first one that has it.
 func (s *Service) fetchAny(ctx context.Context, key string) error {
 	_, addresses := s.replicas(ctx)
 	ctx, cancel := context.WithCancel(ctx)
@@ -211,7 +211,8 @@ func (s *Service) fetchAny(ctx context.Context, key string) error {
 	return err
 }
 
-// fetchFrom stores the binary that the replica at address has for key. That one may wait for it.
+// fetchFrom stores the binary that the replica at address has for key. That replica may wait until
+// the binary is built.
 func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -228,7 +229,7 @@ func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read
 	if response.StatusCode != http.StatusOK {
-		_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection can be used again
+		_, _ = io.CopyN(io.Discard, response.Body, 1<<10) // so that the connection is reused
 		return fmt.Errorf("%s answers %s", address, response.Status)
 	}
 	known, err := resultOf(response.Header.Get(resultHeader))
@@ -249,7 +250,7 @@ func (s *Service) fetchFrom(ctx context.Context, address, key string) error {
 	return nil
 }
 
-// receive stores what another replica has built, if its signature is right.
+// receive verifies the signature of a binary that another replica has built, and stores it.
 func (s *Service) receive(key string, r result, body io.Reader) error {
 	if r.Size < 0 || r.Size > sandbox.MaxFileSize {
 		return fmt.Errorf("the binary has %d bytes, more than any build may leave", r.Size)

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// shutdownTimeout is how long downloads may go on when the service is to end.
+	// shutdownTimeout is how long downloads may continue during a shutdown.
 	shutdownTimeout = 10 * time.Second
 
-	// readTimeout is how long a client without a token may take to send its request.
+	// readTimeout is how long a client without a valid token may take to send its request.
 	readTimeout = 5 * time.Second
 )
 
-// handler answers requests on the port for the operator and pods.
+// handler serves the port for the operator and pods.
 func (s *Service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+remote.BuildsPath, s.serveOrder)
@@ -29,8 +29,8 @@ func (s *Service) handler() http.Handler {
 	return mux
 }
 
-// ServeProbes answers the kubelet at /healthz and /readyz, in plain HTTP, until ctx
-// ends. They have a port of their own, which clients cannot keep busy.
+// ServeProbes serves the kubelet's probes at /healthz and /readyz over plain HTTP until ctx ends.
+// They have a separate port, so that clients cannot exhaust its connections.
 func (s *Service) ServeProbes(ctx context.Context, listener net.Listener) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
@@ -42,24 +42,24 @@ func (s *Service) ServeProbes(ctx context.Context, listener net.Listener) error 
 	return servePlain(ctx, listener, mux)
 }
 
-// servePlain answers short requests of anybody, in plain HTTP, until ctx ends.
+// servePlain serves short, unauthenticated requests over plain HTTP until ctx ends.
 func servePlain(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{
 		Handler:        handler,
-		ReadTimeout:    readTimeout, // bodies included, which net/http reads to their end
+		ReadTimeout:    readTimeout, // includes the body, which net/http reads completely
 		WriteTimeout:   30 * time.Second,
-		IdleTimeout:    2 * time.Minute, // longer than between two scrapes
+		IdleTimeout:    2 * time.Minute, // longer than a scrape interval
 		MaxHeaderBytes: 16 << 10,
 	}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // clients ask again
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // clients retry
 	if err := server.Serve(connlimit.Listen(listener, maxPlain)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
-// Serve answers requests until ctx ends. Builds are cancelled then: clients order again,
-// and another replica answers.
+// Serve serves requests until ctx ends. It then cancels all builds; clients order them again from
+// another replica.
 func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 	config, err := s.config.Keys.ServerTLS()
 	if err != nil {
@@ -68,18 +68,18 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           limited(s.handler()),
 		ConnContext:       withConn,
-		BaseContext:       func(net.Listener) context.Context { return s.life }, // ends requests that wait
+		BaseContext:       func(net.Listener) context.Context { return s.life }, // cancels waiting requests
 		ReadHeaderTimeout: readTimeout,
-		IdleTimeout:       20 * time.Second, // more than that of clients
+		IdleTimeout:       20 * time.Second, // longer than that of clients
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug), // about clients
+		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug), // these errors are caused by clients
 	}
 	ended := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {
 		defer close(ended)
 		s.end(server)
 	})()
-	config.NextProtos = []string{"http/1.1"} // whose connections are spread over the replicas
+	config.NextProtos = []string{"http/1.1"} // spreads requests over the replicas
 	err = server.Serve(tls.NewListener(connlimit.Listen(listener, maxClients), config))
 	if errors.Is(err, http.ErrServerClosed) {
 		<-ended
@@ -88,10 +88,9 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// limited gives bodies the same deadline as headers, because net/http reads a body to
-// its end that a handler leaves unread, and has connections closed. Handlers lift both
-// for clients with a token. It also lifts the write deadline of the previous request on the
-// connection.
+// limited gives bodies the same read deadline as headers, because net/http reads unread bodies
+// completely, and closes connections after the response. Handlers lift both for clients with a
+// valid token. It also clears the write deadline of the previous request on the connection.
 func limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -104,17 +103,17 @@ func limited(next http.Handler) http.Handler {
 	})
 }
 
-// end answers everybody who waits, and lets downloads complete.
+// end cancels builds and waiting requests, and lets downloads finish.
 func (s *Service) end(server *http.Server) {
 	s.stop()
 	s.builds.end()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
 	defer cancel()
 	if server.Shutdown(ctx) != nil {
-		_ = server.Close() // of the downloads that are left
+		_ = server.Close() // aborts the remaining downloads
 	}
 	s.copying.Wait()
 }
 
-// ended reports whether the service is to end.
+// ended reports whether the service is shutting down.
 func (s *Service) ended() bool { return s.life.Err() != nil }

@@ -19,30 +19,28 @@ import (
 )
 
 const (
-	// unfinished begins the names of directories for binaries that are not stored yet.
+	// unfinished is the prefix of directories for binaries that are not stored yet.
 	unfinished = "unfinished-"
 
-	// resultSize is what a result counts in the size of the store, in bytes, besides its
-	// binary. Its report has 4 KiB at most, but is in memory, of which there is less than
-	// of the disk.
+	// resultSize is the size that a result counts in the store in addition to its binary, in bytes.
+	// Its report has at most 4 KiB but is kept in memory, which is scarcer than disk space.
 	resultSize = 64 << 10
 )
 
-// A result says how a build has ended.
+// A result is the outcome of a build.
 type result struct {
-	// Namespace is that of the order.
+	// Namespace of the order.
 	Namespace string `json:"namespace"`
 
-	// Report is what the client was told about the build.
+	// Report is the report that the client received.
 	Report json.RawMessage `json:"report"`
 
-	// Signature is that of the binary, and Size its length in bytes. They are missing
-	// if there is no binary because the source is at fault.
+	// Signature and Size, in bytes, of the binary. Both are unset if the source does not compile.
 	Signature string `json:"signature,omitempty"`
 	Size      int64  `json:"size,omitempty"`
 }
 
-// header encodes r for a header of HTTP, and resultOf decodes it.
+// header encodes r for an HTTP header. resultOf decodes it.
 func (r result) header() (string, error) {
 	data, err := json.Marshal(r)
 	return base64.StdEncoding.EncodeToString(data), err
@@ -59,32 +57,32 @@ func resultOf(header string) (r result, err error) {
 	return r, err
 }
 
-// built reports whether there is a binary.
+// built reports whether the result has a binary.
 func (r result) built() bool { return r.Signature != "" }
 
-// A store keeps the results of builds in a limited space: reports in memory, and binaries
-// on disk. It removes first what was not used for the longest time, and closes a binary that it
-// removes while a download reads it, because the disk keeps a file as long as it is open.
+// A store keeps results of builds in limited space: reports in memory, binaries on disk. It evicts
+// the least recently used results first. When it removes a binary that is being downloaded, it
+// closes the file, because an open file still occupies disk space.
 type store struct {
 	dir  string
-	most int64 // bytes
+	most int64 // size limit in bytes
 
 	mu     sync.Mutex
 	stored map[string]*stored // by key
-	size   int64              // bytes, with those that are reserved
+	size   int64              // in bytes, including reservations
 }
 
-// stored is a result.
+// stored is a result in the store.
 type stored struct {
 	result
-	used    time.Time // the last time
+	used    time.Time // last use
 	readers map[*reader]bool
 }
 
 func (s *stored) size() int64 { return s.Size + resultSize }
 
-// openStore makes a directory an empty store of so many bytes. It removes what an earlier
-// process has left there.
+// openStore creates an empty store with a size limit in bytes. It deletes everything that is in
+// dir.
 func openStore(dir string, most int64) (*store, error) {
 	if err := sandbox.RemoveAll(dir); err != nil {
 		return nil, fmt.Errorf("cleaning the store: %w", err)
@@ -95,11 +93,11 @@ func openStore(dir string, most int64) (*store, error) {
 	return &store{dir: dir, most: most, stored: map[string]*stored{}}, nil
 }
 
-// find returns the result of key, if there is one and its binary is still there.
+// find returns the result for key, if it is stored and its binary still exists.
 func (s *store) find(key string) (found result, known bool) {
 	file, found, known := s.open(key)
 	if file != nil {
-		_ = file.Close() // it was only read
+		_ = file.Close() // only read
 	}
 	return found, known
 }
@@ -111,7 +109,7 @@ type reader struct {
 	of    *stored
 }
 
-// Close closes the binary.
+// Close closes the file and removes the reader from the store.
 func (r *reader) Close() error {
 	r.store.mu.Lock()
 	delete(r.of.readers, r)
@@ -119,9 +117,9 @@ func (r *reader) Close() error {
 	return r.File.Close()
 }
 
-// open returns the result of key, if there is one, and opens its binary, which the caller
-// closes. The reader is nil if there is none because the source does not compile. If somebody
-// has removed it, open forgets the result.
+// open returns the result for key, if it is stored, and opens its binary. The caller must close the
+// reader, which is nil if the result has no binary because the source does not compile. If the file
+// was deleted, open removes the result.
 func (s *store) open(key string) (opened *reader, found result, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +140,8 @@ func (s *store) open(key string) (opened *reader, found result, known bool) {
 	return opened, entry.result, true
 }
 
-// temporary makes a directory in the store for a binary that put is to take. If somebody
-// has removed the directory of the store, it makes that one, too.
+// temporary creates a directory in the store for a binary to pass to put. It recreates the
+// directory of the store if that was deleted.
 func (s *store) temporary() (string, error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return "", fmt.Errorf("making the store: %w", err)
@@ -155,8 +153,8 @@ func (s *store) temporary() (string, error) {
 	return dir, nil
 }
 
-// put stores a result. It moves the binary, a file in a temporary directory, unless binary
-// is empty, or the store has an equal one, which may be being downloaded.
+// put stores a result. Unless binary is empty, it moves that file from its temporary directory into
+// the store. It keeps an equal binary that the store already has, which may be being downloaded.
 func (s *store) put(key, binary string, r result) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,8 +177,8 @@ func (s *store) put(key, binary string, r result) error {
 	return nil
 }
 
-// reserve makes room for a binary of so many bytes that is being received. The caller calls
-// release before it puts the binary into the store, or when there is none.
+// reserve makes room for a binary of the given size that is being received. The caller must call
+// release before it calls put, or when receiving fails.
 func (s *store) reserve(bytes int64) (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,22 +191,22 @@ func (s *store) reserve(bytes int64) (release func()) {
 	})
 }
 
-// forget removes a result and closes its binary. The caller must hold the lock.
+// forget removes a result and closes its readers. The caller must hold the lock.
 func (s *store) forget(key string) {
 	if known := s.stored[key]; known != nil {
 		for r := range known.readers {
-			_ = r.File.Close() // it was only read
+			_ = r.File.Close() // only read
 		}
 		delete(s.stored, key)
 		s.size -= known.size()
-		_ = os.Remove(s.path(key)) // it may be gone
+		_ = os.Remove(s.path(key)) // may be gone already
 	}
 }
 
-// evict removes results until the rest fits into the store: those first that are not being
-// downloaded and were not used for the longest time. A namespace that takes more than half of the
-// store loses its own, downloaded or not, and does not displace those of others. The caller must
-// hold the lock.
+// evict removes results until the store is within its limit: first those that are not being
+// downloaded, least recently used first. A namespace that uses more than half of the store loses
+// its own results before those of other namespaces are removed, even if they are being downloaded.
+// The caller must hold the lock.
 func (s *store) evict() {
 	if s.size <= s.most {
 		return
@@ -240,7 +238,7 @@ func (s *store) evict() {
 
 func (s *store) path(key string) string { return filepath.Join(s.dir, key) }
 
-// hash returns the SHA-256 of what a file holds from its current offset on.
+// hash returns the SHA-256 of the content of a file from its current offset.
 func hash(file io.Reader) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	if _, err := io.Copy(h, file); err != nil {
