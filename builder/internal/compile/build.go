@@ -1,12 +1,11 @@
-// Package compile turns programs into binaries, and also vets and tests them. A
-// program of the common kind, without modules of its own, is compiled and linked
-// directly by a Plan that was made beforehand, which takes half of the time. The go
-// command does all others, and whatever does not succeed directly. Both make the
-// same binary, byte by byte.
+// Package compile compiles programs to binaries, and also vets and tests them. It compiles and
+// links a program without modules of its own directly, using a precomputed Plan, which halves the
+// time. It uses the go command for all other programs, and when the direct build fails. Both ways
+// produce the same binary, byte for byte.
 //
-// What is compiled was written by strangers, so the compiler runs in a sandbox: it
-// sees the toolchain, the modules and the program. Landlock closes TCP from Linux 6.7 on; UDP
-// and older kernels need a NetworkPolicy.
+// Sources are untrusted, so the compiler runs in a sandbox: it can access only the toolchain, the
+// modules and the program. Landlock blocks TCP on Linux 6.7 and newer. Blocking UDP, and TCP on
+// older kernels, needs a NetworkPolicy.
 package compile
 
 import (
@@ -24,34 +23,36 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// flags are the arguments of every go build. Those that change the output of the
-// compiler are part of the key of every package in the build cache, so the cache of
-// an image only serves builds with the very same flags.
+// flags are the arguments of every go build. Flags that affect the compiler's output are part of
+// the key of each package in the build cache, so the cache in an image only serves builds with
+// exactly these flags.
 var flags = []string{"-trimpath", "-buildvcs=false", "-mod=readonly", "-gcflags=all=" + noDebug, "-ldflags=-s -w -buildid="}
 
-// noDebug leaves out what debuggers need, which the linker would drop anyway. It
-// makes the build cache smaller by a quarter.
+// noDebug omits debugging information, which the linker would drop anyway. It makes the build cache
+// smaller by a quarter.
 const noDebug = "-dwarf=false"
 
-// The errors of a build that was stopped because it took too long.
+// Errors of a build that was stopped at its timeout.
 var (
-	// ErrTimeout says that the program needs more time than there is.
+	// ErrTimeout means that the program needs more time than the timeout.
 	ErrTimeout = errors.New("the compiler took too long")
 
-	// ErrBusy says that the build had a processor for less than half of its time, so
-	// that the program may compile in time when the machine has less to do.
+	// ErrBusy means that the build had a processor for less than half of its time, so the program
+	// may compile in time when the machine is less busy.
 	ErrBusy = errors.New("the machine is too busy to compile")
 )
 
-// Fingerprint identifies how programs are compiled. As long as it and the version of the
-// toolchain are the same, equal programs become equal binaries.
+// Fingerprint identifies how programs are compiled. With the same Fingerprint and version of the
+// toolchain, equal programs result in equal binaries.
 func Fingerprint() string {
 	return strings.Join(flags, " ")
 }
 
-// Options say what Build is to do.
+// Options configure Build.
 type Options struct {
-	// Program is what to compile. The modules that it needs have been fetched.
+	// Program is the program to compile. Its modules must have been fetched. Output is the path of
+	// the binary. Its directory must exist. An existing file is replaced. The compiler does not
+	// write there. Timeout is the maximum duration of the build. Required.
 	Program *program.Program
 
 	// Output is the path of the binary to write. Its directory must exist. What was
@@ -61,49 +62,45 @@ type Options struct {
 	// Timeout is the longest time that the build may take. It is required.
 	Timeout time.Duration
 
-	// Memory limits what the processes of the build use together, in bytes. 0
-	// leaves that to the container. Go vet may take the same beside it, but
-	// at most 256 MiB.
+	// Memory limits the total memory of the build's processes, in bytes. 0 means no limit besides
+	// that of the container. Go vet may use as much in addition, but at most 256 MiB.
 	Memory int64
 
-	// Trace receives the commands that are executed, unless it is nil.
+	// Trace receives the executed commands; optional.
 	Trace io.Writer
 
-	// Vet asks for Result.Warnings. These never fail a build and hardly delay it.
+	// Vet enables Result.Warnings. Warnings never fail a build and hardly delay it.
 	Vet bool
 
-	// KeepPackages has the build leave what it compiles in the toolchain.PackageCache of
-	// the toolchain.KeptDependencies of Program.
+	// KeepPackages stores compiled packages in the toolchain.PackageCache of the
+	// toolchain.KeptDependencies of Program.
 	KeepPackages bool
 
 	vetTimeout time.Duration // 0 means the constant vetTimeout
-	space      int64         // on the disk, in bytes; 0 means sandbox.MaxDisk
-	files      int           // there; 0 means sandbox.MaxDiskFiles
+	space      int64         // disk space in bytes; 0 means sandbox.MaxDisk
+	files      int           // number of files on disk; 0 means sandbox.MaxDiskFiles
 }
 
-// A Result describes a build that has succeeded.
+// A Result describes a successful build.
 type Result struct {
-	// Duration is the time that compiling and linking took.
+	// Duration is the time for compiling and linking.
 	Duration time.Duration
 
-	// PeakMemory is the largest resident size of one process of the build, in
-	// bytes.
+	// PeakMemory is the largest resident set size of a single process of the build, in bytes.
 	PeakMemory int64
 
-	// Warnings are what go vet finds: the first hundred, by file and place. Omitted
-	// counts those that were left out.
+	// Warnings are the findings of go vet: the first hundred, sorted by file and position. Omitted
+	// is the number of further findings.
 	Warnings []handler.Diagnostic
 	Omitted  int
 
-	// Unvetted is why there are no Warnings although they were asked for, such as
-	// that go vet did not finish in time.
+	// Unvetted is the reason why requested Warnings are missing, such as a timeout of go vet.
 	Unvetted error
 }
 
-// Build compiles a program into a static binary. The error is a *handler.Error
-// if the author of the program has to act, and ErrTimeout, sandbox.ErrOutOfMemory or
-// sandbox.ErrTooLarge if a limit has ended the build. Any other, such as ErrBusy, is not
-// about the program.
+// Build compiles a program to a static binary. The error is a *handler.Error if the author of the
+// program has to act; ErrTimeout, sandbox.ErrOutOfMemory or sandbox.ErrTooLarge if the build
+// exceeded a limit. Other errors, such as ErrBusy, are not caused by the program.
 func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, error) {
 	work, err := newWorkspace()
 	if err != nil {
@@ -149,9 +146,9 @@ func Build(ctx context.Context, t *toolchain.Toolchain, b Options) (*Result, err
 	}
 }
 
-// compile calls the compiler and the linker directly if it can. Otherwise, or if
-// that fails, it calls the go command. It adds to spent what these take. The vetting is nil
-// unless there is a binary and b asks for it.
+// compile calls the compiler and the linker directly if possible. If that is not possible or fails,
+// it calls the go command. It adds their CPU time to spent. The vetting is nil unless there is a
+// binary and b.Vet is set.
 func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work workspace, c sandbox.Command, spent *cpuTime) (*sandbox.Result, *vetting, error) {
 	if d := newDirect(t, b, work); d != nil {
 		r, v, err := d.run(ctx, c)
@@ -182,11 +179,11 @@ func compile(ctx context.Context, t *toolchain.Toolchain, b Options, work worksp
 }
 
 func goBuildArgs(t *toolchain.Toolchain, b Options, work workspace) []string {
-	// With -work the go command removes nothing, which it may not do, and vet reads what was
-	// compiled.
+	// With -work the go command does not remove its files, which the sandbox forbids, and vet can
+	// read the compiled packages.
 	args := append([]string{t.Command(), "build", "-json", "-work", "-o", work.binary()}, flags...)
-	// With -e the compiler reports all errors, and not only the first ten. Only the
-	// author's packages have this flag, so no other has to be compiled for it.
+	// With -e the compiler reports all errors and not only the first ten. The flag applies only to
+	// the author's packages, so no other package has to be recompiled.
 	args = append(args, "-gcflags="+b.Program.Path+"/...=-e "+noDebug)
 	if b.Trace != nil {
 		args = append(args, "-x")
@@ -194,13 +191,13 @@ func goBuildArgs(t *toolchain.Toolchain, b Options, work workspace) []string {
 	return append(args, ".")
 }
 
-// A cpuTime is the time for which commands used a processor.
+// A cpuTime is the CPU time of commands.
 type cpuTime struct {
 	sum     time.Duration
 	unknown bool
 }
 
-// add adds the time of a command. The result is nil if it did not start.
+// add adds the CPU time of a command. r is nil if the command did not start.
 func (c *cpuTime) add(r *sandbox.Result) {
 	if r == nil {
 		return

@@ -10,9 +10,8 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// shareCaches lets the go command find what an earlier build has compiled, and leave what
-// it compiles for later ones. Otherwise the command has the cache of the image alone, which
-// is read-only.
+// shareCaches lets the go command use the packages that an earlier build compiled, and keep what it
+// compiles for later builds. Without it, the command has only the read-only cache of the image.
 func shareCaches(t *toolchain.Toolchain, b Options, work workspace, c *sandbox.Command) error {
 	if !b.KeepPackages && t.Dependencies == "" {
 		return nil
@@ -25,7 +24,7 @@ func shareCaches(t *toolchain.Toolchain, b Options, work workspace, c *sandbox.C
 		}
 		own = toolchain.PackageCache(kept)
 	}
-	// It becomes a directory that the compiler can write to, so it must be new and not a link.
+	// The compiler may write to this directory, so it must be new and not a link.
 	if err := os.Mkdir(own, 0o700); err != nil {
 		return fmt.Errorf("making a build cache: %w", err)
 	}
@@ -43,7 +42,7 @@ func shareCaches(t *toolchain.Toolchain, b Options, work workspace, c *sandbox.C
 	}
 	c.Env = append(c.Env, "GOCACHEPROG="+setting)
 	c.Policy.Files = append(c.Policy.Files, self)
-	c.Policy.Read = append(c.Policy.Read, work.dir) // the link to self
+	c.Policy.Read = append(c.Policy.Read, work.dir) // contains the link to self
 	c.Policy.Write = append(c.Policy.Write, own)
 	if t.Dependencies != "" {
 		c.Policy.Read = append(c.Policy.Read, t.Dependencies)
@@ -51,7 +50,7 @@ func shareCaches(t *toolchain.Toolchain, b Options, work workspace, c *sandbox.C
 	return nil
 }
 
-// checkDir returns an error if a path leads to anything but a directory.
+// checkDir returns an error if the path is not a directory, such as a link to one.
 func checkDir(path string) error {
 	info, err := os.Lstat(path)
 	if err == nil && !info.IsDir() {

@@ -12,14 +12,14 @@ import (
 	"goless.io/builder/internal/sandbox"
 )
 
-// commandsMode names runCommands as a sandbox.Mode.
+// commandsMode is the name of runCommands as a sandbox.Mode.
 const commandsMode = "commands"
 
-// lastCommand is what runCommands writes before it executes the last command.
+// lastCommand is the line that runCommands writes before it executes the last command.
 const lastCommand = "last command"
 
-// runCommands is a sandbox.Mode. It reads commands as JSON and executes one after the
-// other until one fails.
+// runCommands is a sandbox.Mode. It reads commands as JSON and executes them in order until one
+// fails.
 func runCommands(stdin io.Reader, stdout io.Writer) error {
 	var commands [][]string
 	if err := json.NewDecoder(stdin).Decode(&commands); err != nil {
@@ -33,7 +33,7 @@ func runCommands(stdin io.Reader, stdout io.Writer) error {
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = sandbox.EndWithParent(&syscall.SysProcAttr{})
 		if err := cmd.Run(); err != nil {
-			fmt.Fprintln(os.Stderr, err) // it names the signal, if one has ended the command
+			fmt.Fprintln(os.Stderr, err) // names the signal if one has ended the command
 			return err
 		}
 	}
@@ -42,7 +42,7 @@ func runCommands(stdin io.Reader, stdout io.Writer) error {
 
 // A progress reads the output of runCommands.
 type progress struct {
-	last func() // called once, when only the last command is left
+	last func() // called once, before the last command
 }
 
 // Write never fails.

@@ -17,22 +17,22 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// A direct build calls the compiler and the linker with the arguments that the go
-// command would use, and gets the same binary. It does not explain errors: if it
-// fails, the go command builds the program again and says why.
+// A direct build calls the compiler and the linker with the arguments that the go command would
+// use, and produces the same binary. It does not explain errors: if it fails, the go command builds
+// the program again and reports why.
 type direct struct {
 	Options
 	*toolchain.Toolchain
 	plan     *Plan
 	packages map[string]string // absolute paths of compiled packages, by import path
 	files    []string          // the author's files, relative to the program
-	imports  []string          // what these files import
+	imports  []string          // imports of these files
 	work     workspace
 }
 
-// newDirect returns how to build b without the go command. It returns nil if a plan
-// is not enough for that: the program has modules of its own, files that are not
-// Go, or imports that are not allowed.
+// newDirect returns a build of b without the go command. It returns nil if the program needs the go
+// command because it has modules of its own, files that are not Go, or imports that are not
+// allowed.
 func newDirect(t *toolchain.Toolchain, b Options, work workspace) *direct {
 	if t.Plan == "" || b.Program.Source.GoMod != nil {
 		return nil
@@ -60,8 +60,7 @@ func newDirect(t *toolchain.Toolchain, b Options, work workspace) *direct {
 	return d
 }
 
-// importable reports whether every package may import path. In doubt it reports
-// false.
+// importable reports whether every package may import path. If that is unknown, it reports false.
 func (d *direct) importable(path string) bool {
 	elements := strings.Split(path, "/")
 	if slices.Contains(elements, "internal") || elements[0] == "vendor" {
@@ -72,8 +71,8 @@ func (d *direct) importable(path string) bool {
 	return path == "unsafe" || known && (!isModule || strings.HasPrefix(path+"/", program.RuntimeModule+"/"))
 }
 
-// run executes all commands in one sandbox. If the Options ask for it, go vet begins when only
-// the linker is left. The vetting is nil with an error.
+// run executes all commands in one sandbox. With Options.Vet, it starts go vet when the linker
+// starts. On error the vetting is nil.
 func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *vetting, error) {
 	commands, err := d.commands()
 	if err != nil {
@@ -98,8 +97,8 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 			v = startVet(ctx, d.Toolchain, d.Options, d.work, d.packages)
 		}
 	}}
-	c.Env = append(c.Env, "GOROOT=")                  // the linker would write it into the binary
-	c.Policy.Read = append(c.Policy.Read, d.work.dir) // the configurations
+	c.Env = append(c.Env, "GOROOT=")                  // otherwise the linker writes it into the binary
+	c.Policy.Read = append(c.Policy.Read, d.work.dir) // contains the configurations
 	r, err := sandbox.Run(ctx, c)
 	if err != nil {
 		v.stop()
@@ -108,8 +107,8 @@ func (d *direct) run(ctx context.Context, c sandbox.Command) (*sandbox.Result, *
 	return r, v, nil
 }
 
-// commands returns the calls of the compiler, for the author's package and for
-// main, and of the linker.
+// commands returns the command lines of the compiler, for the author's package and for main, and of
+// the linker.
 func (d *direct) commands() ([][]string, error) {
 	main := filepath.Join(d.work.build, "main.a")
 	author := filepath.Join(d.work.build, "author.a")
@@ -141,8 +140,8 @@ func (d *direct) commands() ([][]string, error) {
 	}, nil
 }
 
-// compile returns the call of the compiler for the package path in the directory
-// dir of the program, without the files.
+// compile returns the command line of the compiler for the package path in the program's directory
+// dir, without the files.
 func (d *direct) compile(output, path, imports, dir string) []string {
 	trim := filepath.Join(d.Program.Dir, dir) + "=>" + filepath.Join(program.Module, dir) + ";" + d.work.build + "=>"
 	return []string{
@@ -152,11 +151,12 @@ func (d *direct) compile(output, path, imports, dir string) []string {
 	}
 }
 
-// writeConfig writes where the packages with these import paths are.
+// writeConfig writes the files of the packages with these import paths to a configuration of the
+// compiler or the linker.
 func (d *direct) writeConfig(name, more string, paths []string) (string, error) {
 	b := bytes.NewBufferString(more)
 	for _, path := range paths {
-		if file, ok := d.packages[path]; ok { // unsafe is nowhere
+		if file, ok := d.packages[path]; ok { // unsafe has no file
 			fmt.Fprintf(b, "packagefile %s=%s\n", path, file)
 		}
 	}

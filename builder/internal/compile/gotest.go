@@ -16,42 +16,41 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// ErrTestFailed says that tests have failed, or do not compile. Their output says
-// which and why.
+// ErrTestFailed means that tests failed or do not compile. Their output contains the details.
 var ErrTestFailed = errors.New("tests failed")
 
-// TestOptions say which tests to run, and how.
+// TestOptions configure Test.
 type TestOptions struct {
-	// Program has the tests. The modules that it needs have been fetched.
+	// Program contains the tests. Its modules must have been fetched.
 	Program *program.Program
 
-	// Args are for go test: -v, -run=REGEXP, -cover and the like.
+	// Args are arguments of go test, such as -v, -run=REGEXP and -cover.
 	Args []string
 
-	// Race asks for the race detector, which needs a C compiler in PATH.
+	// Race enables the race detector, which needs a C compiler in PATH.
 	Race bool
 
-	// Environ is the environment of the tests, in the form of os.Environ. What the
-	// go command needs is added to it.
+	// Environ is the environment of the tests, in the form of os.Environ. Variables for the go
+	// command are added.
 	Environ []string
 
-	// Stdout and Stderr receive the output of go test while it runs. It has the
-	// names by which the author knows the files, and is changed by Edit.
+	// Stdout and Stderr receive the output of go test while it runs, with the author's names of
+	// files, and edited by Edit.
 	Stdout, Stderr io.Writer
 
-	// Edit returns what to write instead of lines of output. It may be nil.
+	// Edit returns the replacement for lines of output; optional.
 	Edit func(lines string) string
 }
 
-// Test runs the tests in the author's packages. Nothing confines them, because it is
-// the author who runs them.
+// Test runs the tests of the author's packages. They are not sandboxed, because authors run their
+// own tests.
 func Test(ctx context.Context, t *toolchain.Toolchain, c TestOptions) error {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
 		return fmt.Errorf("making a directory for the go command: %w", err)
 	}
 	defer os.RemoveAll(work) //nolint:errcheck // it is below the temporary directory
-	// Several packages may have test files of the same name.
+	// Several packages may have test files of the same name, so -fullpath is needed.
 	args := append([]string{t.Command(), "test", "-mod=readonly", "-fullpath"}, c.Args...)
 	if c.Race {
 		args = append(args, "-race")
@@ -63,12 +62,12 @@ func Test(ctx context.Context, t *toolchain.Toolchain, c TestOptions) error {
 	}
 	stdout, stderr := &linewriter.Writer{To: c.Stdout, Edit: edit}, &linewriter.Writer{To: c.Stderr, Edit: edit}
 	if c.Stdout == c.Stderr {
-		stderr = stdout // as with os/exec, one writer for both is written to by one goroutine
+		stderr = stdout // like os/exec, so that only one goroutine writes
 	}
 	r, err := sandbox.Run(ctx, sandbox.Command{
 		Policy: sandbox.Policy{Open: true},
 		Dir:    c.Program.Dir,
-		Env:    append(testEnviron(t, c, work), "PWD="+c.Program.Dir), // else links in it are resolved, and not known to sourceNames
+		Env:    append(testEnviron(t, c, work), "PWD="+c.Program.Dir), // otherwise links in it are resolved, which sourceNames does not know
 		Args:   append(args, c.Program.Path+"/..."),
 		Stdout: stdout,
 		Stderr: stderr,
@@ -80,7 +79,7 @@ func Test(ctx context.Context, t *toolchain.Toolchain, c TestOptions) error {
 	return err
 }
 
-// testEnviron leaves the tests their own home, commands and temporary files.
+// testEnviron returns the environment of the tests. It keeps the user's HOME, PATH and TMPDIR.
 func testEnviron(t *toolchain.Toolchain, c TestOptions, work string) []string {
 	ours := slices.DeleteFunc(t.Environ(work, t.ModuleCache(c.Program), !t.Sealed), func(variable string) bool {
 		name, _, _ := strings.Cut(variable, "=")
@@ -92,8 +91,8 @@ func testEnviron(t *toolchain.Toolchain, c TestOptions, work string) []string {
 	return append(slices.Clone(c.Environ), ours...)
 }
 
-// sourceNames returns a function that replaces, in lines of text, the names that files
-// and packages have only in the program.
+// sourceNames returns a function that replaces names of files and packages that exist only in the
+// program with the author's names.
 func sourceNames(t *toolchain.Toolchain, p *program.Program) func(lines string) string {
 	var names []string
 	dir := filepath.ToSlash(p.Dir) + "/"

@@ -18,28 +18,28 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// A Plan is what the go command finds out before it compiles a program. That is the
-// same for all programs without modules of their own, and takes as long as compiling
-// and linking, so an image carries the answer.
+// A Plan is what the go command determines before it compiles a program. It is the same for all
+// programs without modules of their own, and takes as long as compiling and linking, so an image
+// contains a precomputed one.
 type Plan struct {
-	// Language is the version that the program is written in, such as "go1.26".
+	// Language is the language version of the program, such as "go1.26".
 	Language string `json:"language"`
 
-	// GODEBUG is the default of that variable in the program.
+	// GODEBUG is the default of this variable in the program.
 	GODEBUG string `json:"godebug"`
 
-	// Modules is what the program can say about its modules, as the linker wants
-	// it: a quoted string. Programs that import goless.io/runtime/otlp have more
-	// modules than the others, TracingModules.
+	// Modules is the module information of a program in the form of the linker's modinfo, a quoted
+	// string. TracingModules is that of programs that import goless.io/runtime/otlp, which have
+	// more modules.
 	Modules        string `json:"modules"`
 	TracingModules string `json:"tracingModules"`
 
-	// Packages are the files of all compiled packages that a function can import,
-	// and of what those import, by import path. They are relative to GOCACHE.
+	// Packages are the files of all compiled packages that a function can import, and of their
+	// dependencies, by import path. They are relative to GOCACHE.
 	Packages map[string]string `json:"packages"`
 }
 
-// MakePlan asks the go command how it builds p, which should import everything that
+// MakePlan runs the go command to find out how it builds p, which should import every package that
 // a function can import.
 func MakePlan(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (*Plan, error) {
 	out, err := t.List(ctx, p.Dir, "-json=DefaultGODEBUG,Module", ".")
@@ -64,7 +64,7 @@ func MakePlan(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (
 	}
 	plan.Packages = map[string]string{}
 	for path, file := range link.packages {
-		// What is not in the cache is the program's own.
+		// Files outside the cache belong to the program.
 		if name, err := filepath.Rel(t.Cache, file); err == nil && filepath.IsLocal(name) && path != "main" && !strings.HasPrefix(path+"/", program.Module+"/") {
 			plan.Packages[path] = name
 		}
@@ -72,8 +72,8 @@ func MakePlan(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (
 	return plan, nil
 }
 
-// modulesOfPlain returns what a program can say about its modules whose function
-// imports nothing but the standard library.
+// modulesOfPlain returns the module information of a program whose function imports only the
+// standard library.
 func modulesOfPlain(ctx context.Context, t *toolchain.Toolchain) (string, error) {
 	src, err := handler.Parse(handler.Filename, []byte("package plain\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"))
 	if err != nil {
@@ -95,7 +95,7 @@ func modulesOfPlain(ctx context.Context, t *toolchain.Toolchain) (string, error)
 	return link.modules, nil
 }
 
-// linkByGo builds p by the go command and returns what the linker was told.
+// linkByGo builds p with the go command and returns the configuration of the linker.
 func linkByGo(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (*linkConfig, error) {
 	work, err := newWorkspace()
 	if err != nil {
@@ -114,18 +114,17 @@ func linkByGo(ctx context.Context, t *toolchain.Toolchain, p *program.Program) (
 	return readLinkConfig(work.build)
 }
 
-// A linkConfig is what the go command tells the linker.
+// A linkConfig is the configuration that the go command passes to the linker.
 type linkConfig struct {
 	packages map[string]string // files by import path
 	modules  string            // a quoted string
 }
 
-// maxLinkConfig is how much of the configuration of the linker is read, in bytes. It has
-// a line for each package.
+// maxLinkConfig is the maximum size of the linker's configuration, in bytes. It has a line for each
+// package.
 const maxLinkConfig = 16 << 20
 
-// readLinkConfig finds the configuration of the linker below the directory of a build
-// that has kept it.
+// readLinkConfig reads the configuration of the linker from the directory of a build that kept it.
 func readLinkConfig(dir string) (*linkConfig, error) {
 	found, err := filepath.Glob(filepath.Join(dir, "go-build*"))
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"goless.io/builder/internal/sandbox"
 )
 
-// EnterSandbox is sandbox.Enter and gocache.Enter for programs that call this package. It
-// must be the first call in main.
+// EnterSandbox calls gocache.Enter and sandbox.Enter. Programs that use this package must call it
+// first in main.
 func EnterSandbox() {
 	gocache.Enter()
 	sandbox.Enter(map[string]sandbox.Mode{commandsMode: runCommands})

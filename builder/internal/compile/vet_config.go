@@ -14,8 +14,8 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// vetCommands writes the configurations, and returns the commands that read them as
-// commandsMode takes them.
+// vetCommands writes the configurations to files and returns the commands that read them, encoded
+// for commandsMode.
 func vetCommands(t *toolchain.Toolchain, configs []vetConfig) ([]byte, error) {
 	commands := make([][]string, 0, len(configs))
 	for _, c := range configs {
@@ -32,23 +32,21 @@ func vetCommands(t *toolchain.Toolchain, configs []vetConfig) ([]byte, error) {
 	return json.Marshal(commands)
 }
 
-// A vetConfig tells the vet command what a package consists of and what it imports.
-// It has the fields of golang.org/x/tools/go/analysis/unitchecker.Config that are
-// needed here.
+// A vetConfig describes a package and its imports to the vet command. It has the required fields of
+// golang.org/x/tools/go/analysis/unitchecker.Config.
 type vetConfig struct {
 	ID, Compiler, ImportPath string
-	GoVersion                string            // of the language, such as "go1.26"; empty for the newest
+	GoVersion                string            // language version, such as "go1.26"; empty for the newest
 	GoFiles                  []string          // absolute
 	ImportMap                map[string]string // from import paths in the source to those in PackageFile
 	PackageFile              map[string]string // compiled packages, by import path
 	PackageVetx              map[string]string // the VetxOutput of imported packages, by import path
-	VetxOutput               string            // receives what importers can use
+	VetxOutput               string            // receives the facts for importers
 	Stdout                   string            // receives the findings
 }
 
-// vetConfigs returns the configurations of those of the author's packages that are
-// part of the binary. A package comes after those that it imports. The commands write
-// their output to dir.
+// vetConfigs returns the configurations of those of the author's packages that are part of the
+// binary. A package follows the packages that it imports. The commands write their output to dir.
 func vetConfigs(t *toolchain.Toolchain, p *program.Program, dir string, exports map[string]string) ([]vetConfig, error) {
 	packages, err := linkedPackages(t, p, exports)
 	if err != nil {
@@ -89,8 +87,7 @@ func vetConfigs(t *toolchain.Toolchain, p *program.Program, dir string, exports 
 	return configs, nil
 }
 
-// linkedPackages returns those of the author's packages that are in exports, by import
-// path.
+// linkedPackages returns those of the author's packages that are in exports, by import path.
 func linkedPackages(t *toolchain.Toolchain, p *program.Program, exports map[string]string) (map[string]*build.Package, error) {
 	packages := map[string]*build.Package{}
 	for _, f := range p.Source.Files {
@@ -107,8 +104,8 @@ func linkedPackages(t *toolchain.Toolchain, p *program.Program, exports map[stri
 	return packages, nil
 }
 
-// goVersion returns the version of the language that the author's go.mod names, such
-// as "go1.26". It is empty if there is none.
+// goVersion returns the language version in the author's go.mod, such as "go1.26". It returns "" if
+// there is none.
 func goVersion(src *handler.Source) string {
 	if src.GoMod == nil || src.GoMod.Go == nil {
 		return ""

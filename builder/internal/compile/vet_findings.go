@@ -14,11 +14,11 @@ import (
 	"goless.io/builder/internal/sandbox"
 )
 
-// maxFindings is how much of the findings about one package is read, in bytes.
+// maxFindings limits the size of the findings about one package, in bytes.
 const maxFindings = 1 << 20
 
-// allFindings returns what vet has written about the packages of p, each finding once, by
-// file and place.
+// allFindings returns the findings of vet about the packages of p, sorted by file and position,
+// without duplicates.
 func allFindings(p *program.Program, configs []vetConfig) ([]handler.Diagnostic, error) {
 	var all []handler.Diagnostic
 	for _, c := range configs {
@@ -37,7 +37,7 @@ func allFindings(p *program.Program, configs []vetConfig) ([]handler.Diagnostic,
 	return slices.Compact(all), nil
 }
 
-// readFindings reads what vet -json has written to a file about a package in dir.
+// readFindings reads the output of vet -json about a package in dir from a file.
 func readFindings(file, dir string) (findings []handler.Diagnostic, err error) {
 	f, err := sandbox.OpenResult(filepath.Dir(file), filepath.Base(file))
 	if err != nil {
@@ -52,7 +52,7 @@ func readFindings(file, dir string) (findings []handler.Diagnostic, err error) {
 		for analyzer, encoded := range byAnalyzer {
 			var found []struct{ Posn, Message string }
 			if json.Unmarshal(encoded, &found) != nil {
-				continue // an analyzer that has failed has an error and no findings
+				continue // an analyzer that failed has an error instead of findings
 			}
 			for _, one := range found {
 				name, place, _ := strings.Cut(strings.TrimPrefix(one.Posn, dir+string(filepath.Separator)), ":")

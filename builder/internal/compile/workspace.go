@@ -8,19 +8,19 @@ import (
 	"goless.io/builder/internal/sandbox"
 )
 
-// binaryName is that of the binary in the directory where the compiler writes.
+// binaryName is the name of the binary in workspace.build.
 const binaryName = "server"
 
-// A workspace is a temporary directory for one build. What the compiler and go vet leave can
-// be anything, so each has a directory of its own, and what this process writes is where
-// neither of them can change it.
+// A workspace is a temporary directory for one build. The output of the compiler and of go vet is
+// untrusted, so each has its own directory, and neither can change the files that this process
+// writes.
 type workspace struct {
-	dir   string // this process writes there: what configures the compiler and the linker
-	build string // the compiler, the linker and the go command write there
-	vet   string // go vet writes there
+	dir   string // configurations of the compiler and the linker, written by this process
+	build string // output of the compiler, the linker and the go command
+	vet   string // output of go vet
 }
 
-// newWorkspace makes a workspace, which the caller removes.
+// newWorkspace creates a workspace. The caller must remove it.
 func newWorkspace() (workspace, error) {
 	dir, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
@@ -36,8 +36,8 @@ func newWorkspace() (workspace, error) {
 	return w, nil
 }
 
-// remove removes the workspace with all that is in it.
+// remove removes the workspace and its content.
 func (w workspace) remove() { _ = sandbox.RemoveAll(w.dir) } // it is below the temporary directory
 
-// binary returns the path to which the linker writes.
+// binary returns the output path of the linker.
 func (w workspace) binary() string { return filepath.Join(w.build, binaryName) }

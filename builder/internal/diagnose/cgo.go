@@ -22,15 +22,15 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// undefinedName matches what the compiler reports about a name that an imported package does not
-// declare, such as "undefined: kafka.NewProducer".
+// undefinedName matches compiler errors about a name that an imported package does not declare,
+// such as "undefined: kafka.NewProducer".
 var undefinedName = regexp.MustCompile(`^undefined: (\w+)\.\w+$`)
 
 // notImported matches the message of cannotImport about a package whose files are all excluded.
 var notImported = regexp.MustCompile(`^cannot import "([^"]+)": build constraints exclude all Go files`)
 
-// addCgo adds to diagnostics that a package needs cgo, where that is the cause: its files that
-// use cgo are left out, and what they declare is undefined.
+// addCgo adds to the diagnostics that a package needs cgo, where that is the cause: its files that
+// use cgo are excluded, and what they declare is undefined.
 func addCgo(r *packageReader, all []handler.Diagnostic) {
 	known := map[[2]string]string{} // by file and name
 	for i, d := range all {
@@ -56,11 +56,11 @@ func addCgo(r *packageReader, all []handler.Diagnostic) {
 	}
 }
 
-// importNamed returns the path of the import, of a module that the author requires, that has a
-// name in a file. It is empty if there is none.
+// importNamed returns the path of the import with this name in a file, if it belongs to a module
+// that the author requires. Otherwise it returns "".
 func (r *packageReader) importNamed(file, name string) string {
 	for _, spec := range r.importsOf(file) {
-		imported, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+		imported, _ := strconv.Unquote(spec.Path.Value) // parsed without errors
 		if spec.Name != nil && spec.Name.Name == name {
 			return imported
 		}
@@ -71,7 +71,7 @@ func (r *packageReader) importNamed(file, name string) string {
 	return ""
 }
 
-// importsOf returns the imports of a file of the author's.
+// importsOf returns the imports of one of the author's files.
 func (r *packageReader) importsOf(file string) []*ast.ImportSpec {
 	if all, known := r.imports[file]; known {
 		return all
@@ -88,8 +88,8 @@ func (r *packageReader) importsOf(file string) []*ast.ImportSpec {
 	return r.imports[file]
 }
 
-// needsCgo returns how many files of a package need cgo. It is empty if none of them does, or if
-// others replace them where there is no cgo.
+// needsCgo returns a message about the files of a package that need cgo. It returns "" if there are
+// none, or if other files replace them without cgo.
 func (r *packageReader) needsCgo(imported string) string {
 	with, without := r.required(imported, true), r.required(imported, false)
 	isReplacement := func(file string) bool { return !slices.Contains(with.GoFiles, file) }
@@ -103,18 +103,18 @@ func (r *packageReader) needsCgo(imported string) string {
 	return fmt.Sprintf("%s needs cgo (%s), which functions are built without: use a module that is written in Go alone", imported, files)
 }
 
-// maxCgoFiles is how many files are read at most to find out whether packages need cgo, which
-// takes half a second. Without an answer the messages of the compiler stay as they are.
+// maxCgoFiles limits the number of files read to find out whether packages need cgo, which takes
+// half a second. Beyond it, the messages of the compiler stay unchanged.
 const maxCgoFiles = 2000
 
 // A packageReader reads packages of modules that the author requires.
 type packageReader struct {
 	*toolchain.Toolchain
 	program  *program.Program
-	files    int                      // that may still be read
+	files    int                      // remaining number of files to read
 	selected func() map[string]string // Selected of program
 	packages map[packageKey]*build.Package
-	imports  map[string][]*ast.ImportSpec // by the file
+	imports  map[string][]*ast.ImportSpec // by file
 }
 
 func newPackageReader(t *toolchain.Toolchain, p *program.Program) *packageReader {
@@ -124,14 +124,14 @@ func newPackageReader(t *toolchain.Toolchain, p *program.Program) *packageReader
 	}
 }
 
-// A packageKey says which package is read, and whether as it is with cgo.
+// A packageKey identifies a package, built with or without cgo.
 type packageKey struct {
 	path string
 	cgo  bool
 }
 
-// required returns a package of a module that the author requires, as it is with or without cgo.
-// It is nil for others, and when too many files have been read.
+// required returns a package of a module that the author requires, built with or without cgo. It
+// returns nil for other packages, and when too many files have been read.
 func (r *packageReader) required(imported string, cgo bool) *build.Package {
 	key := packageKey{imported, cgo}
 	if pkg, known := r.packages[key]; known {
@@ -153,7 +153,7 @@ func (r *packageReader) required(imported string, cgo bool) *build.Package {
 	return r.packages[key]
 }
 
-// countFiles returns how many files a directory has, and at most most.
+// countFiles returns the number of files in a directory, at most most.
 func countFiles(dir string, most int) int {
 	if most <= 0 {
 		return 0
@@ -167,8 +167,8 @@ func countFiles(dir string, most int) int {
 	return len(names)
 }
 
-// dirOf returns the directory of a package of a module that the author requires. It is empty
-// for others.
+// dirOf returns the directory of a package of a module that the author requires. It returns "" for
+// other packages.
 func (r *packageReader) dirOf(imported string) string {
 	p := r.program
 	m, ok := p.Required(imported)

@@ -16,7 +16,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// A diagnosis collects what the output of a build says to the author of a program.
+// A diagnosis collects the diagnostics for the author of a program from the output of a build.
 type diagnosis struct {
 	program     *program.Program
 	overrides   []program.Override
@@ -28,15 +28,15 @@ type diagnosis struct {
 	internal    bool                 // the compiler has crashed
 }
 
-// placed matches a line of the compiler or the assembler that has a place in a
-// file, and the lines below it that explain it.
+// placed matches a line of the compiler or the assembler that starts with a position in a file.
+// Lines that explain it may follow.
 var placed = regexp.MustCompile(`^\s*(?:asm: )?([^:]+):(\d+)(?::(\d+))?: (.*)$`)
 
-// read takes from the lines about one package what is for the author, and returns the
-// other lines. For the author are lines with a place in the author's files, lines
-// about an imported package that cannot be loaded, and the crash of a compiler.
+// read adds diagnostics from the lines about one package and returns the remaining lines. It uses
+// lines with a position in the author's files, lines about an imported package that cannot be
+// loaded, and compiler crashes.
 func (d *diagnosis) read(importPath string, lines []string) (others []string) {
-	importPath, _, _ = strings.Cut(importPath, " ") // what follows names a test
+	importPath, _, _ = strings.Cut(importPath, " ") // a test's name follows
 	if d.readOverridden(importPath, lines) {
 		return lines
 	}
@@ -61,20 +61,17 @@ func (d *diagnosis) read(importPath string, lines []string) (others []string) {
 	return others
 }
 
-// isGiven reports whether a package is the same in all programs: one of the standard
-// library or the runtime, or main. If one of these does not compile, the author has no
-// part in it.
+// isGiven reports whether a package is the same in all programs: main, or one of the standard
+// library or the runtime. If such a package does not compile, the author is not the cause.
 func isGiven(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return importPath == program.Module || strings.HasPrefix(importPath+"/", program.RuntimeModule+"/") || !strings.Contains(first, ".")
 }
 
-// crashes are the beginnings of the output of a compiler that has crashed other than
-// by a panic.
+// crashes are the prefixes of the output of a compiler that has crashed, except for panics.
 var crashes = []string{"internal compiler error: ", "<unknown line number>: internal compiler error: ", "runtime: goroutine stack exceeds"}
 
-// readCrash adds a diagnostic if lines say that the compiler has crashed on a
-// package.
+// readCrash adds a diagnostic if the lines show that the compiler crashed on a package.
 func (d *diagnosis) readCrash(importPath string, lines []string) {
 	i := slices.IndexFunc(lines, func(line string) bool {
 		return strings.HasPrefix(line, "panic: ") && mentions(lines, "cmd/compile/") ||
@@ -88,8 +85,8 @@ func (d *diagnosis) readCrash(importPath string, lines []string) {
 	d.add(at.File, at.Line, at.Column, internalError+message)
 }
 
-// readElsewhere takes the first of lines with a place that the author does not know.
-// Packages that were generated from another language have such places.
+// readElsewhere adds a diagnostic for the first line with a position outside the author's files.
+// Packages that were generated from another language have such positions.
 func (d *diagnosis) readElsewhere(importPath string, lines []string) {
 	i := slices.IndexFunc(lines, func(line string) bool {
 		return placed.MatchString(line) && !mentions([]string{line}, trouble...) && !isUnfetched(line)
@@ -104,9 +101,9 @@ func (d *diagnosis) readElsewhere(importPath string, lines []string) {
 	d.dependency = append(d.dependency, handler.NewDiagnostic(at.File, at.Line, at.Column, message))
 }
 
-// readOverridden takes lines about a package that is given with the runtime, and reports false if
-// they are about another one. The package compiles with the modules that the runtime requires, so
-// that what overrides these is at fault.
+// readOverridden handles lines about a package that belongs to the runtime. It reports false if the
+// lines are about another package. The runtime's packages compile with the modules that the runtime
+// requires, so an error in them is caused by the author's overrides of these modules.
 func (d *diagnosis) readOverridden(importPath string, lines []string) bool {
 	if len(d.overrides) == 0 || !program.Gives(importPath) {
 		return false
@@ -121,12 +118,12 @@ func (d *diagnosis) readOverridden(importPath string, lines []string) bool {
 	return true
 }
 
-// refused matches what the linker says of a program that it cannot link: a symbol is
-// undefined, defined twice or not to be referred to, assembly needs too much stack, or
-// an object file is none.
+// refused matches the linker's errors about a program that cannot be linked: a symbol that is
+// undefined, defined twice or must not be referred to, assembly that needs too much stack, or an
+// invalid object file.
 var refused = regexp.MustCompile(`relocation target \S+ not defined|duplicated definition of symbol|: invalid reference to |nosplit stack over|too much data|invalid linker input file`)
 
-// readLinker adds a diagnostic if lines say that the program cannot be linked.
+// readLinker adds a diagnostic if the lines show that the program cannot be linked.
 func (d *diagnosis) readLinker(lines []string) {
 	i := slices.IndexFunc(lines, refused.MatchString)
 	if i < 0 || len(d.dependency) > 0 {
@@ -141,8 +138,8 @@ func (d *diagnosis) readLinker(lines []string) {
 	d.dependency = append(d.dependency, handler.NewDiagnostic(at.File, at.Line, at.Column, "the program cannot be linked: "+lines[i]))
 }
 
-// importer returns the place where the author should begin to look if a foreign package
-// fails: what requires it, or what imports it, or else the first file.
+// importer returns the position that a diagnostic about a failing dependency refers to: the line
+// that requires it, otherwise the import of it, otherwise the start of the first file.
 func (d *diagnosis) importer(importPath string) handler.Import {
 	if m, ok := d.program.Required(importPath); ok {
 		return d.program.Requirement(m.Path)
@@ -158,11 +155,11 @@ func (d *diagnosis) isAuthors(importPath string) bool {
 	return importPath == d.program.Path || strings.HasPrefix(importPath, d.program.Path+"/")
 }
 
-// authorFile returns the author's name of a file, given the name that the compiler or
-// the linker has for it. It reports false if the file is not the author's.
+// authorFile returns the author's name of a file, given its name in the output of the compiler or
+// the linker. It reports false if the file is not the author's.
 func (d *diagnosis) authorFile(name string) (string, bool) {
 	if rest, ok := strings.CutPrefix(name, d.program.Path); ok {
-		version, inside, ok := strings.Cut(rest, "/") // the compiler gives the author's module one, @v0.0.0
+		version, inside, ok := strings.Cut(rest, "/") // the compiler gives the author's module the version @v0.0.0
 		if ok && (version == "" || strings.HasPrefix(version, "@")) {
 			return path.Clean(inside), true
 		}
@@ -170,13 +167,13 @@ func (d *diagnosis) authorFile(name string) (string, bool) {
 	return authorFile(name)
 }
 
-// authorFile returns the author's name of a file, given the name that the compiler has
-// for it. It reports false if the file is not the author's.
+// authorFile returns the author's name of a file, given its name in the output of the compiler. It
+// reports false if the file is not the author's.
 func authorFile(name string) (string, bool) {
 	return strings.CutPrefix(path.Clean(name), program.HandlerDir+"/")
 }
 
-// place adds a diagnostic if line has a place in the author's files.
+// place adds a diagnostic if the line has a position in the author's files.
 func (d *diagnosis) place(line string) bool {
 	parts := placed.FindStringSubmatch(line)
 	if parts == nil {
@@ -193,12 +190,12 @@ func (d *diagnosis) place(line string) bool {
 	return true
 }
 
-// quoted matches what a message quotes of a source.
+// quoted matches the string literals that a message quotes from a source.
 var quoted = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`")
 
-// placeDependency takes a line with a place in a module that was fetched. The first
-// such line is enough, because the author can only require another version; without a go.mod
-// not even that.
+// placeDependency handles a line with a position in a fetched module. Only the first such line
+// becomes a diagnostic, because the author can only require another version. It reports false for
+// all lines if there is no go.mod, since the author cannot do even that.
 func (d *diagnosis) placeDependency(line string) bool {
 	file, ok := strings.CutPrefix(strings.TrimSpace(line), hiddenModules+"/")
 	if !ok || !placed.MatchString(line) || isUnfetched(line) || d.program.Source.GoMod == nil {
@@ -207,7 +204,7 @@ func (d *diagnosis) placeDependency(line string) bool {
 	if len(d.dependency) == 0 {
 		escaped, rest, _ := strings.Cut(file, "@")
 		escapedVersion, inside, _ := strings.Cut(rest, "/")
-		// The cache has "!g" for "G". What is not escaped like that is no module.
+		// The module cache escapes "G" as "!g". A path without valid escapes is used as it is.
 		required, _ := module.UnescapePath(escaped)
 		version, _ := module.UnescapeVersion(escapedVersion)
 		required, version = cmp.Or(required, escaped), cmp.Or(version, escapedVersion)
@@ -222,15 +219,15 @@ func (d *diagnosis) placeDependency(line string) bool {
 	return true
 }
 
-// readChain adds a diagnostic if lines say how the go command came to a package
-// that it cannot load:
+// readChain adds a diagnostic if the lines contain the import chain to a package that the go
+// command cannot load:
 //
 //	package goless.io/function
 //		imports goless.io/function/handler
 //		imports syscall/js: build constraints exclude all Go files
 //
-// Without, it returns the lines. The last import of the author's is the one that
-// the author can change.
+// Otherwise it returns the lines. The diagnostic is about the last import in the author's files,
+// which the author can change.
 func (d *diagnosis) readChain(lines []string) (others []string) {
 	var chain []string
 	for i, line := range lines {
@@ -254,7 +251,7 @@ func (d *diagnosis) readChain(lines []string) (others []string) {
 	return lines
 }
 
-// cannotImport says why the last package of a chain cannot be imported.
+// cannotImport returns the message for a chain whose last package cannot be imported.
 func cannotImport(chain []string, reason string) string {
 	last := chain[len(chain)-1]
 	if reason == "import cycle not allowed" {
@@ -263,8 +260,7 @@ func cannotImport(chain []string, reason string) string {
 	return fmt.Sprintf("cannot import %q: %s", last, reason)
 }
 
-// findImport returns the import of a package by a package of the author's, or
-// nil.
+// findImport returns the import of a package in one of the author's packages, or nil.
 func (d *diagnosis) findImport(by, imported string) *handler.Import {
 	dir, ok := d.dir(by)
 	if !ok {
@@ -278,7 +274,7 @@ func (d *diagnosis) findImport(by, imported string) *handler.Import {
 	return &imports[i]
 }
 
-// dir returns the directory, in the source, of a package of the author's.
+// dir returns the directory of one of the author's packages in the source.
 func (d *diagnosis) dir(importPath string) (string, bool) {
 	if !d.isAuthors(importPath) {
 		return "", false
@@ -286,14 +282,14 @@ func (d *diagnosis) dir(importPath string) (string, bool) {
 	return path.Clean(strings.TrimPrefix(strings.TrimPrefix(importPath, d.program.Path), "/")), true
 }
 
-// authorNames replaces the names of files and directories in a message by the author's names.
+// authorNames replaces the names of files and directories in a message with the author's names.
 func authorNames(message string) string { return mentioned.ReplaceAllString(message, "$1$2$3$4") }
 
-// internalError begins the message of a compiler that has crashed.
+// internalError is the prefix of the message of a compiler crash.
 const internalError = "internal compiler error: "
 
-// mentioned matches the place of a file, or a directory at the end of a message such as
-// "build constraints exclude all Go files in handler/a".
+// mentioned matches the position of a file, or a directory at the end of a message such as "build
+// constraints exclude all Go files in handler/a".
 var mentioned = regexp.MustCompile(`(^|[\s(])` + program.HandlerDir + `/([^\s:]+\.go:\d)|( in )` + program.HandlerDir + `/([^\s:]+)$`)
 
 func (d *diagnosis) add(file string, line, column int, message string) {
@@ -304,8 +300,8 @@ func (d *diagnosis) add(file string, line, column int, message string) {
 	d.diagnostics = append(d.diagnostics, handler.NewDiagnostic(file, line, column, message))
 }
 
-// extend adds a line to the last diagnostic, unless the compiler has crashed: then its
-// stack trace follows.
+// extend appends a line to the last diagnostic. It does nothing if the compiler has crashed,
+// because the line then belongs to the stack trace.
 func (d *diagnosis) extend(line string) {
 	if d.internal {
 		return

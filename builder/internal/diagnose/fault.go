@@ -14,74 +14,74 @@ import (
 
 // A Fault is one reason why the packages of a program cannot be loaded.
 type Fault struct {
-	// Diagnostic says where and why.
+	// Diagnostic is the position and the message for the author.
 	Diagnostic handler.Diagnostic
 
-	// Remedy is what may help without the author.
+	// Remedy is what the go command can do without the author.
 	Remedy Remedy
 
-	// Fetch means that the author cannot mend it, and that it may pass: the module
-	// proxy, or the way to it, is at fault.
+	// Fetch means that the module proxy or the network failed. The author cannot fix it, and a
+	// retry may succeed.
 	Fetch bool
 }
 
-// A Remedy is what the go command can do about a Fault. The higher one does more.
+// A Remedy is what the go command can do about a Fault. Higher values do more.
 type Remedy int
 
-// The remedies, which complete the go.mod and the go.sum of the program.
+// Remedies complete the go.mod and the go.sum of the program.
 const (
 	NoRemedy         Remedy = iota
-	CompleteGraph           // by what all modules require
-	CompletePackages        // by what the packages of the program need
+	CompleteGraph           // with the requirements of all modules
+	CompletePackages        // with what the packages of the program need
 )
 
-// The go command says in prose why it cannot load packages. These seven classes of
-// messages decide what happens next. Authors read all others as they are.
+// The go command reports in prose why it cannot load packages. These seven classes of messages are
+// handled specially. All other messages reach the author unchanged.
 var (
-	// incomplete matches what it says about a go.mod or a go.sum that lacks lines. It
-	// can add them.
+	// incomplete matches messages about missing lines in a go.mod or a go.sum, which the go command
+	// can add.
 	incomplete = regexp.MustCompile(`missing go\.sum entry( for go\.mod file)?|updates to go\.mod needed|implicitly required module`)
 
-	// unprovided matches what it says about an import that no module has.
+	// unprovided matches messages about an import that no module provides.
 	unprovided = regexp.MustCompile(`(?m)^(?:\S+:\d+:\d+: )?(?:cannot find module providing|no required module provides|module \S+ found.*, but does not contain) package ([^\s:;]+)`)
 
-	// absent matches how a module proxy, or a directory that is used as one, says that it
-	// does not have a version.
+	// absent matches the answers of a module proxy, or of a directory used as one, about a version
+	// that it does not have.
 	absent = regexp.MustCompile(`404 Not Found|410 Gone|reading file:\S+: no such file or directory`)
 
-	// mismatched matches what it says about a module that is not the one of go.sum.
+	// mismatched matches messages about a module whose checksum differs from go.sum.
 	mismatched = regexp.MustCompile(`verifying \S+: checksum mismatch\s+downloaded:\s+(\S+)\s+go\.sum:\s+(\S+)`)
 
-	// noVersionControl matches what it says about a module that would come from version control,
+	// noVersionControl matches messages about a module that would be fetched from version control,
 	// which builds do not use.
 	noVersionControl = regexp.MustCompile(`GOVCS disallows using \S+ for \S+ [^;\s]+`)
-	// unreachable matches any other trouble with the module proxy, with the checksum
-	// database, or on the way to them.
+	// unreachable matches all other failures of the module proxy, the checksum database or the
+	// connection to them.
 	unreachable = regexp.MustCompile(`(?:(?:reading|Get|Head) "?https?://|dial tcp)[^\n]*(?:\n\tserver response:[^\n]*)?`)
 )
 
-// disabled is what it says where no module may be fetched.
+// disabled is the message of the go command where fetching modules is disabled.
 const disabled = "module lookup disabled by GOPROXY=off"
 
-// isUnfetched reports whether a line says that a module could not be fetched.
+// isUnfetched reports whether a line is about a module that could not be fetched.
 func isUnfetched(line string) bool {
 	return strings.Contains(line, disabled) || unreachable.MatchString(line)
 }
 
-// WithoutFetching says what to do about modules that cannot be fetched.
+// WithoutFetching is the advice for modules that cannot be fetched.
 const WithoutFetching = "take the modules along with go mod vendor and builder pack, or use a module proxy that has them: GOPROXY on your machine, build.modules.goProxy in the cluster"
 
-// aboutProgram are messages about the go.mod or the go.sum of the program which name
-// no module.
+// aboutProgram are messages about the go.mod or the go.sum of the program that do not name a
+// module.
 var aboutProgram = []string{"go.mod requires go ", "error loading go.mod:", "malformed go.sum:"}
 
-// ModuleFault returns what text, a message of the go command, means. The message is
-// about the package pkg, which the go command does not find and which is imported at
-// place, such as handler/a.go:3:1. Both are empty if the message is about the program
-// as a whole. ModuleFault reports false if the message is not about modules.
+// ModuleFault classifies text, a message of the go command. pkg is the package that the go command
+// does not find, and place the position of its import, such as handler/a.go:3:1; both are empty if
+// the message is about the whole program. ModuleFault reports false if the message is not about
+// modules.
 //
-// overrides is Overrides of the program, which takes tens of milliseconds with a long go.mod:
-// whoever has many messages calls it once.
+// overrides is the method Overrides of the program. It takes tens of milliseconds with a long
+// go.mod, so callers with many messages should cache its result.
 func ModuleFault(p *program.Program, overrides func() []program.Override, pkg, place, text string) (Fault, bool) {
 	if overridden, ok := overriddenPackage(overrides, text); ok {
 		return Fault{Diagnostic: overridden}, true
@@ -93,7 +93,7 @@ func ModuleFault(p *program.Program, overrides func() []program.Override, pkg, p
 	var message string
 	switch {
 	case incomplete.MatchString(text):
-		if !named { // The author's go.sum has to name what the author's go.mod names.
+		if !named { // the author's go.sum must contain what the author's go.mod requires
 			f.Remedy = remedy(text)
 		}
 		message = fmt.Sprintf("go.sum has no checksum of %s, write it with: builder tidy FILE", subject)
@@ -130,8 +130,9 @@ func ModuleFault(p *program.Program, overrides func() []program.Override, pkg, p
 	return f, true
 }
 
-// overriddenPackage returns what the author can do about a package that text says no module has.
-// It reports false unless go.mod overrides the version in which the runtime requires its module.
+// overriddenPackage returns the diagnostic for a package that, according to text, no module
+// provides. It reports false unless go.mod overrides the version in which the runtime requires the
+// package's module.
 func overriddenPackage(all func() []program.Override, text string) (handler.Diagnostic, bool) {
 	parts := unprovided.FindStringSubmatch(text)
 	if parts == nil {
@@ -146,8 +147,7 @@ func overriddenPackage(all func() []program.Override, text string) (handler.Diag
 	return overriddenBy(overrides, "it has no package "+parts[1])[0], true
 }
 
-// overriddenBy returns what the author can do about a program that does not compile with
-// overrides, for a reason.
+// overriddenBy returns the diagnostics for a program that does not compile with the overrides.
 func overriddenBy(overrides []program.Override, reason string) (all []handler.Diagnostic) {
 	for _, o := range overrides {
 		used, remedy := o.Used.Version, "require "+o.Runtime.Version
@@ -162,7 +162,7 @@ func overriddenBy(overrides []program.Override, reason string) (all []handler.Di
 	return all
 }
 
-// remedy returns the Remedy for a go.mod or a go.sum that lacks lines.
+// remedy returns the Remedy for a message about missing lines in go.mod or go.sum.
 func remedy(text string) Remedy {
 	if incomplete.FindString(text) == "missing go.sum entry" {
 		return CompletePackages
@@ -170,8 +170,8 @@ func remedy(text string) Remedy {
 	return CompleteGraph
 }
 
-// missingPackage returns what the author can do about an import that no module has.
-// It is empty if that is not what text is about.
+// missingPackage returns the message for an import that no module provides. It returns "" if text
+// is about something else.
 func missingPackage(p *program.Program, text string) string {
 	parts := unprovided.FindStringSubmatch(text)
 	switch {
@@ -183,12 +183,12 @@ func missingPackage(p *program.Program, text string) string {
 	return fmt.Sprintf("no module of go.mod has the package %s, add it with: builder tidy FILE", parts[1])
 }
 
-// ownLine matches a line of the go.mod or of the go.sum of the program. The go.sum
-// begins with the author's; the go.mod is not the author's.
+// ownLine matches a line of the go.mod or the go.sum of the program. The go.sum begins with the
+// author's lines; the go.mod is generated.
 var ownLine = regexp.MustCompile(`go\.(mod|sum):(\d+): `)
 
-// verbatim returns a message of the go command as a line without places, and where to
-// place it if it has none that the author knows: at.
+// verbatim returns a message of the go command as one line without positions, and its position in
+// the author's files, which is at if the message has none.
 func verbatim(at handler.Import, text string) (handler.Import, string) {
 	if parts := ownLine.FindStringSubmatch(text); parts != nil && parts[1] == "sum" {
 		at.File = "go.sum"
@@ -201,17 +201,16 @@ func verbatim(at handler.Import, text string) (handler.Import, string) {
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// mention matches a module and its version in a message.
+// mention matches a module with its version in a message.
 var mention = regexp.MustCompile(`(?:^|[\s(])(([^\s@":($/][^\s@":(]*)@v[0-9][^\s:@",)/]*)`)
 
-// subjectModule returns the module, with its version, that a message about a
-// package is about, the place of what requires it, and whether the author's
-// go.mod names this very version. The module is empty if the message names none and
-// the author requires none for the package.
+// subjectModule returns the module with its version that a message about pkg is about, the position
+// of the author's requirement, and whether the author's go.mod names exactly this version. The
+// module is empty if the message names none and the author requires none for pkg.
 func subjectModule(p *program.Program, pkg, text string) (subject string, at handler.Import, named bool) {
 	at = p.Requirement("")
-	// A message names first what the author requires, and last what that needs.
-	// What it says of a remedy is about the program, which is not the author's.
+	// A message names the author's requirement first, and what that needs last. The advice at its
+	// end is about the program, which is not the author's.
 	text, _, _ = strings.Cut(text, "; to add")
 	for _, parts := range mention.FindAllStringSubmatch(text, -1) {
 		path := parts[2]
@@ -227,7 +226,7 @@ func subjectModule(p *program.Program, pkg, text string) (subject string, at han
 	}
 	if m, ok := p.Required(pkg); ok && subject == "" {
 		at, named = p.Requirement(m.Path), true
-		if now := p.Selected()[m.Path]; now != m.Version { // something else needs a newer one
+		if now := p.Selected()[m.Path]; now != m.Version { // another module needs a newer one
 			m.Version, named = now, false
 		}
 		return m.String(), at, named
@@ -235,8 +234,8 @@ func subjectModule(p *program.Program, pkg, text string) (subject string, at han
 	return subject, at, named
 }
 
-// parsePlace reads a place in the author's files, such as handler/a.go:3:1. It returns
-// the zero Import for any other.
+// parsePlace parses a position in the author's files, such as handler/a.go:3:1. It returns the zero
+// Import for others.
 func parsePlace(place string) (at handler.Import) {
 	parts := strings.Split(place, ":")
 	if len(parts) != 3 {
@@ -252,9 +251,8 @@ func parsePlace(place string) (at handler.Import) {
 	return at
 }
 
-// FaultsError returns the error of a program with these faults. It is a
-// *handler.Error of those that the author can mend, or ErrFetch if there are only
-// others, or nil if there are none.
+// FaultsError returns the error for the faults of a program: a *handler.Error with those that the
+// author can fix; if there are none, an ErrFetch; nil if there are no faults.
 func FaultsError(faults []Fault) error {
 	var mend, wait []handler.Diagnostic
 	for _, f := range faults {
@@ -275,7 +273,7 @@ func FaultsError(faults []Fault) error {
 	return nil
 }
 
-// sorted returns the diagnostics by place, each of them once.
+// sorted returns the diagnostics sorted by position, without duplicates.
 func sorted(all []handler.Diagnostic) []handler.Diagnostic {
 	slices.SortFunc(all, handler.Diagnostic.Compare)
 	return slices.Compact(all)

@@ -1,8 +1,10 @@
-// Package diagnose says who has to act when a build fails. It reads what the
-// compiler, the linker and the go command have written, and tells the mistakes of
-// an author, which become diagnostics with places in the author's files, from a
-// module proxy that does not answer, a limit that was exceeded and trouble of the
-// machine.
+// Package diagnose determines why a build failed and who can fix it. It reads the output of the
+// compiler, the linker and the go command, and distinguishes:
+//
+//   - mistakes of the author, which become diagnostics with positions in the author's files,
+//   - a module proxy that does not respond,
+//   - exceeded limits,
+//   - failures of the machine.
 package diagnose
 
 import (
@@ -22,12 +24,14 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// Explain returns why a build of p has failed. r is what is left of the command, and
-// err is its error. Explain returns a *handler.Error if the compiler or the linker
-// finds fault with the program, and also if the compiler has crashed, because it
-// will crash again. It returns ErrFetch, or an error that is
-// sandbox.ErrOutOfMemory or sandbox.ErrTooLarge, where that is why. Everything else
-// is trouble of the machine, which may pass.
+// Explain returns the error for a failed build of p. r is the result of the command, and err its
+// error. Explain returns:
+//
+//   - a *handler.Error if the compiler or the linker rejects the program, or the compiler has
+//     crashed, since a retry would crash again,
+//   - ErrFetch, sandbox.ErrOutOfMemory or sandbox.ErrTooLarge (possibly wrapped) for those
+//     causes,
+//   - any other error for a failure of the machine, which may be temporary.
 func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err error) error {
 	if IsLimit(err) || r.State == nil {
 		return err
@@ -61,12 +65,12 @@ func Explain(t *toolchain.Toolchain, p *program.Program, r *sandbox.Result, err 
 	return Unexpected(rest)
 }
 
-// OutOfMemory reports whether a command, which has ended with err and has written
-// lines, needed more memory than it may use. If the builder limits its memory, a
-// kill by somebody else does not count: then the machine lacks memory.
+// OutOfMemory reports whether a command that ended with err and wrote lines needed more memory than
+// it may use. If the builder limits the memory of the command, a kill by another process does not
+// count, because then the machine lacks memory.
 func OutOfMemory(r *sandbox.Result, err error, lines []string) bool {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
-		return strings.Contains(line, notStarted) // which says nothing about what it would compile
+		return strings.Contains(line, notStarted) // which does not depend on the program
 	})
 	switch {
 	case errors.Is(err, sandbox.ErrOutOfMemory):
@@ -78,7 +82,7 @@ func OutOfMemory(r *sandbox.Result, err error, lines []string) bool {
 	}
 }
 
-// noMemory is what programs in Go say when they are denied memory.
+// noMemory are messages of Go programs that cannot allocate memory.
 var noMemory = []string{
 	"runtime: out of memory",
 	"fatal error: out of memory",
@@ -86,17 +90,17 @@ var noMemory = []string{
 	"cannot allocate memory",
 }
 
-// killed is what the go command says of a compiler that the kernel has killed.
+// killed is the go command's message about a compiler that the kernel has killed.
 const killed = "signal: killed"
 
-// notStarted is what the go command says of a compiler that the kernel does not
+// notStarted is the prefix of the go command's message about a compiler that the kernel did not
 // start.
 const notStarted = "fork/exec "
 
-// largeFile is what programs say when they reach the limit on the size of files.
+// largeFile are messages about an exceeded limit on the size of files.
 var largeFile = []string{"file size limit exceeded", "file too large"}
 
-// trouble is what programs say when the machine lacks something.
+// trouble are messages about a lack of resources on the machine.
 var trouble = []string{
 	killed,
 	"failed to create new OS thread",
@@ -109,30 +113,29 @@ var trouble = []string{
 	"text file busy",
 	"read-only file system",
 	"SIGBUS: bus error",
-	"could not import ", // a package that was compiled before cannot be read
+	"could not import ", // a cached package cannot be read
 }
 
-// brokenRuntime is how a program in Go ends that is denied memory where its garbage
-// collector does not expect it. A compiler that is wrong itself says something else.
+// brokenRuntime is the message of a Go program that is denied memory where its garbage collector
+// does not expect it. A bug in the compiler causes other messages.
 const brokenRuntime = "SIGSEGV: segmentation violation"
 
-// IsFileTooLarge reports whether lines say that a file would have grown beyond
+// IsFileTooLarge reports whether the lines contain an error about a file larger than
 // sandbox.MaxFileSize.
 func IsFileTooLarge(lines []string) bool { return mentions(lines, largeFile...) }
 
-// IsMachineTrouble reports whether lines say that the machine lacks something which
-// has nothing to do with the program.
+// IsMachineTrouble reports whether the lines contain an error about a lack of resources that the
+// program does not cause.
 func IsMachineTrouble(lines []string) bool { return mentions(lines, trouble...) }
 
-// mentions reports whether one of lines holds one of signs.
+// mentions reports whether one of the lines contains one of the signs.
 func mentions(lines []string, signs ...string) bool {
 	return slices.ContainsFunc(lines, func(line string) bool {
 		return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(line, sign) })
 	})
 }
 
-// Unexpected returns an error of the first lines of an output that nobody in
-// particular has to act on.
+// Unexpected returns an error with the first lines of an output that was not recognized.
 func Unexpected(lines []string) error {
 	const most = 5
 	lines = slices.DeleteFunc(lines, func(line string) bool {
@@ -144,23 +147,22 @@ func Unexpected(lines []string) error {
 	return fmt.Errorf("the go command failed: %s", strings.Join(lines[:min(len(lines), most)], "; "))
 }
 
-// isProgress reports whether a line only says what the go command is doing.
+// isProgress reports whether a line is a progress message of the go command.
 func isProgress(line string) bool { return strings.HasPrefix(line, "go: downloading ") }
 
-// A unit is all that was written about one package.
+// A unit is the output about one package.
 type unit struct {
 	importPath string
 	text       string
 }
 
-// units collects the output of go build -json by package, in the order in which
-// the packages first appear.
+// units groups the output of go build -json by package, in order of first appearance.
 func units(output io.Reader) []unit {
 	var all []unit
 	for decoder := json.NewDecoder(output); ; {
 		var event struct{ ImportPath, Action, Output string }
 		if decoder.Decode(&event) != nil {
-			return all // the end, or where the output was cut
+			return all // end of the output, or where it was truncated
 		}
 		if event.Action != "build-output" {
 			continue
@@ -173,12 +175,11 @@ func units(output io.Reader) []unit {
 	}
 }
 
-// hiddenModules stands for the module cache in text that was shown to somebody.
+// hiddenModules replaces the path of the module cache in output for users.
 const hiddenModules = "$GOMODCACHE"
 
-// Lines splits the output of a build of p into lines, without those that only name
-// a package or a directory. Paths of the builder's own directories become names
-// such as $GOROOT.
+// Lines splits the output of a build of p into lines, and drops lines that only name a package or a
+// directory. It replaces the builder's own directories with names such as $GOROOT.
 func Lines(t *toolchain.Toolchain, p *program.Program, text string) []string {
 	text = where.ReplaceAllStringFunc(text, func(match string) string {
 		if strings.Contains(match, t.Root) {
@@ -189,7 +190,7 @@ func Lines(t *toolchain.Toolchain, p *program.Program, text string) []string {
 	modules := t.ModuleCache(p)
 	text = toolchain.Slashes(text, modules, p.Dir, t.Root, t.Modules, t.Cache)
 	hidden := []string{filepath.ToSlash(modules), hiddenModules}
-	// The go command prefers a relative path where it is the shorter one.
+	// The go command uses a relative path where that is shorter.
 	if relative, err := filepath.Rel(p.Dir, modules); err == nil {
 		hidden = append(hidden, filepath.ToSlash(relative)+"/", hiddenModules+"/")
 	}
@@ -206,11 +207,10 @@ func Lines(t *toolchain.Toolchain, p *program.Program, text string) []string {
 	return lines
 }
 
-// where matches the directory, at the end of a message, in which a package was
-// expected.
+// where matches the directory, at the end of a message, in which a package was expected.
 var where = regexp.MustCompile(`(?m) (in [^()\s]+|\([^()\s]+\))$`)
 
-// Trace writes the commands that go build -json -x says it executes.
+// Trace writes the commands that go build -json -x reports.
 func Trace(to io.Writer, r *sandbox.Result) error {
 	for _, u := range units(bytes.NewReader(r.Stdout.Bytes())) {
 		if _, err := io.WriteString(to, u.text); err != nil {
@@ -221,28 +221,27 @@ func Trace(to io.Writer, r *sandbox.Result) error {
 	return err
 }
 
-// ErrFetch says that modules could not be fetched, for a reason that the author of
-// the program cannot mend. It may work later.
+// ErrFetch means that modules could not be fetched, for a reason that the author of the program
+// cannot fix. A retry may succeed.
 var ErrFetch = errors.New("fetching modules failed")
 
-// errFileSize is the ErrTooLarge of a single file.
+// errFileSize is the ErrTooLarge for a single file.
 var errFileSize = fmt.Errorf("%w: the binary, or a compiled package, has more than %d MiB; make large variables and embedded files smaller", sandbox.ErrTooLarge, sandbox.MaxFileSize>>20)
 
-// IsLimit reports whether a build has ended for its memory or its size. It would
-// end like that again.
+// IsLimit reports whether a build failed because it exceeded its memory or size limit. It would
+// fail again.
 func IsLimit(err error) bool {
 	return errors.Is(err, sandbox.ErrOutOfMemory) || errors.Is(err, sandbox.ErrTooLarge)
 }
 
-// maxDiagnostics is how many diagnostics an error has at most. Nobody works through
-// more before the next build.
+// maxDiagnostics is the maximum number of diagnostics of an error.
 const maxDiagnostics = 100
 
-// NewError returns a *handler.Error about a program that does not compile. It has the
-// first hundred of all diagnostics, sorted by place and each of them once.
+// NewError returns a *handler.Error about a program that does not compile. It contains the first
+// hundred diagnostics, sorted by position, without duplicates.
 func NewError(all []handler.Diagnostic) error { return newError(sorted(all)) }
 
-// newError returns a *handler.Error with the first hundred of all diagnostics.
+// newError returns a *handler.Error with the first hundred diagnostics.
 func newError(all []handler.Diagnostic) *handler.Error {
 	kept := min(len(all), maxDiagnostics)
 	return &handler.Error{Diagnostics: all[:kept], Omitted: len(all) - kept, Compiled: true}
