@@ -1,5 +1,5 @@
-// Package buildtest has what the tests of several packages share: sources, the programs
-// around them, toolchains, and the modules that the sources require.
+// Package buildtest contains helpers for the tests of several packages: sources, programs,
+// toolchains, and the modules that the sources require.
 package buildtest
 
 import (
@@ -17,14 +17,13 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// Timeout is long enough for machines that are busy and have to compile the
-// standard library.
+// Timeout is long enough for busy machines that have to compile the standard library.
 const Timeout = 5 * time.Minute
 
-// Hello is the smallest source.
+// Hello is the smallest valid source.
 const Hello = "package handlers\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n"
 
-// Site is a source of several packages.
+// Site is a source with several packages.
 const Site = `
 -- go.mod --
 module example.com/site
@@ -54,7 +53,7 @@ import "strings"
 func Upper(s string) string { return strings.ToUpper(s) }
 `
 
-// Write writes the program around a valid source into a temporary directory.
+// Write writes the program for a valid source to a temporary directory.
 func Write(t *testing.T, source string) *program.Program {
 	t.Helper()
 	src, err := handler.Parse(handler.Filename, []byte(source))
@@ -68,8 +67,7 @@ func Write(t *testing.T, source string) *program.Program {
 	return p
 }
 
-// Machine returns the toolchain of this machine, also where the tests run in the
-// image.
+// Machine returns the installed toolchain of this machine, even if the tests run in the image.
 func Machine(t *testing.T) *toolchain.Toolchain {
 	t.Helper()
 	tools, err := toolchain.Find(t.Context(), append(os.Environ(), "KO_DATA_PATH="))
@@ -79,8 +77,8 @@ func Machine(t *testing.T) *toolchain.Toolchain {
 	return tools
 }
 
-// Image returns the directory of what the builder's image holds beside the builder. It
-// skips the test if that was not made.
+// Image returns the directory with the files that the builder's image contains in addition to the
+// builder. It skips the test if the directory was not built.
 func Image(t *testing.T) string {
 	t.Helper()
 	dir, err := fromRoot("builder", "cmd", "builder", "kodata")
@@ -100,8 +98,8 @@ func Image(t *testing.T) string {
 	return dir
 }
 
-// Modules returns the directory of a module proxy that has what the sources of the tests
-// and the runtime require, and nothing else.
+// Modules returns the directory of a module proxy that contains exactly the modules that the
+// runtime and the sources of the tests require.
 func Modules() (string, error) {
 	dir, err := fromRoot("test", "modproxy", "kodata", "modules")
 	if err != nil {
@@ -113,8 +111,7 @@ func Modules() (string, error) {
 	return dir, nil
 }
 
-// fromRoot returns the path of a file in the repository, which the working directory of
-// a test is in.
+// fromRoot returns the path of a file in the repository that contains the working directory.
 func fromRoot(elements ...string) (string, error) {
 	root, err := os.Getwd()
 	for err == nil {

@@ -1,5 +1,5 @@
-// Package cloudevent makes requests of CloudEvents 1.0 in the binary mode of HTTP, as triggers
-// send them: the attributes are headers, and the data is the body. It sends nothing.
+// Package cloudevent creates requests for CloudEvents 1.0 in the binary mode of HTTP, like those of
+// triggers: attributes are headers, and the data is the body. It sends nothing.
 package cloudevent
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Read returns the headers and the body of an event. text is a whole event in the JSON format
-// of CloudEvents, which has specversion, or else the data of one, which then gets a new id and
+// Read returns the headers and the body for an event. text is either a complete event in the JSON
+// format of CloudEvents, which has a specversion, or the data of an event, which gets a new id and
 // the type io.goless.invoke.
 func Read(text []byte) (http.Header, []byte, error) {
 	var fields map[string]json.RawMessage
@@ -35,7 +35,7 @@ func Read(text []byte) (http.Header, []byte, error) {
 	}, text, nil
 }
 
-// whole takes an event apart.
+// whole returns the headers and the body for a complete event.
 func whole(fields map[string]json.RawMessage) (http.Header, []byte, error) {
 	header := http.Header{"Content-Type": {"application/json"}}
 	for name, value := range fields {
@@ -61,7 +61,7 @@ func whole(fields map[string]json.RawMessage) (http.Header, []byte, error) {
 	return header, body, err
 }
 
-// attribute returns the value of an attribute as headers have it.
+// attribute returns the header value of an attribute.
 func attribute(value json.RawMessage) (text string, err error) {
 	switch {
 	case len(value) > 0 && value[0] == '"':
@@ -73,7 +73,7 @@ func attribute(value json.RawMessage) (text string, err error) {
 	return string(value), nil
 }
 
-// data returns the data of a whole event, which may be JSON, text or base64.
+// data returns the data of a complete event, which may be JSON, text or base64.
 func data(fields map[string]json.RawMessage, contentType string) (body []byte, err error) {
 	if encoded, ok := fields["data_base64"]; ok {
 		if err := json.Unmarshal(encoded, &body); err != nil {
@@ -81,7 +81,7 @@ func data(fields map[string]json.RawMessage, contentType string) (body []byte, e
 		}
 		return body, nil
 	}
-	media, _, _ := mime.ParseMediaType(contentType) // empty if it is none
+	media, _, _ := mime.ParseMediaType(contentType) // empty if invalid
 	if strings.HasSuffix(media, "/json") || strings.HasSuffix(media, "+json") {
 		return fields["data"], nil
 	}
@@ -91,8 +91,8 @@ func data(fields map[string]json.RawMessage, contentType string) (body []byte, e
 	return fields["data"], nil
 }
 
-// encode writes the value of an attribute as section 3.1.3.2 of the HTTP binding wants it:
-// what is not printable ASCII, a space, '"' and '%' are percent-encoded.
+// encode encodes an attribute as required by section 3.1.3.2 of the HTTP binding: it
+// percent-encodes everything but printable ASCII, and also spaces, '"' and '%'.
 func encode(value string) string {
 	var b strings.Builder
 	for _, c := range []byte(value) {

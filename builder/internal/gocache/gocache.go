@@ -1,8 +1,7 @@
-// Package gocache is a build cache of the go command that is made of several: it finds what
-// they have, and writes only to one of them. So a build can use caches that are read-only,
-// or that others use at the same time. The go command starts it as the program that
-// GOCACHEPROG names, and asks it by the protocol of cmd/go/internal/cacheprog. The
-// directories have the form of a GOCACHE.
+// Package gocache implements a build cache for the go command that reads from several directories
+// and writes to one of them. A build can thus use caches that are read-only or that other builds
+// use at the same time. The go command starts it as the program in GOCACHEPROG and uses the
+// protocol of cmd/go/internal/cacheprog. The directories have the form of a GOCACHE.
 package gocache
 
 import (
@@ -19,13 +18,13 @@ import (
 	"time"
 )
 
-// name is the argv[0] by which Enter recognizes a process that is to be a cache.
+// name is the argv[0] by which Enter recognizes a process that has to become a cache.
 const name = "builder-gocache"
 
-// Setting returns the value of GOCACHEPROG for a cache that writes to the directory write
-// and also finds what the directories read have. It makes a link to this program in the
-// directory dir, which the go command must be able to read and execute, as well as the
-// program itself. That program has to call Enter.
+// Setting returns the value of GOCACHEPROG for a cache that writes to the directory write and also
+// reads from the directories read. It creates a link to this program in the directory dir. The go
+// command must be able to read and execute both the link and the program. The program must call
+// Enter.
 func Setting(dir, write string, read ...string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -42,8 +41,8 @@ func Setting(dir, write string, read ...string) (string, error) {
 	return strings.Join(quoted, " "), nil
 }
 
-// Enter turns this process into a cache if the go command has started it to be one, and
-// never returns then. Otherwise it does nothing.
+// Enter turns this process into a cache, and does not return, if the go command has started it for
+// that. Otherwise it does nothing.
 func Enter() {
 	if filepath.Base(os.Args[0]) != name {
 		return
@@ -60,7 +59,7 @@ func Enter() {
 	os.Exit(0)
 }
 
-// A request is one of the go command. The body of a put follows as a JSON string.
+// A request is a request of the go command. The body of a put follows as a JSON string.
 type request struct {
 	ID                 int64
 	Command            string
@@ -80,14 +79,13 @@ type response struct {
 	DiskPath      string     `json:",omitempty"`
 }
 
-// cache looks for a file in each of the directories read, in their order, and writes to the
-// directory write.
+// cache reads from the directories read, in order, and writes to the directory write.
 type cache struct {
 	write string
 	read  []string
 }
 
-// serve answers requests until there are no more.
+// serve handles requests until the go command closes the cache or the input.
 func (c *cache) serve(in io.Reader, out io.Writer) error {
 	decoder, encoder := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
 	if err := encoder.Encode(response{KnownCommands: []string{"get", "put", "close"}}); err != nil {
@@ -136,13 +134,13 @@ func (c *cache) answer(r request, body []byte) response {
 	return answer
 }
 
-// find looks for an action in a directory. An entry that is damaged is none.
+// find looks up an action in a directory. Corrupt entries are treated as misses.
 func find(dir string, action []byte) (response, bool) {
 	entry, err := os.ReadFile(path(dir, action, "a"))
 	if err != nil {
 		return response{}, false
 	}
-	fields := strings.Fields(string(entry)) // v1, the action, the output, its size, the time in ns
+	fields := strings.Fields(string(entry)) // v1, action, output, size, time in ns
 	if len(fields) != 5 || fields[0] != "v1" || fields[1] != hex.EncodeToString(action) {
 		return response{}, false
 	}
@@ -165,7 +163,7 @@ func find(dir string, action []byte) (response, bool) {
 	return found, true
 }
 
-// put writes the output first, so that there is never an entry without it.
+// put writes the output before the entry, so that no entry exists without its output.
 func (c *cache) put(r request, body []byte) (string, error) {
 	data := path(c.write, r.OutputID, "d")
 	if err := write(data, body); err != nil {
@@ -185,7 +183,7 @@ func write(file string, data []byte) error {
 	return nil
 }
 
-// path returns the file of an ID, whose kind is "a" for actions and "d" for outputs.
+// path returns the file for an ID. kind is "a" for actions and "d" for outputs.
 func path(dir string, id []byte, kind string) string {
 	digits := hex.EncodeToString(id)
 	return filepath.Join(dir, digits[:min(2, len(digits))], digits+"-"+kind)

@@ -1,4 +1,5 @@
-// Package linewriter edits text on its way to another writer, whole lines at a time.
+// Package linewriter provides a writer that edits whole lines of text and passes them to another
+// writer.
 package linewriter
 
 import (
@@ -6,22 +7,22 @@ import (
 	"io"
 )
 
-// maxLine is how many bytes a Writer keeps until a line break comes.
+// maxLine is the number of bytes that a Writer buffers without a line break.
 const maxLine = 64 << 10
 
-// Writer passes lines on as soon as they are complete. Close passes on a last line that
-// has no line break.
+// Writer passes on lines as soon as they are complete. Close passes on a last line without a line
+// break.
 type Writer struct {
 	// To receives the lines. It is not closed.
 	To io.Writer
 
-	// Edit returns what to write instead of one or more lines.
+	// Edit returns the replacement for one or more lines.
 	Edit func(text string) string
 
-	rest []byte // of a line that is not complete
+	rest []byte // incomplete line
 }
 
-// Write keeps what follows the last line break, unless that is longer than 64 KiB.
+// Write buffers the text after the last line break, unless it is longer than 64 KiB.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.rest = append(w.rest, p...)
 	end := bytes.LastIndexByte(w.rest, '\n') + 1

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// killWhen kills the process group as soon as check returns an error. It waits
-// for pause between two checks, or for as long as the last check took if that is
-// more, so that checking never takes more than half of one processor. The returned
-// stop ends the checks and returns the error for which the group was killed, or
-// nil.
+// killWhen kills the process group as soon as check returns an error. It waits for pause between
+// two checks, or for the duration of the last check if that is longer, so that checks never use
+// more than half of a processor. stop ends the checks and returns the error for which the group was
+// killed, or nil.
 func killWhen(group int, pause time.Duration, check func() error) (stop func() error) {
 	var (
 		watch    sync.WaitGroup
@@ -28,7 +27,7 @@ func killWhen(group int, pause time.Duration, check func() error) (stop func() e
 			started := time.Now()
 			if err := check(); err != nil {
 				exceeded = err
-				_ = killGroup(group) // it may have ended
+				_ = killGroup(group) // may have ended already
 			}
 			timer.Reset(max(pause, time.Since(started)))
 		}

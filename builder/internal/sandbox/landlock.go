@@ -8,17 +8,17 @@ import (
 	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// These are the rights to what is below a directory of Policy.Write: writing, to make and change
-// regular files and directories, and removing, which a Policy adds. Whoever reads the results
-// must not be led elsewhere by a symbolic link, or wait for a FIFO.
+// Landlock rights to the content of the directories in Policy.Write: writing includes creating and
+// changing regular files and directories; Policy.Removes adds removing. Symbolic links and FIFOs
+// are not allowed: they could lead a reader of the results elsewhere, or block it.
 const (
 	writing = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir |
 		ll.AccessFSWriteFile | ll.AccessFSTruncate | ll.AccessFSMakeReg | ll.AccessFSMakeDir
 	removing = ll.AccessFSRemoveFile | ll.AccessFSRemoveDir
 )
 
-// restrict takes from this process all files that the policy does not name, the network,
-// and the system calls by which a process escapes its limits, as far as the kernel can.
+// restrict prevents this process, as far as the kernel can, from accessing files that are not in
+// the policy and the network, and from system calls by which a process could escape its limits.
 func (p Policy) restrict() error {
 	if p.Open {
 		return nil
@@ -42,7 +42,7 @@ func (p Policy) restrict() error {
 	for _, port := range p.Ports {
 		rules = append(rules, landlock.ConnectTCP(port))
 	}
-	if len(p.Ports) > 0 { // the names of hosts have to be resolved
+	if len(p.Ports) > 0 { // host names have to be resolved
 		rules = append(rules, landlock.ConnectTCP(dnsPort), landlock.ConnectSendUDP(dnsPort), landlock.BindUDP(0))
 	}
 	if err := landlock.V10.BestEffort().Restrict(rules...); err != nil {
@@ -53,13 +53,11 @@ func (p Policy) restrict() error {
 
 const dnsPort = 53
 
-// ConfinesFiles reports whether the kernel has Landlock, which keeps a command
-// from files.
+// ConfinesFiles reports whether the kernel has Landlock, which restricts access to files.
 func ConfinesFiles() bool { return LandlockVersion() > 0 }
 
-// LandlockVersion returns the version of the kernel's Landlock ABI, or 0 if the
-// kernel has no Landlock. Since version 4, of Linux 6.7, Landlock also keeps a command
-// from TCP, and since version 10 from UDP.
+// LandlockVersion returns the version of the kernel's Landlock ABI, or 0 if the kernel has no
+// Landlock. Landlock restricts TCP since version 4 (Linux 6.7), and UDP since version 10.
 func LandlockVersion() int {
 	version, err := ll.LandlockGetABIVersion()
 	if err != nil {

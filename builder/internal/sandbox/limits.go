@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// These are all limits of a command. A test proves each of them.
+// Limits of a command. A test covers each of them.
 //
-//	limit                      value             bounds                      test
+//	limit                      value             scope                       test
 //	files and TCP ports        Policy            each process, by Landlock   TestSandbox
 //	links, FIFOs, devices      none              each process, by Landlock   TestRegularFilesOnly
 //	removing and renaming      Policy.Removes    each process, by Landlock   TestHiddenFiles
@@ -29,46 +29,45 @@ import (
 //	ends with                  this process      the command                 TestCommandEndsWithTheBuilder
 //	ends with                  the command       all that it has started     TestNothingOutlivesACommand
 //
-// A file that is removed while a process has it open takes space, and is in no directory where
-// MaxDisk could count it. Only the go command that fetches modules can do that, because only it
-// needs Policy.Removes: then the context of Run and the disk of the node limit that space.
+// A file that is removed while a process has it open uses space but is in no directory where
+// MaxDisk could count it. Only the go command that fetches modules can remove files, because only
+// it needs Policy.Removes. The context of Run and the disk of the node limit that space.
 //
-// There is no limit of the number of processes: the kernel counts these by user, and the
-// pods of a node share users, so that one is left to the container.
+// The number of processes is not limited here: the kernel counts them by user, and the pods of a
+// node share users. The container must limit it.
 const (
-	// MaxFileSize is the size beyond which a command can grow no file, in bytes.
+	// MaxFileSize is the maximum size of a file that a command writes, in bytes.
 	MaxFileSize = 128 << 20
 
-	// MaxDisk is the usual Quota of one build, in bytes: the program, the modules
-	// that were fetched for it, and what the compiler and the linker write. The copy
-	// of the binary is kept beside these, which makes a GiB in all.
-	// That is what a pod that builds has, and each build of the build service.
+	// MaxDisk is the default Quota of a build, in bytes: the program, its fetched modules, and the
+	// output of the compiler and the linker. With the copy of the binary, which is not included,
+	// this makes 1 GiB: the limit of a pod that builds, and of each build of the build service.
 	MaxDisk = 896 << 20
 
-	// MaxDiskFiles is the usual Quota of one build in files and directories. The
-	// largest modules in common use have some ten thousand.
+	// MaxDiskFiles is the default Quota of a build in files and directories. The largest modules in
+	// common use have about ten thousand.
 	MaxDiskFiles = 100_000
 
-	// maxOutput is how much of each output of a command a Result keeps, in bytes. The
-	// largest source can have more errors than anybody reads.
+	// maxOutput is the size of each output of a command that a Result keeps, in bytes. The largest
+	// source can have more errors than a person reads.
 	maxOutput = 1 << 20
 
-	// quotaPause is how often a Quota is checked. In that time two compilers have
-	// been seen to write 30 MiB.
+	// quotaPause is the interval at which a Quota is checked. In this time, two compilers wrote 30
+	// MiB in a test.
 	quotaPause = 50 * time.Millisecond
 
-	// memoryPause is how often the memory of all processes of a command is measured.
-	// In that time a compiler allocates about ten MiB.
+	// memoryPause is the interval at which the total memory of a command is measured. In this time,
+	// a compiler allocates about 10 MiB.
 	memoryPause = 20 * time.Millisecond
 )
 
-// The errors of a command that has exceeded a limit.
+// Errors of a command that exceeded a limit.
 var (
-	// ErrOutOfMemory says that the processes of a command used more memory than
-	// Policy.Memory, or than their container has.
+	// ErrOutOfMemory means that the processes of a command used more memory than Policy.Memory or
+	// the limit of their container.
 	ErrOutOfMemory = errors.New("the compiler ran out of memory: simplify the source (large constants, deeply nested types), or raise spec.build.resources.limits.memory; above the limit of the build service, set spec.build.strategy to InPod")
 
-	// ErrTooLarge says that a file grew beyond MaxFileSize, or all files together
-	// beyond their Quota.
+	// ErrTooLarge means that a file exceeded MaxFileSize, or all files together exceeded their
+	// Quota.
 	ErrTooLarge = errors.New("the program is too large")
 )

@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// NewGroup returns the attributes of a process that begins a group of its own.
+// NewGroup returns the attributes of a process that starts its own process group.
 func NewGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // killGroup kills all processes of a group.
 func killGroup(group int) error { return syscall.Kill(-group, syscall.SIGKILL) }
 
-// limit sets the limits of this process and of all that it starts.
+// limit sets the limits of this process and of all processes that it starts.
 func (p Policy) limit() error {
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: MaxFileSize, Max: MaxFileSize}); err != nil {
 		return fmt.Errorf("limiting the size of files: %w", err)
@@ -41,29 +41,28 @@ func execute(command []string) error {
 	return fmt.Errorf("executing %s: %w", command[0], err)
 }
 
-// PeakMemory returns the largest resident size, in bytes, that any one process of
-// the command had. It is 0 where the system does not tell.
+// PeakMemory returns the largest resident set size, in bytes, of a single process of the command,
+// or 0 if the system does not report it.
 func (r *Result) PeakMemory() int64 {
 	usage, ok := r.State.SysUsage().(*syscall.Rusage)
 	switch {
 	case !ok:
 		return 0
-	case runtime.GOOS == "darwin": // which counts bytes, and Linux KiB
+	case runtime.GOOS == "darwin": // in bytes; Linux reports KiB
 		return usage.Maxrss
 	default:
 		return usage.Maxrss << 10
 	}
 }
 
-// Killed reports whether the command was ended by SIGKILL, as the kernel does when
-// memory runs out.
+// Killed reports whether SIGKILL ended the command, which the kernel sends when memory runs out.
 func (r *Result) Killed() bool {
 	status, ok := r.State.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// DiskUse returns the bytes that a file takes on the disk. The holes of a sparse
-// file count too, because a program can fill them.
+// DiskUse returns the disk space of a file in bytes. It counts the holes of a sparse file, because
+// a program can fill them.
 func DiskUse(info fs.FileInfo) int64 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return max(info.Size(), stat.Blocks*512)

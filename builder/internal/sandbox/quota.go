@@ -8,24 +8,22 @@ import (
 	"syscall"
 )
 
-// A Quota limits what the commands of a build leave on the disk, all together. A
-// nil Quota limits nothing.
+// A Quota limits the total disk usage of the commands of a build. A nil Quota limits nothing.
 type Quota struct {
-	// Paths are the files and directories to measure, with all that is below
-	// them. They need not exist.
+	// Paths are the files and directory trees to measure. They need not exist.
 	Paths []string
 
-	// Bytes is the space on the disk that they may take.
+	// Bytes is the maximum disk space.
 	Bytes int64
 
-	// Files is the number of files and directories that there may be.
+	// Files is the maximum number of files and directories.
 	Files int
 }
 
-// check returns an error that is ErrTooLarge if there is more than q allows, or if the command keeps it from
-// being measured, by a directory that cannot be read, or whose path is too long. It ignores what
-// the command has removed or replaced meanwhile, and trouble of the machine, such as too many open files: the
-// next check follows soon.
+// check returns an error that is ErrTooLarge if the usage exceeds q, or if the command prevents the
+// measurement, by a directory that cannot be read or whose path is too long. It ignores files that
+// the command has removed or replaced in the meantime, and failures of the machine, such as too
+// many open files, because the next check follows soon.
 func (q *Quota) check() error {
 	if q == nil {
 		return nil
@@ -54,7 +52,7 @@ func (q *Quota) check() error {
 	return nil
 }
 
-// reason returns the error of the system without the path, which means nothing to an author.
+// reason returns the system error without the path, which means nothing to an author.
 func reason(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
@@ -72,17 +70,17 @@ func (q *Quota) compare(used Quota) error {
 	return nil
 }
 
-// A QuotaError is the ErrTooLarge of a command that has exceeded its Quota.
+// A QuotaError is the ErrTooLarge of a command that exceeded its Quota.
 type QuotaError struct {
-	// Most is what the Quota allows, such as "896 MiB" or "100000 files". It is empty if
+	// Most is the limit of the Quota, such as "896 MiB" or "100000 files". It is empty if
 	// Unmeasured is set.
 	Most string
 
-	// Unmeasured is why the files of the command cannot be measured. It is nil if they can.
+	// Unmeasured is the reason why the files of the command cannot be measured; nil if they can.
 	Unmeasured error
 }
 
-// Error says what was exceeded and what the author of the program can do.
+// Error returns what was exceeded and what the author of the program can do.
 func (e *QuotaError) Error() string {
 	if e.Unmeasured != nil {
 		return fmt.Sprintf("%v: its build leaves files on the disk that cannot be measured: %v; a bug of the compiler can be the reason, simplify the source", ErrTooLarge, e.Unmeasured)

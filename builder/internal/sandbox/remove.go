@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// RemoveAll is os.RemoveAll for what a command has left. It also removes directories of this user
-// that do not permit that, which only root could remove otherwise. No process may write there
-// meanwhile.
+// RemoveAll is like os.RemoveAll, for files that a command has created. It also removes directories
+// of this user whose permissions forbid it, which os.RemoveAll can only do as root. No process may
+// write to dir in the meantime.
 func RemoveAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if !errors.Is(err, fs.ErrPermission) {
@@ -26,11 +26,11 @@ func RemoveAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// permit lets this user remove what is below a directory, as far as that belongs to this user. It
-// follows no links: a Root leads to no directory outside of it, and what is not a directory is
-// left as it is.
+// permit changes the permissions of directories in a directory, as far as this user owns them, so
+// that this user can remove their content. It follows no links: a Root opens no directory outside
+// of it, and only directories are changed.
 func permit(parent *os.Root, name string) {
-	_ = parent.Chmod(name, 0o700) // whoever removes the directory reports what cannot be removed
+	_ = parent.Chmod(name, 0o700) // the following RemoveAll reports what cannot be removed
 	dir, err := parent.OpenRoot(name)
 	if err != nil {
 		return

@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// OpenResult opens a file for reading that a command has left: name is its path in dir, a
-// directory that the command cannot replace. The error is about anything but a regular file,
-// which is not opened: a symbolic link may lead to what the command cannot read, and to open
-// a FIFO can take indefinitely.
+// OpenResult opens a file that a command has created for reading. name is its path in dir, a
+// directory that the command cannot replace. It fails for anything but a regular file without
+// opening it: a symbolic link may lead to a file that the command cannot read, and opening a FIFO
+// can block indefinitely.
 func OpenResult(dir, name string) (*os.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -27,7 +27,7 @@ func OpenResult(dir, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A Root leads to no file outside of it.
+	// A Root opens no file outside of it.
 	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func OpenResult(dir, name string) (*os.File, error) {
 		err = checkRegular(name, info)
 	}
 	if err != nil {
-		_ = file.Close() // it was only read
+		_ = file.Close() // only read
 		return nil, err
 	}
 	return file, nil
@@ -50,7 +50,7 @@ func checkRegular(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// ReadResult reads a file like OpenResult. The error is about one of more than most bytes, too.
+// ReadResult reads a file like OpenResult. It fails if the file has more than most bytes.
 func ReadResult(dir, name string, most int64) ([]byte, error) {
 	file, err := OpenResult(dir, name)
 	if err != nil {
@@ -64,8 +64,8 @@ func ReadResult(dir, name string, most int64) ([]byte, error) {
 	return data, err
 }
 
-// CopyResult copies a file like OpenResult to a new one with these permissions, which replaces
-// whatever was there. No process that the command has left can change the copy.
+// CopyResult copies a file like OpenResult to a new file with these permissions, which replaces an
+// existing one. No remaining process of the command can change the copy.
 func CopyResult(dir, name, to string, permissions fs.FileMode) error {
 	from, err := OpenResult(dir, name)
 	if err != nil {

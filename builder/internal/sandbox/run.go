@@ -12,50 +12,47 @@ import (
 	"time"
 )
 
-// A Command is what Run executes.
+// A Command is a command for Run.
 type Command struct {
 	// Args are the path of the command and its arguments, or the name of a Mode.
 	Args []string
 
-	// Policy confines it.
+	// Policy confines the command.
 	Policy Policy
 
-	// Dir is its working directory, by default that of this process.
+	// Dir is the working directory. Default: that of this process.
 	Dir string
 
-	// Env is its whole environment, in the form of os.Environ. If it is nil, the
-	// command has the environment of this process.
+	// Env is the complete environment, in the form of os.Environ. If it is nil, the command has the
+	// environment of this process.
 	Env []string
 
-	// Stdin is its input. If it is nil, there is none.
+	// Stdin is the input. Default: nil, which means no input.
 	Stdin io.Reader
 
-	// Stdout and Stderr receive its output in the place of the Result, unless they
-	// are nil.
+	// Stdout and Stderr, unless nil, receive the output instead of the Result.
 	Stdout, Stderr io.Writer
 
-	// Quota is checked before, during and after the command, unless it is nil.
+	// Quota is checked before, during and after the command; optional.
 	Quota *Quota
 }
 
-// A Result is what is left of a command that has ended.
+// A Result describes a command that has ended.
 type Result struct {
-	// Stdout and Stderr hold the first MiB of each output, unless the Command has
-	// sent it elsewhere.
+	// Stdout and Stderr contain the first MiB of each output, unless the Command redirects it.
 	Stdout, Stderr bytes.Buffer
 
-	// State is how it ended. It is nil if it did not start.
+	// State is the exit state of the command; nil if it did not start.
 	State *os.ProcessState
 
-	// MemoryLimited reports whether its Policy limited the memory.
+	// MemoryLimited reports whether the Policy limited the memory.
 	MemoryLimited bool
 
 	cpu time.Duration // see CPUTime; 0 unless the context has ended
 }
 
-// CPUTime returns the time for which the processes of the command used a processor. It
-// reports false if that is not known: a command that was killed did not await its processes,
-// and only Linux can be asked for these.
+// CPUTime returns the CPU time of the processes of the command. It reports false if it is not
+// known: a command that was killed did not wait for its processes, whose time only Linux reports.
 func (r *Result) CPUTime() (time.Duration, bool) {
 	spent := r.cpu
 	if r.State != nil {
@@ -64,11 +61,10 @@ func (r *Result) CPUTime() (time.Duration, bool) {
 	return spent, runtime.GOOS == "linux"
 }
 
-// Run executes a command and waits for its end. It kills the command and all that
-// it has started when ctx ends or a limit is exceeded. The error is then the cause
-// of ctx, or one that is ErrOutOfMemory or ErrTooLarge. Otherwise it is that of
-// os/exec, or says that processes are left that cannot be killed. The Result is nil
-// only if this program cannot find itself.
+// Run executes a command and waits until it ends. It kills the command and all processes that it
+// has started when ctx ends or a limit is exceeded. The error is then the cause of ctx, or an
+// ErrOutOfMemory or ErrTooLarge. Otherwise it is that of os/exec, or reports remaining processes
+// that cannot be killed. The Result is nil only if the path of this program is unknown.
 func Run(ctx context.Context, c Command) (*Result, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -88,11 +84,10 @@ func Run(ctx context.Context, c Command) (*Result, error) {
 	if c.Stderr != nil {
 		cmd.Stderr = c.Stderr
 	}
-	// In a process group of its own the command can be killed with all that it
-	// has started.
+	// A separate process group allows killing the command with all processes that it has started.
 	cmd.SysProcAttr = EndWithParent(NewGroup())
 	cmd.Cancel = func() error {
-		r.cpu = groupUsage(cmd.Process.Pid).cpu // what it has not awaited is lost with it
+		r.cpu = groupUsage(cmd.Process.Pid).cpu // the time of processes that it has not waited for is lost when it is killed
 		return killGroup(cmd.Process.Pid)
 	}
 	cmd.WaitDelay = time.Second
@@ -112,10 +107,9 @@ func Run(ctx context.Context, c Command) (*Result, error) {
 	return &r, cmp.Or(context.Cause(ctx), exceeded, err)
 }
 
-// limitMemory kills a process group when its processes together use more than
-// limit bytes of memory, as the kernel does with a container. 0 is no limit. The
-// limits of the single processes do not suffice, because the go command starts
-// several compilers at a time.
+// limitMemory kills a process group when its processes together use more than limit bytes of
+// memory, as the kernel does with a container. 0 means no limit. Limits per process do not suffice,
+// because the go command runs several compilers concurrently.
 func limitMemory(group int, limit uint64) (stop func() error) {
 	return killWhen(group, memoryPause, func() error {
 		if limit > 0 && groupUsage(group).memory > limit {
@@ -125,16 +119,16 @@ func limitMemory(group int, limit uint64) (stop func() error) {
 	})
 }
 
-// A LimitedWriter passes the first N bytes on to W and discards the rest, so that
-// whoever writes never has to stop.
+// A LimitedWriter writes the first N bytes to W and discards the rest, so that the writing process
+// is never blocked.
 type LimitedWriter struct {
 	W io.Writer
 
-	// N is the number of bytes that are still passed on.
+	// N is the remaining number of bytes.
 	N int
 }
 
-// Write returns no error but that of W.
+// Write returns only errors of W.
 func (l *LimitedWriter) Write(p []byte) (int, error) {
 	kept := p[:min(len(p), l.N)]
 	l.N -= len(kept)

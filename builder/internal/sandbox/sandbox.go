@@ -1,20 +1,20 @@
-// Package sandbox runs a command under limits. The command can use only so much
-// memory and disk space, and where the kernel has Landlock, it can reach only the
-// files and the network ports that its Policy names. When its context ends or a
-// limit is exceeded, it is killed together with every process that it has started,
-// and when it ends by itself, so is every process that it has left.
+// Package sandbox runs commands with limits:
 //
-// What a command has written is not trusted, because a bug in the compiler may let the
-// author of a source run code in it. Therefore its results are opened with
-// OpenResult, from directories that no other command writes to.
+//   - A command can use only a limited amount of memory and disk space.
+//   - If the kernel has Landlock, it can access only the files and network ports in its Policy.
+//   - When its context ends or it exceeds a limit, it is killed with all processes that it has
+//     started. When it exits, its remaining processes are killed.
 //
-// A process can set such limits only for itself. Therefore Run starts the current
-// program again, under the name builder-sandbox, and that process limits itself
-// before it executes the command. Every program that calls Run, tests included,
-// has to call Enter first thing in main.
+// The output of a command is untrusted, because a bug in the compiler may let the author of a
+// source run code in it. Its results are therefore opened with OpenResult, from directories that no
+// other command writes to.
 //
-// On Windows a command has no limits, and reaches what its user does: who builds there
-// is a developer, with the go command of the machine.
+// A process can set such limits only for itself. Run therefore starts the current program again
+// under the name builder-sandbox, and that process limits itself before it executes the command.
+// Every program that calls Run, including tests, must call Enter first in main.
+//
+// On Windows, commands have no limits and the permissions of their user, which is a developer with
+// an installed go command.
 package sandbox
 
 import (
@@ -27,49 +27,45 @@ import (
 	"path/filepath"
 )
 
-// name is the argv[0] by which Enter recognizes a process that is to become a
-// confined command.
+// name is the argv[0] by which Enter recognizes a process that has to become a confined command.
 const name = "builder-sandbox"
 
-// A Policy says what a command may use and reach.
+// A Policy defines what a command may use and access.
 type Policy struct {
-	// Read and Write are directories that the command can read, or read and
-	// write, with all that is below them. To Write it can add regular files and
-	// directories alone: no links, FIFOs, sockets or devices. Files are single
-	// files that it can read, and WriteFiles single files that it can read and
-	// write.
+	// Read and Write are directories in which the command can read, or read and write, all files.
+	// In Write it can create only regular files and directories: no links, FIFOs, sockets or
+	// devices. Files are single files that it can read, and WriteFiles single files that it can
+	// read and write.
 	Read, Write, Files, WriteFiles []string
 
-	// Removes lets the command also remove and rename what is below Write. Without it the
-	// Quota measures all that takes space: a file that was removed while it is open takes
-	// space, too, and is in no directory.
+	// Removes allows the command to remove and rename files in Write. Without it, the Quota
+	// measures all used space: a file that is removed while it is open uses space but is in no
+	// directory.
 	Removes bool
 
 	// Ports are the TCP ports to which it can connect, on any host.
 	Ports []uint16
 
-	// Open leaves the file system and the network alone: the fields above have no
-	// effect.
+	// Open disables the restrictions of files and network; the fields above have no effect.
 	Open bool
 
-	// Memory limits what each process can allocate and, on Linux, what all of
-	// them use together, in bytes. 0 is no limit.
+	// Memory limits what each process can allocate and, on Linux, what all processes use together,
+	// in bytes. 0 means no limit.
 	Memory uint64
 }
 
-// A Mode is something that a program does confined by itself, in the place of
-// another command.
+// A Mode is a function that a confined process runs instead of another command.
 type Mode func(stdin io.Reader, stdout io.Writer) error
 
-// Enter turns this process into a confined command if Run has started it to be
-// one, and never returns then. Otherwise it does nothing. The modes are what
-// Command.Args may name in the place of the path of a command.
+// Enter turns this process into a confined command, and does not return, if Run has started it for
+// that. Otherwise it does nothing. modes are the names that Command.Args may contain instead of the
+// path of a command.
 func Enter(modes map[string]Mode) {
 	if filepath.Base(os.Args[0]) != name {
 		return
 	}
 	err := become(os.Args[1], os.Args[2:], modes)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok { // what was executed has said why
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok { // the executed command has reported the reason
 		os.Exit(exit.ExitCode())
 	}
 	if err != nil {
@@ -79,8 +75,8 @@ func Enter(modes map[string]Mode) {
 	os.Exit(0)
 }
 
-// become applies the encoded policy to this process and replaces it with command,
-// or executes the mode that command names.
+// become applies the encoded policy to this process. It then replaces the process with command, or
+// runs the mode that command names.
 func become(policy string, command []string, modes map[string]Mode) error {
 	var p Policy
 	if err := json.Unmarshal([]byte(policy), &p); err != nil {
@@ -98,12 +94,12 @@ func become(policy string, command []string, modes map[string]Mode) error {
 	return execute(command)
 }
 
-// args returns the arguments, argv[0] included, with which this program starts
-// itself to become command.
+// args returns the arguments, including argv[0], with which this program starts itself to become
+// command.
 func (p Policy) args(command ...string) []string {
 	encoded, err := json.Marshal(p)
 	if err != nil {
-		panic(err) // a Policy holds nothing that JSON cannot encode
+		panic(err) // a Policy contains nothing that JSON cannot encode
 	}
 	return append([]string{name, string(encoded)}, command...)
 }

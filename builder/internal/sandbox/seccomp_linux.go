@@ -10,44 +10,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refused are system calls that a confined command has no use for.
+// refused are system calls that a confined command does not need.
 var refused = []uint32{
-	// With these a process would leave its group, and then nothing would kill or measure it.
+	// These let a process leave its group, so that it would not be killed or measured.
 	unix.SYS_SETSID, unix.SYS_SETPGID,
 
-	// These allocate memory that belongs to no process, or that stays after its end. io_uring
-	// also makes other system calls, without this filter.
+	// These allocate memory that belongs to no process or outlives it. io_uring also makes other
+	// system calls that bypass this filter.
 	unix.SYS_MEMFD_CREATE, memfdSecret, unix.SYS_IO_URING_SETUP,
 	unix.SYS_SHMGET, unix.SYS_SEMGET, unix.SYS_MSGGET, unix.SYS_MQ_OPEN,
 	unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY, unix.SYS_KEYCTL,
 
-	// These take processors from any other process of the same user.
+	// These take processor time from other processes of the same user.
 	unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_SCHED_SETAFFINITY,
 	unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
 
-	// These change files that Landlock keeps from being opened. The go command tries some of them
-	// and ignores that they fail.
+	// These change files that Landlock does not allow to open. The go command tries some of them
+	// and ignores errors.
 	unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT,
 	unix.SYS_UTIMENSAT,
 	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_SETXATTRAT,
 	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_REMOVEXATTRAT,
 	unix.SYS_FILE_SETATTR,
-	unix.SYS_TRUNCATE, // Landlock knows it from Linux 6.2 on
+	unix.SYS_TRUNCATE, // Landlock restricts it since Linux 6.2
 
-	// These report what happens in directories that Landlock keeps from being read.
+	// These report events in directories that Landlock does not allow to read.
 	unix.SYS_INOTIFY_INIT1, unix.SYS_FANOTIFY_INIT,
 
-	// Its flags are in memory, where a filter cannot see O_TMPFILE. The go command does without it.
+	// Its flags are in memory, so a filter cannot detect O_TMPFILE. The go command does not need
+	// it.
 	unix.SYS_OPENAT2,
 }
 
-// refusedOn are system calls like refused that only some architectures have, by GOARCH: those
-// that fchmodat, fchownat, utimensat and inotify_init1 replace.
+// refusedOn are further refused system calls that only some architectures have, by GOARCH.
+// fchmodat, fchownat, utimensat and inotify_init1 replace them on other architectures.
 var refusedOn = map[string][]uint32{
 	"amd64": {chmodAMD64, chownAMD64, lchownAMD64, utimeAMD64, utimesAMD64, futimesatAMD64, inotifyInitAMD64},
 }
 
-// The numbers of system calls of amd64 that arm64 does not have.
+// Numbers of amd64 system calls that arm64 does not have.
 const (
 	openAMD64        = 2
 	chmodAMD64       = 90
@@ -59,30 +60,30 @@ const (
 	futimesatAMD64   = 261
 )
 
-// A condition refuses a system call by one of its arguments: if the masked bits of the argument
-// equal value, or, with differs, if they do not. It looks at the low 32 bits.
+// A condition refuses a system call because of one of its arguments: if the masked bits of the
+// argument equal value or, with differs, if they do not. It checks the low 32 bits.
 type condition struct {
 	number      uint32
-	argument    uint32 // from 0 on
+	argument    uint32 // zero-based index
 	mask, value uint32
 	differs     bool
 }
 
-// refusedIf are system calls that a confined command has a use for, except with some arguments.
+// refusedIf are conditions on system calls that a confined command needs, except with some
+// arguments.
 var refusedIf = []condition{
-	// The limits of this process (0), and of no other process of the same user.
+	// A process may change its own limits (0), but not those of other processes of the same user.
 	{number: unix.SYS_PRLIMIT64, argument: 0, mask: math.MaxUint32, value: 0, differs: true},
 
-	// Shared memory without a file: it stays allocated when no process has it resident.
-	// MAP_SHARED_VALIDATE contains the bit of MAP_SHARED, and no private kind does.
+	// Shared memory without a file stays allocated when no process has it resident.
+	// MAP_SHARED_VALIDATE contains the bit of MAP_SHARED; private kinds do not.
 	{number: unix.SYS_MMAP, argument: 3, mask: unix.MAP_SHARED | unix.MAP_ANONYMOUS, value: unix.MAP_SHARED | unix.MAP_ANONYMOUS},
 
-	// Files that are in no directory, so that no Quota measures them.
+	// Files that are in no directory would not be measured by a Quota.
 	{number: unix.SYS_OPENAT, argument: 2, mask: unix.O_TMPFILE, value: unix.O_TMPFILE},
 }
 
-// refusedIfOn are conditions like refusedIf on system calls that only some architectures have, by
-// GOARCH.
+// refusedIfOn are further conditions on system calls that only some architectures have, by GOARCH.
 var refusedIfOn = map[string][]condition{
 	"amd64": {{number: openAMD64, argument: 1, mask: unix.O_TMPFILE, value: unix.O_TMPFILE}},
 }
@@ -90,11 +91,11 @@ var refusedIfOn = map[string][]condition{
 // memfdSecret is the number of memfd_secret on all architectures.
 const memfdSecret = 447
 
-// architectures are those for which the builder has images, by GOARCH.
+// architectures are those of the builder's images, by GOARCH.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// The offsets of the fields of seccomp_data, of which each argument has 8 bytes, and the first number that is a system call of
-// x32, where the processor has that ABI.
+// Offsets of the fields of seccomp_data, in which each argument has 8 bytes, and the first system
+// call number of x32, if the processor has that ABI.
 const (
 	offsetNumber       = 0
 	offsetArchitecture = 4
@@ -102,8 +103,8 @@ const (
 	firstOfX32         = 0x40000000
 )
 
-// restrictProcesses has the kernel refuse to this process, and to all that it starts, what is
-// in refused and refusedIf, as far as the kernel can.
+// restrictProcesses makes the kernel refuse the system calls in refused and refusedIf for this
+// process and all processes that it starts. It does nothing if the kernel does not support it.
 func restrictProcesses() error {
 	if !ConfinesProcesses() {
 		return nil
@@ -115,7 +116,7 @@ func restrictProcesses() error {
 	}
 	code := filter(architectures[runtime.GOARCH])
 	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	// TSYNC puts all threads of this process under the filter.
+	// TSYNC applies the filter to all threads of this process.
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
 	switch {
 	case errno != 0:
@@ -126,9 +127,9 @@ func restrictProcesses() error {
 	return nil
 }
 
-// filter returns a program for seccomp that lets the system calls of an architecture fail
-// with EPERM if they are in refused or meet a condition of refusedIf, and all of other
-// architectures, whose numbers differ. The architectures are little-endian: the low half of an
+// filter returns a seccomp program. It fails system calls of the architecture with EPERM if they
+// are in refused or meet a condition of refusedIf, and all system calls of other architectures,
+// whose numbers differ. The supported architectures are little-endian, so the low half of an
 // argument comes first.
 func filter(architecture uint32) []unix.SockFilter {
 	load := func(offset uint32) unix.SockFilter {
@@ -144,7 +145,7 @@ func filter(architecture uint32) []unix.SockFilter {
 		refuse,
 		load(offsetNumber),
 	}
-	refuseIf := func(condition uint16, value uint32) { // the jump skips the next instruction if it is false
+	refuseIf := func(condition uint16, value uint32) { // the jump skips the next instruction if the condition is false
 		code = append(code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | condition, Jf: 1, K: value}, refuse)
 	}
 	refuseIf(unix.BPF_JGE, firstOfX32)
@@ -158,7 +159,7 @@ func filter(architecture uint32) []unix.SockFilter {
 			equal, different = allow, refuse
 		}
 		code = append(code,
-			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | unix.BPF_JEQ, Jf: 5, K: c.number}, // over the rest
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | unix.BPF_JEQ, Jf: 5, K: c.number}, // skips the rest
 			load(offsetArguments+8*c.argument),
 			unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_K | unix.BPF_AND, K: c.mask},
 			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_K | unix.BPF_JEQ, Jf: 1, K: c.value},
@@ -167,8 +168,8 @@ func filter(architecture uint32) []unix.SockFilter {
 	return append(code, allow)
 }
 
-// ConfinesProcesses reports whether the kernel can keep the processes of a command in their
-// group, so that none of them outlives it.
+// ConfinesProcesses reports whether the kernel can keep the processes of a command in their group,
+// so that none of them outlives it.
 func ConfinesProcesses() bool {
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))

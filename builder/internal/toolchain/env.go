@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// Environ returns the whole environment of a go command whose temporary files go
-// below work and whose module cache is modules. Every variable that can change
-// what is built has a value in it, even if that is empty, and nothing is taken
-// from the environment of this process. With network, the go command fetches
-// modules that are missing. Without, it fails.
+// Environ returns the complete environment of a go command with the directory work for temporary
+// files and the module cache modules. It sets every variable that can affect the result, some of
+// them to an empty value, and uses nothing from the environment of this process. With network, the
+// go command fetches missing modules; without it, it fails.
 func (t *Toolchain) Environ(work, modules string, network bool) []string {
 	env := []string{
 		"PATH=" + filepath.Join(t.Root, "bin"),
@@ -35,15 +34,15 @@ func (t *Toolchain) Environ(work, modules string, network bool) []string {
 		"GOTOOLCHAIN=local",
 		"GOVCS=*:off",
 		"GOWORK=off",
-		// For its telemetry the go command starts a process in a session of its own, which
-		// outlives it, unless it has no directory for that: a relative path is none.
+		// For telemetry, the go command starts a process in a new session, which outlives it,
+		// unless it has no directory for telemetry: it does not accept a relative path.
 		"XDG_CONFIG_HOME=none",
-		// The index of packages is the one part of the cache whose write errors
-		// are not ignored: with it a read-only cache fails the build, but only
-		// where the source files are older than two seconds.
+		// The package index is the only part of the cache whose write errors are not ignored: with
+		// it, a read-only cache fails builds, but only if the source files are older than two
+		// seconds.
 		"GODEBUG=goindex=0",
 	}
-	if runtime.GOOS == "windows" { // which calls the directory of temporary files like that
+	if runtime.GOOS == "windows" { // Windows reads the directory for temporary files from these
 		env = append(env, "TMP="+work, "TEMP="+work)
 	}
 	if !network {
@@ -52,22 +51,21 @@ func (t *Toolchain) Environ(work, modules string, network bool) []string {
 	return append(append(env, "GOAUTH=netrc"), t.Network...)
 }
 
-// MaxProcessors returns how many processors each command of a build may use: Processors, or
-// all that this process has.
+// MaxProcessors returns the number of processors that each command of a build may use: Processors,
+// or all processors of this process.
 func (t *Toolchain) MaxProcessors() int { return cmp.Or(t.Processors, runtime.GOMAXPROCS(0)) }
 
-// moduleSettings are the variables that tell the go command where modules come from
-// and how to verify them.
+// moduleSettings are the variables that configure where the go command fetches modules and how it
+// verifies them.
 var moduleSettings = []string{"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB"}
 
-// connection returns the variables of environ that a connection to a module proxy
-// may need.
+// connection returns the variables of environ that a connection to a module proxy may need.
 func connection(environ []string) []string {
 	return pick(environ, "HOME", "USERPROFILE", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR",
 		"HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "https_proxy", "http_proxy", "no_proxy")
 }
 
-// pick returns the variables of environ that have one of the names.
+// pick returns the variables of environ with the given names.
 func pick(environ []string, names ...string) (picked []string) {
 	for _, variable := range environ {
 		if name, _, _ := strings.Cut(variable, "="); slices.Contains(names, name) {
@@ -77,13 +75,11 @@ func pick(environ []string, names ...string) (picked []string) {
 	return picked
 }
 
-// Setting returns the value of a variable in Network, which is empty if it is not
-// set there.
+// Setting returns the value of a variable in Network, or "" if it is not set there.
 func (t *Toolchain) Setting(name string) string { return Lookup(t.Network, name) }
 
-// Lookup returns the value of a variable in environ, which has the form of
-// os.Environ. Of several values the last one counts, as in a process. It is empty
-// if there is none.
+// Lookup returns the value of a variable in environ, which has the form of os.Environ, or "" if it
+// is not set. The last of several values applies, as in a process.
 func Lookup(environ []string, name string) (last string) {
 	for _, variable := range environ {
 		if value, ok := strings.CutPrefix(variable, name+"="); ok {

@@ -13,11 +13,10 @@ import (
 	"strings"
 )
 
-// Download fetches the toolchain called version, such as Pinned, for an operating
-// system and an architecture. The go command of the machine does that, and verifies
-// it by the checksum database. Download returns the directory in the module cache
-// that has the files. They are read-only, the commands are not executable, and
-// go.mod files are called _go.mod.
+// Download fetches the toolchain with this version, such as Pinned, for an operating system and an
+// architecture. It uses the installed go command, which verifies it against the checksum database.
+// Download returns its directory in the module cache, in which files are read-only, commands are
+// not executable, and go.mod files are named _go.mod.
 func Download(ctx context.Context, environ []string, version, goos, goarch string) (string, error) {
 	module := fmt.Sprintf("golang.org/toolchain@v0.0.1-%s.%s-%s", version, goos, goarch)
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
@@ -34,8 +33,7 @@ func Download(ctx context.Context, environ []string, version, goos, goarch strin
 	return answer.Dir, nil
 }
 
-// Importable returns the packages of the standard library that a handler can
-// import, sorted.
+// Importable returns the packages of the standard library that a handler can import, sorted.
 func (t *Toolchain) Importable(ctx context.Context) ([]string, error) {
 	out, err := t.List(ctx, os.TempDir(), "std")
 	if err != nil {
@@ -52,8 +50,8 @@ func (t *Toolchain) Importable(ctx context.Context) ([]string, error) {
 	return paths, nil
 }
 
-// Inputs returns the absolute paths of all files that the compiler reads to build
-// the program in dir from nothing.
+// Inputs returns the absolute paths of all files that the compiler reads to build the program in
+// dir without a cache.
 func (t *Toolchain) Inputs(ctx context.Context, dir string) ([]string, error) {
 	out, err := t.List(ctx, dir, "-deps", "-json=Dir,GoFiles,SFiles,HFiles,SysoFiles,EmbedFiles", ".")
 	if err != nil {
@@ -76,16 +74,15 @@ func (t *Toolchain) Inputs(ctx context.Context, dir string) ([]string, error) {
 	}
 }
 
-// FetchGraph fetches the go.mod files of all modules that the program in dir could
-// depend on. If a package does not exist, a build needs them to be sure that no
-// module has it.
+// FetchGraph fetches the go.mod files of all modules that the program in dir could depend on. A
+// build needs them to determine that no module provides a package.
 func (t *Toolchain) FetchGraph(ctx context.Context, dir string) error {
 	_, err := t.List(ctx, dir, "-m", "all")
 	return err
 }
 
-// List calls go list with args in the directory dir, with the environment of a
-// build, and returns its output. Nothing confines it.
+// List runs go list with args in the directory dir, with the environment of a build but not
+// sandboxed, and returns its output.
 func (t *Toolchain) List(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 	"goless.io/builder/internal/program"
 )
 
-// The directories of what a program depends on. They take the place of the caches of the
-// toolchain, which are read-only.
+// Directories for the dependencies of a program. They replace the caches of the toolchain, which
+// are read-only.
 const (
 	dependenciesName = "dependencies"
 	modulesName      = "modules"  // a GOMODCACHE
 	packagesName     = "packages" // a GOCACHE
 )
 
-// KeptDependencies returns the directory in p where fetched modules go, and compiled
-// packages below PackageCache if the build is to keep them.
+// KeptDependencies returns the directory in p for fetched modules, and for compiled packages (see
+// PackageCache) if the build keeps them.
 func KeptDependencies(p *program.Program) string { return filepath.Join(p.Dir, dependenciesName) }
 
-// ModuleCache returns the GOMODCACHE for a build of p. That is Modules, unless the
-// toolchain is Sealed and p needs modules that Modules does not have: then p has a
-// cache of its own, or that of Dependencies.
+// ModuleCache returns the GOMODCACHE for a build of p. It is Modules, unless the toolchain is
+// Sealed and p needs modules that Modules does not contain. Then it is a cache in Dependencies, if
+// set, or in p.
 func (t *Toolchain) ModuleCache(p *program.Program) string {
 	if t.Sealed && p.Fetches() {
 		return filepath.Join(cmp.Or(t.Dependencies, KeptDependencies(p)), modulesName)
@@ -32,13 +32,13 @@ func (t *Toolchain) ModuleCache(p *program.Program) string {
 	return t.Modules
 }
 
-// PackageCache returns where compiled packages are in a directory of dependencies, in the
-// form of a GOCACHE.
+// PackageCache returns the directory for compiled packages in a directory of dependencies. It has
+// the form of a GOCACHE.
 func PackageCache(dependencies string) string { return filepath.Join(dependencies, packagesName) }
 
-// WithoutDirect takes direct from the default of GOPROXY, and leaves alone what
-// Network sets. With direct, whoever writes a go.mod could have the go command ask
-// any host, whose answer may send it on to other ones.
+// WithoutDirect removes direct from the default of GOPROXY. It does not change a value that is set
+// in Network. With direct, the author of a go.mod could make the go command connect to any host,
+// which could redirect it to others.
 func (t *Toolchain) WithoutDirect() error {
 	if t.Setting("GOPROXY") != "" {
 		return nil

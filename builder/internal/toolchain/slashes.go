@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Slashes returns what a command has written with / in the names of files, as they are in a
-// source, also on Windows. dirs are directories that it may name. Other \ stay: they may be
+// Slashes returns the output of a command with / in the names of files, also on Windows. dirs are
+// directories that the output may contain. Other backslashes are unchanged, because they may be
 // quoted from a source.
 func Slashes(text string, dirs ...string) string {
 	if filepath.Separator == '/' {
@@ -16,7 +16,7 @@ func Slashes(text string, dirs ...string) string {
 	return slashes(text, dirs)
 }
 
-// fileName matches what has \ and is the name of a file that the go command speaks of.
+// fileName matches the name of a file with backslashes in messages of the go command.
 var fileName = regexp.MustCompile(`(?m)(?:^|[^\s:"'` + "`" + `(\\]+)\\[^\s:"'` + "`" + `()]*\.(?:go|s|mod|sum|txt)\b`)
 
 func slashes(text string, dirs []string) string {

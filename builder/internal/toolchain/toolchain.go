@@ -1,7 +1,6 @@
-// Package toolchain finds the go command and says how to call it: where its files
-// and caches are, which environment it gets, and what it knows about packages. In
-// the builder's image that is the toolchain that the image carries, and on the
-// machine of a developer the one that is installed there.
+// Package toolchain finds the go command and its directories, and provides the environment and the
+// arguments to run it. In the builder's image it uses the toolchain of the image, and on a
+// developer's machine the installed one.
 package toolchain
 
 import (
@@ -21,55 +20,53 @@ import (
 	"goless.io/builder/internal/sandbox"
 )
 
-// Pinned is the toolchain that compiles functions in a cluster. The Go that
-// compiles Goless itself may be another.
+// Pinned is the Go version that compiles functions in a cluster. Goless itself may be compiled with
+// another version.
 const Pinned = handler.GoVersion
 
-// oldest is the first Go version that compiles the runtime, as its go.mod says.
+// oldest is the oldest Go version that compiles the runtime, according to its go.mod.
 const oldest = "go1.26"
 
-// ErrNoToolchain says that neither the image nor the machine has a go command.
+// ErrNoToolchain means that neither the image nor the machine has a go command.
 var ErrNoToolchain = errors.New("there is no Go toolchain")
 
 // A Toolchain is a go command with its directories.
 type Toolchain struct {
-	// Version is what the go command calls itself, such as "go1.27.4".
+	// Version is the version that the go command reports, such as "go1.27.4".
 	Version string
 
-	// Root is GOROOT, Cache is GOCACHE and Modules is GOMODCACHE, as absolute
-	// paths.
+	// Root is GOROOT, Cache is GOCACHE, and Modules is GOMODCACHE. All are absolute paths.
 	Root, Cache, Modules string
 
-	// Plan is the path of a file in which compile.MakePlan has written down how
-	// the go command compiles functions without modules. If it is empty, the go
-	// command is asked with every build.
+	// Plan is the path of the file with the result of compile.MakePlan, which describes how the go
+	// command compiles functions without modules. If it is empty, every build uses the go command.
 	Plan string
 
-	// Arch is the GOARCH of what is built, by default that of this process.
+	// Arch is the GOARCH of the binaries. Default: that of this process.
 	Arch string
 
-	// Processors is how many processors each command of a build may use. 0 means all
-	// that this process has.
+	// Processors is the number of processors that each command of a build may use. Default: 0,
+	// which means all processors of this process.
 	Processors int
 
-	// Dependencies is the directory that an earlier build of a program with the same
-	// dependencies has filled, see KeptDependencies: with the modules, and with what was
-	// compiled of them. It is empty if there is none.
+	// Dependencies is a directory that an earlier build of a program with the same dependencies has
+	// filled with their modules and compiled packages; see KeptDependencies. Empty if there is
+	// none.
 	Dependencies string
 
-	// Network are the environment variables, as name=value, that the go command
-	// needs to fetch modules.
+	// Network contains the environment variables, as name=value, with which the go command fetches
+	// modules.
 	Network []string
 
-	// Sealed means that Root, Cache and Modules hold all that a build needs,
-	// except for the modules that a function requires. The compiler is then kept
-	// from all other files and from the network, and does not write to Cache.
+	// Sealed means that Root, Cache and Modules contain everything that a build needs, except for
+	// the modules that a function requires. The compiler can then access no other files and no
+	// network, and does not write to Cache.
 	Sealed bool
 }
 
-// Find returns the toolchain of the builder's image, which is where KO_DATA_PATH in
-// environ says, or else the one whose go command is in PATH. environ has the form
-// of os.Environ. If there is neither, the error is ErrNoToolchain.
+// Find returns the toolchain in the directory that KO_DATA_PATH in environ names, which is that of
+// the builder's image. Otherwise it returns the one whose go command is in PATH. environ has the
+// form of os.Environ. The error is ErrNoToolchain if neither exists.
 func Find(ctx context.Context, environ []string) (*Toolchain, error) {
 	data := Lookup(environ, "KO_DATA_PATH")
 	if data != "" {
@@ -89,7 +86,7 @@ func Find(ctx context.Context, environ []string) (*Toolchain, error) {
 	}
 }
 
-// fromImage returns the toolchain in what ko calls the data of an image.
+// fromImage returns the toolchain in the directory data, which ko calls the data of an image.
 func fromImage(data string, environ []string) (*Toolchain, error) {
 	t := &Toolchain{
 		Network: append(connection(environ), pick(environ, moduleSettings...)...),
@@ -111,7 +108,7 @@ func fromImage(data string, environ []string) (*Toolchain, error) {
 	}
 	if plan := filepath.Join(data, "plan.json"); isFile(plan) {
 		t.Plan = plan
-		// Without it every build would be slow, and nobody would know why.
+		// Without a valid plan every build would be slow, without an apparent reason.
 		switch content, err := os.ReadFile(plan); {
 		case err != nil:
 			return nil, fmt.Errorf("reading how functions are compiled: %w", err)
@@ -122,10 +119,9 @@ func fromImage(data string, environ []string) (*Toolchain, error) {
 	return t, nil
 }
 
-// Quota returns what a build that writes to paths may leave on the disk, in bytes
-// and in files. 0 stands for sandbox.MaxDisk and sandbox.MaxDiskFiles. If both are
-// 0 and the toolchain is not Sealed, it returns nil, which is no limit: a developer
-// may build what the machine can hold.
+// Quota returns the disk quota of a build that writes to paths, in bytes and in files. 0 means
+// sandbox.MaxDisk and sandbox.MaxDiskFiles. If both are 0 and the toolchain is not Sealed, it
+// returns nil, which means no limit: on a developer's machine, builds may use the whole disk.
 func (t *Toolchain) Quota(bytes int64, files int, paths ...string) *sandbox.Quota {
 	if !t.Sealed && bytes == 0 && files == 0 {
 		return nil
@@ -136,13 +132,14 @@ func (t *Toolchain) Quota(bytes int64, files int, paths ...string) *sandbox.Quot
 // Command returns the path of the go command.
 func (t *Toolchain) Command() string { return filepath.Join(t.Root, "bin", Executable("go")) }
 
-// arch returns the GOARCH of what is built.
+// arch returns the GOARCH of the binaries.
 func (t *Toolchain) arch() string { return cmp.Or(t.Arch, runtime.GOARCH) }
 
-// Unconfined says, for the log, what this kernel cannot keep the compiler from, of files, TCP and
-// processes that outlive a build. It is empty if the kernel keeps it from all of them, and where
-// there is no sandbox because the toolchain is not Sealed. Landlock knows UDP from ABI 10 on, which hardly any kernel has: network policies
-// are for that.
+// Unconfined returns a log message about what this kernel cannot prevent the compiler from doing:
+// accessing files, using TCP, or leaving processes that outlive a build. It returns "" if the
+// kernel prevents all of them, and if the toolchain is not Sealed, because there is no sandbox
+// then. Landlock supports UDP from ABI 10, which hardly any kernel has; use network policies for
+// UDP.
 func (t *Toolchain) Unconfined() string {
 	if !t.Sealed {
 		return ""
@@ -150,8 +147,8 @@ func (t *Toolchain) Unconfined() string {
 	return confinement(sandbox.LandlockVersion(), sandbox.ConfinesProcesses())
 }
 
-// confinement says what a kernel with that version of Landlock, and with or without seccomp,
-// cannot enforce. Version 0 is a kernel without Landlock.
+// confinement returns the message of Unconfined for a version of Landlock, with or without seccomp.
+// Version 0 means that the kernel has no Landlock.
 func confinement(version int, seccomp bool) string {
 	switch {
 	case version == 0:
@@ -166,8 +163,8 @@ func confinement(version int, seccomp bool) string {
 	return ""
 }
 
-// fromMachine asks the go command for its directories, and for the settings by
-// which its user fetches modules.
+// fromMachine returns the toolchain of an installed go command, with the user's settings for
+// fetching modules.
 func fromMachine(ctx context.Context, command string, environ []string) (*Toolchain, error) {
 	names := append([]string{"GOVERSION", "GOROOT", "GOCACHE", "GOMODCACHE", "GOVCS"}, moduleSettings...)
 	if !isDir(os.TempDir()) {
@@ -191,8 +188,7 @@ func fromMachine(ctx context.Context, command string, environ []string) (*Toolch
 	if !filepath.IsAbs(t.Cache) || !filepath.IsAbs(t.Modules) {
 		return nil, fmt.Errorf("%s has no cache here, set HOME to a directory that can be written", command)
 	}
-	// On the machine of a developer, modules may come from version control, whose
-	// commands are in PATH.
+	// On a developer's machine, modules may come from version control, whose commands are in PATH.
 	t.Network = append(connection(environ), "PATH="+filepath.Join(t.Root, "bin")+string(filepath.ListSeparator)+Lookup(environ, "PATH"))
 	for _, name := range names[4:] {
 		t.Network = append(t.Network, name+"="+env[name])
@@ -200,7 +196,7 @@ func fromMachine(ctx context.Context, command string, environ []string) (*Toolch
 	return t, nil
 }
 
-// detailed adds to the error of a command what it wrote before it failed.
+// detailed adds the stderr of a failed command to its error.
 func detailed(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && len(exit.Stderr) > 0 {
 		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(exit.Stderr)))

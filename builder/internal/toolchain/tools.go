@@ -9,10 +9,10 @@ import (
 	"runtime"
 )
 
-// Tools are the names of the commands that a build executes beside the go command.
+// Tools are the names of the commands that a build executes in addition to the go command.
 var Tools = []string{"asm", "compile", "link", "vet"}
 
-// Executable returns the name of a file so that this system executes it.
+// Executable returns the file name of an executable on this system.
 func Executable(name string) string {
 	if runtime.GOOS == "windows" {
 		return name + ".exe"
@@ -25,8 +25,8 @@ func (t *Toolchain) Tool(name string) string {
 	return filepath.Join(t.Root, "pkg", "tool", runtime.GOOS+"_"+runtime.GOARCH, Executable(name))
 }
 
-// CompileTools compiles the go command and the Tools for the architecture arch into
-// the GOROOT root. The source is that of t. Temporary files go below work.
+// CompileTools compiles the go command and the Tools for the architecture arch from the source of t
+// into the GOROOT root. It uses work for temporary files.
 func (t *Toolchain) CompileTools(ctx context.Context, arch, root, work string) error {
 	compiler := *t
 	compiler.Arch, compiler.Cache = arch, filepath.Join(work, "cache")
