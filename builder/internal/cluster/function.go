@@ -12,10 +12,11 @@ import (
 	"goless.io/builder/handler"
 )
 
-// kind names Functions for kubectl, also where somebody else has a kind of that name.
+// kind is the resource name of Functions, which is unambiguous if another group has a kind of that
+// name.
 const kind = "functions.goless.io"
 
-// A Function is what the API server tells of one.
+// A Function contains the used fields of a Function.
 type Function struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -30,7 +31,7 @@ type Function struct {
 	Status Status `json:"status"`
 }
 
-// Status is what the operator says of a Function.
+// Status contains the used fields of the status of a Function.
 type Status struct {
 	ObservedGeneration int64       `json:"observedGeneration"`
 	Conditions         []Condition `json:"conditions"`
@@ -43,7 +44,7 @@ type Status struct {
 	} `json:"build"`
 }
 
-// Condition is one of the conditions in a status.
+// Condition is a condition in a status.
 type Condition struct {
 	Type    string `json:"type"`
 	Status  string `json:"status"`
@@ -51,7 +52,7 @@ type Condition struct {
 	Message string `json:"message"`
 }
 
-// The types of conditions, and the reasons of Ready, that decide what a caller does.
+// Condition types, and reasons of Ready, that callers handle.
 const (
 	Ready     = "Ready"
 	Available = "Available"
@@ -69,7 +70,7 @@ func (c Condition) String() string {
 	return c.Reason + ": " + c.Message
 }
 
-// Condition returns a condition of the status; one without a reason if there is none.
+// Condition returns a condition of the status, or one without a reason if it is missing.
 func (f *Function) Condition(kind string) Condition {
 	i := slices.IndexFunc(f.Status.Conditions, func(c Condition) bool { return c.Type == kind })
 	if i < 0 {
@@ -78,14 +79,14 @@ func (f *Function) Condition(kind string) Condition {
 	return f.Status.Conditions[i]
 }
 
-// Is reports whether a condition is true.
+// Is reports whether a condition is True.
 func (f *Function) Is(kind string) bool { return f.Condition(kind).Status == "True" }
 
-// maxAnnotated is how large a manifest may be for an apply that keeps a copy of it in an
-// annotation, in bytes. All annotations of an object have 256 KiB.
+// maxAnnotated is the maximum size of a manifest for client-side apply, which keeps a copy in an
+// annotation, in bytes. All annotations of an object are limited to 256 KiB.
 const maxAnnotated = 200_000
 
-// Apply applies a manifest, and returns the Functions in it.
+// Apply applies a manifest and returns the Functions in it.
 func (k *Kubectl) Apply(ctx context.Context, manifest []byte) ([]Function, error) {
 	args := []string{"apply", "--output=json", "--filename=-"}
 	if len(manifest) > maxAnnotated {
@@ -115,7 +116,7 @@ func (k *Kubectl) Get(ctx context.Context, name string) (*Function, error) {
 	return &f, nil
 }
 
-// Names returns the names of the Functions of the namespace.
+// Names returns the names of the Functions in the namespace.
 func (k *Kubectl) Names(ctx context.Context) ([]string, error) {
 	var list struct{ Items []Function }
 	err := k.decode(ctx, &list, "get", kind)
@@ -126,20 +127,20 @@ func (k *Kubectl) Names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// Watch yields a Function each time that it changes.
+// Watch yields an event for each change of a Function.
 func (k *Kubectl) Watch(ctx context.Context, f *Function) iter.Seq2[Event[Function], error] {
 	return watch[Function](ctx, k, kind, f.Metadata.Name, "--namespace="+f.Metadata.Namespace)
 }
 
-// Wake starts the first pod of a Function that sleeps, as its next request would.
+// Wake starts the first pod of a sleeping Function, like a request would.
 func (k *Kubectl) Wake(ctx context.Context, f *Function) error {
 	_, err := k.Output(ctx, nil, "scale", "deployment", f.Metadata.Name, "--replicas=1", "--current-replicas=0", "--namespace="+f.Metadata.Namespace)
 	return err
 }
 
-// AwaitEndpoints waits until the Service of a Function that is ready leads to its pods, and to none
-// that is being deleted, as those of the version before are. That may be a little later than the
-// status says that the Function is ready.
+// AwaitEndpoints waits until the Service of a ready Function routes to its pods, and not to pods
+// that are being deleted, such as those of the previous version. This may be slightly later than
+// the Function becomes Ready.
 func (k *Kubectl) AwaitEndpoints(ctx context.Context, f *Function) error {
 	of := []string{"endpointslices.discovery.k8s.io", "--selector=kubernetes.io/service-name=" + f.Status.Service, "--namespace=" + f.Metadata.Namespace}
 	for _, err := range watch[struct{}](ctx, k, of...) {
@@ -153,8 +154,9 @@ func (k *Kubectl) AwaitEndpoints(ctx context.Context, f *Function) error {
 	return nil
 }
 
-// leadsToLivingPods tells whether the EndpointSlices of a Service lead to pods of a Function, of
-// which none is being deleted. Those of the activators, which pass requests on, name no pods.
+// leadsToLivingPods reports whether the EndpointSlices of a Service contain pods of a Function,
+// none of which is being deleted. Endpoints of the activators, which forward requests, have no pod
+// name.
 func (k *Kubectl) leadsToLivingPods(ctx context.Context, f *Function, of []string) (bool, error) {
 	var slices struct {
 		Items []struct {
@@ -193,8 +195,8 @@ func (k *Kubectl) leadsToLivingPods(ctx context.Context, f *Function, of []strin
 	return leads, nil
 }
 
-// IsOwnFault reports whether Ready is false because of the Function itself, and not because of
-// what is around it.
+// IsOwnFault reports whether Ready is false because of the Function itself, and not because of its
+// environment.
 func (c Condition) IsOwnFault() bool {
 	switch c.Reason {
 	case "InvalidSource", "InvalidSpec", "CompileFailed", "BuildTimeout", "BuildOutOfMemory", "CrashLooping":

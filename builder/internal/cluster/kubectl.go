@@ -1,6 +1,6 @@
-// Package cluster reaches a Kubernetes cluster through the user's kubectl, so that
-// kubeconfigs, contexts, credentials and their plugins work as they do there. It knows the
-// Functions of a cluster and what they become, and prints nothing of its own.
+// Package cluster accesses a Kubernetes cluster through the user's kubectl, so that kubeconfigs,
+// contexts, credentials and their plugins work as in kubectl. It handles the Functions of a cluster
+// and their pods, and prints nothing itself.
 package cluster
 
 import (
@@ -19,32 +19,32 @@ import (
 	"time"
 )
 
-// Kubectl calls kubectl.
+// Kubectl runs kubectl.
 type Kubectl struct {
-	// Flags choose the cluster and the namespace of all calls.
+	// Flags select the cluster and the namespace for all calls.
 	Flags []string
 
-	// Warnings receives what kubectl says to people while it succeeds.
+	// Warnings receives the stderr of successful calls.
 	Warnings io.Writer
 }
 
-// Error is what kubectl has said before it failed.
+// Error is the error message of a failed call.
 type Error struct {
-	Command string // of kubectl, such as apply
+	Command string // subcommand of kubectl, such as apply
 	Message string
 }
 
 func (e *Error) Error() string { return "kubectl " + e.Command + ": " + e.Message }
 
-// Output returns what a call of kubectl prints. stdin may be nil. The error is an *Error if
-// kubectl has failed.
+// Output runs kubectl and returns its output. stdin may be nil. The error is an *Error if kubectl
+// fails.
 func (k *Kubectl) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	err := k.Run(ctx, stdin, &out, args...)
 	return out.Bytes(), err
 }
 
-// Run calls kubectl, which writes to out. The error is as that of Output.
+// Run runs kubectl, which writes to out. The error is like that of Output.
 func (k *Kubectl) Run(ctx context.Context, stdin io.Reader, out io.Writer, args ...string) error {
 	cmd, err := k.command(ctx, args)
 	if err != nil {
@@ -68,8 +68,8 @@ func (k *Kubectl) command(ctx context.Context, args []string) (*exec.Cmd, error)
 	return cmd, nil
 }
 
-// noise matches what kubectl says beside its error: what its client has logged, and the advice not
-// to have objects checked.
+// noise matches lines in the stderr of kubectl that are not part of the error: log lines of its
+// client, and the advice to turn validation off.
 var noise = regexp.MustCompile(`(?m)^[EIW]\d{4} .*\n?|; if you choose to ignore these errors, turn validation off with --validate=false`)
 
 // wait waits for the end of a call.
@@ -91,7 +91,7 @@ func (k *Kubectl) wait(ctx context.Context, cmd *exec.Cmd) error {
 	return &Error{Command: cmd.Args[1], Message: said}
 }
 
-// decode decodes what a call of kubectl prints as JSON.
+// decode decodes the JSON output of a call.
 func (k *Kubectl) decode(ctx context.Context, into any, args ...string) error {
 	out, err := k.Output(ctx, nil, append(args, "--output=json")...)
 	if err != nil {
@@ -100,18 +100,18 @@ func (k *Kubectl) decode(ctx context.Context, into any, args ...string) error {
 	return json.Unmarshal(out, into)
 }
 
-// An Event says that an object is there, has changed, or is gone.
+// An Event reports that an object exists, has changed, or was deleted.
 type Event[T any] struct {
 	Type   string // ADDED, MODIFIED or DELETED
 	Object T
 }
 
-// watchPeriod is how long one call watches. A watch may get stuck without an error, on its way
-// through a proxy for example.
+// watchPeriod is the duration of one watch call. A watch may hang without an error, for example
+// behind a proxy.
 const watchPeriod = time.Minute
 
-// watch yields what kubectl get tells of objects, until ctx ends. After watchPeriod, or when the API
-// server ends the watch, it begins anew with the objects that are there.
+// watch yields the events of kubectl get for objects until ctx ends. After watchPeriod, or when the
+// API server ends the watch, it restarts and yields all existing objects again.
 func watch[T any](ctx context.Context, k *Kubectl, args ...string) iter.Seq2[Event[T], error] {
 	args = append([]string{"get", "--watch", "--output-watch-events", "--output=json"}, args...)
 	return func(yield func(Event[T], error) bool) {
@@ -127,7 +127,7 @@ func watch[T any](ctx context.Context, k *Kubectl, args ...string) iter.Seq2[Eve
 	}
 }
 
-// watchOnce reports whether more events are wanted when kubectl has ended.
+// watchOnce runs one watch call. It reports whether more events are wanted after kubectl has ended.
 func watchOnce[T any](ctx context.Context, k *Kubectl, args []string, yield func(Event[T], error) bool) (bool, error) {
 	period, cancel := context.WithTimeout(ctx, watchPeriod)
 	defer cancel()
@@ -148,14 +148,14 @@ func watchOnce[T any](ctx context.Context, k *Kubectl, args []string, yield func
 		if err == nil && yield(event, nil) {
 			continue
 		}
-		over := period.Err() != nil // which breaks what kubectl prints
+		over := period.Err() != nil // kubectl's output is then truncated
 		if errors.Is(err, io.EOF) && !over {
 			return true, k.wait(ctx, cmd)
 		}
 		cancel()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // killed by cancel
 		switch {
-		case err == nil: // no more events are wanted, and yield must not be called again
+		case err == nil: // no more events are wanted; yield must not be called again
 			return false, nil
 		case ctx.Err() != nil:
 			return false, context.Cause(ctx)

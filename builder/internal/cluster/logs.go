@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// container is the one of a function's pod that serves.
+// container is the name of the serving container in a function's pod.
 const container = "function"
 
-// A pod is what is known of a pod of a Function.
+// A pod contains the used fields of a Function's pod.
 type pod struct {
 	Metadata struct {
 		Name              string `json:"name"`
@@ -28,8 +28,8 @@ type pod struct {
 	} `json:"status"`
 }
 
-// started returns which container of the pod has a log, or nothing. A container that was
-// started again is another one.
+// started returns the ID of the container that has a log, or "" if none has. A restarted container
+// has a new ID.
 func (p *pod) started() string {
 	for _, c := range p.Status.ContainerStatuses {
 		if c.Name == container && c.ContainerID != "" {
@@ -43,15 +43,15 @@ func selector(f *Function) []string {
 	return []string{"pods", "--selector=goless.io/function=" + f.Metadata.Name, "--namespace=" + f.Metadata.Namespace}
 }
 
-// pods returns the pods of a Function, those that are being deleted too.
+// pods returns the pods of a Function, including those that are being deleted.
 func (k *Kubectl) pods(ctx context.Context, f *Function) ([]pod, error) {
 	var list struct{ Items []pod }
 	err := k.decode(ctx, &list, append([]string{"get"}, selector(f)...)...)
 	return list.Items, err
 }
 
-// Logs writes the logs of all pods of a Function to what open returns, one pod after the
-// other, the oldest first. It reports false if there are none.
+// Logs writes the logs of all pods of a Function to the writers that open returns, one pod after
+// another, the oldest first. It reports false if there are none.
 func (k *Kubectl) Logs(ctx context.Context, f *Function, open func() io.WriteCloser) (bool, error) {
 	pods, err := k.pods(ctx, f)
 	if err != nil {
@@ -69,8 +69,8 @@ func (k *Kubectl) Logs(ctx context.Context, f *Function, open func() io.WriteClo
 	return len(pods) > 0, nil
 }
 
-// FollowLogs writes what the pods of a Function log, those that come later too, until ctx
-// ends. A log that cannot be read is told, and the others go on.
+// FollowLogs writes the logs of the pods of a Function, including new pods, until ctx ends. It
+// writes a warning for a log that cannot be read, and continues with the others.
 func (k *Kubectl) FollowLogs(ctx context.Context, f *Function, open func() io.WriteCloser) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -88,7 +88,7 @@ func (k *Kubectl) FollowLogs(ctx context.Context, f *Function, open func() io.Wr
 		followed[id] = true
 		group.Go(func() {
 			if err := k.log(ctx, f, &event.Object, open(), "--follow"); err != nil && ctx.Err() == nil {
-				_, _ = fmt.Fprintln(k.Warnings, err) // there is no place left to tell
+				_, _ = fmt.Fprintln(k.Warnings, err) // the warning cannot be written
 			}
 		})
 	}

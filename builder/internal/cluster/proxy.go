@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// Proxy returns what sends requests to the Service of a Function, until stop is called. kubectl
-// passes them on to the API server, and that to a pod of the Service. Nobody else of this
-// machine can send there.
+// Proxy returns a transport that sends requests to the Service of a Function until stop is called.
+// kubectl forwards them to the API server, which forwards them to a pod of the Service. Other users
+// of this machine cannot send requests through it.
 func (k *Kubectl) Proxy(ctx context.Context, f *Function) (_ http.RoundTripper, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "goless-proxy-")
 	if err != nil {
@@ -31,7 +31,7 @@ func (k *Kubectl) Proxy(ctx context.Context, f *Function) (_ http.RoundTripper, 
 	end, err := k.serve(ctx, "--unix-socket="+socket, "--accept-paths=^"+regexp.QuoteMeta(below)+"/", "--append-server-path")
 	stop = func() {
 		end()
-		_ = os.RemoveAll(dir) // it is below the temporary directory
+		_ = os.RemoveAll(dir) // in the temporary directory
 	}
 	if err != nil {
 		return nil, stop, err
@@ -41,8 +41,8 @@ func (k *Kubectl) Proxy(ctx context.Context, f *Function) (_ http.RoundTripper, 
 	}}}, stop, nil
 }
 
-// CheckPath returns an error if a path is not one that a Function receives as it is written: kubectl
-// and the API server decode %2F and redirect to paths without empty segments, . and .. in them.
+// CheckPath returns an error if a Function would not receive a path unchanged: kubectl and the API
+// server decode %2F, and redirect paths that contain empty segments, . or .. to cleaned paths.
 func CheckPath(path string) error {
 	segments := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for i, segment := range segments {
@@ -59,8 +59,8 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// serve starts kubectl proxy, and returns when it serves. end ends it, and returns when it has
-// ended: it would outlive this process otherwise. There is an end after an error too.
+// serve starts kubectl proxy and returns when it serves. end stops it and waits until it has ended;
+// otherwise it would outlive this process. end is valid even after an error.
 func (k *Kubectl) serve(ctx context.Context, flags ...string) (end func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	cmd, err := k.command(ctx, append([]string{"proxy"}, flags...))
@@ -74,29 +74,29 @@ func (k *Kubectl) serve(ctx context.Context, flags ...string) (end func(), err e
 	if err := cmd.Start(); err != nil {
 		return cancel, err
 	}
-	if !bufio.NewScanner(out).Scan() { // it prints a line when it serves
+	if !bufio.NewScanner(out).Scan() { // prints a line when it serves
 		return cancel, k.wait(ctx, cmd)
 	}
 	return func() {
 		cancel()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // killed by cancel
 	}, nil
 }
 
-// A proxy sends requests by way of the API server.
+// A proxy sends requests through the API server.
 type proxy struct {
-	below     string // the path of the Service there
+	below     string // path of the Service in the API server
 	transport http.Transport
 }
 
-// A pod that is started is ready within seconds, and then the Service leads to it.
+// A started pod becomes ready within seconds, and the Service then routes to it.
 const (
 	startPatience = 2 * time.Minute
 	startInterval = 100 * time.Millisecond
 )
 
-// RoundTrip sends a request again as long as there is no pod for it, which nobody has seen
-// then. The error says what hinders the API server.
+// RoundTrip repeats a request while the Service has no ready pod, because no pod has received it
+// then. The error contains the reason of the API server.
 func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	deadline := time.After(startPatience)
 	for {
@@ -118,7 +118,7 @@ func (p *proxy) send(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Host = "localhost"
 	r.URL.Host = r.Host
-	r.URL.Path, r.URL.RawPath = p.below+"/"+strings.TrimPrefix(r.URL.Path, "/"), "" // the API server writes it anew
+	r.URL.Path, r.URL.RawPath = p.below+"/"+strings.TrimPrefix(r.URL.Path, "/"), "" // the API server encodes it again
 	if r.GetBody != nil {
 		body, err := r.GetBody()
 		if err != nil {
@@ -136,15 +136,15 @@ func (p *proxy) send(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// errNoEndpoints says that a Service leads to no pod that is ready.
+// errNoEndpoints means that a Service has no ready pod.
 var errNoEndpoints = errors.New("the Service leads to no pod that is ready")
 
-// maxRefusal is how much of an answer is read to see whether it is one of the API server, in
-// bytes.
+// maxRefusal is how many bytes of a response are read to determine whether the API server itself
+// sent it.
 const maxRefusal = 64 << 10
 
-// refusal returns an error if a response is one of the API server itself. Of others it leaves
-// the body as it was.
+// refusal returns an error if the API server itself sent the response. It preserves the body of
+// other responses.
 func refusal(response *http.Response) error {
 	if response.StatusCode < http.StatusBadRequest {
 		return nil
@@ -154,7 +154,7 @@ func refusal(response *http.Response) error {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
 	var status struct{ APIVersion, Kind, Message string }
-	_ = json.Unmarshal(begin, &status) // other answers need not be JSON
+	_ = json.Unmarshal(begin, &status) // other responses may not be JSON
 	switch {
 	case status.APIVersion != "v1" || status.Kind != "Status":
 		response.Body = struct {

@@ -1,8 +1,8 @@
-// Package dependencies keeps what a build has fetched and compiled beside its author's own
-// packages, for the next build that depends on the same: usually that of the same function
-// after a change of its handler. What a build leaves is a set, which nobody changes any
-// more. Only builds with the same key find a set, and the namespace is part of the key:
-// nothing that one tenant could have influenced reaches another.
+// Package dependencies keeps the modules that a build has fetched and the packages that it has
+// compiled, except the author's own, for the next build with the same dependencies: usually that of
+// the same function after a change of its handler. The result of a build is an immutable set. Only
+// builds with the same key get a set, and the namespace is part of the key, so that no tenant can
+// influence the builds of another.
 package dependencies
 
 import (
@@ -22,7 +22,7 @@ import (
 	"goless.io/builder/internal/sandbox"
 )
 
-// Key returns the key of the set for builds of a namespace which agree in all inputs.
+// Key returns the key of the set for builds of a namespace with equal inputs.
 func Key(namespace string, inputs ...string) string {
 	h := sha256.New()
 	for _, part := range append([]string{namespace}, inputs...) {
@@ -31,33 +31,31 @@ func Key(namespace string, inputs ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// A Store keeps sets in a directory, in a limited space. When there is no room, it removes sets
-// that nobody uses, of the namespace that takes the most, and of these the one that was not used
-// for the longest time. A nil Store keeps nothing.
+// A Store keeps sets in a directory with limited space. To make room, it removes unused sets of the
+// namespace that uses the most space, least recently used first. A nil Store keeps nothing.
 type Store struct {
 	dir  string
-	most int64 // bytes
+	most int64 // in bytes
 
 	mu   sync.Mutex
 	sets map[string]*Set // by key
-	kept int             // sets, ever
+	kept int             // number of sets ever kept
 
-	removing sync.WaitGroup // files, which only tests wait for
+	removing sync.WaitGroup // removals of files, for tests
 }
 
-// A Set is what a build has left.
+// A Set contains the dependencies of a build.
 type Set struct {
-	// Dir holds it. It is an absolute path.
+	// Dir is the absolute path of its directory.
 	Dir string
 
 	namespace string
 	size      int64
-	used      time.Time // the last time
-	users     int       // builds that use it now
+	used      time.Time // last use
+	users     int       // number of builds that use it now
 }
 
-// Open makes a directory an empty store of so many bytes. It removes what an earlier process
-// has left there.
+// Open creates an empty store with a size limit in bytes. It deletes everything that is in dir.
 func Open(dir string, most int64) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
@@ -72,7 +70,7 @@ func Open(dir string, most int64) (*Store, error) {
 	return &Store{dir: dir, most: most, sets: map[string]*Set{}}, nil
 }
 
-// Use returns the set with a key, or nil if there is none. The caller has to Release it.
+// Use returns the set for a key, or nil. The caller must Release it.
 func (s *Store) Use(key string) *Set {
 	if s == nil {
 		return nil
@@ -92,7 +90,7 @@ func (s *Store) Use(key string) *Set {
 	return set
 }
 
-// Release says that a build does not use a set any more. It accepts nil.
+// Release ends the use of a set by a build. set may be nil.
 func (s *Store) Release(set *Set) {
 	if set == nil {
 		return
@@ -102,8 +100,9 @@ func (s *Store) Release(set *Set) {
 	set.users--
 }
 
-// Keep moves a directory into the store, as the set with a key. It has to be on the same
-// disk. What there is already, or what is larger than a quarter of the store, is not kept.
+// Keep moves a directory into the store as the set for a key. The directory must be on the same
+// disk. Keep ignores a directory if the key already has a set, or if it is larger than a quarter of
+// the store.
 func (s *Store) Keep(namespace, key, dir string) error {
 	if s == nil {
 		return nil
@@ -127,9 +126,8 @@ func (s *Store) Keep(namespace, key, dir string) error {
 	return nil
 }
 
-// evict removes sets that nobody uses until the others fit into the store. There are always
-// enough of these: nobody uses the newest yet, without which all did fit. The caller must hold
-// the lock.
+// evict removes unused sets until the others fit into the store. That is always possible: the
+// newest set is unused, and without it all others did fit. The caller must hold the lock.
 func (s *Store) evict() {
 	var total int64
 	of := map[string]int64{}
@@ -149,22 +147,21 @@ func (s *Store) evict() {
 	}
 }
 
-// drop forgets a set and removes its files. The caller must hold the lock, so it does not
-// wait: that may be many thousand files.
+// drop removes a set, and its files in the background, because these may be many thousands. The
+// caller must hold the lock.
 func (s *Store) drop(key string) {
 	set := s.sets[key]
 	delete(s.sets, key)
-	s.removing.Go(func() { _ = sandbox.RemoveAll(set.Dir) }) // if it stays, the next process removes it
+	s.removing.Go(func() { _ = sandbox.RemoveAll(set.Dir) }) // if this fails, the next process removes them
 }
 
-// minFileSize is what a file or a directory counts at least, in bytes. An empty file takes no
-// space, but it takes one of the files that a disk can have, of which it has one for some
-// thousand bytes.
+// minFileSize is the minimum size that a file or directory counts, in bytes. An empty file uses no
+// space but an inode, and disks have one inode for several thousand bytes.
 const minFileSize = 4096
 
-// sizeOf returns the space that a directory takes on the disk with all that is below it, in
-// bytes. The error is about a FIFO, a socket or a device, too, which would keep the next build
-// waiting. A symbolic link is part of a module cache, and leads no build to what it may not read.
+// sizeOf returns the disk space of a directory tree in bytes. It fails if the tree contains a FIFO,
+// a socket or a device, which could block the next build. Symbolic links are allowed: they are part
+// of a module cache, and the sandbox prevents builds from reading targets that they may not read.
 func sizeOf(dir string) (size int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -1,7 +1,7 @@
-// Package devserver runs the program of a Function on the machine of a developer, for
-// the command builder run. It listens on the two ports of the function and hands the
-// listeners to one program after another. Clients that connect while there is none wait
-// for the next, or get 503 after Refuse. It does not know how and when programs are built.
+// Package devserver runs the program of a Function on a developer's machine, for the command
+// builder run. It listens on the two ports of the function and passes the listeners to one program
+// after another. Clients that connect while no program runs wait for the next one, or get 503 after
+// Refuse. The package does not build programs.
 package devserver
 
 import (
@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// drain is how long running requests get before their program ends, unless
-	// drainVariable has another value in the environment of the program.
+	// drain is how long a program may take to finish running requests before it ends, unless
+	// drainVariable in its environment has another value.
 	drain         = 10 * time.Second
 	drainVariable = "DRAIN_TIMEOUT"
 
-	// grace is how long a program gets to end after that before it is killed.
+	// grace is how long a program may take to exit after that before it is killed.
 	grace = 5 * time.Second
 )
 
-// Config says where a Function is served.
+// Config configures a Server.
 type Config struct {
-	// Host is the name or address to listen on. Port is for the function,
-	// AdminPort for metrics and probes; 0 is any free one.
+	// Host is the name or address to listen on. Port is the port of the function, and AdminPort
+	// that of metrics and probes; 0 means any free port.
 	Host            string
 	Port, AdminPort int
 
@@ -45,28 +45,27 @@ type Config struct {
 	Env []string
 }
 
-// Program is one version of the Function.
+// Program is a version of the Function.
 type Program struct {
 	Path string
 
-	// Env is added to the environment of all programs.
+	// Env is added to the environment in Config.
 	Env []string
 
-	// Out and Err take what the program writes. They are closed when it has ended.
+	// Out and Err receive the output of the program. They are closed when it has ended.
 	Out, Err io.WriteCloser
 }
 
-// Server serves a Function with one program at a time. Its methods may not be called
-// at the same time.
+// Server serves a Function with one program at a time. Its methods must not be called concurrently.
 type Server struct {
 	config          Config
 	function, admin *net.TCPListener
 	lifetime        context.Context // of the program
-	stop            func()          // ends what serves or refuses, and returns when that has ended
+	stop            func()          // ends the program or Refuse, and returns when it has ended
 }
 
-// Listen opens the ports. The error for one that is in use names the flag of builder run
-// that chooses another.
+// Listen opens the ports. If a port is in use, the error names the flag of builder run to choose
+// another one.
 func Listen(c Config) (*Server, error) {
 	function, err := listen(c.Host, c.Port, "--port")
 	if err != nil {
@@ -93,14 +92,14 @@ func listen(host string, port int, flag string) (*net.TCPListener, error) {
 	return l.(*net.TCPListener), nil
 }
 
-// Addr is the address of the function.
+// Addr returns the address of the function.
 func (s *Server) Addr() *net.TCPAddr { return s.function.Addr().(*net.TCPAddr) }
 
-// AdminAddr is the address of its metrics and probes.
+// AdminAddr returns the address of metrics and probes.
 func (s *Server) AdminAddr() *net.TCPAddr { return s.admin.Addr().(*net.TCPAddr) }
 
-// SetPort listens on another port for the programs that start from now on. If that fails
-// the port stays as it is. The program that runs keeps its own port until it ends.
+// SetPort listens on another port for the programs that start from now on. The running program
+// keeps its port until it ends. If SetPort fails, the port does not change.
 func (s *Server) SetPort(port int) error {
 	if port == s.Addr().Port {
 		return nil
@@ -109,13 +108,13 @@ func (s *Server) SetPort(port int) error {
 	if err != nil {
 		return err
 	}
-	_ = s.function.Close() // on Windows it may be closed, see passListeners
+	_ = s.function.Close() // on Windows it may already be closed, see passListeners
 	s.function = function
 	return nil
 }
 
-// Start ends the program that runs and starts another one. Requests in flight get the
-// time to drain; a program that then takes more than five seconds to end is killed.
+// Start ends the running program and starts another one. The old program first drains its requests,
+// and is killed if it takes more than five seconds to exit after that.
 func (s *Server) Start(p Program) error {
 	s.Stop()
 	interrupted, interrupt := context.WithCancel(context.Background())
@@ -123,8 +122,8 @@ func (s *Server) Start(p Program) error {
 	cmd.Env = slices.Concat([]string{drainVariable + "=" + drain.String()}, s.config.Env, p.Env)
 	cmd.Dir = s.config.Dir
 	cmd.Stdout, cmd.Stderr = p.Out, p.Err
-	// A process group of its own keeps the terminal's Ctrl-C from the program, which
-	// would end at once if it were interrupted twice.
+	// A separate process group keeps the terminal's Ctrl-C from the program, which would exit
+	// immediately if it were interrupted twice.
 	cmd.SysProcAttr = sandbox.EndWithParent(sandbox.NewGroup())
 	cmd.Cancel = func() error { return end(cmd.Process) }
 	cmd.WaitDelay = drainOf(cmd.Env) + grace
@@ -142,7 +141,7 @@ func (s *Server) Start(p Program) error {
 	go func() {
 		err := cmd.Wait()
 		release()
-		_ = errors.Join(p.Out.Close(), p.Err.Close()) // there is nobody to be told
+		_ = errors.Join(p.Out.Close(), p.Err.Close()) // the error cannot be reported
 		ended(cmp.Or(err, errors.New("exit status 0")))
 	}()
 	s.lifetime = lifetime
@@ -153,9 +152,9 @@ func (s *Server) Start(p Program) error {
 	return nil
 }
 
-// drainOf returns how long a program with the environment waits for requests in flight.
+// drainOf returns how long a program with this environment waits for running requests.
 func drainOf(env []string) time.Duration {
-	for _, variable := range slices.Backward(env) { // the last one counts
+	for _, variable := range slices.Backward(env) { // the last value applies
 		if value, ok := strings.CutPrefix(variable, drainVariable+"="); ok {
 			// The program rejects other values when it starts.
 			if d, err := time.ParseDuration(value); err == nil && d >= 0 {
@@ -167,17 +166,17 @@ func drainOf(env []string) time.Duration {
 	return drain
 }
 
-// Lifetime returns a context that ends when the program that runs has ended by itself.
-// The cause says how. It never ends if no program runs.
+// Lifetime returns a context that ends when the running program has exited by itself. Its cause
+// describes the exit. It never ends if no program runs.
 func (s *Server) Lifetime() context.Context { return s.lifetime }
 
-// Stop ends the program that runs, if there is one. Clients that connect wait for the next.
+// Stop ends the running program, if any. Clients that connect wait for the next one.
 func (s *Server) Stop() {
 	s.stop()
 	s.lifetime, s.stop = context.Background(), func() {}
 }
 
-// Close ends the program that runs, as Stop does, and closes the ports.
+// Close ends the running program, like Stop, and closes the ports.
 func (s *Server) Close() error {
 	s.Stop()
 	if err := errors.Join(s.function.Close(), s.admin.Close()); !errors.Is(err, net.ErrClosed) { // see passListeners

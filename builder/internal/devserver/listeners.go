@@ -9,7 +9,7 @@ import (
 	"runtime"
 )
 
-// end asks a program to end. On Windows there is no way to ask.
+// end asks a program to exit. On Windows, which cannot do that, it kills the program.
 func end(p *os.Process) error {
 	if runtime.GOOS == "windows" {
 		return p.Kill()
@@ -17,12 +17,12 @@ func end(p *os.Process) error {
 	return p.Signal(os.Interrupt)
 }
 
-// passListeners has a program that is about to start serve what comes to the listeners. release has
-// to be called when it has ended, or does not start. On Windows no process can inherit a
-// listener: there the program opens the ports itself, which its environment names.
+// passListeners makes a program that is about to start serve the listeners. release must be called
+// when the program has ended or fails to start. On Windows a process cannot inherit a listener, so
+// the program opens the ports in its environment itself.
 func (s *Server) passListeners(cmd *exec.Cmd) (release func(), err error) {
 	if runtime.GOOS == "windows" {
-		_ = errors.Join(s.function.Close(), s.admin.Close()) // an earlier program may have had them
+		_ = errors.Join(s.function.Close(), s.admin.Close()) // an earlier program may have used them
 		return func() {}, nil
 	}
 	function, err := s.function.File()
@@ -35,11 +35,11 @@ func (s *Server) passListeners(cmd *exec.Cmd) (release func(), err error) {
 	}
 	cmd.ExtraFiles = []*os.File{function, admin} // descriptors 3 and 4
 	cmd.Env = append(cmd.Env, "SERVER_LISTENER=3", "ADMIN_LISTENER=4")
-	return func() { _ = errors.Join(function.Close(), admin.Close()) }, nil // of copies
+	return func() { _ = errors.Join(function.Close(), admin.Close()) }, nil // closes copies
 }
 
-// copyListener returns a listener of the same port that can be closed alone. On Windows
-// it opens the port again, which an earlier program may have had.
+// copyListener returns a listener on the same port that can be closed separately. On Windows it
+// reopens the port, which an earlier program may have used.
 func copyListener(l *net.TCPListener) (net.Listener, error) {
 	if runtime.GOOS == "windows" {
 		_ = l.Close()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Refuse ends the program that runs, if there is one. Until the next Start or Stop, all
-// requests to both ports get 503 and the text, which says why no program runs.
+// Refuse ends the running program, if any. Until the next Start or Stop, all requests to both ports
+// get 503 and the text, which should explain why no program runs.
 func (s *Server) Refuse(text string) error {
 	s.Stop()
 	function, err := copyListener(s.function)
@@ -23,7 +23,7 @@ func (s *Server) Refuse(text string) error {
 	}
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true) // as functions have it, for gRPC
+	protocols.SetUnencryptedHTTP2(true) // like functions, for gRPC
 	unavailable := &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "1")
@@ -37,7 +37,7 @@ func (s *Server) Refuse(text string) error {
 	served := make(chan struct{}, 2)
 	for _, l := range []net.Listener{function, admin} {
 		go func() {
-			_ = unavailable.Serve(l) // until Shutdown, or as long as it can
+			_ = unavailable.Serve(l) // until Shutdown or an error
 			served <- struct{}{}
 		}()
 	}
@@ -46,15 +46,15 @@ func (s *Server) Refuse(text string) error {
 		go func() {
 			defer cancel()
 			if unavailable.Shutdown(ctx) != nil {
-				_ = unavailable.Close() // clients that sent no request for too long
+				_ = unavailable.Close() // closes connections on which clients sent no request in time
 			}
 		}()
-		<-served // both listeners are closed: the next program gets what comes now
+		<-served // both listeners are closed: the next program receives new connections
 		<-served
 	}
 	return nil
 }
 
-// refuseTimeout is how long connections to a function that does not run stay open
-// without a request.
+// refuseTimeout is how long connections to a function that does not run stay open without a
+// request.
 const refuseTimeout = 10 * time.Second

@@ -1,5 +1,5 @@
-// Package fix adds missing imports to Go files, removes unused ones, and formats the
-// files. It returns their new content and writes nothing.
+// Package fix adds missing imports to Go files, removes unused imports, and formats the files. It
+// returns the new content and writes no files.
 package fix
 
 import (
@@ -24,15 +24,14 @@ import (
 	"goless.io/builder/handler"
 )
 
-// Files returns the new content of the Go files that have to change, by name. All files
-// are in the directory dir. Packages to import are looked for in the standard library
-// and, if there is a go.mod, in its module and in the downloaded modules that it
-// requires. Files calls the first go command in PATH. Until it returns it changes the
-// environment and the working directory of the process.
+// Files returns the new content of the Go files that have to change, by name. All files are in the
+// directory dir. Files searches packages to import in the standard library and, if there is a
+// go.mod, in its module and in downloaded modules that it requires. It runs the first go command in
+// PATH. Until it returns, it changes the environment and the working directory of the process.
 //
-// The error is a *handler.Error if a file has a syntax error, or an import of a package that
-// cannot be found and may be used under another name. If ctx ends first, a
-// goroutine goes on with the work, so the process should end soon.
+// The error is a *handler.Error if a file has a syntax error, or imports a package that cannot be
+// found and may be used under another name. If ctx ends first, a goroutine continues to run, so the
+// process should exit soon.
 func Files(ctx context.Context, dir string, files []handler.File) (map[string][]byte, error) {
 	hasModule := slices.ContainsFunc(files, func(f handler.File) bool { return f.Name == "go.mod" })
 	release, err := confine(ctx, dir, hasModule)
@@ -47,7 +46,7 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 			continue
 		}
 		fixed, err := process(ctx, filepath.Join(dir, filepath.FromSlash(f.Name)), f.Data)
-		if list, ok := errors.AsType[scanner.ErrorList](err); ok { // what follows the first is rarely a mistake of its own
+		if list, ok := errors.AsType[scanner.ErrorList](err); ok { // errors after the first are mostly consequences of it
 			line, column := place(f.Data, list[0].Pos.Offset)
 			found = append(found, handler.NewDiagnostic(f.Name, line, column, list[0].Msg))
 		} else if err != nil {
@@ -66,18 +65,18 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 	return changed, nil
 }
 
-// removedUnknown returns the path of an import that a fix has removed although the package cannot be
-// found, or nil. Package imports guesses the name of such a package by its path then, and takes it
-// for unused if nothing is called like that.
+// removedUnknown returns the path of an import that a fix has removed although its package cannot
+// be found, or nil. Package imports derives the name of such a package from its path, and treats it
+// as unused if the file does not use that name.
 func removedUnknown(ctx context.Context, before, after []byte) *ast.BasicLit {
 	left := map[string]bool{}
 	for _, spec := range importsOf(after) {
 		left[spec.Path.Value] = true
 	}
 	for _, spec := range importsOf(before) {
-		path, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+		path, _ := strconv.Unquote(spec.Path.Value) // parsed without errors
 		host, _, _ := strings.Cut(path, "/")
-		if left[spec.Path.Value] || spec.Name != nil || !strings.Contains(host, ".") || host == "goless.io" { // whose packages have the names of their paths
+		if left[spec.Path.Value] || spec.Name != nil || !strings.Contains(host, ".") || host == "goless.io" { // its packages are named like their paths
 			continue
 		}
 		if exec.CommandContext(ctx, "go", "list", "-find", "--", path).Run() != nil {
@@ -95,16 +94,16 @@ func importsOf(data []byte) []*ast.ImportSpec {
 	return file.Imports
 }
 
-// place returns the line and the column of a mistake. Where a file ends too soon, that is
-// the end of its text: what is behind its last line may be another file.
+// place returns the line and column of an error. If the file ends too early, that is the end of its
+// text, because another file may follow its last line.
 func place(data []byte, offset int) (line, column int) {
 	text := bytes.TrimRight(data, " \t\r\n")
 	text = text[:min(offset, len(text))]
 	return bytes.Count(text, []byte("\n")) + 1, len(text) - bytes.LastIndexByte(text, '\n')
 }
 
-// process fixes one file. It returns when ctx ends, although package imports, which takes
-// no context, goes on.
+// process fixes one file. It returns when ctx ends; package imports, which takes no context,
+// continues to run.
 func process(ctx context.Context, path string, data []byte) ([]byte, error) {
 	type result struct {
 		fixed []byte
@@ -113,7 +112,7 @@ func process(ctx context.Context, path string, data []byte) ([]byte, error) {
 	done := make(chan result, 1)
 	go func() {
 		fixed, err := imports.Process(path, data, nil)
-		if lines := bytes.Count(data, []byte("\n")); lines > 0 && lines == bytes.Count(data, []byte("\r\n")) { // keep the line breaks of the author
+		if lines := bytes.Count(data, []byte("\n")); lines > 0 && lines == bytes.Count(data, []byte("\r\n")) { // keep the author's line breaks
 			fixed = bytes.ReplaceAll(fixed, []byte("\n"), []byte("\r\n"))
 		}
 		done <- result{fixed, err}
@@ -126,10 +125,10 @@ func process(ctx context.Context, path string, data []byte) ([]byte, error) {
 	}
 }
 
-// confine sets the working directory and the environment of the process for package
-// imports, which passes them on to the go command: that shall look at dir, at the modules
-// that its go.mod requires, and not use the network. Without a go.mod it shall look at no
-// modules, which the source cannot import. release restores both, also after an error.
+// confine sets the working directory and the environment of the process for package imports, which
+// passes them on to the go command. The go command then uses dir and the modules that its go.mod
+// requires, and not the network. Without a go.mod it uses no modules, because the source cannot
+// import any. release restores both, also after an error.
 func confine(ctx context.Context, dir string, hasModule bool) (release func(), err error) {
 	var undo []func()
 	release = func() {
@@ -145,13 +144,13 @@ func confine(ctx context.Context, dir string, hasModule bool) (release func(), e
 	if err != nil {
 		return release, fmt.Errorf("making a directory for modules: %w", err)
 	}
-	undo = append(undo, func() { _ = os.RemoveAll(cache) }) // it is below the temporary directory
+	undo = append(undo, func() { _ = os.RemoveAll(cache) }) // in the temporary directory
 	set := func(name, value string) {
 		before, isSet := os.LookupEnv(name)
 		undo = append(undo, func() {
 			_ = os.Unsetenv(name) // it was set
 			if isSet {
-				_ = os.Setenv(name, before) // as it was
+				_ = os.Setenv(name, before) // the previous value
 			}
 		})
 		err = errors.Join(err, os.Setenv(name, value))
@@ -162,7 +161,7 @@ func confine(ctx context.Context, dir string, hasModule bool) (release func(), e
 	set("GOWORK", "off")
 	set("GO111MODULE", "on")
 	err = errors.Join(err, os.Chdir(dir))
-	undo = append(undo, func() { _ = os.Chdir(back) }) // it was there before
+	undo = append(undo, func() { _ = os.Chdir(back) }) // the previous directory
 	if hasModule && err == nil {
 		err = fillCache(ctx, cache)
 	}

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// fillCache fills the directory to with the modules that the go.mod of the working directory
-// requires, as far as they were downloaded. Package imports looks for packages in a whole module
-// cache, whatever the go.mod requires, and prefers the shortest path.
+// fillCache fills the directory to with the downloaded modules that the go.mod of the working
+// directory requires. Package imports searches a whole module cache regardless of the go.mod, and
+// prefers the shortest path.
 func fillCache(ctx context.Context, to string) error {
 	var env struct{ GOMOD, GOMODCACHE string }
 	out, err := exec.CommandContext(ctx, "go", "env", "-json", "GOMOD", "GOMODCACHE").Output()
@@ -40,7 +40,7 @@ func fillCache(ctx context.Context, to string) error {
 	for _, r := range mod.Require {
 		name, err := filepath.Rel(env.GOMODCACHE, dirs[r.Mod.Path])
 		if dirs[r.Mod.Path] == "" || err != nil || !filepath.IsLocal(name) {
-			continue // it was not downloaded, or is replaced by a directory
+			continue // not downloaded, or replaced by a directory
 		}
 		if err := share(dirs[r.Mod.Path], filepath.Join(to, name)); err != nil {
 			return err
@@ -53,8 +53,8 @@ func fillCache(ctx context.Context, to string) error {
 	return share(downloads, filepath.Join(to, "cache"))
 }
 
-// moduleDirs returns the directories of the modules of the working directory, whose go.mod this
-// is, by their paths. It works on a copy in the directory work, which may lack checksums.
+// moduleDirs returns the directories of the modules of the working directory, by path. mod is its
+// go.mod. It uses a copy in the directory work, because checksums may be missing.
 func moduleDirs(ctx context.Context, work string, mod []byte) (map[string]string, error) {
 	file := filepath.Join(work, "listed.mod")
 	if err := os.WriteFile(file, mod, 0o600); err != nil {
@@ -62,7 +62,7 @@ func moduleDirs(ctx context.Context, work string, mod []byte) (map[string]string
 	}
 	cmd := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-modfile="+file, "-m", "-e", "-json=Path,Dir", "all")
 	cmd.Env = append(os.Environ(), "GOSUMDB=off")
-	out, _ := cmd.Output() // without an answer, package imports reports why
+	out, _ := cmd.Output() // on failure, package imports reports the cause
 	dirs := map[string]string{}
 	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 		var m struct{ Path, Dir string }
@@ -73,8 +73,8 @@ func moduleDirs(ctx context.Context, work string, mod []byte) (map[string]string
 	}
 }
 
-// share links the directory from to the path to. Where links are not allowed, as on Windows for
-// most users, it copies the files.
+// share links the directory from to the path to. If links are not allowed, as on Windows for most
+// users, it copies the files.
 func share(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err

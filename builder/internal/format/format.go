@@ -1,5 +1,4 @@
-// Package format writes diagnostics in the notations that people, editors and code
-// review tools read.
+// Package format writes diagnostics in formats for people, editors and code review tools.
 package format
 
 import (
@@ -13,14 +12,14 @@ import (
 	"goless.io/builder/handler"
 )
 
-// Names are the notations, the one for people first.
+// Names are the output formats. The first is the one for people.
 var Names = []string{"text", "json", "sarif", "github"}
 
-// A Severity says what a finding means to a build. SARIF and the workflow commands of
-// GitHub have the same words.
+// A Severity is the severity of a finding. SARIF and the workflow commands of GitHub use the same
+// words.
 type Severity string
 
-// An Error stops a build, a Warning does not.
+// An Error fails a build, a Warning does not.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
@@ -32,8 +31,8 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 }
 
-// String renders f as compilers do: file:line:column: message. The message of a warning
-// begins with "warning: ".
+// String formats f like a compiler: file:line:column: message. The message of a warning begins with
+// "warning: ".
 func (f Finding) String() string {
 	if f.Severity == Warning {
 		f.Message = "warning: " + f.Message
@@ -41,7 +40,7 @@ func (f Finding) String() string {
 	return f.Diagnostic.String()
 }
 
-// Valid returns an error that lists Names, unless name is one of them.
+// Valid returns an error that lists Names unless name is one of them.
 func Valid(name string) error {
 	if slices.Contains(Names, name) {
 		return nil
@@ -49,12 +48,12 @@ func Valid(name string) error {
 	return fmt.Errorf("unknown output format %q, use one of: %s", name, strings.Join(Names, ", "))
 }
 
-// Write writes all findings in the notation called name:
+// Write writes all findings in the format called name:
 //
 //	text    file:line:column: message, like a compiler
-//	json    one object a line, with file, line, column, message and severity
-//	sarif   one log of SARIF 2.1.0, for code scanning, also if there are no findings
-//	github  workflow commands, which GitHub shows beside the lines of a pull request
+//	json    one object per line, with file, line, column, message and severity
+//	sarif   a SARIF 2.1.0 log for code scanning, even if there are no findings
+//	github  workflow commands, which GitHub shows next to the lines of a pull request
 func Write(w io.Writer, name string, all []Finding) error {
 	switch name {
 	case "json":
@@ -88,14 +87,15 @@ func writeLines(w io.Writer, all []Finding, render func(Finding) string) error {
 	return nil
 }
 
-// workflowCommand renders f as a workflow command of GitHub.
+// workflowCommand formats f as a workflow command of GitHub.
 func workflowCommand(f Finding) string {
 	message := strings.NewReplacer("%", "%25", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\n", "%0A", ":", "%3A", ",", "%2C")
 	return fmt.Sprintf("::%s file=%s,line=%d,col=%d::%s", f.Severity, property.Replace(printableLines(f.File)), f.Line, max(1, f.Column), message.Replace(printableLines(f.Message)))
 }
 
-// printableLines replaces what a terminal could take for a command, line by line.
+// printableLines replaces characters that a terminal could interpret as commands. It keeps line
+// breaks.
 func printableLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -104,10 +104,10 @@ func printableLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Text returns text that neither a terminal nor the log of a CI system takes for a command:
-// control characters but tabs are replaced by ?, lines that GitHub would execute begin with "| ",
-// and ##[, which its runner and Azure Pipelines look for anywhere in a line, becomes ## [. Names that a stranger chose, such as those of Functions and files, may be
-// anything.
+// Text sanitizes text for terminals and CI logs, which could interpret it as commands. Names of
+// Functions and files, for example, may be chosen by an attacker. Text replaces control characters
+// except tabs with ?, prefixes lines that GitHub would execute with "| ", and replaces ##[, which
+// the runners of GitHub and Azure Pipelines detect anywhere in a line, with ## [.
 func Text(text string) string {
 	lines := strings.Split(strings.ReplaceAll(printableLines(strings.TrimRight(text, "\n")), "##[", "## ["), "\n")
 	for i, line := range lines {

@@ -9,8 +9,7 @@ import (
 	"slices"
 )
 
-// The part of SARIF 2.1.0 that diagnostics need. Libraries for it depend on a validator
-// of JSON schemas.
+// The subset of SARIF 2.1.0 for diagnostics. SARIF libraries depend on a JSON schema validator.
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -57,14 +56,13 @@ type (
 	}
 )
 
-// sarifFunction is the rule that errors violate: a source must be a Function.
+// sarifFunction is the rule that errors violate: a source must be a valid Function.
 const sarifFunction = "function"
 
 // analyzer matches the name of the analyzer at the end of a warning.
 var analyzer = regexp.MustCompile(`\((\w+)\)$`)
 
-// sarifRuleOf returns the rule that a finding violates: an analyzer of go vet, or
-// sarifFunction.
+// sarifRuleOf returns the rule that a finding violates: an analyzer of go vet, or sarifFunction.
 func sarifRuleOf(f Finding) string {
 	if match := analyzer.FindStringSubmatch(f.Message); match != nil && f.Severity == Warning {
 		return match[1]

@@ -14,14 +14,16 @@ import (
 	"goless.io/builder/handler"
 )
 
-// maxFiles bounds the files of a directory. Whoever has more has probably named the wrong
-// one.
+// maxFiles is the maximum number of files in a directory. A directory with more is probably not the
+// one that the user meant.
 const maxFiles = 10000
 
-// readDirectory returns the Function of the Go module in a directory, or of the Go
-// package if there is no go.mod. All files belong to the source, except for modules below the
-// directory, go.work, and what nothing embeds although only that makes it of use: hidden
-// files, those that are no text, and the YAML of Functions.
+// readDirectory returns the Function for the Go module in a directory, or for the Go package if
+// there is no go.mod. The source contains all files, except for:
+//
+//   - modules below the directory,
+//   - go.work,
+//   - hidden files, files that are not text, and YAML of Functions, unless a Go file embeds them.
 func readDirectory(dir string) (*Function, []string, error) {
 	return collect(dir, func(c *collection) (*Function, error) {
 		names, err := c.walk()
@@ -35,11 +37,11 @@ func readDirectory(dir string) (*Function, []string, error) {
 	})
 }
 
-// walk returns the names of the files that may belong to the source in lexical order.
+// walk returns the names of the files that may belong to the source, in lexical order.
 func (c *collection) walk() (names []string, err error) {
 	var ignored []*modfile.Ignore
 	if data, err := c.root.ReadFile("go.mod"); err == nil {
-		if mod, err := modfile.ParseLax("go.mod", data, nil); err == nil { // whoever checks go.mod reports its mistakes
+		if mod, err := modfile.ParseLax("go.mod", data, nil); err == nil { // errors in go.mod are reported when the source is checked
 			ignored = mod.Ignore
 		}
 	}
@@ -70,9 +72,9 @@ func (c *collection) walk() (names []string, err error) {
 	return names, err
 }
 
-// isIgnored reports whether an ignore directive of a go.mod with that path ignores the file or
-// directory called name, as https://go.dev/ref/mod#go-mod-file-ignore defines: a path that begins with ./ is
-// relative to the module, and any other matches at any depth.
+// isIgnored reports whether an ignore directive with this path in a go.mod ignores the file or
+// directory name, as defined in https://go.dev/ref/mod#go-mod-file-ignore: a path that begins with
+// ./ is relative to the module, and any other path matches at any depth.
 func isIgnored(path, name string) bool {
 	if below, ok := strings.CutPrefix(path, "./"); ok {
 		return name == strings.TrimSuffix(below, "/")
@@ -88,8 +90,8 @@ func skip(entry fs.DirEntry) error {
 	return nil
 }
 
-// directoryName returns the last element of the module's path that says
-// something, or else the name of the directory.
+// directoryName returns the last element of the module's path without a major version suffix or,
+// without a module path, the name of the directory.
 func directoryName(dir string, files []handler.File) string {
 	for _, file := range files {
 		if file.Name != "go.mod" {

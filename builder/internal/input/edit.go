@@ -17,23 +17,23 @@ import (
 
 // An Edit is new content for a file.
 type Edit struct {
-	// Path is Stdin for standard input.
+	// Path of the file; Stdin for standard input.
 	Path string
 
-	// Old is nil for a file that does not exist yet.
+	// Old is nil if the file does not exist yet.
 	Old, New []byte
 }
 
-// A Change gives files of a Function new content, by name. Files that the source does
-// not have are added: beside the others if the input is a Go file or a directory, or else
-// to the archive, which a source of one file becomes.
+// A Change is new content for files of a Function, by name. Files that are not in the source are
+// added: to the directory if the input is a Go file or a directory, otherwise to the archive. A
+// source of one file becomes an archive for that.
 type Change struct {
 	Function *Function
 	Files    map[string][]byte
 }
 
-// Edits returns the edits that make changes of Functions that were read from one input.
-// The text around the sources, and files that are not changed, stay as they are.
+// Edits returns the edits for changes of Functions that were read from one input. They preserve the
+// text around the sources and unchanged files.
 func Edits(changes []Change) ([]Edit, error) {
 	var edits []Edit
 	sources := map[*Function][]byte{}
@@ -54,13 +54,12 @@ func Edits(changes []Change) ([]Edit, error) {
 	return append(edits, edit), nil
 }
 
-// Replace returns the edit that gives the Function another source.
+// Replace returns the edit that replaces the source of the Function.
 func (f *Function) Replace(source []byte) (Edit, error) {
 	return editText(map[*Function][]byte{f: source})
 }
 
-// YAML returns the whole of the YAML that holds the Function, with all that is in there
-// beside it, and nil if the input is no YAML.
+// YAML returns the complete YAML file that contains the Function, or nil if the input is not YAML.
 func (f *Function) YAML() []byte {
 	if f.block == nil {
 		return nil
@@ -71,9 +70,9 @@ func (f *Function) YAML() []byte {
 // Files returns the files of the source, each with its line in the source.
 func (f *Function) Files() []handler.File { return f.files }
 
-// Within returns the directory of the module that the package of the Function belongs
-// to, and the directory of the package in the module, with slashes. Both are empty if the
-// Function is not a package of a module.
+// Within returns the directory of the module that contains the package of the Function, and the
+// slash-separated directory of the package in the module. Both are empty if the Function is not a
+// package of a module.
 func (f *Function) Within() (module, dir string) {
 	if f.within == "" {
 		return "", ""
@@ -81,14 +80,14 @@ func (f *Function) Within() (module, dir string) {
 	return f.dir, f.within
 }
 
-// Separate reports whether each file of the source is a file of its own: the input is a
-// directory, or a Go file.
+// Separate reports whether each file of the source is a separate file of the input: the input is a
+// directory or a Go file.
 func (f *Function) Separate() bool {
 	return f.dir != "" || f.block == nil && path.Ext(f.file) == ".go" && !handler.IsArchive(f.text)
 }
 
-// InModule returns the absolute path of the directory of the files of a Function if they are a
-// part of a module, although they do without its go.mod; or else nothing.
+// InModule returns the absolute path of the directory of the Function's files if they are part of a
+// module but do not need its go.mod. Otherwise it returns "".
 func (f *Function) InModule() string {
 	if !f.Separate() || f.file == stdinName || f.index("go.mod") >= 0 {
 		return ""
@@ -108,7 +107,7 @@ func (f *Function) path() string {
 	return f.file
 }
 
-// editFiles returns the edits of a Function whose files are Separate.
+// editFiles returns the edits for a Function whose files are Separate.
 func (f *Function) editFiles(files map[string][]byte) []Edit {
 	dir := cmp.Or(f.dir, filepath.Dir(f.file))
 	var edits []Edit
@@ -119,7 +118,7 @@ func (f *Function) editFiles(files map[string][]byte) []Edit {
 			edit.Old = f.files[i].Data
 		}
 		if i >= 0 && f.dir == "" {
-			edit.Path = f.file // a source of one file has one name, whatever the file is called
+			edit.Path = f.file // a source of one file has a fixed name, whatever the name of the file is
 		}
 		if edit.Old == nil || !bytes.Equal(edit.Old, edit.New) {
 			edits = append(edits, edit)
@@ -133,7 +132,7 @@ func (f *Function) index(name string) int {
 	return slices.IndexFunc(f.files, func(file handler.File) bool { return file.Name == name })
 }
 
-// splice returns the source with new content of some files.
+// splice returns the source with new content for some files.
 func (f *Function) splice(files map[string][]byte) []byte {
 	lines := slices.Collect(bytes.Lines(f.Source))
 	var b bytes.Buffer
@@ -157,7 +156,7 @@ func (f *Function) splice(files map[string][]byte) []byte {
 	return b.Bytes()
 }
 
-// editText returns the edit of the one file that holds all of these sources.
+// editText returns the edit for the file that contains all of these sources.
 func editText(sources map[*Function][]byte) (Edit, error) {
 	functions := slices.SortedFunc(maps.Keys(sources), func(a, b *Function) int { return cmp.Compare(b.line(), a.line()) })
 	first := functions[0]
@@ -171,7 +170,7 @@ func editText(sources map[*Function][]byte) (Edit, error) {
 		}
 	}
 	lines := first.block.lines
-	for _, f := range functions { // from the last to the first, so that lines above stay where they are
+	for _, f := range functions { // from the last to the first, so that line numbers above stay valid
 		lines = f.block.replace(lines, string(sources[f]))
 	}
 	edit.New = []byte(strings.Join(lines, "\n"))
@@ -183,7 +182,7 @@ func editText(sources map[*Function][]byte) (Edit, error) {
 	return edit, nil
 }
 
-// line returns the line of the YAML in which the source begins.
+// line returns the line of the YAML where the source begins.
 func (f *Function) line() int {
 	if f.block == nil {
 		return 1
@@ -191,7 +190,7 @@ func (f *Function) line() int {
 	return f.block.scalar.Line
 }
 
-// isIn reports whether the YAML holds the Function with this source.
+// isIn reports whether the YAML contains the Function with this source.
 func (f *Function) isIn(yaml, source []byte) bool {
 	functions, _, err := readYAML(f.file, yaml, nil)
 	return err == nil && slices.ContainsFunc(functions, func(other *Function) bool {
@@ -206,15 +205,15 @@ func withNewline(data []byte) []byte {
 	return data
 }
 
-// A block is a scalar of a YAML file that holds a source.
+// A block is a scalar of a YAML file that contains a source.
 type block struct {
 	scalar *yaml.Node
-	lines  []string // of the file
+	lines  []string // lines of the file
 	source []string // lines of the source
 }
 
-// locate returns the place in the file of a line and column of the source. If the scalar
-// is not a literal block, that is the place where the scalar begins.
+// locate translates a line and column of the source to a position in the file. If the scalar is not
+// a literal block, that is the position where the scalar begins.
 func (b *block) locate(line, column int) place {
 	// The indicator ends its line, so the source begins on the next one.
 	inFile := b.scalar.Line + line
@@ -243,7 +242,7 @@ func (b *block) column(line, column int) int {
 
 // replace returns the lines of the file with another source.
 func (b *block) replace(lines []string, source string) []string {
-	begin := b.scalar.Line // the lines of the file count from 1, so this is below the indicator
+	begin := b.scalar.Line // lines are numbered from 1, so this is the index of the line below the indicator
 	end := begin + len(withoutEnd(b.source))
 	var changed []string
 	for _, line := range withoutEnd(strings.Split(source, "\n")) {
@@ -258,7 +257,7 @@ func (b *block) replace(lines []string, source string) []string {
 	return slices.Concat(lines[:begin], changed, lines[end:])
 }
 
-// withoutEnd drops the empty string that follows the last line break.
+// withoutEnd removes the empty string that follows the last line break.
 func withoutEnd(lines []string) []string {
 	if end := len(lines) - 1; lines[end] == "" {
 		return lines[:end]

@@ -15,13 +15,13 @@ import (
 	"goless.io/builder/handler"
 )
 
-// dnsLabel matches the names that Functions and Services may have.
+// dnsLabel matches valid names of Functions and Services.
 var dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// CheckFields returns a *handler.Error, with places in the input, if the YAML of the
-// Function has fields that the API server or the operator would refuse, whatever the
-// settings of the cluster are. It returns nil if the input is no YAML. The keys of labels
-// and annotations are not checked.
+// CheckFields returns a *handler.Error, with positions in the input, if the YAML of the Function
+// contains fields that the API server or the operator rejects regardless of the settings of the
+// cluster. It returns nil if the input is not YAML. It does not check the keys of labels and
+// annotations.
 func (f *Function) CheckFields() error {
 	if f.object == nil {
 		return nil
@@ -41,13 +41,13 @@ func (f *Function) CheckFields() error {
 	return c.err()
 }
 
-// A fieldChecker collects what is wrong with the fields of an object.
+// A fieldChecker collects errors in the fields of an object.
 type fieldChecker struct {
 	file  string
 	found []handler.Diagnostic
 }
 
-// err returns what was found as an error, or nil.
+// err returns the collected errors, or nil.
 func (c *fieldChecker) err() error {
 	if len(c.found) == 0 {
 		return nil
@@ -56,14 +56,14 @@ func (c *fieldChecker) err() error {
 	return &handler.Error{Diagnostics: c.found}
 }
 
-// checkHead checks the apiVersion of an object, and whether it has a name that is a string.
+// checkHead checks the apiVersion of an object and whether its name is a string.
 func (c *fieldChecker) checkHead(version string, object *yaml.Node) (name *yaml.Node, isText bool) {
 	if written := field(object, "apiVersion"); written.Value != version {
 		c.report(written, fmt.Sprintf("apiVersion %s is not known, write %s", written.Value, version))
 	}
 	name = field(field(object, "metadata"), "name")
 	switch {
-	case name.Kind == yaml.MappingNode, name.Kind == yaml.SequenceNode: // as {{ .Values.name }} is one
+	case name.Kind == yaml.MappingNode, name.Kind == yaml.SequenceNode: // such as {{ .Values.name }}
 		c.report(name, "metadata.name must be a string")
 	case name.Value == "":
 		c.report(placeOf(name, object), "metadata.name is missing")
@@ -75,7 +75,7 @@ func (c *fieldChecker) checkHead(version string, object *yaml.Node) (name *yaml.
 	return name, false
 }
 
-// placeOf returns where a field is that has no value, or else the object that lacks the field.
+// placeOf returns the node of a value, or the object if the value is missing.
 func placeOf(value, object *yaml.Node) *yaml.Node {
 	if value.Kind == 0 {
 		return object
@@ -92,11 +92,11 @@ func (c *fieldChecker) check(s *schema, path string, value *yaml.Node) {
 	value = resolved(value)
 	kind := kindOf(value)
 	switch {
-	case kind == "null": // as if the field were not there
+	case kind == "null": // like a missing field
 	case s.IntOrString && (kind == "integer" || kind == "string"), kind == s.Type, s.Type == "number" && kind == "integer":
 		found := len(c.found)
 		c.checkValue(s, kind, path, value)
-		if len(c.found) == found { // rules are about values that are right in themselves
+		if len(c.found) == found { // rules apply only to values that are otherwise valid
 			c.checkRules(s, path, value)
 		}
 	case s.IntOrString:
@@ -152,7 +152,7 @@ func (c *fieldChecker) checkRules(s *schema, path string, value *yaml.Node) {
 	for _, r := range s.Rules {
 		switch {
 		case r.holds(valueOf(s, value)):
-		case path == "": // those of whole objects are about their names
+		case path == "": // rules of whole objects are about their names
 			c.report(field(field(value, "metadata"), "name"), r.Message)
 		default:
 			c.report(value, fmt.Sprintf("%s: %s", path, r.Message))
@@ -160,7 +160,7 @@ func (c *fieldChecker) checkRules(s *schema, path string, value *yaml.Node) {
 	}
 }
 
-// checkObject checks a mapping. All fields must be known if the schema knows any.
+// checkObject checks a mapping. All fields must be in the schema if it defines any.
 func (c *fieldChecker) checkObject(s *schema, path string, object *yaml.Node) {
 	for _, name := range s.Required {
 		if value := field(object, name); value.Kind == 0 || kindOf(value) == "null" {
@@ -200,11 +200,11 @@ func (c *fieldChecker) checkText(s *schema, path string, text *yaml.Node) {
 	}
 }
 
-// oldBools are the words without quotes that tools which apply YAML take for true and
-// false, as YAML 1.1 does.
+// oldBools matches the unquoted words that tools which apply YAML interpret as true and false, like
+// YAML 1.1.
 var oldBools = regexp.MustCompile(`^([yY]|[yY]es|YES|[oO]n|ON|[nN]|[nN]o|NO|[oO]ff|OFF)$`)
 
-// kindOf returns the type of a value in the words of a schema, or null.
+// kindOf returns the type of a value as in a schema, or null.
 func kindOf(value *yaml.Node) string {
 	switch {
 	case value.Kind == yaml.MappingNode:
@@ -224,17 +224,17 @@ func kindOf(value *yaml.Node) string {
 }
 
 func numberOf(value *yaml.Node) (number float64) {
-	_ = value.Decode(&number) // it has the tag of a number
+	_ = value.Decode(&number) // its tag is that of a number
 	return number
 }
 
-// notQuantity says of a value that it is no amount of anything. The API server refuses fractions
-// without quotes, too.
+// notQuantity returns the message for a value that is not a quantity. The API server also rejects
+// fractions without quotes.
 func notQuantity(path, kind string, value *yaml.Node) string {
 	return fmt.Sprintf("%s must be a quantity such as 100m or 128Mi, and is %s", path, quotedValue(kind, value))
 }
 
-// quotedValue describes a value that has the wrong type.
+// quotedValue describes a value of the wrong type.
 func quotedValue(kind string, value *yaml.Node) string {
 	switch {
 	case kind == "string":
@@ -245,7 +245,7 @@ func quotedValue(kind string, value *yaml.Node) string {
 	return "an " + kind
 }
 
-// join returns the path of a field of the object at a path.
+// join returns the path of a field in the object at path.
 func join(path, name string) string {
 	if path == "" {
 		return name

@@ -24,20 +24,19 @@ import (
 	"goless.io/builder/handler"
 )
 
-// A collection gathers the files of a directory that belong to a source.
+// A collection collects the files of a directory that belong to a source.
 type collection struct {
-	dir      string // as messages name it
+	dir      string // as in messages
 	root     *os.Root
 	files    []handler.File
-	notes    []string        // about what was left out
-	visited  map[string]bool // files, and directories of packages, by their names below dir
-	embedded map[string]bool // the files that Go files embed
-	size     int64           // of all files, in bytes
-	modified time.Time       // of the file that was saved last
+	notes    []string        // about files that were left out
+	visited  map[string]bool // files and package directories, by name relative to dir
+	embedded map[string]bool // files that Go files embed
+	size     int64           // total size of the files in bytes
+	modified time.Time       // latest modification time of the files
 }
 
-// collect calls read with a new collection of files of a directory. It returns the notes of
-// the collection.
+// collect calls read with a new collection for a directory. It returns the notes of the collection.
 func collect(dir string, read func(*collection) (*Function, error)) (*Function, []string, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -52,15 +51,15 @@ func collect(dir string, read func(*collection) (*Function, error)) (*Function, 
 	return f, c.notes, err
 }
 
-// at returns the path of a file as messages name it.
+// at returns the path of a file as in messages.
 func (c *collection) at(name string) string { return inDir(c.dir, name) }
 
 func (c *collection) note(name, message string) {
 	c.notes = append(c.notes, c.at(name)+" "+message)
 }
 
-// addAll adds the files with these names, and what Go files embed. Go files come first,
-// because they decide what is of use.
+// addAll adds the files with these names, and the files that Go files embed. It adds Go files
+// first, because they determine which other files are needed.
 func (c *collection) addAll(names []string) error {
 	isGo := func(name string) bool { return path.Ext(name) == ".go" }
 	for _, name := range names {
@@ -83,14 +82,14 @@ func (c *collection) addAll(names []string) error {
 	})
 	for _, f := range c.files {
 		if c.embedded[f.Name] && isText(f.Data) && len(f.Data) > 0 && f.Data[len(f.Data)-1] != '\n' {
-			c.note(f.Name, "has no line break at its end, what the Function embeds has one") // as every text in an archive
+			c.note(f.Name, "has no line break at its end, what the Function embeds has one") // like every text in an archive
 		}
 	}
 	return nil
 }
 
-// add reads a file and adds it, unless it was visited before, is no regular file, or is no
-// text and nothing embeds it. Links are followed as long as they stay in the directory.
+// add reads a file and adds it. It skips a file that was visited before, is not regular, or is not
+// text and not embedded. It follows links that stay in the directory.
 func (c *collection) add(name string) (data []byte, err error) {
 	if c.visited[name] {
 		return nil, nil
@@ -122,11 +121,11 @@ func (c *collection) add(name string) (data []byte, err error) {
 		c.embed(path.Dir(name), data)
 	case c.embedded[name]:
 	case !isText(data):
-		if _, err := buildinfo.Read(bytes.NewReader(data)); err != nil { // builder build writes programs here
+		if _, err := buildinfo.Read(bytes.NewReader(data)); err != nil { // builder build writes programs to this directory
 			c.note(name, "is no text and no Go file embeds it, left out")
 		}
 		return nil, nil
-	case isManifest.Match(data): // else each pack --into would pack what the one before has written
+	case isManifest.Match(data): // otherwise each pack --into would pack the output of the previous one
 		c.note(name, "is the YAML of objects of Goless, left out")
 		return nil, nil
 	}
@@ -143,13 +142,13 @@ func (c *collection) add(name string) (data []byte, err error) {
 // isManifest matches the YAML of Functions, classes and triggers.
 var isManifest = regexp.MustCompile(`(?m)^apiVersion: *"?[a-z.]*goless\.io/`)
 
-// isModule reports whether the directory called name, below the root, has a go.mod.
+// isModule reports whether the directory name, relative to the root, is a nested module.
 func (c *collection) isModule(name string) bool {
 	_, err := c.root.Stat(filepath.FromSlash(path.Join(name, "go.mod")))
 	return name != top && err == nil
 }
 
-// newDirectory returns the Function of the files in dir. The source is an archive, unless
+// newDirectory returns the Function with the files in dir. The source is an archive, unless
 // handler.go is the only file.
 func newDirectory(name, dir string, files []handler.File) (*Function, error) {
 	slices.SortStableFunc(files, func(a, b handler.File) int { return cmp.Compare(rank(a.Name), rank(b.Name)) })
@@ -170,7 +169,7 @@ func newDirectory(name, dir string, files []handler.File) (*Function, error) {
 	return f, nil
 }
 
-// rank orders the files of an archive for its readers: what tools write comes last.
+// rank orders the files of an archive for readers: generated files come last.
 func rank(name string) int {
 	switch {
 	case strings.HasPrefix(name, "vendor/"):
@@ -185,7 +184,7 @@ func rank(name string) int {
 	return 1
 }
 
-// checkArchivable returns an error if an archive cannot hold the name of a file, or the content
+// checkArchivable returns an error if an archive cannot contain the name of a file, or the content
 // of a Go file.
 func checkArchivable(dir string, file handler.File) error {
 	name := inDir(dir, file.Name)
@@ -193,10 +192,10 @@ func checkArchivable(dir string, file handler.File) error {
 		return authorError(name, 1, 0, "no file of a Function can have this name: choose one without line breaks, and without spaces at its ends")
 	}
 	if path.Ext(file.Name) != ".go" {
-		return nil // handler.Format encodes what is no text
+		return nil // handler.Format encodes files that are not text
 	}
 	if !isText(file.Data) {
-		// A replacement character that is really there is as good a place to look at.
+		// A replacement character in the text is reported like an invalid byte.
 		before := file.Data[:bytes.IndexFunc(file.Data, func(r rune) bool { return r == 0 || r == utf8.RuneError })]
 		line, column := 1+bytes.Count(before, []byte("\n")), len(before)-bytes.LastIndexByte(before, '\n')
 		return authorError(name, line, column, "the file is not UTF-8 text, but perhaps Latin-1 or Windows-1252: save it as UTF-8, without NUL characters")
@@ -208,8 +207,7 @@ func checkArchivable(dir string, file handler.File) error {
 	return nil
 }
 
-// utf16Message is the diagnostic for a file that is encoded as UTF-16, as some editors on
-// Windows do.
+// utf16Message is the diagnostic for a file in UTF-16, which some editors on Windows write.
 const utf16Message = "the file is encoded as UTF-16: save it as UTF-8"
 
 // isUTF16 reports whether data begins with a byte order mark of UTF-16.
@@ -219,7 +217,7 @@ func isUTF16(data []byte) bool {
 
 func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
 
-// tooLarge returns the error for a directory that holds too much, with its largest files.
+// tooLarge returns the error for a directory that is too large, with its largest files.
 func tooLarge(dir, total string, files []handler.File) error {
 	const most = 5
 	files = slices.Clone(files)
@@ -235,9 +233,9 @@ func tooLarge(dir, total string, files []handler.File) error {
 
 func megabytes(size int) string { return fmt.Sprintf("%.1f MB", float64(size)/1e6) }
 
-// embed remembers which files the //go:embed directives of a Go file in dir name, as the go
-// command does: hidden ones only where a pattern names them or begins with all, and none of
-// other modules. Whoever checks the source reports what is wrong with a pattern.
+// embed records the files that the //go:embed directives of a Go file in dir match. It follows the
+// rules of the go command: hidden files match only if a pattern names them or begins with all:, and
+// files of other modules do not match. Errors in patterns are reported when the source is checked.
 func (c *collection) embed(dir string, src []byte) {
 	below, err := fs.Sub(c.root.FS(), dir)
 	if err != nil {
@@ -248,7 +246,7 @@ func (c *collection) embed(dir string, src []byte) {
 		if glob == top {
 			continue
 		}
-		matches, _ := fs.Glob(below, glob) // none if the pattern is wrong
+		matches, _ := fs.Glob(below, glob) // none if the pattern is invalid
 		for _, match := range matches {
 			if !c.isForeign(dir, match) {
 				c.embedTree(below, dir, match, hidden)
@@ -257,8 +255,7 @@ func (c *collection) embed(dir string, src []byte) {
 	}
 }
 
-// isForeign reports whether a directory between dir and a file below it belongs to another
-// module.
+// isForeign reports whether a directory between dir and a file below it belongs to another module.
 func (c *collection) isForeign(dir, match string) bool {
 	for up := path.Dir(match); up != top; up = path.Dir(up) {
 		if c.isModule(path.Join(dir, up)) {
@@ -268,7 +265,7 @@ func (c *collection) isForeign(dir, match string) bool {
 	return false
 }
 
-// embedTree remembers a file, or the files of a directory, that a pattern matches in dir.
+// embedTree records a file, or the files of a directory, that a pattern matches in dir.
 func (c *collection) embedTree(below fs.FS, dir, match string, hidden bool) {
 	_ = fs.WalkDir(below, match, func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -285,20 +282,20 @@ func (c *collection) embedTree(below fs.FS, dir, match string, hidden bool) {
 	})
 }
 
-// isVersionControl reports whether the go command embeds nothing that is called like that.
+// isVersionControl reports whether the go command does not embed files with this name.
 func isVersionControl(name string) bool {
 	return slices.Contains([]string{".bzr", ".git", ".hg", ".svn"}, name)
 }
 
-// embedPatterns returns the patterns of files that a Go file embeds. Whoever checks the
-// source reports those that are wrong.
+// embedPatterns returns the patterns of files that a Go file embeds. Invalid patterns are reported
+// when the source is checked.
 func embedPatterns(src []byte) (patterns []string) {
 	for line := range strings.Lines(string(src)) {
 		directive, ok := ast.ParseDirective(token.NoPos, strings.TrimSpace(line))
 		if !ok || directive.Tool != "go" || directive.Name != "embed" {
 			continue
 		}
-		args, _ := directive.ParseArgs() // none if they are wrong
+		args, _ := directive.ParseArgs() // none if they are invalid
 		for _, arg := range args {
 			patterns = append(patterns, arg.Arg)
 		}

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// FindModule returns the directory of the go.mod that the Go files in dir belong to.
-// Like the go command, it takes that of dir or of the nearest directory above it. The
-// result is relative if dir is, and empty if there is no go.mod.
+// FindModule returns the directory of the go.mod for the Go files in dir: like the go command, dir
+// or the nearest parent directory with a go.mod. The result is relative if dir is. It is empty if
+// there is no go.mod.
 func FindModule(dir string) string {
 	found, err := filepath.Abs(dir)
 	if err != nil {
@@ -29,7 +29,7 @@ func FindModule(dir string) string {
 
 func hasGoMod(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return err == nil && !info.IsDir() && dir != filepath.Clean(os.TempDir()) // the go command ignores that one, too
+	return err == nil && !info.IsDir() && dir != filepath.Clean(os.TempDir()) // the go command also ignores a go.mod there
 }
 
 // fromWorkingDir returns name relative to the working directory.
@@ -62,8 +62,8 @@ func relative(root, dir string) (string, error) {
 	return filepath.ToSlash(rel), err
 }
 
-// inDir returns the path of a file of dir. If it is above the working directory, the
-// path starts there.
+// inDir returns the path of a file in dir. If dir is outside the working directory, the path is
+// relative to the working directory.
 func inDir(dir, name string) string {
 	joined := filepath.Join(dir, filepath.FromSlash(name))
 	if strings.HasPrefix(joined, "..") {

@@ -1,8 +1,13 @@
-// Package input reads Functions in the forms that people have them in: a Go file, a
-// txtar archive, the directory of a Go module or package, a YAML file with any number of
-// Functions among other objects, or any of these but a directory on standard input. It
-// translates places in a source to places in the input, and computes how the input has to
-// change when a source does. It does not check sources, and writes nothing.
+// Package input reads Functions from these inputs:
+//
+//   - a Go file,
+//   - a txtar archive,
+//   - the directory of a Go module or package,
+//   - a YAML file with any number of Functions and other objects,
+//   - standard input, with the content of a file.
+//
+// It translates positions in a source to positions in the input, and computes the changes of the
+// input for a changed source. It does not check sources, and writes no files.
 package input
 
 import (
@@ -24,72 +29,69 @@ import (
 	"goless.io/builder/handler"
 )
 
-// Stdin is the path that stands for standard input.
+// Stdin is the path of standard input.
 const Stdin = "-"
 
 // stdinName is the name of standard input in messages.
 const stdinName = "<stdin>"
 
-// maxSize is the most that an input may have, in bytes. What a cluster accepts is much
-// smaller.
+// maxSize is the maximum size of an input, in bytes. A cluster accepts much less.
 const maxSize = 16 << 20
 
-// Function is one Function of an input.
+// Function is a Function in an input.
 type Function struct {
-	// Name is metadata.name, the name of a file without its extension, or that
-	// of a directory or its module.
+	// Name is metadata.name, the name of a file without its extension, or the name of a directory
+	// or its module.
 	Name string
 
-	// Namespace is metadata.namespace; empty if that is not set, and for other inputs than
+	// Namespace is metadata.namespace. It is empty if that is not set, and for inputs other than
 	// YAML.
 	Namespace string
 
-	// Source is what spec.function holds or could hold: one Go file, or a txtar
-	// archive of several.
+	// Source is the value for spec.function: a Go file, or a txtar archive of several files.
 	Source []byte
 
-	// Serving is what the YAML of the Function says of how it is served.
+	// Serving contains the fields in the YAML of the Function that configure how it is served.
 	Serving Serving
 
-	// Modified is when one of the files of the input was saved last. It is zero for
-	// standard input.
+	// Modified is the latest modification time of the files of the input. It is zero for standard
+	// input.
 	Modified time.Time
 
-	files []handler.File // of the source
-	file  string         // that holds the source, as messages name it
-	dir   string         // of the files, "" if file holds them all
+	files []handler.File // files of the source
+	file  string         // file with the source, as in messages
+	dir   string         // directory of the files, "" if file contains them all
 
-	within string     // directory of the package in the module dir, "" if files are those of dir itself
+	within string     // directory of the package in the module dir, "" if files are those of dir
 	object *yaml.Node // the YAML, nil for other inputs
 	block  *block     // of the YAML, nil for other inputs
-	text   []byte     // of the whole file, nil if dir is set
+	text   []byte     // content of file, nil if dir is set
 
-	mention *regexp.Regexp // matches places in the files
-	compile sync.Once      // of mention
+	mention *regexp.Regexp // matches positions in the files
+	compile sync.Once      // initializes mention
 }
 
-// Read returns the Functions in the file or directory path, or in stdin if path is
-// Stdin, and sentences for the user about what it has left out. The error is a
-// *handler.Error if something is wrong at a place in the input, and a *NoFunctionError if there
-// is no Function in it.
+// Read returns the Functions in the file or directory path, or in stdin if path is Stdin, and notes
+// for the user about what it has left out. The error is a *handler.Error if a position in the input
+// is wrong, and a *NoFunctionError if the input contains no Function.
 func Read(path string, stdin io.Reader) (functions []*Function, notes []string, err error) {
 	return read(path, stdin, nil)
 }
 
-// ReadAll does what Read does, and returns the other objects of goless.io instead of leaving them
-// out. An input that has only these is not an error.
+// ReadAll is like Read, but also returns the other objects of goless.io. An input that contains
+// only these is not an error.
 func ReadAll(path string, stdin io.Reader) (functions []*Function, others []*Object, notes []string, err error) {
 	functions, notes, err = read(path, stdin, &others)
 	return functions, others, notes, err
 }
 
-// NoFunctionError is the error of an input that contains no Function, and no other object of
-// goless.io where these are read too.
+// NoFunctionError is the error for an input without a Function or, for ReadAll, without any object
+// of goless.io.
 type NoFunctionError struct {
 	name string // of the input
 }
 
-// Error says what a Function has.
+// Error includes the lines that identify a Function.
 func (e *NoFunctionError) Error() string {
 	_, version := functionSchema()
 	return fmt.Sprintf("%s holds no Function of goless.io, which has the lines: apiVersion: %s and kind: %s", e.name, version, functionKind)
@@ -117,7 +119,7 @@ func read(path string, stdin io.Reader, others *[]*Object) (functions []*Functio
 	return functions, notes, err
 }
 
-// readText returns the Functions in a file that is not a directory.
+// readText returns the Functions in a file.
 func readText(path, name string, data []byte, others *[]*Object) (functions []*Function, notes []string, err error) {
 	if isSource(path, data) {
 		return alone(readSource(path, name, data))
@@ -129,7 +131,7 @@ func readText(path, name string, data []byte, others *[]*Object) (functions []*F
 	return functions, notes, err
 }
 
-// alone returns what Read does of an input that is one Function.
+// alone returns the results of Read for an input that is a single Function.
 func alone(f *Function, notes []string, err error) ([]*Function, []string, error) {
 	if err != nil {
 		return nil, notes, err
@@ -165,9 +167,8 @@ func load(path string, stdin io.Reader) (name string, data []byte, err error) {
 	return name, data, nil
 }
 
-// isSource reports whether data is a source rather than YAML with sources in it. If the
-// extension of path does not tell, data is a source if it has a package clause or is not
-// a mapping of YAML.
+// isSource reports whether data is a source, and not YAML. If the extension of path does not
+// determine that, data is a source if it has a package clause or is not a YAML mapping.
 func isSource(path string, data []byte) bool {
 	switch filepath.Ext(path) {
 	case ".go", ".txtar":
@@ -179,8 +180,8 @@ func isSource(path string, data []byte) bool {
 	return err == nil || !isMapping(data)
 }
 
-// readSource returns the Function whose source is the whole file. A Go file that imports
-// more than the standard library comes with the files that it needs of its module.
+// readSource returns the Function whose source is a whole file. If a Go file imports packages
+// outside the standard library, the source includes the files of its module that it needs.
 func readSource(path, name string, data []byte) (*Function, []string, error) {
 	f := &Function{
 		Name:   functionName(path),
@@ -203,7 +204,7 @@ func readSource(path, name string, data []byte) (*Function, []string, error) {
 	return inModule, notes, err
 }
 
-// functionName derives a name from the path of a file.
+// functionName derives the name of a Function from the path of a file.
 func functionName(path string) string {
 	if path == Stdin {
 		return "function"

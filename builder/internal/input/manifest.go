@@ -9,18 +9,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Manifest returns the YAML of a Function. The source is a literal block, which
-// people can read and edit, unless it holds characters that such a block cannot.
+// Manifest returns the YAML of a Function. The source is a readable literal block, unless it
+// contains characters that a literal block cannot.
 //
-// The name of a Service begins with a letter, and is that of the Function by default. Where
-// the name of the Function does not, the Function gets spec.service.
+// By default, the Service has the name of the Function, and the name of a Service must begin with a
+// letter. If the name of the Function begins with a digit, Manifest sets spec.service.
 func Manifest(name string, source []byte) ([]byte, error) {
 	const head = "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: %sspec:\n%s  function: "
 	var service string
 	if name[0] <= '9' {
 		service = fmt.Sprintf("  service: %s\n", strings.TrimRight(fmt.Sprintf("fn-%.60s", name), "-"))
 	}
-	scalar, err := yaml.Marshal(name) // with a line break, and quoted where it would be no string
+	scalar, err := yaml.Marshal(name) // includes a line break, and quotes if the plain name would not be a string
 	if err != nil {
 		return nil, err
 	}
@@ -32,18 +32,18 @@ func Manifest(name string, source []byte) ([]byte, error) {
 		return b.Bytes(), nil
 	}
 	b.Truncate(start)
-	b.WriteString(strconv.Quote(string(source)) + "\n") // its escapes mean the same in YAML
+	b.WriteString(strconv.Quote(string(source)) + "\n") // these escapes have the same meaning in YAML
 	if !holds(b.Bytes(), source) {
 		return nil, fmt.Errorf("the source of %s cannot be written as YAML, is it UTF-8 text?", name)
 	}
 	return b.Bytes(), nil
 }
 
-// literal writes a literal block, indented below a field of spec.
+// literal returns source as a literal block, indented below a field of spec.
 func literal(source string) string {
 	header := "|"
 	if strings.HasPrefix(strings.TrimLeft(source, "\n"), " ") {
-		header += "2" // more than the parent, which the first line does not show
+		header += "2" // more than the parent; cannot be detected from the first line
 	}
 	switch {
 	case !strings.HasSuffix(source, "\n"):
@@ -65,7 +65,7 @@ func literal(source string) string {
 	return b.String()
 }
 
-// holds reports whether the one Function in the YAML has that source.
+// holds reports whether the YAML contains exactly one Function with this source.
 func holds(manifest, source []byte) bool {
 	functions, _, err := readYAML(stdinName, manifest, nil)
 	return err == nil && len(functions) == 1 && bytes.Equal(functions[0].Source, source)

@@ -9,16 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// An Object is one of goless.io that is not a Function: a trigger or a FunctionClass.
+// An Object is an object of goless.io that is not a Function: a trigger or a FunctionClass.
 type Object struct {
-	// Kind is its kind, and Name is metadata.name.
+	// Kind of the object, and Name from its metadata.
 	Kind, Name string
 
 	file   string
 	object *yaml.Node
 }
 
-// isOther reports whether an object that is not a Function is meant to be one of goless.io.
+// isOther reports whether an object that is not a Function has an apiVersion of goless.io.
 func isOther(object *yaml.Node) bool {
 	return strings.HasPrefix(field(object, "apiVersion").Value, "goless.io/")
 }
@@ -32,8 +32,8 @@ func readOther(file string, object *yaml.Node) *Object {
 	}
 }
 
-// CheckFields returns a *handler.Error, with places in the input, if the kind is not known or the
-// object has fields that the API server would refuse.
+// CheckFields returns a *handler.Error, with positions in the input, if the kind is unknown or the
+// object contains fields that the API server rejects.
 func (o *Object) CheckFields() error {
 	c := &fieldChecker{file: o.file}
 	kind := field(o.object, "kind")

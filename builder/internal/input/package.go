@@ -16,27 +16,26 @@ import (
 	"goless.io/builder/handler"
 )
 
-// top is the path of a module's own directory, relative to the module.
+// top is the path of the module's root directory, relative to the module.
 const top = "."
 
-// A packageReader reads what a package of a module is built from: its own files, and those
-// of the packages that it imports from the module and from its vendor directory.
+// A packageReader reads the files from which a package of a module is built: its own, and those of
+// the packages that it imports from the module and from its vendor directory.
 type packageReader struct {
 	*collection
 	mod           *modfile.File
-	others        []string // files to add beside Go files
-	needsModules  bool     // whether the package imports other modules
-	needsPackages bool     // whether it imports other packages of the module
-	importsItself bool     // whether its tests do, as those of another package
+	others        []string // files to add besides Go files
+	needsModules  bool     // the package imports other modules
+	needsPackages bool     // the package imports other packages of the module
+	importsItself bool     // an external test of the package imports it
 }
 
-// readPackage returns the Function of the package in dir, which belongs to the module
-// in the directory root. If only is not empty, it is the Function of this one file of
-// the package.
+// readPackage returns the Function for the package in dir, which belongs to the module in the
+// directory root. If only is not empty, the source contains only this file of the package.
 //
-// A package that imports nothing but the standard library is a source without a
-// module, unless go.mod changes what its code means. Any other keeps its place in the
-// module: it is in the same directory of the source.
+// A package that imports only the standard library becomes a source without a module, unless go.mod
+// changes the meaning of its code. Any other package stays in the same directory relative to its
+// module.
 func readPackage(root, dir, only string) (*Function, []string, error) {
 	return collect(root, func(c *collection) (*Function, error) {
 		return (&packageReader{collection: c}).read(dir, only)
@@ -68,19 +67,20 @@ func (p *packageReader) read(dir, only string) (*Function, error) {
 	return p.function(name, dir, rel, goMod)
 }
 
-// isAlone reports whether the package, which is rel within the module, is a source without a module.
-// What the go command leaves aside cannot be anything else.
+// isAlone reports whether the package, at rel in the module, becomes a source without a module. A
+// package in a directory that the go command ignores cannot become anything else.
 func (p *packageReader) isAlone(rel string) bool {
 	return !p.needsModules && !p.needsPackages && (!p.importsItself && !p.changesMeaning() || ignoredElement(rel) != "")
 }
 
-// changesMeaning reports whether code means something else in the module than without one: before
-// Go 1.22 the iterations of a loop share its variables, and godebug settings are of all versions.
+// changesMeaning reports whether code has a different meaning in the module than without it: before
+// Go 1.22, the iterations of a loop share its variables, and godebug settings apply to all
+// versions.
 func (p *packageReader) changesMeaning() bool {
 	return len(p.mod.Godebug) > 0 || p.mod.Go != nil && version.Compare("go"+p.mod.Go.Version, "go1.22") < 0
 }
 
-// readGoMod returns the go.mod of the module of the package in dir, as it is.
+// readGoMod parses the go.mod of the module of the package in dir and returns its content.
 func (p *packageReader) readGoMod(dir string) ([]byte, error) {
 	goMod, err := p.root.ReadFile("go.mod")
 	if err != nil {
@@ -92,8 +92,8 @@ func (p *packageReader) readGoMod(dir string) ([]byte, error) {
 	return goMod, nil
 }
 
-// addFiles adds the files of the package in dir, which is rel within the module, and of the
-// packages of the module that it imports, with what the go command needs beside go.mod.
+// addFiles adds the files of the package in dir, at rel in the module, those of the module's
+// packages that it imports, and the files that the go command needs besides go.mod.
 func (p *packageReader) addFiles(dir, rel, only string) error {
 	if err := p.addPackage(rel, only, true); err != nil {
 		return err
@@ -111,8 +111,8 @@ func (p *packageReader) addFiles(dir, rel, only string) error {
 	return p.addAll(p.others)
 }
 
-// function returns the Function of a package that needs its module, after all of its
-// files were added. The package is in dir, which is rel within the module.
+// function returns the Function for a package that needs its module, after all files were added.
+// The package is in dir, at rel in the module.
 func (p *packageReader) function(name, dir, rel string, goMod []byte) (*Function, error) {
 	if aside := ignoredElement(rel); aside != "" {
 		return nil, fmt.Errorf("%s is below %s, which the go command leaves aside, so it can import the standard library alone: move it out of there", dir, aside)
@@ -133,8 +133,8 @@ func (p *packageReader) function(name, dir, rel string, goMod []byte) (*Function
 	return f, err
 }
 
-// ignoredElement returns the element of a path in a module for which the go command
-// finds no package there, such as testdata. It is empty if there is none.
+// ignoredElement returns the element of a path in a module because of which the go command ignores
+// the package, such as testdata, or "" if there is none.
 func ignoredElement(rel string) string {
 	for i, element := range strings.Split(rel, "/") {
 		if element == "testdata" || i == 0 && element == "vendor" || element != top && strings.ContainsAny(element[:1], "._") {
@@ -144,7 +144,7 @@ func ignoredElement(rel string) string {
 	return ""
 }
 
-// inModule returns a go.mod and the files, without those of one directory.
+// inModule returns a go.mod and the files, except those in one directory.
 func (p *packageReader) inModule(without string) []handler.File {
 	files := []handler.File{{Name: "go.mod", Data: []byte("module " + modfile.AutoQuote(p.mod.Module.Mod.Path) + "\n")}}
 	for _, f := range p.files {
@@ -155,8 +155,8 @@ func (p *packageReader) inModule(without string) []handler.File {
 	return files
 }
 
-// minimalGoMod returns a go.mod with the path, the Go version and the settings of
-// mod, and without its requirements.
+// minimalGoMod returns a go.mod with the path, the Go version and the godebug settings of mod, but
+// without its requirements.
 func minimalGoMod(mod *modfile.File) ([]byte, error) {
 	alone := new(modfile.File)
 	if err := alone.AddModuleStmt(mod.Module.Mod.Path); err != nil {
@@ -175,8 +175,8 @@ func minimalGoMod(mod *modfile.File) ([]byte, error) {
 	return alone.Format()
 }
 
-// addPackage adds the package in a directory of the module, with all that it imports and,
-// if tests is set, with its tests. If only is not empty, it adds this one file of the
+// addPackage adds the package in a directory of the module and the packages that it imports. With
+// tests, it also adds the package's tests. If only is not empty, it adds only this file of the
 // package.
 func (p *packageReader) addPackage(dir, only string, tests bool) error {
 	if p.visited[dir] {
@@ -185,7 +185,7 @@ func (p *packageReader) addPackage(dir, only string, tests bool) error {
 	p.visited[dir] = true
 	entries, err := os.ReadDir(p.at(dir))
 	if errors.Is(err, fs.ErrNotExist) && !tests {
-		return nil // whoever checks the import reports it
+		return nil // reported when the import is checked
 	} else if err != nil {
 		return err
 	}
@@ -208,8 +208,8 @@ func (p *packageReader) addPackage(dir, only string, tests bool) error {
 	return nil
 }
 
-// isBuildFile reports whether the go command may compile a file with this name together with
-// Go files.
+// isBuildFile reports whether the go command may compile a file with this name together with Go
+// files.
 func isBuildFile(name string) bool {
 	switch path.Ext(name) {
 	case ".s", ".S", ".sx", ".c", ".cc", ".cpp", ".cxx", ".m", ".h", ".hh", ".hpp", ".hxx", ".syso":
@@ -233,14 +233,14 @@ func (p *packageReader) addTree(dir string) error {
 	})
 }
 
-// addGo adds a Go file and the packages that it imports on the architectures that functions
-// run on. Whoever checks the source reports their mistakes.
+// addGo adds a Go file and the packages that it imports on the architectures on which functions
+// run. Errors in the file are reported when the source is checked.
 func (p *packageReader) addGo(dir, name string) error {
 	data, err := p.add(path.Join(dir, name))
 	if err != nil {
 		return err
 	}
-	// What is called like a test would be no part of the package.
+	// A file named like a test would not be part of the package.
 	name = strings.TrimSuffix(strings.TrimSuffix(name, ".go"), "_test") + ".go"
 	for _, imported := range handler.Inspect([]handler.File{{Name: name, Data: data}}).Imports {
 		if err := p.addImport(dir, imported.Path); err != nil {
@@ -276,8 +276,8 @@ func (p *packageReader) requires(imported string) bool {
 	})
 }
 
-// isHostLike reports whether an import path begins with a host name, as the paths of
-// most modules do. Those of Goless do not count.
+// isHostLike reports whether an import path begins with a host name, like the paths of most
+// modules. It reports false for packages of Goless.
 func isHostLike(imported string) bool {
 	first, _, _ := strings.Cut(imported, "/")
 	return strings.Contains(first, ".") && first != "goless.io"

@@ -15,8 +15,8 @@ import (
 	"goless.io/builder/internal/program"
 )
 
-// A place is a place in an input. If the lines of the source are not lines of the input,
-// inside is the place in the source.
+// A place is a position in an input. If the lines of the source are not lines of the input, inside
+// is the position in the source.
 type place struct {
 	file         string
 	line, column int
@@ -30,9 +30,8 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.file, p.line, p.column)
 }
 
-// Locate translates a diagnostic with a place in a file of the source to one with a place
-// in the input. It also translates the places in its message, and the argument of a
-// command there.
+// Locate translates a diagnostic with a position in a file of the source to one with a position in
+// the input. It also translates positions in the message, and the argument of builder tidy there.
 func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
 	d.Message = strings.ReplaceAll(f.Mentions(d.Message), "builder tidy FILE", "builder tidy "+f.path())
 	at := f.locate(d.File, d.Line, d.Column)
@@ -43,9 +42,9 @@ func (f *Function) Locate(d handler.Diagnostic) handler.Diagnostic {
 	return d
 }
 
-// Mentions returns text with all places in files of the source, such as
-// "handler.go:3:5", translated to places in the input. So are those in stack traces, which
-// have the import path, or the path and a version of the module.
+// Mentions translates all positions in files of the source in text, such as "handler.go:3:5", to
+// positions in the input. This includes positions in stack traces, which have the import path, or
+// the path and a version of the module.
 func (f *Function) Mentions(text string) string {
 	if !strings.Contains(text, ":") {
 		return text
@@ -54,12 +53,12 @@ func (f *Function) Mentions(text string) string {
 	return f.mention.ReplaceAllStringFunc(text, func(match string) string {
 		parts := f.mention.FindStringSubmatch(match)
 		line, _ := strconv.Atoi(parts[3])   // digits
-		column, _ := strconv.Atoi(parts[4]) // digits or nothing
+		column, _ := strconv.Atoi(parts[4]) // digits or empty
 		return parts[1] + f.locate(f.fullName(parts[2]), line, column).String()
 	})
 }
 
-// fullName returns the name in the source of a file of which a log has only the last element.
+// fullName returns the name in the source of a file for which a log contains only the last element.
 func (f *Function) fullName(name string) string {
 	for _, file := range f.files {
 		if path.Base(file.Name) == name && f.index(name) < 0 {
@@ -69,8 +68,8 @@ func (f *Function) fullName(name string) string {
 	return name
 }
 
-// mention returns an expression that matches a place in any of the files, also inside a
-// string of JSON.
+// mention returns an expression that matches a position in any of the files, also inside a JSON
+// string.
 func mention(files []handler.File) *regexp.Regexp {
 	root := program.Module + "/" + program.HandlerDir
 	var names []string

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A rule is an expression in CEL, and what to say where it does not hold.
+// A rule is a CEL expression with the message for values that violate it.
 type rule struct {
 	Rule    string `yaml:"rule"`
 	Message string `yaml:"message"`
@@ -19,7 +19,7 @@ type rule struct {
 	program cel.Program
 }
 
-// rules are compiled for values whose types the schema has checked.
+// rules is the environment for compiling rules. The schema has already checked the types of values.
 var rules = sync.OnceValue(func() *cel.Env {
 	lower := func(text ref.Val) ref.Val {
 		return types.String(strings.Map(func(r rune) rune {
@@ -34,13 +34,13 @@ var rules = sync.OnceValue(func() *cel.Env {
 		cel.Function("lowerAscii", cel.MemberOverload("string_lower_ascii", []*cel.Type{cel.StringType}, cel.StringType, cel.UnaryBinding(lower))),
 	)
 	if err != nil {
-		panic(err) // it depends on nothing
+		panic(err) // does not depend on input
 	}
 	return env
 })
 
-// compiled reports whether the rule can be compiled. One cannot that uses what only the API server
-// has, such as the previous value or functions of Kubernetes.
+// compiled reports whether the rule can be compiled. A rule cannot be compiled if it uses features
+// of the API server, such as the previous value or functions of Kubernetes.
 func (r *rule) compiled() bool {
 	r.compile.Do(func() {
 		expression, issues := rules().Compile(r.Rule)
@@ -54,8 +54,8 @@ func (r *rule) compiled() bool {
 	return r.program != nil
 }
 
-// holds reports whether a value keeps the rule. A value in which something has the wrong type
-// does, because that is reported already, and every value keeps a rule that cannot be compiled.
+// holds reports whether a value satisfies the rule. It reports true for a value that contains a
+// wrong type, because that is already reported, and for a rule that cannot be compiled.
 func (r *rule) holds(self any) bool {
 	if !r.compiled() {
 		return true
@@ -64,12 +64,12 @@ func (r *rule) holds(self any) bool {
 	return err != nil || kept == types.True
 }
 
-// valueOf returns a value as the rules of its schema see it: without fields that are null, and with
-// names of fields that are names in CEL.
+// valueOf converts a value to the form that the rules of its schema expect: without null fields,
+// and with field names that are CEL identifiers.
 func valueOf(s *schema, value *yaml.Node) any {
 	value = resolved(value)
 	if s == nil {
-		s = &schema{} // of items that are not checked, such as those of metadata.ownerReferences
+		s = &schema{} // schema of unchecked items, such as those of metadata.ownerReferences
 	}
 	switch kindOf(value) {
 	case "object":

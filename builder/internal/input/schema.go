@@ -14,7 +14,7 @@ import (
 //go:generate cp ../../../deploy/10-crd.yaml crd.yaml
 //go:generate cp ../../../deploy/15-triggers-crd.yaml triggers-crd.yaml
 
-// What defines the kinds of goless.io for the API server. The first is Function.
+// CustomResourceDefinitions of goless.io. The first one is Function.
 var (
 	//go:embed crd.yaml
 	crd []byte
@@ -23,7 +23,7 @@ var (
 	triggersCRD []byte
 )
 
-// A schema is what the API server checks of a value, as far as it is checked here.
+// A schema is the part of an OpenAPI schema that is checked here.
 type schema struct {
 	Type        string             `yaml:"type"`
 	Properties  map[string]*schema `yaml:"properties"`
@@ -46,18 +46,19 @@ type schema struct {
 	Rules       []*rule            `yaml:"x-kubernetes-validations"`
 }
 
-// keyOf returns what no two items of a list may share; empty where all may be the same.
+// keyOf returns the key of an item, which must be unique in the list, or "" if items need not be
+// unique.
 func (s *schema) keyOf(item *yaml.Node) string {
 	switch s.ListType {
 	case "set":
 		return resolved(item).Value
-	case "map": // of one key, which is required
+	case "map": // the maps in the schema have one key, which is required
 		return field(item, s.ListKeys[0]).Value
 	}
 	return ""
 }
 
-// A definition is what the API server knows of a kind.
+// A definition describes a kind.
 type definition struct {
 	kind, version string
 	root          *schema
@@ -84,7 +85,7 @@ func definitionsIn(crds []byte) iter.Seq[definition] {
 			if err := decoder.Decode(&crd); errors.Is(err, io.EOF) {
 				return
 			} else if err != nil {
-				panic(err) // it was embedded
+				panic(err) // the file is embedded
 			}
 			latest := &crd.Spec.Versions[0]
 			root := &latest.Schema.Root
@@ -99,13 +100,13 @@ func definitionsIn(crds []byte) iter.Seq[definition] {
 // functionSchema returns the schema of Functions and their apiVersion.
 var functionSchema = sync.OnceValues(func() (*schema, string) {
 	for d := range definitionsIn(crd) {
-		d.root.Rules = nil // they are about metadata.name, which CheckFields checks
+		d.root.Rules = nil // these rules are about metadata.name, which CheckFields checks
 		return d.root, d.version
 	}
 	panic("crd.yaml defines nothing")
 })
 
-// otherDefinitions returns the definitions of the kinds of goless.io that are not Function.
+// otherDefinitions returns the definitions of all kinds of goless.io except Function, by kind.
 var otherDefinitions = sync.OnceValue(func() map[string]definition {
 	others := map[string]definition{}
 	for _, crds := range [][]byte{crd, triggersCRD} {
@@ -118,8 +119,8 @@ var otherDefinitions = sync.OnceValue(func() map[string]definition {
 	return others
 })
 
-// metadataSchema returns the schema of the metadata of all objects, which the CRD leaves to the
-// API server. The types of those fields are not checked that only the API server writes.
+// metadataSchema returns the schema of the metadata of all objects, which the CRD does not contain.
+// It does not check the types of fields that only the API server writes.
 func metadataSchema() *schema {
 	text := &schema{Type: "string"}
 	fields := map[string]*schema{

@@ -10,19 +10,19 @@ import (
 	"goless.io/builder/handler"
 )
 
-// Resources of a container, by the names that they have in a spec.
+// Names of container resources in a spec.
 const (
 	cpu              = "cpu"
 	memory           = "memory"
 	ephemeralStorage = "ephemeral-storage"
 )
 
-// defaultLimits are the limits of the container that serves where neither the Function nor the
-// settings and classes of the cluster have others.
+// defaultLimits are the limits of the serving container if neither the Function nor the settings
+// and classes of the cluster set others.
 var defaultLimits = map[string]string{memory: "256Mi", ephemeralStorage: "1Gi"}
 
-// checkTogether checks what the operator checks besides the schema: fields that do not go together.
-// A value that is no amount is ignored, because the schema rejects it.
+// checkTogether checks combinations of fields, which the operator checks in addition to the schema.
+// It ignores a value that is not a quantity, because the schema rejects it.
 func (c *fieldChecker) checkTogether(spec *yaml.Node) {
 	if drain := field(spec, "drainSeconds"); drain.Kind != 0 && kindOf(drain) != "null" && hasVariable(spec, "DRAIN_TIMEOUT") {
 		c.report(drain, "spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which defines the same; remove one of them")
@@ -38,7 +38,7 @@ func (c *fieldChecker) checkTogether(spec *yaml.Node) {
 	}
 }
 
-// checkRequests reports requests that are more than their limits.
+// checkRequests reports requests that exceed their limits.
 func (c *fieldChecker) checkRequests(path string, resources *yaml.Node) {
 	for _, name := range []string{cpu, memory, ephemeralStorage} {
 		request, limit := at(resources, "requests", name), at(resources, "limits", name)
@@ -48,8 +48,9 @@ func (c *fieldChecker) checkRequests(path string, resources *yaml.Node) {
 	}
 }
 
-// Warnings returns what is wrong with the YAML of the Function unless the cluster has other defaults
-// than Goless: a /tmp that is not smaller than the limit that its files count towards.
+// Warnings returns what is wrong with the YAML of the Function unless the defaults of the cluster
+// differ from those of Goless: a /tmp that is not smaller than the limit that its files count
+// toward.
 func (f *Function) Warnings() []handler.Diagnostic {
 	if f.object == nil {
 		return nil
@@ -67,7 +68,7 @@ func (f *Function) Warnings() []handler.Diagnostic {
 }
 
 // scratchOf returns the size of /tmp, and the name and the limit of the resource that its files
-// count towards. The limit is empty if the spec has none.
+// count toward. The limit is an empty node if the spec has none.
 func scratchOf(spec *yaml.Node) (size *yaml.Node, name string, limit *yaml.Node) {
 	scratch := field(spec, "scratch")
 	name = ephemeralStorage
@@ -90,7 +91,7 @@ func hasVariable(spec *yaml.Node, name string) bool {
 	return false
 }
 
-// at returns the field at a path; an empty node if there is none.
+// at returns the field at a path, or an empty node.
 func at(object *yaml.Node, path ...string) *yaml.Node {
 	for _, name := range path {
 		object = field(object, name)
@@ -98,10 +99,10 @@ func at(object *yaml.Node, path ...string) *yaml.Node {
 	return object
 }
 
-// quantity matches the amounts that the schema allows.
+// quantity matches the quantities that the schema allows.
 var quantity = regexp.MustCompile(`^([0-9]{1,19}(?:[.][0-9]{1,9})?)([numkMGTPE]|[KMGTPE]i)?$`)
 
-// compares reports whether all of the values are amounts.
+// compares reports whether all values are quantities.
 func compares(values ...*yaml.Node) bool {
 	for _, v := range values {
 		if v.Kind != yaml.ScalarNode || !quantity.MatchString(v.Value) {
@@ -111,10 +112,10 @@ func compares(values ...*yaml.Node) bool {
 	return true
 }
 
-// less compares two amounts.
+// less reports whether quantity a is less than b.
 func less(a, b *yaml.Node) bool { return amount(a.Value).Cmp(amount(b.Value)) < 0 }
 
-// amount returns the value of an amount that quantity matches.
+// amount returns the value of a quantity that matches the expression quantity.
 func amount(text string) *big.Rat {
 	parts := quantity.FindStringSubmatch(text)
 	value, _ := new(big.Rat).SetString(parts[1]) // digits
@@ -122,7 +123,7 @@ func amount(text string) *big.Rat {
 	return value.Mul(value, new(big.Rat).SetFrac(unit[0], unit[1]))
 }
 
-// units are fractions: how much each unit is.
+// units are the values of the units, as fractions.
 var units = func() map[string][2]*big.Int {
 	one := big.NewInt(1)
 	all := map[string][2]*big.Int{"": {one, one}}

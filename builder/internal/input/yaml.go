@@ -18,8 +18,8 @@ import (
 	"goless.io/builder/handler"
 )
 
-// readYAML returns the Functions among the documents of data, and adds the other objects of
-// goless.io to others, unless that is nil.
+// readYAML returns the Functions in the documents of data. Unless others is nil, it adds the other
+// objects of goless.io to it.
 func readYAML(file string, data []byte, others *[]*Object) (functions []*Function, notes []string, err error) {
 	lines := strings.Split(string(data), "\n")
 	if err := checkUTF8(file, data); err != nil {
@@ -47,7 +47,7 @@ func readYAML(file string, data []byte, others *[]*Object) (functions []*Functio
 	}
 }
 
-// addFunction appends the Function of an object of a file, which must not be there already.
+// addFunction appends the Function in an object of a file. It fails for a duplicate.
 func addFunction(functions []*Function, file string, data []byte, lines []string, object *yaml.Node) ([]*Function, error) {
 	function, err := readFunction(file, lines, object)
 	if err == nil {
@@ -69,13 +69,13 @@ func checkUTF8(file string, data []byte) error {
 	return authorError(file, 1+bytes.Count(before, []byte("\n")), 0, "the file is not UTF-8, but perhaps Latin-1 or Windows-1252: save it as UTF-8")
 }
 
-// surrogates matches a pair of surrogates that JSON has for one character, half of a pair, or any
-// other escape.
+// surrogates matches a surrogate pair, with which JSON encodes one character, half of a pair, or
+// any other escape.
 var surrogates = regexp.MustCompile(`\\u([dD][89abAB][[:xdigit:]]{2})\\u([dD][c-fC-F][[:xdigit:]]{2})|\\u[dD][89a-fA-F][[:xdigit:]]{2}|\\.`)
 
-// withoutSurrogates returns JSON with the escapes of YAML for characters that need two escapes in
-// JSON, such as emoji, and which the YAML parser refuses. Half of a pair becomes U+FFFD, as in the
-// API server. Data that is not JSON is returned as it is.
+// withoutSurrogates replaces surrogate pairs in JSON, such as for emoji, with escapes of YAML,
+// because the YAML parser rejects surrogates. Half of a pair becomes U+FFFD, as in the API server.
+// It returns data that is not JSON unchanged.
 func withoutSurrogates(data []byte) []byte {
 	if !json.Valid(data) {
 		return data
@@ -94,8 +94,8 @@ func withoutSurrogates(data []byte) []byte {
 	})
 }
 
-// objects returns the items of a List, or the object itself if it is none. For an empty
-// document, as tools write after the last separator, it returns nothing.
+// objects returns the items of a List, or the object itself if it is not a List. It returns nil for
+// an empty document, which tools write after the last separator.
 func objects(root *yaml.Node) []*yaml.Node {
 	switch {
 	case root.Tag == "!!null":
@@ -108,8 +108,8 @@ func objects(root *yaml.Node) []*yaml.Node {
 
 const functionKind = "Function"
 
-// isFunction reports whether an object is meant to be a Function, although its kind or the
-// version may be misspelled. FunctionClasses alone have the version of Functions, too.
+// isFunction reports whether an object is meant to be a Function, even if its kind or version is
+// misspelled. Only FunctionClasses have the same version.
 func isFunction(object *yaml.Node) bool {
 	kind, apiVersion := field(object, "kind").Value, field(object, "apiVersion").Value
 	if _, version := functionSchema(); apiVersion == version {
@@ -145,7 +145,7 @@ func readFunction(file string, lines []string, object *yaml.Node) (*Function, er
 	}, nil
 }
 
-// checkSame returns an error if one of others has the name and namespace of a Function.
+// checkSame returns an error if one of others has the name and namespace of the Function.
 func (f *Function) checkSame(others []*Function) error {
 	if at, first := f.sameAs(others); first != nil {
 		return authorError(f.file, at.Line, at.Column, fmt.Sprintf("Function %s is there twice, the first is in line %d: remove or rename one", f.Name, first.Line))
@@ -153,8 +153,8 @@ func (f *Function) checkSame(others []*Function) error {
 	return nil
 }
 
-// sameAs returns where a Function is named, and where one of others is that has its name and
-// namespace, which it would overwrite; nil where none has.
+// sameAs returns the node of the Function's name, and that of the first of others with the same
+// name and namespace, which it would overwrite. It returns nil if there is none.
 func (f *Function) sameAs(others []*Function) (at, first *yaml.Node) {
 	for _, other := range others {
 		if other.Name == f.Name && other.Namespace == f.Namespace {
@@ -164,15 +164,15 @@ func (f *Function) sameAs(others []*Function) (at, first *yaml.Node) {
 	return nil, nil
 }
 
-// yamlMessage matches the messages of the YAML parser that have a line number.
+// yamlMessage matches the messages of the YAML parser, with a line number if they have one.
 var yamlMessage = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)`)
 
-// syntaxError returns the diagnostic for an error of the YAML parser, which may count from 0 the line
-// that it means, or mean the line where something began that did not end.
+// syntaxError returns the diagnostic for an error of the YAML parser. The parser may count lines
+// from 0, or report the line where an unterminated element began.
 func syntaxError(file string, err error) error {
 	line, message := 1, err.Error()
 	if match := yamlMessage.FindStringSubmatch(message); match != nil {
-		line, _ = strconv.Atoi(match[1]) // digits or nothing
+		line, _ = strconv.Atoi(match[1]) // digits or empty
 		message = match[2]
 	}
 	return authorError(file, max(line, 1), 0, message)
@@ -190,8 +190,8 @@ func authorError(file string, line, column int, message string) error {
 	return &handler.Error{Diagnostics: []handler.Diagnostic{handler.NewDiagnostic(file, line, column, message)}}
 }
 
-// field returns the value of a mapping, or an empty node. Aliases are followed. What is merged
-// into a mapping is not in it: an anchor does not reach into the next document of a file.
+// field returns a value of a mapping, or an empty node. It follows aliases. It ignores merge keys,
+// because an anchor is not valid in the next document of a file.
 func field(mapping *yaml.Node, name string) *yaml.Node {
 	mapping = resolved(mapping)
 	if mapping.Kind == yaml.MappingNode {
@@ -204,7 +204,7 @@ func field(mapping *yaml.Node, name string) *yaml.Node {
 	return &yaml.Node{}
 }
 
-// text returns what a field holds, which is nothing if it is null.
+// text returns the value of a scalar, or "" if it is null.
 func text(node *yaml.Node) string {
 	if node.Tag == "!!null" {
 		return ""
@@ -212,7 +212,7 @@ func text(node *yaml.Node) string {
 	return node.Value
 }
 
-// resolved returns what an alias stands for, and any other node as it is.
+// resolved returns the target of an alias, and other nodes unchanged.
 func resolved(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias
@@ -220,7 +220,7 @@ func resolved(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// checkRepeated returns an error if a mapping in an object has a key twice.
+// checkRepeated returns an error if a mapping in an object contains a key twice.
 func checkRepeated(file string, object *yaml.Node) error {
 	if key, first := repeated(object); key != nil {
 		return authorError(file, key.Line, key.Column, fmt.Sprintf("%s is there twice, the first is in line %d: remove one", key.Value, first))
@@ -228,8 +228,8 @@ func checkRepeated(file string, object *yaml.Node) error {
 	return nil
 }
 
-// repeated returns the first key that a mapping has twice, which the API server rejects,
-// and the line where it is the first time; or nil if there is none.
+// repeated returns the first key that a mapping contains twice, which the API server rejects, and
+// the line of its first occurrence. It returns nil if there is none.
 func repeated(node *yaml.Node) (key *yaml.Node, first int) {
 	lines := map[string]int{}
 	for i, child := range node.Content {
@@ -246,27 +246,26 @@ func repeated(node *yaml.Node) (key *yaml.Node, first int) {
 	return nil, 0
 }
 
-// Serving is what the YAML of a Function says about how it is served. The fields that it
-// does not set are zero.
+// Serving contains the fields in the YAML of a Function that configure how it is served. Fields
+// that are not set are zero.
 type Serving struct {
 	// Port is spec.serverPort.
 	Port int
 
-	// Env are the variables of spec.env that have a plain value, as name=value. $(NAME) in a
-	// value stands for that of a variable before it.
+	// Env are the variables of spec.env with a plain value, as name=value. $(NAME) in a value
+	// refers to a preceding variable.
 	Env []string
 
-	// Elsewhere are the names of the variables whose values are in Secrets, ConfigMaps
-	// or the pod.
+	// Elsewhere are the names of the variables whose values come from Secrets, ConfigMaps or the
+	// pod.
 	Elsewhere []string
 
-	// Timeout is spec.timeout, such as "30s", and Concurrency is
-	// spec.concurrency.
+	// Timeout is spec.timeout, such as "30s". Concurrency is spec.concurrency.
 	Timeout, Concurrency string
 }
 
 func readServing(spec *yaml.Node) Serving {
-	port, _ := strconv.Atoi(field(spec, "serverPort").Value) // 0 if it is no number, which the API server rejects
+	port, _ := strconv.Atoi(field(spec, "serverPort").Value) // 0 if it is not a number, which the API server rejects
 	s := Serving{
 		Port:        port,
 		Timeout:     text(field(spec, "timeout")),

@@ -13,16 +13,16 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// confinesAssembler reports whether the assembler sees the files of the program alone.
-// Without Landlock, it includes whatever file a source names, such as a netrc, and its
-// messages quote that. A developer's own sources may do so. It is a variable for the tests.
+// confinesAssembler reports whether the assembler can read only the files of the program. Without
+// Landlock, it includes any file that a source names, such as a netrc, and quotes its content in
+// messages. This is allowed for a developer's own sources. Tests replace this variable.
 var confinesAssembler = func(t *toolchain.Toolchain) bool { return !t.Sealed || sandbox.ConfinesFiles() }
 
-// unconfined is what is said of assembly where nothing confines the assembler.
+// unconfined is the message about assembly if the assembler is not confined.
 const unconfined = "has assembly, which cannot be built on this kernel: without Landlock nothing keeps it from reading the builder's files"
 
-// checkVendored returns an error if a program has assembly in its directory vendor and
-// nothing confines the assembler.
+// checkVendored returns an error if a program has assembly in its vendor directory and the
+// assembler is not confined.
 func checkVendored(t *toolchain.Toolchain, p *program.Program) error {
 	if confinesAssembler(t) {
 		return nil
@@ -39,8 +39,8 @@ func checkVendored(t *toolchain.Toolchain, p *program.Program) error {
 	return nil
 }
 
-// checkFetched returns why the assembly or the object files of a package cannot be built. It
-// is empty if they can. What the image has, because the runtime needs it, is trusted.
+// checkFetched returns the reason why the assembly or object files of a package cannot be built, or
+// "". Modules in the image, which the runtime needs, are trusted.
 func checkFetched(t *toolchain.Toolchain, pkg listed) string {
 	switch {
 	case pkg.Standard || pkg.Root == "":

@@ -1,7 +1,6 @@
-// Package modules fetches the modules that a program requires, and writes its go.mod
-// and go.sum anew. The go command does both. It compiles nothing meanwhile, and in
-// the builder's image it can connect to nothing but the ports of module proxies, so
-// that a build after it needs no network.
+// Package modules fetches the modules that a program requires, and updates its go.mod and go.sum.
+// It runs the go command, which compiles nothing, so that the following build needs no network. In
+// the builder's image, the go command can connect only to the ports of module proxies.
 package modules
 
 import (
@@ -25,33 +24,33 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// FetchOptions say what Fetch is to do.
+// FetchOptions configure Fetch.
 type FetchOptions struct {
-	// Program is what needs the modules.
+	// Program is the program that needs the modules.
 	Program *program.Program
 
-	// Timeout is the longest time that it may take. 0 is no limit.
+	// Timeout is the maximum duration. Default: 0 (no limit).
 	Timeout time.Duration
 
-	// Memory limits what the go command uses, in bytes. 0 leaves that to the
+	// Memory limits the memory of the go command, in bytes. 0 means no limit besides that of the
 	// container.
 	Memory int64
 
-	// Trace receives the names of the modules that are downloaded, as the go command
-	// prints them, unless it is nil.
+	// Trace receives the output of the go command, with the names of the downloaded modules;
+	// optional.
 	Trace io.Writer
 
-	// Progress receives lines about what is downloaded, while that goes on. It is optional.
+	// Progress receives a line for each download while it runs; optional.
 	Progress io.Writer
 
-	space int64 // on the disk, in bytes; 0 means sandbox.MaxDisk
-	files int   // there; 0 means sandbox.MaxDiskFiles
+	space int64 // disk space in bytes; 0 means sandbox.MaxDisk
+	files int   // number of files on disk; 0 means sandbox.MaxDiskFiles
 }
 
-// Fetch fetches and verifies the modules that a program requires and the toolchain
-// does not have. After that a build of the program needs no network. The error is a
-// *handler.Error if the author has to act, and diagnose.ErrFetch if it may
-// work later. Any other is not about the program.
+// Fetch fetches and verifies the modules that a program requires and the toolchain does not have.
+// The following build of the program needs no network. The error is a *handler.Error if the author
+// has to act, and diagnose.ErrFetch if a retry may succeed. Other errors are not caused by the
+// program.
 func Fetch(ctx context.Context, t *toolchain.Toolchain, f FetchOptions) error {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
@@ -82,12 +81,11 @@ func Fetch(ctx context.Context, t *toolchain.Toolchain, f FetchOptions) error {
 	return checkSums(t, f.Program, sums)
 }
 
-// resolve fetches what the packages of the program need. Usually the go.mod of the
-// program says all: it requires the newer of the versions that the author and the
-// runtime require. But a newer version may need modules that neither of them knows,
-// and a go.mod from before Go 1.17 lists only direct requirements. Then the go command
-// completes go.mod and go.sum. It must not do that while an import has no module,
-// because it would look for one.
+// resolve fetches the modules for the packages of the program. Usually the go.mod of the program is
+// complete: it requires the newer of the versions that the author and the runtime require. But a
+// newer version may need modules that neither of them lists, and a go.mod from before Go 1.17 lists
+// only direct requirements. Then the go command completes go.mod and go.sum. It must not do so
+// while no module provides an import, because it would search for one.
 func resolve(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work string) error {
 	complete := map[diagnose.Remedy][]string{
 		diagnose.CompleteGraph:    {"list", "-mod=mod", "-m", "all"},
@@ -113,8 +111,8 @@ func resolve(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work s
 	}
 }
 
-// listPackages are the arguments of a go command that lists all packages of a program, and
-// fetches their modules.
+// listPackages are the arguments of a go command that lists all packages of a program and fetches
+// their modules.
 var listPackages = []string{"list", "-mod=readonly", "-deps", "-e", "-json=ImportPath,Error,Standard,Root,Dir,SFiles,SysoFiles", "."}
 
 // remedyFor returns what may help a program with these faults. Nothing does if one
@@ -130,11 +128,11 @@ func remedyFor(faults []diagnose.Fault) diagnose.Remedy {
 	return best
 }
 
-// load calls the go command, which fetches what it needs, and returns the reasons why
-// it cannot load some packages.
+// load runs a go command, which fetches the modules that it needs, and returns the reasons why it
+// cannot load packages.
 func load(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work string, args ...string) ([]diagnose.Fault, error) {
 	if t.Sealed {
-		// Otherwise the directories are read-only, and nobody can remove them.
+		// Otherwise the directories are read-only, and cannot be removed.
 		args = slices.Insert(slices.Clone(args), 1, "-modcacherw")
 	}
 	c := sandbox.Command{
@@ -189,26 +187,25 @@ func tooMuchRequired(message string) error {
 	return diagnose.NewError([]handler.Diagnostic{handler.NewDiagnostic(goMod, 1, 1, message)})
 }
 
-// maxList is how much of the output of go list is read, in bytes. It suffices for
-// some 50000 packages.
+// maxList limits the output of go list, in bytes. It suffices for about 50000 packages.
 const maxList = 16 << 20
 
-// maxSaid is how much of its messages is read, in bytes.
+// maxSaid limits the stderr of the go command, in bytes.
 const maxSaid = 1 << 20
 
-// listed is what go list -json says of a package.
+// listed is the output of go list -json for a package.
 type listed struct {
 	ImportPath, Root, Dir string
 	Standard              bool
-	SFiles, SysoFiles     []string // assembly and objects
+	SFiles, SysoFiles     []string // assembly and object files
 	Error                 *struct{ Pos, Err string }
 }
 
-// maxFaults is how many faults are read, more than an error has.
+// maxFaults limits the number of faults. An error contains fewer.
 const maxFaults = 200
 
-// packageFaults reads the output of go list -e -json and returns what it says about
-// modules. A build reports the rest.
+// packageFaults returns the faults about modules in the output of go list -e -json. Other errors
+// are reported by the build.
 func packageFaults(ctx context.Context, t *toolchain.Toolchain, p *program.Program, output io.Reader) (faults []diagnose.Fault, err error) {
 	overrides := sync.OnceValue(p.Overrides)
 	for decoder := json.NewDecoder(output); ctx.Err() == nil; {
@@ -221,7 +218,7 @@ func packageFaults(ctx context.Context, t *toolchain.Toolchain, p *program.Progr
 			at := p.Requirement(m.Path)
 			faults = append(faults, diagnose.Fault{Diagnostic: handler.NewDiagnostic(at.File, at.Line, at.Column, message)})
 		}
-		if pkg.Error != nil && pkg.Dir == "" { // it was not found
+		if pkg.Error != nil && pkg.Dir == "" { // not found
 			text := strings.Join(diagnose.Lines(t, p, pkg.Error.Err), "\n")
 			if found, ok := diagnose.ModuleFault(p, overrides, pkg.ImportPath, strings.Join(diagnose.Lines(t, p, pkg.Error.Pos), ""), text); ok {
 				faults = append(faults, found)

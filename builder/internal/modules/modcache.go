@@ -11,15 +11,15 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// openModules makes p's own module cache, if it has one, so that modules can be added
-// to it. Everything in the cache of the toolchain is linked into it.
+// openModules creates p's own module cache, if it uses one, so that modules can be added to it. It
+// contains links to everything in the cache of the toolchain.
 func openModules(t *toolchain.Toolchain, p *program.Program) error {
 	own := t.ModuleCache(p)
 	if own == t.Modules {
 		return nil
 	}
 	if _, err := os.Stat(own); err == nil {
-		return nil // it has been made before
+		return nil // already created
 	}
 	err := filepath.WalkDir(t.Modules, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -43,8 +43,8 @@ func openModules(t *toolchain.Toolchain, p *program.Program) error {
 	return nil
 }
 
-// RemoveArchives removes from a module cache the archives of modules that are unpacked there:
-// a build does not need them.
+// RemoveArchives removes the archives of unpacked modules from a module cache. Builds do not need
+// them.
 func RemoveArchives(cache string) error {
 	root, err := os.OpenRoot(cache) // the go command has written there
 	if err != nil {

@@ -13,19 +13,18 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// certificates are the places where crypto/x509 looks for the certificates of
-// authorities on the common systems.
+// certificates are the paths where crypto/x509 looks for CA certificates on common systems.
 var certificates = []string{
 	"/etc/ssl/certs", "/etc/ssl/cert.pem", "/etc/ssl/ca-bundle.pem",
 	"/etc/pki/tls/certs", "/etc/pki/tls/cacert.pem", "/etc/pki/ca-trust/extracted/pem",
 	"/usr/share/ca-certificates", "/usr/local/share/ca-certificates",
 }
 
-// fetchPolicy confines a go command that fetches the modules of a program, because
-// it reads what strangers send and has the network. It cannot read what else is in
-// the container, such as the keys of the build service or the binaries of others,
-// and it can connect to the ports of module proxies only. Of the program it writes
-// go.mod and go.sum, and the module cache.
+// fetchPolicy returns the sandbox policy for a go command that fetches the modules of a program,
+// because it has network access and reads untrusted data. The command cannot read other files in
+// the container, such as the keys of the build service or the binaries of other functions, and can
+// connect only to the ports of module proxies. It can write the program's go.mod and go.sum, and
+// the module cache.
 func fetchPolicy(t *toolchain.Toolchain, p *program.Program, work string, memory int64) sandbox.Policy {
 	policy := sandbox.Policy{
 		Read:   []string{t.Root, t.Modules, p.Dir},
@@ -55,7 +54,7 @@ func fetchPolicy(t *toolchain.Toolchain, p *program.Program, work string, memory
 	for _, path := range may {
 		info, err := os.Stat(path)
 		switch {
-		case err != nil: // Landlock refuses a rule for what is not there
+		case err != nil: // Landlock rejects rules for missing files
 		case info.IsDir():
 			policy.Read = append(policy.Read, path)
 		case info.Mode().IsRegular():
@@ -67,7 +66,7 @@ func fetchPolicy(t *toolchain.Toolchain, p *program.Program, work string, memory
 
 // ports returns the TCP ports to which the go command has to connect.
 func ports(t *toolchain.Toolchain) []uint16 {
-	ports := []uint16{443} // of the proxy and the checksum database, by default
+	ports := []uint16{443} // default port of the proxy and the checksum database
 	for _, proxy := range proxies(t) {
 		port := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
 		if n, err := strconv.ParseUint(cmp.Or(proxy.Port(), port), 10, 16); err == nil {
@@ -77,8 +76,7 @@ func ports(t *toolchain.Toolchain) []uint16 {
 	return ports
 }
 
-// proxies returns the servers that Network names: module proxies, the checksum
-// database, and the HTTP proxies on the way to them.
+// proxies returns the servers in Network: module proxies, the checksum database, and HTTP proxies.
 func proxies(t *toolchain.Toolchain) (all []*url.URL) {
 	var values []string
 	for _, name := range []string{"GOPROXY", "GOSUMDB"} {

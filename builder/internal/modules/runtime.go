@@ -15,8 +15,8 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// fetchRuntime fetches the modules that the runtime requires if the machine of a developer does
-// not have them. An image has them.
+// fetchRuntime fetches the modules that the runtime requires, if a developer's machine does not
+// have them. Images contain them.
 func fetchRuntime(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work string) error {
 	if t.Sealed || !lacksAny(t, f.Program.RuntimeModules()) {
 		return nil
@@ -26,7 +26,7 @@ func fetchRuntime(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, w
 	if err != nil {
 		return err
 	}
-	// The compiler reports what is wrong with the imports of the author.
+	// The compiler reports errors about the author's imports.
 	faults = slices.DeleteFunc(faults, func(f diagnose.Fault) bool { return f.Diagnostic.File != goMod })
 	if len(faults) > 0 {
 		reason, _, _ := strings.Cut(faults[0].Diagnostic.Message, "; ")
@@ -36,12 +36,12 @@ func fetchRuntime(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, w
 	return nil
 }
 
-// lacksAny reports whether one of these modules is not in the module cache.
+// lacksAny reports whether one of these modules is missing in the module cache.
 func lacksAny(t *toolchain.Toolchain, all []module.Version) bool {
 	for _, m := range all {
 		path, err := module.EscapePath(m.Path)
 		if err != nil {
-			continue // it has no place in the cache
+			continue // cannot be in the cache
 		}
 		if _, err := os.Stat(filepath.Join(t.Modules, filepath.FromSlash(path)+"@"+m.Version)); err != nil {
 			return true
@@ -53,11 +53,11 @@ func lacksAny(t *toolchain.Toolchain, all []module.Version) bool {
 // note writes a line to Progress.
 func (f *FetchOptions) note(line string) {
 	if f.Progress != nil {
-		_, _ = io.WriteString(f.Progress, line+"\n") // it is for people
+		_, _ = io.WriteString(f.Progress, line+"\n") // only informational
 	}
 }
 
-// downloads keeps of the output of the go command what it downloads.
+// downloads returns the lines about downloads in the output of the go command.
 func downloads(text string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(text) {

@@ -20,7 +20,7 @@ const (
 	goSum = "go.sum"
 )
 
-// readSums returns the lines of the go.sum of a program.
+// readSums returns the lines of a program's go.sum.
 func readSums(p *program.Program) (map[string]bool, error) {
 	data, err := sandbox.ReadResult(p.Dir, goSum, program.MaxRequirements)
 	if err != nil {
@@ -33,16 +33,16 @@ func readSums(p *program.Program) (map[string]bool, error) {
 	return lines, nil
 }
 
-// checkSums returns an error if the go command has added checksums to go.sum that
-// nobody vouches for. It may add those of versions that neither the author nor the
-// runtime names, as long as it asks the checksum database for them.
+// checkSums returns an error if the go command has added unverified checksums to go.sum. It may add
+// checksums of versions that neither the author nor the runtime names if it verifies them against
+// the checksum database.
 func checkSums(t *toolchain.Toolchain, p *program.Program, before map[string]bool) error {
 	after, err := readSums(p)
 	if err != nil {
 		return err
 	}
 	var refused []handler.Diagnostic
-	var unnamed []string // modules that no line of the author's go.mod is about
+	var unnamed []string // modules that are not in the author's go.mod
 	for _, line := range slices.Sorted(maps.Keys(after)) {
 		fields := strings.Fields(line)
 		if before[line] || len(fields) != 3 {
@@ -70,8 +70,7 @@ func checkSums(t *toolchain.Toolchain, p *program.Program, before map[string]boo
 	return nil
 }
 
-// asksDatabase reports whether the go command asks the checksum database for a
-// module.
+// asksDatabase reports whether the go command uses the checksum database for a module.
 func asksDatabase(t *toolchain.Toolchain, path string) bool {
 	skipped := t.Setting("GONOSUMDB")
 	if skipped == "" {

@@ -20,27 +20,26 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// Tidy writes the go.mod and go.sum of the author's files in dir, by their imports, as
-// go mod tidy does. If there is no go.mod and the imports need one, it creates one for a
-// module with this path. If no module
-// provides an import, Tidy adds the version that the runtime requires, where it requires one,
-// and otherwise the latest. The error is a *handler.Error if there is no module for an
-// import. After an error, dir must not be used.
+// Tidy updates the go.mod and go.sum of the author's files in dir for their imports, like go mod
+// tidy. If the imports need a go.mod and there is none, it creates one for a module with this path.
+// If no required module provides an import, Tidy adds the version that the runtime requires, or
+// otherwise the latest. The error is a *handler.Error if no module provides an import. After an
+// error, dir must not be used.
 func Tidy(ctx context.Context, t *toolchain.Toolchain, dir, path string) error {
 	return edit(dir, path, func(work string, data []byte) error { return tidy(ctx, t, dir, work, data) })
 }
 
-// Get adds a module to the go.mod and go.sum of the author's files in dir, or changes
-// its version, as go get does. query names the module, with a version as in
-// example.com/m@v1.2.3 or the latest one. If there is no go.mod, Get makes one for a
-// module with this path. After an error, dir is of no use any more.
+// Get adds a module to the go.mod and go.sum of the author's files in dir, or changes its version,
+// like go get. query is a module with a version, such as example.com/m@v1.2.3, or without one for
+// the latest. If there is no go.mod, Get creates one for a module with this path. After an error,
+// dir must not be used.
 func Get(ctx context.Context, t *toolchain.Toolchain, dir, path, query string) error {
 	return edit(dir, path, func(work string, data []byte) error { return get(ctx, t, dir, work, data, query) })
 }
 
-// edit has a function change the go.mod and go.sum in dir. If there is no go.mod the function gets
-// a new one, which stays if it requires anything. Files with CRLF keep it, which the go command
-// replaces even where it changes nothing else.
+// edit calls a function that changes the go.mod and go.sum in dir. If there is no go.mod, the
+// function gets a new one, which is kept if it requires a module. Files with CRLF keep it, which
+// the go command replaces even if it changes nothing else.
 func edit(dir, path string, by func(work string, data []byte) error) error {
 	work, err := os.MkdirTemp("", "goless-work-")
 	if err != nil {
@@ -68,7 +67,7 @@ func edit(dir, path string, by func(work string, data []byte) error) error {
 	return errors.Join(change(file, lineEndsOf(data)), change(filepath.Join(dir, goSum), lineEndsOf(sums)))
 }
 
-// lineEndsOf returns what gives a file the line ends that it had before.
+// lineEndsOf returns a function that restores the previous line endings of a file.
 func lineEndsOf(before []byte) func([]byte) ([]byte, error) {
 	lf, crlf := []byte("\n"), []byte("\r\n")
 	return func(after []byte) ([]byte, error) {
@@ -104,8 +103,8 @@ func tidy(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []
 	imported := importsOf(author)
 	importsRuntime := slices.ContainsFunc(imported, func(i handler.Import) bool { return strings.HasPrefix(i.Path+"/", program.RuntimeModule+"/") })
 	if importsRuntime {
-		// No proxy has the runtime, so go mod tidy finds its packages in a directory,
-		// without what they import.
+		// No proxy has the runtime, so go mod tidy uses its packages from a directory, without
+		// their imports.
 		data, err = program.AddRuntime(data, filepath.Join(work, "runtime"))
 	}
 	if err == nil {
@@ -128,9 +127,9 @@ func tidy(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []
 	return addSums(ctx, t, dir, work)
 }
 
-// requireShared adds the modules that both the imports and the runtime need, in the version of
-// the runtime, to the go.mod of p. It adds none of which go mod tidy would take another version:
-// those that the modules of go.mod require.
+// requireShared adds modules that both the imports and the runtime need to the go.mod of p, in the
+// version of the runtime. It skips modules that the modules in go.mod require, because go mod tidy
+// would select another version of them.
 func requireShared(ctx context.Context, t *toolchain.Toolchain, p *program.Program, work string, imported []handler.Import) error {
 	shared := map[string]string{}
 	for _, i := range imported {
@@ -162,7 +161,7 @@ func requireShared(ctx context.Context, t *toolchain.Toolchain, p *program.Progr
 	})
 }
 
-// get adds what query names to the go.mod with this content.
+// get adds the module in query to the go.mod with this content.
 func get(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []byte, query string) error {
 	if err := os.WriteFile(filepath.Join(dir, goMod), data, 0o644); err != nil {
 		return fmt.Errorf("writing go.mod: %w", err)
@@ -176,13 +175,13 @@ func get(ctx context.Context, t *toolchain.Toolchain, dir, work string, data []b
 	}
 	err = addSums(ctx, t, dir, work)
 	if _, ok := errors.AsType[*handler.Error](err); ok {
-		return nil // the source needs more modules, which are the next to get
+		return nil // the source needs more modules, which the caller can get next
 	}
 	return err
 }
 
-// goCommand runs the go command in the directory of p, whose Source is what it was before, and
-// returns its output.
+// goCommand runs the go command in the directory of p, whose Source is the source before the
+// change, and returns its output.
 func goCommand(ctx context.Context, t *toolchain.Toolchain, p *program.Program, work string, args ...string) (string, error) {
 	output, lines, err := run(ctx, t, p.Dir, work, args...)
 	if lines == nil {
@@ -191,8 +190,8 @@ func goCommand(ctx context.Context, t *toolchain.Toolchain, p *program.Program, 
 	return "", tidyError(p, lines)
 }
 
-// run runs the go command in dir and returns its output. If it fails and says why, its lines
-// are returned as well as the error.
+// run runs the go command in dir and returns its output. If the command fails, run returns its
+// error and its stderr as lines.
 func run(ctx context.Context, t *toolchain.Toolchain, dir, work string, args ...string) (output string, lines []string, err error) {
 	r, err := sandbox.Run(ctx, sandbox.Command{
 		Policy: sandbox.Policy{Open: true},
@@ -211,17 +210,15 @@ func run(ctx context.Context, t *toolchain.Toolchain, dir, work string, args ...
 	return "", slices.DeleteFunc(strings.Split(text, "\n"), isProgress), err
 }
 
-// isProgress reports whether a line of the go command says what it does, and not what
-// is wrong.
+// isProgress reports whether a line of the go command is a progress message, and not an error.
 func isProgress(line string) bool {
 	return slices.ContainsFunc([]string{"go: finding module ", "go: found ", "go: warning: ", "go: downloading ", "go: added ", "go: upgraded "}, func(start string) bool {
 		return strings.HasPrefix(line, start)
 	})
 }
 
-// addSums adds checksums to the go.sum in dir that a build needs and that go mod tidy
-// does not know of: those of versions that are chosen only because the runtime
-// requires the same modules.
+// addSums adds the checksums to the go.sum in dir that a build needs but go mod tidy does not add:
+// those of versions that are selected only because the runtime requires the same modules.
 func addSums(ctx context.Context, t *toolchain.Toolchain, dir, work string) error {
 	src, err := readModule(dir)
 	if err != nil {
@@ -282,8 +279,8 @@ func readModule(dir string) (*handler.Source, error) {
 	return handler.Inspect(files), nil
 }
 
-// change passes the content of a file to by and writes what it returns, unless that
-// is the same. A file that does not exist is empty.
+// change passes the content of a file to by and writes the result if it differs. A missing file is
+// treated as empty.
 func change(file string, by func([]byte) ([]byte, error)) error {
 	before, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -16,12 +16,12 @@ import (
 	"goless.io/builder/internal/program"
 )
 
-// noModuleFor matches what go mod tidy says about an import that it finds no module
-// for. It does so below a line with the package that imports it.
+// noModuleFor matches the message of go mod tidy about an import that no module provides. It
+// follows a line with the importing package.
 var noModuleFor = regexp.MustCompile(`^\t([^\s:]+): (.+)$`)
 
-// tidyError makes an error of the output of go mod tidy. What is about imports is
-// placed where they are, and what is about modules where go.mod requires them.
+// tidyError returns the error for the output of go mod tidy. Diagnostics about imports have the
+// position of the import, and those about modules the position of the requirement in go.mod.
 func tidyError(p *program.Program, lines []string) error {
 	var faults []diagnose.Fault
 	r := importReader{p, sync.OnceValue(p.Overrides), sync.OnceValue(func() []handler.Import { return importsOf(p.Source) })}
@@ -38,15 +38,16 @@ func tidyError(p *program.Program, lines []string) error {
 	return cmp.Or(diagnose.FaultsError(faults), diagnose.Unexpected(lines))
 }
 
-// An importReader reads what go mod tidy says about imports. What takes long it does once.
+// An importReader classifies messages of go mod tidy about imports. It caches the results of slow
+// calls.
 type importReader struct {
 	*program.Program
 	overrides func() []program.Override
 	imports   func() []handler.Import
 }
 
-// faults returns why the go command has no module for a package: the one that go.mod
-// requires cannot be had, or else the imports are wrong.
+// faults returns the reasons why the go command has no module for a package: the module that go.mod
+// requires is not available, or the imports are wrong.
 func (r importReader) faults(pkg, reason string) (faults []diagnose.Fault) {
 	if m, ok := r.Required(pkg); ok && strings.HasPrefix(reason, m.String()+": ") {
 		if f, ok := diagnose.ModuleFault(r.Program, r.overrides, pkg, "", reason); ok {
@@ -63,8 +64,8 @@ func (r importReader) faults(pkg, reason string) (faults []diagnose.Fault) {
 	return faults
 }
 
-// importsOf returns all imports of a source, those of its tests too. It skips files with syntax
-// errors, as go mod tidy does not get to imports then.
+// importsOf returns all imports of a source, including those of its tests. It skips files with
+// syntax errors, because go mod tidy fails on them first.
 func importsOf(src *handler.Source) (all []handler.Import) {
 	for _, f := range src.Files {
 		tokens := token.NewFileSet()
@@ -73,7 +74,7 @@ func importsOf(src *handler.Source) (all []handler.Import) {
 			continue
 		}
 		for _, spec := range file.Imports {
-			path, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+			path, _ := strconv.Unquote(spec.Path.Value) // parsed without errors
 			at := tokens.PositionFor(spec.Path.Pos(), false)
 			all = append(all, handler.Import{File: f.Name, Path: path, Line: at.Line, Column: at.Column})
 		}

@@ -13,15 +13,16 @@ import (
 	"goless.io/builder/handler"
 )
 
-// join adds the go.mod and go.sum of the program to files. Without a go.mod of
-// the author's they are the runtime's, so that nothing is left to resolve.
+// join adds the go.mod and go.sum of the program to files. Without a go.mod of the author, they are
+// derived from the runtime's, so that the go command has nothing to resolve.
 //
-// With one, the author's module stays a module of its own below the program's,
-// and the program requires the newer of the versions that the author and the
-// runtime require. A workspace would do that too, but it disables lazy module
-// loading: it also reads the go.mod files of the required modules, and a package
-// that was moved from one module to another is then in both of them. And a
-// workspace builds what has no checksum.
+// With one, the author's module stays a separate module below the program's, and the program
+// requires the newer of the versions that the author and the runtime require. A workspace would do
+// that too, but:
+//
+//   - It disables lazy module loading: it also reads the go.mod files of the required modules,
+//     and a package that was moved from one module to another is then in both of them.
+//   - It builds modules without a checksum.
 func (p *Program) join(files, author map[string][]byte) error {
 	mod, err := functionMod(files[path.Join(runtimeDir, "go.mod")])
 	if err != nil {
@@ -38,7 +39,7 @@ func (p *Program) join(files, author map[string][]byte) error {
 				return err
 			}
 		}
-		// The author's come first: the go command believes the first of several.
+		// The author's lines come first, because the go command uses the first of several.
 		sums = bytes.Join([][]byte{bytes.TrimSuffix(author["go.sum"], []byte("\n")), sums}, []byte("\n"))
 	}
 	mod.Cleanup()
@@ -47,8 +48,8 @@ func (p *Program) join(files, author map[string][]byte) error {
 	return err
 }
 
-// functionMod derives the module of the program from the module of the runtime:
-// it needs the same versions of the same modules.
+// functionMod derives the go.mod of the program from that of the runtime, with the same versions of
+// the same modules.
 func functionMod(runtimeMod []byte) (*modfile.File, error) {
 	mod, err := modfile.Parse("runtime/go.mod", runtimeMod, nil)
 	if err != nil {
@@ -63,8 +64,8 @@ func functionMod(runtimeMod []byte) (*modfile.File, error) {
 	return mod, mod.AddReplace(RuntimeModule, "", "./"+runtimeDir, "")
 }
 
-// add makes mod require the author's module, and what that requires, replaces
-// and excludes.
+// add makes mod require the author's module, and copies that module's requirements, replacements
+// and exclusions.
 func add(mod, author *modfile.File) error {
 	name := author.Module.Mod.Path
 	if err := mod.AddRequire(name, anyVersion(name)); err != nil {
@@ -87,10 +88,10 @@ func add(mod, author *modfile.File) error {
 	return nil
 }
 
-// addSettings copies what only counts in the go.mod of the program. What is replaced by a
-// directory is vendored, and so useVendored replaces it. What the author's module does not
-// depend on is the runtime's: nothing is replaced if the module requires nothing, and no
-// version is excluded that the program requires.
+// addSettings copies directives that only have an effect in the main module. Modules that are
+// replaced by a directory are vendored, so useVendored replaces them. Directives must not affect
+// modules that only the runtime needs: replacements are ignored if the author's module requires
+// nothing, and exclusions of versions that the program requires are ignored.
 func addSettings(mod, author *modfile.File) error {
 	for _, r := range author.Replace {
 		if r.New.Version == "" || len(author.Require) == 0 {
@@ -117,8 +118,7 @@ func addSettings(mod, author *modfile.File) error {
 	return nil
 }
 
-// require makes mod require m, or the version that it requires already if that is
-// newer.
+// require makes mod require m, unless it already requires this or a newer version.
 func require(mod *modfile.File, m module.Version) error {
 	for _, r := range mod.Require {
 		if r.Mod.Path == m.Path && semver.Compare(r.Mod.Version, m.Version) >= 0 {
@@ -128,7 +128,7 @@ func require(mod *modfile.File, m module.Version) error {
 	return mod.AddRequire(m.Path, m.Version)
 }
 
-// requirements returns what mod requires.
+// requirements returns the requirements of mod.
 func requirements(mod *modfile.File) map[module.Version]bool {
 	all := make(map[module.Version]bool)
 	for _, r := range mod.Require {
@@ -137,7 +137,7 @@ func requirements(mod *modfile.File) map[module.Version]bool {
 	return all
 }
 
-// anyVersion returns a version that a module of that path can have.
+// anyVersion returns a valid version for a module with this path.
 func anyVersion(path string) string {
 	_, major, _ := module.SplitPathVersion(path)
 	if major = module.PathMajorPrefix(major); major != "" {
@@ -146,10 +146,10 @@ func anyVersion(path string) string {
 	return "v0.0.0"
 }
 
-// newer reports whether the version of Go a, such as 1.27.1, comes after b.
+// newer reports whether Go version a, such as 1.27.1, is newer than b.
 func newer(a, b string) bool { return version.Compare("go"+a, "go"+b) > 0 }
 
-// goMod returns the least go.mod of a module.
+// goMod returns a minimal go.mod.
 func goMod(path, goVersion string) []byte {
 	data := fmt.Appendf(nil, "module %s\n", modfile.AutoQuote(path))
 	if goVersion != "" {
@@ -158,14 +158,14 @@ func goMod(path, goVersion string) []byte {
 	return data
 }
 
-// vendorDir is where the author has put the modules of handler.VendorIndex.
+// vendorDir is the directory with the modules of handler.VendorIndex in the author's source.
 const vendorDir = "vendor"
 
-// useVendored makes mod take the modules of the author's vendor directory from
-// there. The go command only looks into the vendor directory of the main module,
-// and what the runtime needs is not in it, so each of them becomes a replacement.
-// But what is given with the runtime, in that very version, is taken from there:
-// of a module, vendor only has the packages that the author needs.
+// useVendored makes mod use the modules in the author's vendor directory. The go command only uses
+// the vendor directory of the main module, which does not contain the runtime's dependencies, so
+// each vendored module becomes a replacement. A module that the runtime requires in the same
+// version is not replaced, because vendor contains only those of its packages that the author
+// needs.
 func useVendored(mod *modfile.File, given map[module.Version]bool, author map[string][]byte) error {
 	modules, _ := handler.VendoredModules(author[handler.VendorIndex])
 	for _, v := range modules {

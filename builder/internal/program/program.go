@@ -1,11 +1,9 @@
-// Package program writes the program that serves a function: a main package of a few
-// lines, the author's files as they are, and the source of goless.io/runtime beside
-// them. It does not depend on how a program is compiled, and does not judge what its
-// author wrote.
+// Package program writes the program that serves a function: a small main package, the author's
+// files unchanged, and the source of goless.io/runtime. It does not depend on how a program is
+// compiled, and does not check the author's source.
 //
-// The runtime travels inside the builder as source, so that a builder never
-// combines a function with another runtime than the one it was made with, and
-// needs no network for it.
+// The builder embeds the source of the runtime, so that it always combines a function with its own
+// version of the runtime, and needs no network to get it.
 package program
 
 import (
@@ -31,17 +29,16 @@ const (
 	// HandlerDir is the directory of the author's files.
 	HandlerDir = "handler"
 
-	// bridgeName is the name of a package that main imports instead of one in an
-	// internal directory. See bridgeDir.
+	// bridgeName is the name of a package that main imports if the handler is in an internal
+	// directory. See bridgeDir.
 	bridgeName = "golessbridge"
 
-	// RuntimeModule is the path of the runtime, the one module that every program
-	// may import from.
+	// RuntimeModule is the path of the runtime, the only module that every program may import.
 	RuntimeModule = "goless.io/runtime"
 
 	runtimeDir = "runtime"
 
-	// layout changes whenever equal sources become other files than before.
+	// layout must be changed when equal sources result in different files.
 	layout = "4"
 )
 
@@ -53,27 +50,27 @@ var runtimeArchive []byte
 //go:embed main.go.txt
 var mainFormat string
 
-// A Program is what Write has written.
+// A Program is a program that Write has written.
 type Program struct {
-	// Dir is the directory that holds it. Main is package "." there.
+	// Dir is the directory of the program, with the package main.
 	Dir string
 
-	// Path is the import path of the package at the top of the author's source.
+	// Path is the import path of the root package of the author's source.
 	Path string
 
-	// Source is what the program is written around.
+	// Source is the source of the function.
 	Source *handler.Source
 }
 
-// Fetches reports whether the program depends on modules that its author has
-// required and not vendored.
+// Fetches reports whether the program depends on modules that its author requires but has not
+// vendored.
 func (p *Program) Fetches() bool {
 	mod := p.Source.GoMod
 	return mod != nil && len(mod.Require) > 0 && !p.Source.Vendored()
 }
 
-// Fingerprint identifies everything in a program except for the author's source,
-// in hexadecimal. Equal sources make equal programs as long as it is the same.
+// Fingerprint identifies everything in a program except the author's source, in hexadecimal. With
+// the same Fingerprint, equal sources result in equal programs.
 func Fingerprint() string {
 	h := sha256.New()
 	h.Write([]byte(layout))
@@ -82,7 +79,7 @@ func Fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Write writes the program around src into the directory dir, which must be empty.
+// Write writes the program for src to the directory dir, which must be empty.
 func Write(dir string, src *handler.Source) (*Program, error) {
 	p := &Program{Dir: dir, Path: Module + "/" + HandlerDir, Source: src}
 	if src.GoMod != nil {
@@ -112,7 +109,7 @@ func writeFile(root *os.Root, name string, data []byte) error {
 	return root.WriteFile(name, data, 0o644)
 }
 
-// generate returns every file of the program by its name.
+// generate returns all files of the program by name.
 func (p *Program) generate(archive []byte) (map[string][]byte, error) {
 	files := map[string][]byte{"main.go": p.main()}
 	for _, f := range txtar.Parse(archive).Files {
@@ -149,9 +146,9 @@ func (p *Program) main() []byte {
 // Package returns the import path of the handler's package.
 func (p *Program) Package() string { return path.Join(p.Path, p.Source.Dir) }
 
-// bridgeDir returns the directory of a package that may import the handler's and
-// that main may import, where main may not import the handler's: that is in an
-// internal directory of the author's module. No file of the author's has its name, or is in it.
+// bridgeDir returns the directory of a package through which main imports the handler's package. It
+// reports false if main can import that directly, because it is not in an internal directory of the
+// author's module. No file of the author has this name or is in this directory.
 func (p *Program) bridgeDir() (string, bool) {
 	elements := strings.Split(p.Source.Dir, "/")
 	i := slices.Index(elements, "internal")
@@ -165,7 +162,7 @@ func (p *Program) bridgeDir() (string, bool) {
 	return dir, true
 }
 
-// bridge returns the one file of the package in bridgeDir.
+// bridge returns the only file of the package in bridgeDir.
 func (p *Program) bridge() []byte {
 	b := fmt.Appendf(nil, "// Code generated by goless.io/builder. DO NOT EDIT.\n\npackage %s\n\nimport user %q\n\nvar (\n\tHandler = user.Handler\n", bridgeName, p.Package())
 	for _, name := range p.Source.Hooks {

@@ -16,13 +16,13 @@ import (
 	"goless.io/builder/internal/sandbox"
 )
 
-// MaxRequirements is how much of the go.mod or the go.sum of a program is read after the go
-// command has changed it, in bytes. The largest have some hundred KiB.
+// MaxRequirements limits the size of a program's go.mod or go.sum when it is read after the go
+// command has changed it, in bytes. The largest have several hundred KiB.
 const MaxRequirements = 16 << 20
 
-// Requirement returns the line of the author's go.mod that requires the module
-// with this path, or replaces another one by it. If there is none, because another
-// module requires it, that is the first line.
+// Requirement returns the position in the author's go.mod that requires the module with this path,
+// or replaces another module with it. It returns the first line if there is none, because another
+// module requires it.
 func (p *Program) Requirement(path string) handler.Import {
 	at := handler.Import{File: "go.mod", Path: path, Line: 1, Column: 1}
 	mod := p.Source.GoMod
@@ -42,8 +42,8 @@ func (p *Program) Requirement(path string) handler.Import {
 	return at
 }
 
-// Required returns the module that the author requires for a package: of several
-// whose path begins the package's, the one with the longest.
+// Required returns the module that the author requires for a package. If several match, it returns
+// the one with the longest path.
 func (p *Program) Required(pkg string) (found module.Version, ok bool) {
 	if p.Source.GoMod == nil {
 		return found, false
@@ -51,7 +51,7 @@ func (p *Program) Required(pkg string) (found module.Version, ok bool) {
 	return requiredFor(p.Source.GoMod, pkg)
 }
 
-// requiredFor returns the module that mod requires for a package, as Required does.
+// requiredFor returns the module that mod requires for a package, like Required.
 func requiredFor(mod *modfile.File, pkg string) (found module.Version, ok bool) {
 	for _, r := range mod.Require {
 		if (pkg == r.Mod.Path || strings.HasPrefix(pkg, r.Mod.Path+"/")) && len(r.Mod.Path) > len(found.Path) {
@@ -61,24 +61,24 @@ func requiredFor(mod *modfile.File, pkg string) (found module.Version, ok bool) 
 	return found, found.Path != ""
 }
 
-// An Override is a version of a module that the program has because of the author's go.mod, and
-// that is not the one that the runtime requires.
+// An Override is a module version in the program that differs, because of the author's go.mod, from
+// the version that the runtime requires.
 type Override struct {
-	// Runtime is what the runtime requires.
+	// Runtime is the version that the runtime requires.
 	Runtime module.Version
 
-	// Used is what the program has.
+	// Used is the version in the program.
 	Used module.Version
 
-	// Replaced means that the author's go.mod replaces Runtime by Used.
+	// Replaced means that the author's go.mod replaces Runtime with Used.
 	Replaced bool
 
-	// At is the line of the author's go.mod.
+	// At is the position in the author's go.mod.
 	At handler.Import
 }
 
-// Overrides returns what the author's go.mod overrides. Where it replaces something, that is
-// only what it replaces: a newer version that is required seldom does harm.
+// Overrides returns the overrides of the author's go.mod. If it replaces modules of the runtime, it
+// returns only those: requiring a newer version rarely causes problems.
 func (p *Program) Overrides() []Override {
 	if p.Source.GoMod == nil || len(p.Source.GoMod.Require) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (p *Program) Overrides() []Override {
 	return newer
 }
 
-// replacement returns what a go.mod says that replaces a module, nil for nothing.
+// replacement returns the replace directive for a module in a go.mod, or nil.
 func replacement(mod *modfile.File, m module.Version) *modfile.Replace {
 	i := slices.IndexFunc(mod.Replace, func(r *modfile.Replace) bool {
 		return r.Old.Path == m.Path && (r.Old.Version == "" || r.Old.Version == m.Version)
@@ -120,8 +120,7 @@ func replacement(mod *modfile.File, m module.Version) *modfile.Replace {
 	return mod.Replace[i]
 }
 
-// Gives reports whether a package is one of the runtime, or of a module that the runtime
-// requires.
+// Gives reports whether a package belongs to the runtime or to a module that the runtime requires.
 func Gives(pkg string) bool {
 	mod, err := runtimeMod()
 	if err != nil {
@@ -131,8 +130,8 @@ func Gives(pkg string) bool {
 	return isIn(RuntimeModule) || slices.ContainsFunc(mod.Require, func(r *modfile.Require) bool { return isIn(r.Mod.Path) })
 }
 
-// Selected returns the versions of modules that the go.mod of the whole program requires, by
-// their paths. The go command may have changed them since Write.
+// Selected returns the module versions in the go.mod of the whole program, by path. The go command
+// may have changed them since Write.
 func (p *Program) Selected() map[string]string {
 	data, err := sandbox.ReadResult(p.Dir, "go.mod", MaxRequirements)
 	if err != nil {
@@ -149,9 +148,9 @@ func (p *Program) Selected() map[string]string {
 	return versions
 }
 
-// RuntimeModules returns the modules that the runtime's packages in the program import from, in
-// the versions that the runtime requires. It leaves out what the program replaces or has another
-// version of.
+// RuntimeModules returns the modules that the runtime's packages in the program import, in the
+// versions that the runtime requires. It omits modules that the program replaces or has in another
+// version.
 func (p *Program) RuntimeModules() (needed []module.Version) {
 	mod, err := runtimeMod()
 	if err != nil {
@@ -165,7 +164,7 @@ func (p *Program) RuntimeModules() (needed []module.Version) {
 		}
 		pkg := path.Join(RuntimeModule, path.Dir(f.Name))
 		for _, spec := range file.Imports {
-			imported, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+			imported, _ := strconv.Unquote(spec.Path.Value) // parsed without errors
 			imports[pkg] = append(imports[pkg], imported)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// NewModule returns the go.mod of a module that requires nothing yet.
+// NewModule returns the go.mod of a module without requirements.
 func NewModule(path string) []byte {
 	mod, err := runtimeMod()
 	if err != nil {
@@ -20,8 +20,8 @@ func NewModule(path string) []byte {
 	return goMod(path, mod.Go.Version)
 }
 
-// RuntimeRequires returns the module that the runtime requires for a package: of several
-// whose path begins the package's, the one with the longest.
+// RuntimeRequires returns the module that the runtime requires for a package. If several match, it
+// returns the one with the longest path.
 func RuntimeRequires(pkg string) (found module.Version, ok bool) {
 	mod, err := runtimeMod()
 	if err != nil {
@@ -30,8 +30,8 @@ func RuntimeRequires(pkg string) (found module.Version, ok bool) {
 	return requiredFor(mod, pkg)
 }
 
-// AddRuntime changes a go.mod so that the go command finds the runtime's packages, without
-// what they need, in the directory dir.
+// AddRuntime adds the runtime to a go.mod. It writes the runtime's packages, without their imports,
+// to the directory dir, where the go command finds them.
 func AddRuntime(data []byte, dir string) ([]byte, error) {
 	mod, err := modfile.Parse("go.mod", data, nil)
 	if err != nil {
@@ -49,8 +49,7 @@ func AddRuntime(data []byte, dir string) ([]byte, error) {
 	return mod.Format()
 }
 
-// DropRuntime takes the runtime that AddRuntime has required out of a go.mod again, once
-// go mod tidy has changed the rest of it.
+// DropRuntime removes the runtime, which AddRuntime added, from a go.mod after go mod tidy.
 func DropRuntime(data []byte) ([]byte, error) {
 	mod, err := modfile.Parse("go.mod", data, nil)
 	if err != nil {
@@ -66,7 +65,7 @@ func DropRuntime(data []byte) ([]byte, error) {
 	return mod.Format()
 }
 
-// runtimeMod is the go.mod of the runtime, which must not be changed.
+// runtimeMod returns the go.mod of the runtime. Callers must not modify it.
 var runtimeMod = sync.OnceValues(func() (*modfile.File, error) {
 	for _, f := range txtar.Parse(runtimeArchive).Files {
 		if f.Name == "go.mod" {
@@ -76,7 +75,7 @@ var runtimeMod = sync.OnceValues(func() (*modfile.File, error) {
 	return nil, os.ErrNotExist
 })
 
-// writeOutline writes the packages of the runtime with nothing in them.
+// writeOutline writes the packages of the runtime without their content.
 func writeOutline(dir string) error {
 	for _, f := range txtar.Parse(runtimeArchive).Files {
 		name, data := f.Name, goMod(RuntimeModule, "")

@@ -1,5 +1,5 @@
-// Package readable writes the logs of functions as people read them at a terminal. It knows
-// what the runtime logs, and leaves all other lines as they are.
+// Package readable formats the logs of functions for people at a terminal. It recognizes the log
+// lines of the runtime, and leaves all other lines unchanged.
 package readable
 
 import (
@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Lines returns lines of a log with the time of day, the level, the message, and the fields
-// that are not the same in all lines. Stack traces are below their lines, without the frames
-// of the runtime and of net/http.
+// Lines formats log lines with the time of day, the level, the message, and the fields that differ
+// between lines. Stack traces follow their lines, without the frames of the runtime and of
+// net/http.
 func Lines(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -25,7 +25,7 @@ func Lines(text string) string {
 	return b.String()
 }
 
-// readable returns one line as people read it.
+// readable formats one line.
 func readable(line string) string {
 	fields, ok := parse(line)
 	if !ok {
@@ -41,9 +41,9 @@ func readable(line string) string {
 	if err != nil {
 		return line
 	}
-	e.take("faas.name") // there is one
+	e.take("faas.name") // the same in all lines
 	var stack string
-	switch { // a handler may log these messages as well
+	switch { // a handler may also log these messages
 	case message == "request" && e.index("http.request.method") >= 0:
 		message = e.request()
 	case message == "panic in the handler" && e.index("exception.stacktrace") >= 0:
@@ -56,14 +56,14 @@ func readable(line string) string {
 	return fmt.Sprintf("%s %-5s %s%s\n%s", at.Local().Format(time.TimeOnly), level, message, e.rest(), stack)
 }
 
-// A field is a name and a value of JSON.
+// A field is a name and a value in JSON.
 type field struct {
 	name  string
 	value json.RawMessage
 }
 
-// parse returns the fields of an object in their order. It reports false if the line is not
-// one object and nothing else.
+// parse returns the fields of a JSON object in order. It reports false if the line is not exactly
+// one object.
 func parse(line string) (fields []field, ok bool) {
 	decoder := json.NewDecoder(strings.NewReader(line))
 	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
@@ -85,15 +85,15 @@ func parse(line string) (fields []field, ok bool) {
 	return fields, err == nil && errors.Is(end, io.EOF)
 }
 
-// An entry is a line of a log.
+// An entry is a log line.
 type entry struct{ fields []field }
 
-// index returns the index of a field, or -1 if there is none.
+// index returns the index of a field, or -1.
 func (e *entry) index(name string) int {
 	return slices.IndexFunc(e.fields, func(f field) bool { return f.name == name })
 }
 
-// take removes a field and returns its value; empty if there is none.
+// take removes a field and returns its value, or "" if it is missing.
 func (e *entry) take(name string) string {
 	i := e.index(name)
 	if i < 0 {
@@ -104,9 +104,9 @@ func (e *entry) take(name string) string {
 	return value
 }
 
-// request returns what an access log says, and takes it.
+// request removes the fields of an access log entry and returns a summary of them.
 func (e *entry) request() string {
-	seconds, _ := strconv.ParseFloat(e.take("duration"), 64) // 0 if there is none
+	seconds, _ := strconv.ParseFloat(e.take("duration"), 64) // 0 if it is missing
 	took := time.Duration(seconds * float64(time.Second))
 	if took > time.Millisecond {
 		took = took.Round(10 * time.Microsecond)
@@ -118,7 +118,7 @@ func (e *entry) request() string {
 	return message
 }
 
-// rest returns the other fields as name=value.
+// rest returns the remaining fields as name=value.
 func (e *entry) rest() string {
 	var b strings.Builder
 	for _, f := range e.fields {
@@ -131,7 +131,7 @@ func (e *entry) rest() string {
 	return b.String()
 }
 
-// plain returns a string without its quotes, and any other value as it is.
+// plain returns a string without quotes, and any other value unchanged.
 func plain(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
@@ -140,14 +140,14 @@ func plain(value json.RawMessage) string {
 	return string(bytes.TrimSpace(value))
 }
 
-// foreign are the beginnings of the functions that call a handler, or that report its panic.
+// foreign are prefixes of functions that call a handler or report its panic.
 var foreign = []string{"goless.io/runtime", "net/http.", "created by net/http.", "runtime/debug.", "panic("}
 
-// ownFrames returns the frames of a stack that are not foreign, which take two lines each.
+// ownFrames returns the frames of a stack that are not foreign. A frame has two lines.
 func ownFrames(stack string) string {
 	var b strings.Builder
 	lines := slices.Collect(strings.Lines(stack))
-	for i := 1; i+1 < len(lines); i += 2 { // the first line names the goroutine
+	for i := 1; i+1 < len(lines); i += 2 { // the first line contains the goroutine
 		if !slices.ContainsFunc(foreign, func(prefix string) bool { return strings.HasPrefix(lines[i], prefix) }) {
 			b.WriteString("    " + lines[i] + "    " + lines[i+1])
 		}

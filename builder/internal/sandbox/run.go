@@ -87,7 +87,7 @@ func Run(ctx context.Context, c Command) (*Result, error) {
 	// A separate process group allows killing the command with all processes that it has started.
 	cmd.SysProcAttr = EndWithParent(NewGroup())
 	cmd.Cancel = func() error {
-		r.cpu = groupUsage(cmd.Process.Pid).cpu // the time of processes that it has not waited for is lost when it is killed
+		r.cpu = groupUsage(cmd.Process.Pid).cpu // the CPU time of unawaited processes is lost later
 		return killGroup(cmd.Process.Pid)
 	}
 	cmd.WaitDelay = time.Second
