@@ -148,7 +148,7 @@ func watchOnce[T any](ctx context.Context, k *Kubectl, args []string, yield func
 		if err == nil && yield(event, nil) {
 			continue
 		}
-		over := period.Err() != nil // kubectl's output is then truncated
+		over := period.Err() != nil // the output of kubectl is then truncated
 		if errors.Is(err, io.EOF) && !over {
 			return true, k.wait(ctx, cmd)
 		}

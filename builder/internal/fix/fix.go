@@ -46,7 +46,7 @@ func Files(ctx context.Context, dir string, files []handler.File) (map[string][]
 			continue
 		}
 		fixed, err := process(ctx, filepath.Join(dir, filepath.FromSlash(f.Name)), f.Data)
-		if list, ok := errors.AsType[scanner.ErrorList](err); ok { // errors after the first are mostly consequences of it
+		if list, ok := errors.AsType[scanner.ErrorList](err); ok { // later errors are mostly consequences
 			line, column := place(f.Data, list[0].Pos.Offset)
 			found = append(found, handler.NewDiagnostic(f.Name, line, column, list[0].Msg))
 		} else if err != nil {

@@ -121,7 +121,7 @@ func (c *collection) add(name string) (data []byte, err error) {
 		c.embed(path.Dir(name), data)
 	case c.embedded[name]:
 	case !isText(data):
-		if _, err := buildinfo.Read(bytes.NewReader(data)); err != nil { // builder build writes programs to this directory
+		if _, err := buildinfo.Read(bytes.NewReader(data)); err != nil { // builder build writes programs here
 			c.note(name, "is no text and no Go file embeds it, left out")
 		}
 		return nil, nil

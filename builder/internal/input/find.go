@@ -29,7 +29,7 @@ func FindModule(dir string) string {
 
 func hasGoMod(dir string) bool {
 	info, err := os.Stat(filepath.Join(dir, "go.mod"))
-	return err == nil && !info.IsDir() && dir != filepath.Clean(os.TempDir()) // the go command also ignores a go.mod there
+	return err == nil && !info.IsDir() && dir != filepath.Clean(os.TempDir()) // the go command ignores it, too
 }
 
 // fromWorkingDir returns name relative to the working directory.

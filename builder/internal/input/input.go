@@ -88,7 +88,7 @@ func ReadAll(path string, stdin io.Reader) (functions []*Function, others []*Obj
 // NoFunctionError is the error for an input without a Function or, for ReadAll, without any object
 // of goless.io.
 type NoFunctionError struct {
-	name string // of the input
+	name string // name of the input
 }
 
 // Error includes the lines that identify a Function.

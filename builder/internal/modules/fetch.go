@@ -115,8 +115,8 @@ func resolve(ctx context.Context, t *toolchain.Toolchain, f FetchOptions, work s
 // their modules.
 var listPackages = []string{"list", "-mod=readonly", "-deps", "-e", "-json=ImportPath,Error,Standard,Root,Dir,SFiles,SysoFiles", "."}
 
-// remedyFor returns what may help a program with these faults. Nothing does if one
-// of them has no remedy.
+// remedyFor returns the remedy for a program with these faults. It returns NoRemedy if one of them
+// has no remedy.
 func remedyFor(faults []diagnose.Fault) diagnose.Remedy {
 	best := diagnose.NoRemedy
 	for _, f := range faults {
