@@ -36,8 +36,8 @@ type Error struct {
 
 func (e *Error) Error() string { return "kubectl " + e.Command + ": " + e.Message }
 
-// Output runs kubectl and returns its output. stdin may be nil. The error is an *Error if kubectl
-// fails.
+// Output returns what a call of kubectl prints. stdin may be nil. The error is an *Error if
+// kubectl fails.
 func (k *Kubectl) Output(ctx context.Context, stdin io.Reader, args ...string) ([]byte, error) {
 	var out bytes.Buffer
 	err := k.Run(ctx, stdin, &out, args...)
