@@ -9,7 +9,7 @@ import (
 	"goless.io/builder/remote"
 )
 
-// A deadlineRecorder is the answer to a request, with the deadlines for writing it.
+// A deadlineRecorder records a response and its write deadlines.
 type deadlineRecorder struct {
 	*httptest.ResponseRecorder
 	deadlines []time.Time
@@ -22,7 +22,7 @@ func (d *deadlineRecorder) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// download answers a request for a binary from an address.
+// download requests a binary from a client address.
 func (r *replica) download(t *testing.T, key, address string) *deadlineRecorder {
 	t.Helper()
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, remote.BinariesPath+key, nil)
@@ -34,8 +34,8 @@ func (r *replica) download(t *testing.T, key, address string) *deadlineRecorder 
 	return recorder
 }
 
-// TestDownloadDeadline downloads a binary that is larger than what is written at once. There is one
-// deadline for all of it, by its size.
+// TestDownloadDeadline checks that the download of a large binary has a single write deadline that
+// depends on its size.
 func TestDownloadDeadline(t *testing.T) {
 	r := newReplica(t, Config{})
 	key, _ := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
@@ -52,8 +52,9 @@ func TestDownloadDeadline(t *testing.T) {
 	}
 }
 
-// TestDownloadsPerClient has one client download as much of a namespace as it may. It gets more when one
-// download has ended. Other clients and replicas do not notice, nor do pods of other namespaces behind its address.
+// TestDownloadsPerClient checks that a client can download again when one of the maximum number of
+// downloads of a namespace has ended. Other clients, replicas, and pods of other namespaces with
+// the same address are not affected.
 func TestDownloadsPerClient(t *testing.T) {
 	r := newReplica(t, Config{})
 	key, _ := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
@@ -76,7 +77,7 @@ func TestDownloadsPerClient(t *testing.T) {
 		t.Errorf("another namespace: %d, %s", got.Code, got.Body)
 	}
 	ends[0]()
-	for range 2 { // each of them ends
+	for range 2 { // end must be idempotent
 		if got := r.download(t, key, "192.0.2.1:2"); got.Code != http.StatusOK {
 			t.Errorf("after one has ended: %d, %s", got.Code, got.Body)
 		}

@@ -32,19 +32,19 @@ func TestMain(m *testing.M) {
 	}
 	scratch = dir
 	code := m.Run()
-	_ = os.RemoveAll(dir) // it is below the temporary directory
+	_ = os.RemoveAll(dir) // in the temporary directory
 	os.Exit(code)
 }
 
-// scratch is a directory for what several tests share.
+// scratch is a directory that several tests share.
 var scratch string
 
-// seed is as good as any.
+// seed is an arbitrary seed.
 var seed = bytes.Repeat([]byte{7}, remote.SeedSize)
 
 const header = "package p\n\nimport \"net/http\"\n\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n\n"
 
-// endless keeps the type checker busy for ever: golang.org/issue/78341.
+// endless makes the type checker run indefinitely: golang.org/issue/78341.
 const endless = header + "type I[T any] interface{ M() interface{ I[*T] } }\n"
 
 // source returns a Function that no other test builds.
@@ -52,7 +52,7 @@ func source(t *testing.T, more string) string {
 	return header + "// " + t.Name() + "\n" + more
 }
 
-// machineToolchain is that of the machine with what an image adds to it: a plan.
+// machineToolchain is the installed toolchain with a plan, as in an image.
 var machineToolchain = sync.OnceValues(func() (*toolchain.Toolchain, error) {
 	found, err := toolchain.Find(context.Background(), append(os.Environ(), "KO_DATA_PATH="))
 	if err != nil {
@@ -70,7 +70,7 @@ var machineToolchain = sync.OnceValues(func() (*toolchain.Toolchain, error) {
 	return found, os.WriteFile(found.Plan, data, 0o600)
 })
 
-// plan asks how a Function is built that imports what those of these tests do.
+// plan makes a plan for a Function with the imports of all Functions in these tests.
 func plan(tools *toolchain.Toolchain) (*compile.Plan, error) {
 	parsed, err := handler.Parse(handler.Filename, []byte(header))
 	if err != nil {
@@ -84,25 +84,25 @@ func plan(tools *toolchain.Toolchain) (*compile.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What is compiled by this is not in the cache before it has ended, and a plan
-	// is about the cache.
+	// Compiled packages are in the cache only after MakePlan has ended, and a plan refers to the
+	// cache.
 	if _, err := compile.MakePlan(context.Background(), tools, written); err != nil {
 		return nil, err
 	}
 	return compile.MakePlan(context.Background(), tools, written)
 }
 
-// A replica is one that serves on this machine.
+// A replica is a replica that serves on this machine.
 type replica struct {
 	*Service
 	url    string
 	keys   *remote.Keys
 	client *remote.Client
 	log    *logBuffer
-	end    func() // and wait until it has ended
+	end    func() // stops the replica and waits until it has ended
 }
 
-// newReplica starts a replica, with a store of its own unless c names one.
+// newReplica starts a replica. It has its own store unless c sets one.
 func newReplica(t *testing.T, c Config) *replica {
 	t.Helper()
 	var err error
@@ -150,7 +150,7 @@ func newReplica(t *testing.T, c Config) *replica {
 	return r
 }
 
-// build orders a build, which must come to its report.
+// build orders a build and waits for its report.
 func (r *replica) build(t *testing.T, o remote.Order) (key string, report builder.Report) {
 	t.Helper()
 	event, err := r.client.Build(t.Context(), o, nil)
@@ -163,7 +163,7 @@ func (r *replica) build(t *testing.T, o remote.Order) (key string, report builde
 	return event.Key, report
 }
 
-// waiting tells how many wait for the build of a key.
+// waiting returns the number of clients that wait for the build of a key.
 func (r *replica) waiting(key string) int {
 	r.builds.mu.Lock()
 	defer r.builds.mu.Unlock()
@@ -171,14 +171,14 @@ func (r *replica) waiting(key string) int {
 	return going.waiting
 }
 
-// An answer is what came of a request for a binary.
+// An answer is the response to a request for a binary.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// fetch asks for a binary as a pod does.
+// fetch requests a binary like a pod.
 func (r *replica) fetch(t *testing.T, key string, seconds int) answer {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+remote.BinariesPath+key, nil)
@@ -201,7 +201,7 @@ func (r *replica) fetch(t *testing.T, key string, seconds int) answer {
 	return answer{response.StatusCode, response.Header, body}
 }
 
-// binary fetches a binary that must be there, and right.
+// binary fetches a binary that must exist and be valid.
 func (r *replica) binary(t *testing.T, key string) []byte {
 	t.Helper()
 	got := r.fetch(t, key, 60)
@@ -218,7 +218,7 @@ func (r *replica) binary(t *testing.T, key string) []byte {
 	return got.body
 }
 
-// missing expects that a binary is not there, and an explanation.
+// missing checks that a binary is missing, with an explanation.
 func (r *replica) missing(t *testing.T, key, why string) {
 	t.Helper()
 	if got := r.fetch(t, key, 0); got.status != http.StatusNotFound || !strings.Contains(string(got.body), why) {
@@ -226,13 +226,13 @@ func (r *replica) missing(t *testing.T, key, why string) {
 	}
 }
 
-// A logBuffer is what was logged.
+// A logBuffer records log lines.
 type logBuffer struct {
 	mu    sync.Mutex
 	lines strings.Builder
 }
 
-// Write takes a line.
+// Write records a line.
 func (b *logBuffer) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -245,7 +245,7 @@ func (b *logBuffer) String() string {
 	return b.lines.String()
 }
 
-// builds returns how the builds have ended that were made.
+// builds returns the reasons of all logged builds.
 func (b *logBuffer) builds(t *testing.T) (reasons []string) {
 	t.Helper()
 	for line := range strings.Lines(b.String()) {
@@ -260,7 +260,7 @@ func (b *logBuffer) builds(t *testing.T) (reasons []string) {
 	return reasons
 }
 
-// await waits for a condition, and not for long.
+// await waits a limited time for a condition.
 func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(5 * time.Millisecond) {

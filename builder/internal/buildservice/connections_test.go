@@ -20,8 +20,8 @@ import (
 	"goless.io/builder/remote"
 )
 
-// flood has 64 addresses, as many as a tenant may have pods, open connections one after
-// the other and say nothing.
+// flood opens connections from 64 addresses, the number of pods that a tenant may have, and sends
+// nothing.
 func flood(t *testing.T, target string, connections int) {
 	t.Helper()
 	for i := range connections {
@@ -33,11 +33,11 @@ func flood(t *testing.T, target string, connections int) {
 		case err != nil:
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = connection.Close() }) // the other side may have closed it
+		t.Cleanup(func() { _ = connection.Close() }) // may be closed already
 	}
 }
 
-// probes serves the port for probes until the end of the test, and returns its address.
+// probes serves the probe port until the end of the test and returns its address.
 func (r *replica) probes(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,8 +56,8 @@ func (r *replica) probes(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// TestStrangersLockNobodyOut fills the limit of the clients' port and that of the port
-// for probes. The operator, pods and the kubelet do not notice.
+// TestStrangersLockNobodyOut exhausts the connections of the client port and of the probe port. The
+// operator, pods and the kubelet are not affected.
 func TestStrangersLockNobodyOut(t *testing.T) {
 	r := newReplica(t, Config{})
 	probes := r.probes(t)
@@ -79,7 +79,7 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 	}
 }
 
-// TestSlowStrangers sends what has no end, a byte at a time. The service hangs up.
+// TestSlowStrangers sends endless requests slowly. The service closes the connections.
 func TestSlowStrangers(t *testing.T) {
 	r := newReplica(t, Config{})
 	probes := r.probes(t)
@@ -89,7 +89,7 @@ func TestSlowStrangers(t *testing.T) {
 		dial          func(address string) (net.Conn, error)
 		address, head string
 	}{
-		"Handshake": {plain, r.address(), "\x16\x03\x01\x40\x00"}, // of TLS: 16 KiB are to come
+		"Handshake": {plain, r.address(), "\x16\x03\x01\x40\x00"}, // announces 16 KiB of TLS data
 		"Head":      {secure, r.address(), "GET / HTTP/1.1\r\nHost: "},
 		"Order":     {secure, r.address(), "POST " + remote.BuildsPath + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"},
 		"Chunks":    {secure, r.address(), "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n"},
@@ -120,8 +120,8 @@ func TestSlowStrangers(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfStrangersEnd asks with tokens and without. Only who has one may ask
-// again on the same connection.
+// TestConnectionsOfStrangersEnd sends requests with and without tokens. Only connections with a
+// valid token stay open for further requests.
 func TestConnectionsOfStrangersEnd(t *testing.T) {
 	r := newReplica(t, Config{})
 	key := strings.Repeat("0", 64)
@@ -147,15 +147,15 @@ func TestConnectionsOfStrangersEnd(t *testing.T) {
 	}
 }
 
-// asker sends a request on one connection each time that it is called, and tells whether
-// the answer, which has to be an error, ends the connection.
+// asker returns a function that sends a request on one connection. It reports whether the response,
+// which must be an error, closes the connection.
 func asker(t *testing.T, r *replica, request string) func() (ends bool) {
 	t.Helper()
 	connection, err := tls.Dial("tcp", strings.TrimPrefix(r.url, "https://"), r.keys.ClientTLS())
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = connection.Close() }) // the other side may have closed it
+	t.Cleanup(func() { _ = connection.Close() }) // may be closed already
 	if err := connection.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func asker(t *testing.T, r *replica, request string) func() (ends bool) {
 	}
 }
 
-// readRefusal reads an answer, which has to be an error, and tells whether it ends the
+// readRefusal reads a response, which must be an error, and reports whether it closes the
 // connection.
 func readRefusal(t *testing.T, answers *bufio.Reader) bool {
 	t.Helper()

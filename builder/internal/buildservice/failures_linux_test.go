@@ -11,7 +11,7 @@ import (
 	"goless.io/builder/remote"
 )
 
-// TestDiskFull gives the store a disk without room, and then some.
+// TestDiskFull runs a store on a full disk, and then on one with some space.
 func TestDiskFull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a small file system")
@@ -25,8 +25,8 @@ func TestDiskFull(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	r := newReplica(t, Config{Store: filepath.Join(dir, "store")}) // nobody can remove dir itself
-	t.Cleanup(r.end)                                               // before the disk is gone
+	r := newReplica(t, Config{Store: filepath.Join(dir, "store")}) // dir itself cannot be removed
+	t.Cleanup(r.end)                                               // before the disk is removed
 	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
 	if _, report := r.build(t, o); report.Reason != builder.BuildFailed || !strings.Contains(report.Message, "no space left on device") {
 		t.Errorf("the report: %+v, want BuildFailed, and that the disk is full", report)

@@ -16,8 +16,8 @@ import (
 	"goless.io/builder/remote"
 )
 
-// TestBombs has one tenant send what fills the memory, and what takes for ever, while
-// another one builds. The tests of the image have all sources of either kind.
+// TestBombs has a tenant order builds that exhaust memory or never end, while another tenant
+// builds. The tests of the image contain all such sources.
 func TestBombs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the sources that only a limit ends take a while")
@@ -27,7 +27,7 @@ func TestBombs(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newReplica(t, Config{})
-	tried := map[string]bool{} // reasons
+	tried := map[string]bool{} // by reason
 	for _, c := range cases {
 		if !c.Bomb() || tried[c.Reason] {
 			continue
@@ -37,7 +37,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// bomb orders a bomb and, while that builds, something simple for another tenant.
+// bomb orders a hostile build and, while that runs, a simple one for another tenant.
 func (r *replica) bomb(t *testing.T, c hostile.Case) {
 	t.Helper()
 	o := remote.Order{Namespace: "team-a", Source: string(c.Source), Timeout: time.Minute, Memory: 64 << 30}
@@ -56,8 +56,8 @@ func (r *replica) bomb(t *testing.T, c hostile.Case) {
 	building.Wait()
 }
 
-// TestLongBuildsDelayNobody has two tenants order eight builds each that take as long
-// as they may, and another one something simple.
+// TestLongBuildsDelayNobody has two tenants order eight builds each with the maximum timeout, and
+// another tenant a simple one.
 func TestLongBuildsDelayNobody(t *testing.T) {
 	r := newReplica(t, Config{Parallel: 3})
 	ctx, stop := context.WithCancel(t.Context())
@@ -89,8 +89,8 @@ func TestLongBuildsDelayNobody(t *testing.T) {
 	building.Wait()
 }
 
-// TestRestart ends a replica, and starts another with the same disk. What is lost is
-// built again.
+// TestRestart stops a replica and starts another one with the same disk. Lost results are built
+// again.
 func TestRestart(t *testing.T) {
 	r := newReplica(t, Config{})
 	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
@@ -102,7 +102,8 @@ func TestRestart(t *testing.T) {
 	r.binary(t, key)
 }
 
-// TestResultsDeleted orders again what somebody has deleted, and then all of it.
+// TestResultsDeleted orders builds again after their binaries, and then the whole store, were
+// deleted.
 func TestResultsDeleted(t *testing.T) {
 	r := newReplica(t, Config{})
 	t.Setenv("TMPDIR", t.TempDir())
@@ -124,8 +125,8 @@ func TestResultsDeleted(t *testing.T) {
 	}
 }
 
-// TestEndInBuild ends a replica while it builds. Whoever waits is told at once and
-// can go to another.
+// TestEndInBuild stops a replica during a build. Waiting clients get a response immediately and can
+// use another replica.
 func TestEndInBuild(t *testing.T) {
 	r := newReplica(t, Config{})
 	o := remote.Order{Namespace: "team-a", Source: endless}
@@ -160,7 +161,7 @@ func TestEndInBuild(t *testing.T) {
 	}
 }
 
-// working tells whether a child of this process has a compiler.
+// working reports whether a child of this process runs a compiler.
 func working(t *testing.T) bool {
 	t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", os.Getpid()))
@@ -180,9 +181,9 @@ func working(t *testing.T) bool {
 	return false
 }
 
-// TestBusy fills the queue. A namespace that has its share waiting gets no more, and one that has
-// nothing waiting has its build, for which the newest of another namespace is dropped. The client
-// of that gets the same answer as if it had come too late.
+// TestBusy fills the queue. A namespace that has used its share is rejected. A namespace without
+// queued builds is accepted, and the newest build of another namespace is dropped, whose client
+// gets the same response as if it had been rejected.
 func TestBusy(t *testing.T) {
 	r := newReplica(t, Config{Parallel: 1})
 	hold(t, r.queue, 1)

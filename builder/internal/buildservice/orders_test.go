@@ -25,7 +25,7 @@ import (
 	"goless.io/builder/remote"
 )
 
-// TestBuild orders a build, and gets what a container that builds makes.
+// TestBuild orders a build and checks that the binary equals that of an in-pod build.
 func TestBuild(t *testing.T) {
 	r := newReplica(t, Config{})
 	o := remote.Order{Namespace: "team-a", Source: source(t, "")}
@@ -90,8 +90,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// TestEnvironmentIsSorted makes builders for equal orders. What they know of the network is
-// part of the key of dependencies.
+// TestEnvironmentIsSorted checks that the builders for equal orders have equal network settings,
+// which are part of the key of dependencies.
 func TestEnvironmentIsSorted(t *testing.T) {
 	r := newReplica(t, Config{})
 	o := remote.Order{Environment: map[string]string{"GOPROXY": "https://a.example", "GOSUMDB": "off", "GOPRIVATE": "b.example", "NO_PROXY": ".svc", "HTTPS_PROXY": "https://c.example"}}
@@ -150,8 +150,8 @@ func TestFailuresOfSources(t *testing.T) {
 	}
 }
 
-// TestModulesAreAskedForAgain is about a proxy that the administrator turns on, and
-// about a version that is published a moment later.
+// TestModulesAreAskedForAgain covers a proxy that is enabled later, and a version that is published
+// later.
 func TestModulesAreAskedForAgain(t *testing.T) {
 	r := newReplica(t, Config{})
 	archive := "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n\nrequire example.com/none v1.0.0\n" +
@@ -168,8 +168,8 @@ func TestModulesAreAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestLimitsAreNotShared orders the same with different limits at the same time. How it
-// ends for who gives it little time is not how it ends for the other.
+// TestLimitsAreNotShared orders the same source with different limits at the same time. A short
+// timeout does not affect the other order.
 func TestLimitsAreNotShared(t *testing.T) {
 	r := newReplica(t, Config{})
 	for name, hasty := range map[string]remote.Order{
@@ -193,8 +193,8 @@ func TestLimitsAreNotShared(t *testing.T) {
 	}
 }
 
-// orderBeside orders a build and returns when the order is accepted. In the end the
-// report has to contain want.
+// orderBeside orders a build in the background and returns when the order is accepted. The report
+// must contain want.
 func orderBeside(t *testing.T, r *replica, asking *sync.WaitGroup, o remote.Order, want string) {
 	t.Helper()
 	accepted := make(chan struct{})
@@ -208,7 +208,7 @@ func orderBeside(t *testing.T, r *replica, asking *sync.WaitGroup, o remote.Orde
 	<-accepted
 }
 
-// hold takes so many slots of a queue.
+// hold occupies slots of a queue.
 func hold(t *testing.T, q *queue, slots int) (taken []*queuedBuild) {
 	t.Helper()
 	for i := range slots {
@@ -222,7 +222,7 @@ func hold(t *testing.T, q *queue, slots int) (taken []*queuedBuild) {
 	return taken
 }
 
-// TestWaitingIsTold has a build wait for its turn.
+// TestWaitingIsTold checks that the client of a queued build receives a Waiting event.
 func TestWaitingIsTold(t *testing.T) {
 	r := newReplica(t, Config{})
 	slots := hold(t, r.queue, r.config.Parallel)
@@ -247,7 +247,7 @@ func TestWaitingIsTold(t *testing.T) {
 	}
 }
 
-// TestLimits orders with more and with less than the service allows, and with nothing said.
+// TestLimits orders builds with limits above and below those of the service, and without limits.
 func TestLimits(t *testing.T) {
 	image, machine := &toolchain.Toolchain{Sealed: true}, &toolchain.Toolchain{}
 	for name, c := range map[string]struct {
@@ -275,7 +275,7 @@ func TestTimeoutIsNotRemembered(t *testing.T) {
 	r := newReplica(t, Config{MaxTimeout: 1e9})
 	o := remote.Order{Namespace: "team-a", Source: endless, Timeout: 3600e9}
 	for range 2 {
-		// It is another failure where the tests beside this one have the processors.
+		// The reason differs if concurrent tests use the processors.
 		if _, report := r.build(t, o); report.Reason != builder.BuildTimeout && !strings.HasPrefix(report.Message, compile.ErrBusy.Error()) {
 			t.Errorf("the report: %+v, want BuildTimeout after the most that the service allows", report)
 		}
@@ -285,7 +285,8 @@ func TestTimeoutIsNotRemembered(t *testing.T) {
 	}
 }
 
-// TestCancel stops to wait: one of two, then both.
+// TestCancel checks that a build continues when one of two clients leaves, and is cancelled when
+// both have left.
 func TestCancel(t *testing.T) {
 	r := newReplica(t, Config{})
 	o := remote.Order{Namespace: "team-a", Source: endless}
@@ -372,7 +373,7 @@ func TestWrongRequests(t *testing.T) {
 	}
 }
 
-// TestStrangersMustNotWait sends the head of a request, and nothing after it.
+// TestStrangersMustNotWait sends only the header of a request.
 func TestStrangersMustNotWait(t *testing.T) {
 	r := newReplica(t, Config{})
 	for name, head := range map[string]string{

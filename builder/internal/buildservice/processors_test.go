@@ -8,7 +8,7 @@ import (
 	"goless.io/builder/remote"
 )
 
-// TestProcessors divides the processors among the builds that run at the same time.
+// TestProcessors divides the processors between concurrent builds.
 func TestProcessors(t *testing.T) {
 	for _, c := range []struct{ processors, builds, want int }{{4, 3, 2}, {2, 3, 1}, {1, 1, 1}, {16, 4, 4}, {4, 1, 4}} {
 		if got := processorsOfEach(c.processors, c.builds); got != c.want {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// enter enters for each namespace, which is a letter.
+// enter adds a build for each namespace, which is a letter.
 func enter(t *testing.T, q *queue, namespaces string) []*queuedBuild {
 	t.Helper()
 	var queued []*queuedBuild
@@ -62,8 +62,7 @@ func TestQueueIsFair(t *testing.T) {
 	}
 }
 
-// drain lets builds end one by one, each a second after the one before, and returns
-// the order in which they have begun.
+// drain ends the builds one by one, one per second, and returns the order in which they started.
 func drain(t *testing.T, q *queue, slots int, waiting []*queuedBuild) string {
 	t.Helper()
 	var running []*queuedBuild
@@ -86,8 +85,8 @@ func drain(t *testing.T, q *queue, slots int, waiting []*queuedBuild) string {
 	return order.String()
 }
 
-// build has a namespace build for so long, or until ctx ends, and returns how
-// long that had to wait.
+// build runs a build of a namespace for the given time or until ctx ends, and returns how long it
+// was queued.
 func build(ctx context.Context, t *testing.T, q *queue, namespace string, takes time.Duration, long bool) (waited time.Duration) {
 	t.Helper()
 	entered := time.Now()
@@ -110,14 +109,14 @@ func build(ctx context.Context, t *testing.T, q *queue, namespace string, takes 
 	return waited
 }
 
-// TestQueueWithLongBuilds has some namespaces order builds that take all of their time,
-// always eight at once, and one that builds something short every minute.
+// TestQueueWithLongBuilds has some namespaces keep eight long builds each in the queue, and one
+// namespace order a short build every minute.
 func TestQueueWithLongBuilds(t *testing.T) {
 	for name, c := range map[string]struct {
 		others int
 		takes  time.Duration
 		long   bool
-		first  time.Duration // that the first build may wait
+		first  time.Duration // maximum queue time of the first build
 	}{
 		"One":             {1, 10 * time.Minute, true, 0},
 		"Two":             {2, 10 * time.Minute, true, 0},
@@ -145,7 +144,7 @@ func TestQueueWithLongBuilds(t *testing.T) {
 	}
 }
 
-// buildAlways lets each of some namespaces order eight builds at once, all the time.
+// buildAlways keeps eight builds of each namespace in the queue.
 func buildAlways(ctx context.Context, t *testing.T, q *queue, namespaces int, takes time.Duration, long bool) *sync.WaitGroup {
 	var building sync.WaitGroup
 	for n := range 8 * namespaces {
@@ -158,7 +157,8 @@ func buildAlways(ctx context.Context, t *testing.T, q *queue, namespaces int, ta
 	return &building
 }
 
-// TestQueueSharesByTime has one namespace build things ten times as long as another.
+// TestQueueSharesByTime has one namespace order builds that take ten times as long as those of
+// another.
 func TestQueueSharesByTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(1)
@@ -198,8 +198,8 @@ func TestQueueLeaveBeforeTurn(t *testing.T) {
 	}
 }
 
-// TestQueueIsBounded fills the queue and has a namespace enter that has nothing there: the newest
-// build of the namespace with the most is dropped for it.
+// TestQueueIsBounded fills the queue and adds a build of a namespace that has none: the newest
+// build of the namespace with the largest load is dropped.
 func TestQueueIsBounded(t *testing.T) {
 	cases := map[string]struct{ builds, bytes int }{
 		"Builds": {maxQueue / 4, 1},
@@ -208,7 +208,7 @@ func TestQueueIsBounded(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(1)
-			enter(t, q, "z") // and it has its turn
+			enter(t, q, "z") // the build starts
 			var last []*queuedBuild
 			for namespace := range strings.SplitSeq("abcd", "") {
 				last = append(last, fill(t, q, namespace, c.builds, c.bytes))
@@ -219,7 +219,7 @@ func TestQueueIsBounded(t *testing.T) {
 			if dropped(last[0]) || dropped(last[1]) || !dropped(last[2]) || !dropped(last[3]) {
 				t.Error("the dropped builds are not the newest of the namespaces with the most")
 			}
-			q.leave(last[2]) // as a client of a dropped build does
+			q.leave(last[2]) // as the client of a dropped build does
 			q.leave(last[3])
 			if q.sum != full {
 				t.Errorf("%+v wait, want %+v", q.sum, full)
@@ -233,8 +233,8 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// TestQueueFullOfEqualShares fills the queue with one build of each namespace. One more namespace
-// is admitted, and one that has a build there is not.
+// TestQueueFullOfEqualShares fills the queue with one build of each namespace. A build of a new
+// namespace is accepted, and a second build of a namespace is not.
 func TestQueueFullOfEqualShares(t *testing.T) {
 	q := newQueue(1)
 	enter(t, q, "z")
@@ -252,7 +252,7 @@ func TestQueueFullOfEqualShares(t *testing.T) {
 }
 
 // TestQueueStartsInFreeSlot fills the queue while the last slot is free. A namespace that may use
-// the slot does, and no build is dropped for it.
+// the slot does, and no build is dropped.
 func TestQueueStartsInFreeSlot(t *testing.T) {
 	q := newQueue(2)
 	var last []*queuedBuild
@@ -287,7 +287,7 @@ func dropped(slot *queuedBuild) bool {
 	}
 }
 
-// fill enters as many builds as one namespace may have waiting.
+// fill adds as many builds as a namespace may have queued.
 func fill(t *testing.T, q *queue, namespace string, builds, bytes int) (last *queuedBuild) {
 	t.Helper()
 	for range builds {

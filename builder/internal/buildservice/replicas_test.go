@@ -20,7 +20,7 @@ import (
 	"goless.io/builder/remote"
 )
 
-// A cluster is replicas that know each other by their addresses.
+// A cluster is a group of replicas that know each other's addresses.
 type cluster struct {
 	mu        sync.Mutex
 	addresses []string
@@ -46,8 +46,8 @@ func (c *cluster) newReplica(t *testing.T) *replica {
 	return r
 }
 
-// newReplicas starts several. They are in the order in which they are to build an order
-// that is returned.
+// newReplicas starts n replicas. It returns them in their order of preference for the order that it
+// returns.
 func (c *cluster) newReplicas(t *testing.T, n int) ([]*replica, remote.Order) {
 	t.Helper()
 	replicas := make([]*replica, n)
@@ -62,7 +62,7 @@ func (c *cluster) newReplicas(t *testing.T, n int) ([]*replica, remote.Order) {
 
 func (r *replica) address() string { return strings.TrimPrefix(r.url, "https://") }
 
-// asked waits until somebody waits for something of a replica.
+// asked waits until a client waits for a binary of the replica.
 func (r *replica) asked(t *testing.T) {
 	t.Helper()
 	await(t, "somebody waits for "+r.url, func() bool {
@@ -72,8 +72,7 @@ func (r *replica) asked(t *testing.T) {
 	})
 }
 
-// building fails the test unless the replica that is to build has done so, and nobody
-// else.
+// building checks that only the replica with index want has built.
 func building(t *testing.T, replicas []*replica, want int) {
 	t.Helper()
 	for i, r := range replicas {
@@ -84,8 +83,8 @@ func building(t *testing.T, replicas []*replica, want int) {
 	}
 }
 
-// TestReplicasBuildOnce orders the same of all replicas at the same time. All of them
-// know it afterwards.
+// TestReplicasBuildOnce sends the same order to all replicas at the same time. Then all of them
+// have the binary.
 func TestReplicasBuildOnce(t *testing.T) {
 	var c cluster
 	replicas, o := c.newReplicas(t, 3)
@@ -106,7 +105,7 @@ func TestReplicasBuildOnce(t *testing.T) {
 	building(t, replicas, 0)
 }
 
-// TestReplicasShareTheWork has each replica build some of many keys.
+// TestReplicasShareTheWork checks that each replica builds some of many keys.
 func TestReplicasShareTheWork(t *testing.T) {
 	var addresses []string
 	for i := range 5 {
@@ -133,8 +132,8 @@ func TestReplicasShareTheWork(t *testing.T) {
 	}
 }
 
-// TestReplicasPassEventsOn orders of a replica that has another one build, which is busy
-// at first.
+// TestReplicasPassEventsOn orders from a replica that forwards the order to another one, which is
+// busy at first.
 func TestReplicasPassEventsOn(t *testing.T) {
 	var c cluster
 	replicas, o := c.newReplicas(t, 2)
@@ -157,7 +156,7 @@ func TestReplicasPassEventsOn(t *testing.T) {
 	building(t, replicas, 0)
 }
 
-// TestReplicaCancels ends an order that was passed on, and with it the build.
+// TestReplicaCancels cancels a forwarded order, which cancels the build.
 func TestReplicaCancels(t *testing.T) {
 	var c cluster
 	replicas, o := c.newReplicas(t, 2)
@@ -171,8 +170,8 @@ func TestReplicaCancels(t *testing.T) {
 	building(t, replicas, -1)
 }
 
-// TestReplicaDiesInBuild ends the replica that builds. The one that has passed the order
-// on builds then, and neither the operator nor a pod that waits there notices.
+// TestReplicaDiesInBuild stops the replica that builds. The replica that has forwarded the order
+// builds instead, unnoticed by the operator and by a waiting pod.
 func TestReplicaDiesInBuild(t *testing.T) {
 	var c cluster
 	replicas, o := c.newReplicas(t, 2)
@@ -194,8 +193,8 @@ func TestReplicaDiesInBuild(t *testing.T) {
 	building(t, replicas, 1)
 }
 
-// TestReplicaDoesNotAccept has the replica that is to build an order be one that cannot.
-// The next one builds.
+// TestReplicaDoesNotAccept makes the preferred replica fail to accept an order. The next one
+// builds.
 func TestReplicaDoesNotAccept(t *testing.T) {
 	keys, err := remote.NewKeys(seed)
 	if err != nil {
@@ -221,7 +220,7 @@ func TestReplicaDoesNotAccept(t *testing.T) {
 			}
 			first := strings.TrimPrefix(other.URL, "https://")
 			r := newReplica(t, Config{Replicas: func(context.Context) (string, []string, error) {
-				return "", []string{first}, nil // the others come first
+				return "", []string{first}, nil // the others precede
 			}})
 			if _, report := r.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")}); report.Reason != builder.Built {
 				t.Errorf("the report: %+v, want Built", report)
@@ -234,8 +233,7 @@ func TestReplicaDoesNotAccept(t *testing.T) {
 	}
 }
 
-// TestReplicasDisagree has a replica that knows nobody else build. The others find what
-// it has built.
+// TestReplicasDisagree has a replica build that knows no others. The others find its binary.
 func TestReplicasDisagree(t *testing.T) {
 	var c cluster
 	replicas, o := c.newReplicas(t, 3)
@@ -251,7 +249,7 @@ func TestReplicasDisagree(t *testing.T) {
 	building(t, replicas, 2)
 }
 
-// TestPeersAskNobodyElse asks as another replica does. The answer must not depend on
+// TestPeersAskNobodyElse sends a request like another replica. The response must not depend on
 // other replicas.
 func TestPeersAskNobodyElse(t *testing.T) {
 	r := newReplica(t, Config{Replicas: func(context.Context) (string, []string, error) {
@@ -270,8 +268,8 @@ func TestPeersAskNobodyElse(t *testing.T) {
 	asking.Wait()
 }
 
-// TestManyWaitForOneFetch has many clients ask for a binary that nobody has, while another
-// replica does not answer: they share what asks it.
+// TestManyWaitForOneFetch has many clients request a missing binary while another replica does not
+// respond: they share one fetch.
 func TestManyWaitForOneFetch(t *testing.T) {
 	r := newReplica(t, Config{Replicas: func(ctx context.Context) (string, []string, error) {
 		<-ctx.Done()
@@ -286,7 +284,7 @@ func TestManyWaitForOneFetch(t *testing.T) {
 	}
 }
 
-// TestPeerLies fetches a binary that has the signature of another one.
+// TestPeerLies fetches a binary with the signature of another one.
 func TestPeerLies(t *testing.T) {
 	a, b := newReplica(t, Config{}), newReplica(t, Config{})
 	key, _ := a.build(t, remote.Order{Namespace: "team-a", Source: source(t, "")})
@@ -302,8 +300,8 @@ func TestPeerLies(t *testing.T) {
 	}
 }
 
-// TestPeerStalls fetches from a replica that begins to send binaries and does not go on. The
-// transfers end, only some of them run at a time, and nothing is left of them.
+// TestPeerStalls fetches from a replica that stops sending in the middle. The transfers time out,
+// their concurrency is limited, and they leave no files.
 func TestPeerStalls(t *testing.T) {
 	grace := transferGrace
 	transferGrace = time.Second

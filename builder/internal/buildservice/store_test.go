@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// newStore opens a store for so many bytes of binaries, n of them.
+// newStore opens a store with room for n binaries.
 func newStore(t *testing.T, dir string, n int) *store {
 	t.Helper()
 	s, err := openStore(dir, int64(n)*(resultSize+int64(len(content))))
@@ -44,7 +44,7 @@ func put(t *testing.T, s *store, key string) {
 	}
 }
 
-// has tells whether the store has what was put there. Nothing else may come of it.
+// has reports whether the store contains the content that put stored. Other content fails the test.
 func has(t *testing.T, s *store, key string) bool {
 	t.Helper()
 	file, _, known := s.open(key)
@@ -59,8 +59,8 @@ func has(t *testing.T, s *store, key string) bool {
 	return true
 }
 
-// TestReportsInMemory fills the store as it is deployed with failures, which have reports and no
-// binaries: whoever orders one broken source after another does not take the memory of builds.
+// TestReportsInMemory checks that a store with the deployed settings, full of failures without
+// binaries, leaves enough memory for builds.
 func TestReportsInMemory(t *testing.T) {
 	manifest, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "50-build.yaml"))
 	if err != nil {
@@ -77,7 +77,7 @@ func TestReportsInMemory(t *testing.T) {
 		}
 		return n
 	}
-	const report, vet = 4 << 10, 256 // the largest report in bytes, and the memory of go vet in MiB
+	const report, vet = 4 << 10, 256 // largest report in bytes; memory of go vet in MiB
 	ofBuilds := mebibytes(`--parallel=(\d+)`) * (mebibytes(`--max-memory=(\d+)`) + vet)
 	left := mebibytes(`\n +memory: (\d+)Mi\n +ephemeral-storage: \d+Gi`) - ofBuilds
 	if reports := mebibytes(`--store-size=(\d+)`) * report / resultSize; reports > left/2 {
@@ -104,7 +104,7 @@ func TestStoreForgetsWhatIsNotUsed(t *testing.T) {
 	}
 }
 
-// TestStoreIsFair has one namespace fill the store, and use all that it has.
+// TestStoreIsFair has one namespace fill the store and use all of its results.
 func TestStoreIsFair(t *testing.T) {
 	s := newStore(t, t.TempDir(), 4)
 	for _, key := range []string{"modest1", "greedy1", "greedy2", "greedy3", "greedy4", "greedy5"} {
@@ -117,8 +117,8 @@ func TestStoreIsFair(t *testing.T) {
 	}
 }
 
-// TestStoreEndsDownloads removes binaries while they are read. What is being downloaded goes after
-// what is not, and is closed then, because the disk keeps open files that the store does not count.
+// TestStoreEndsDownloads removes binaries that are being read. Results that are being downloaded
+// are removed last, and their files closed, because an open file still uses disk space.
 func TestStoreEndsDownloads(t *testing.T) {
 	for name, c := range map[string]struct {
 		entries          int
@@ -138,7 +138,7 @@ func TestStoreEndsDownloads(t *testing.T) {
 				if want := slices.Contains(c.gone, key); errors.Is(err, os.ErrClosed) != want {
 					t.Errorf("reading %s: %v, want that it is closed: %t", key, err, want)
 				}
-				_ = file.Close() // it may be closed
+				_ = file.Close() // may be closed already
 			}
 			kept := slices.DeleteFunc(slices.Concat(c.read, c.more), func(key string) bool { return !has(t, s, key) })
 			want := slices.DeleteFunc(slices.Concat(c.read, c.more), func(key string) bool { return slices.Contains(c.gone, key) })
@@ -149,7 +149,7 @@ func TestStoreEndsDownloads(t *testing.T) {
 	}
 }
 
-// download stores binaries and begins to read them.
+// download stores binaries and starts to read them.
 func download(t *testing.T, s *store, keys []string) map[string]io.ReadCloser {
 	t.Helper()
 	readers := map[string]io.ReadCloser{}
@@ -160,7 +160,7 @@ func download(t *testing.T, s *store, keys []string) map[string]io.ReadCloser {
 	return readers
 }
 
-// TestStoreReserves counts a binary that is being received.
+// TestStoreReserves checks that a binary that is being received counts.
 func TestStoreReserves(t *testing.T) {
 	s := newStore(t, t.TempDir(), 2)
 	put(t, s, "a")
@@ -191,7 +191,7 @@ func TestStoreReplaces(t *testing.T) {
 	}
 }
 
-// TestStoreBeginsEmpty has a process find what another one has left.
+// TestStoreBeginsEmpty opens a store in which another process has left files.
 func TestStoreBeginsEmpty(t *testing.T) {
 	dir := t.TempDir()
 	put(t, newStore(t, dir, 3), "a")
@@ -204,7 +204,7 @@ func TestStoreBeginsEmpty(t *testing.T) {
 	}
 }
 
-// TestStoreDropsRemovedBinaries removes what is on disk.
+// TestStoreDropsRemovedBinaries deletes files of the store.
 func TestStoreDropsRemovedBinaries(t *testing.T) {
 	s := newStore(t, t.TempDir(), 3)
 	put(t, s, "a")

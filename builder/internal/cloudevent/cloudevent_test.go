@@ -10,7 +10,7 @@ import (
 	"goless.io/builder/internal/cloudevent"
 )
 
-// A whole event keeps its attributes, and its data gets the form that it has in a body.
+// TestWhole checks that a complete event keeps its attributes, and that its data becomes the body.
 func TestWhole(t *testing.T) {
 	const head = `{"specversion": "1.0", "id": "7 %", "source": "/shop", "type": "order.created", `
 	for name, test := range map[string]struct {
@@ -42,7 +42,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Data becomes an event of its own.
+// TestData checks that data becomes a new event.
 func TestData(t *testing.T) {
 	for text, want := range map[string]string{`{"n": 7}`: "application/json", "hello": "text/plain; charset=utf-8", `["specversion"]`: "application/json"} {
 		header, body, err := cloudevent.Read([]byte(text))

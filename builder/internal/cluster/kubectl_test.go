@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestWatchEnds ends the context in the body of a loop that then ends itself. The kubectl of
-// this test is a script: what is tested is the iterator.
+// TestWatchEnds cancels the context in the body of a loop that then ends itself. The kubectl of
+// this test is a script, because only the iterator is tested.
 func TestWatchEnds(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\necho '{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":\"hello\"}}}'\nexec sleep 60\n"

@@ -11,7 +11,7 @@ import (
 	"goless.io/builder/internal/sandbox"
 )
 
-// TestBuildOnDisk has a binary of some MiB.
+// TestBuildOnDisk builds a binary of several MiB.
 func TestBuildOnDisk(t *testing.T) {
 	tools := buildtest.Machine(t)
 	for name, c := range map[string]struct {

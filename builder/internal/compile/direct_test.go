@@ -18,8 +18,8 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// plan is for programs that import what the sources of these tests do. Making it takes
-// seconds, so all tests share one.
+// plan is the plan for programs with the imports of these tests. Creating it takes seconds, so all
+// tests share it.
 var plan struct {
 	sync.Once
 	data []byte
@@ -30,7 +30,7 @@ func makePlan(t *testing.T) []byte {
 	tools := buildtest.Machine(t)
 	p := buildtest.Write(t, "package p\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n\t\"text/template\"\n\n\t_ \"goless.io/runtime/otlp\"\n)\n\nvar _ = fmt.Sprint(template.New(\"\"))\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n")
 	var made *Plan
-	for range 2 { // what the first compiles is in the cache for the second
+	for range 2 { // the second build uses the packages that the first has cached
 		var err error
 		if made, err = MakePlan(t.Context(), tools, p); err != nil {
 			t.Fatal(err)
@@ -43,8 +43,7 @@ func makePlan(t *testing.T) []byte {
 	return data
 }
 
-// planned returns the toolchain of the machine, sealed like that of an image, with
-// the plan.
+// planned returns the installed toolchain, sealed like that of an image, with the plan.
 func planned(t *testing.T) *toolchain.Toolchain {
 	t.Helper()
 	plan.Do(func() { plan.data = makePlan(t) })
@@ -94,7 +93,7 @@ package b
 func F(x int) { x = x }
 `
 
-// TestDirectBuild compares the two ways to a binary, byte by byte.
+// TestDirectBuild compares the binaries of a direct build and of the go command byte by byte.
 func TestDirectBuild(t *testing.T) {
 	tools := planned(t)
 	for name, c := range map[string]struct {
@@ -122,7 +121,7 @@ func TestDirectBuild(t *testing.T) {
 	}
 }
 
-// buildAndVet returns the binary, after a look at the warnings.
+// buildAndVet returns the binary after checking the warnings.
 func buildAndVet(t *testing.T, tools *toolchain.Toolchain, p *program.Program, warnings string) []byte {
 	t.Helper()
 	output := filepath.Join(t.TempDir(), "server")
@@ -148,7 +147,8 @@ func text(diagnostics []handler.Diagnostic) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestDirectLeavesTheRest to the go command, which has something to say about it.
+// TestDirectLeavesTheRest checks that programs are left to the go command if it reports errors or
+// the plan does not suffice.
 func TestDirectLeavesTheRest(t *testing.T) {
 	tools := planned(t)
 	const rest = "\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"
@@ -168,7 +168,7 @@ func TestDirectLeavesTheRest(t *testing.T) {
 	}
 }
 
-// TestDirectErrors are those of the go command: all of them, in the author's
+// TestDirectErrors checks that errors are those of the go command: all of them, in the author's
 // lines.
 func TestDirectErrors(t *testing.T) {
 	tools := planned(t)

@@ -17,8 +17,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// hijacked returns a toolchain whose go command and vet do what attack says. See
-// testdata/hijacked.
+// hijacked returns a toolchain whose go command and vet perform an attack; see testdata/hijacked.
 func hijacked(t *testing.T, tool []byte, attack string) *toolchain.Toolchain {
 	t.Helper()
 	tools := buildtest.Machine(t)
@@ -52,9 +51,9 @@ func compileHijacked(t *testing.T) []byte {
 	return tool
 }
 
-// TestHijacked has tools that leave anything but regular files. A build must not copy what a
-// link leads to, and must not wait for a FIFO, with the sandbox of the image and without one,
-// as on a kernel without Landlock.
+// TestHijacked uses tools that create something else than regular files. A build must not copy the
+// target of a link and must not wait for a FIFO, both with the sandbox of the image and without
+// one, as on a kernel without Landlock.
 func TestHijacked(t *testing.T) {
 	tool := compileHijacked(t)
 	secret := filepath.Join(t.TempDir(), "b001", "importcfg.link")
@@ -83,7 +82,7 @@ func TestHijacked(t *testing.T) {
 	}
 }
 
-// checkOutput checks that a build has written a binary, or nothing.
+// checkOutput checks whether a build has written a binary.
 func checkOutput(t *testing.T, output string, built bool) {
 	t.Helper()
 	binary, err := os.ReadFile(output)
@@ -95,8 +94,8 @@ func checkOutput(t *testing.T, output string, built bool) {
 	}
 }
 
-// TestBusy has a build that ends by its timeout and did not have a processor meanwhile, as on a
-// machine where other builds take them all. That is not the fault of its author.
+// TestBusy checks a build that times out without having had a processor, as on a machine with many
+// other builds. This is not the author's fault.
 func TestBusy(t *testing.T) {
 	tools := hijacked(t, compileHijacked(t), "build sleep none")
 	b := Options{Program: buildtest.Write(t, buildtest.Hello), Output: filepath.Join(t.TempDir(), "server"), Timeout: 5 * time.Second}
@@ -113,8 +112,8 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestKeptPackages has what a hijacked go command could leave while it fetches modules, in place
-// of the directories of what is kept. The compiler must not get the right to write there.
+// TestKeptPackages covers what a hijacked go command could create instead of the directories for
+// dependencies while it fetches modules. The compiler must not be allowed to write there.
 func TestKeptPackages(t *testing.T) {
 	tools := hijacked(t, compileHijacked(t), "none none none")
 	for name, leave := range map[string]func(p *program.Program, elsewhere string) error{

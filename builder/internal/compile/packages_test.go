@@ -13,7 +13,7 @@ import (
 	"goless.io/builder/internal/buildtest"
 )
 
-// TestBuildReportsEveryPackage has mistakes in packages that other ones import.
+// TestBuildReportsEveryPackage checks mistakes in imported packages.
 func TestBuildReportsEveryPackage(t *testing.T) {
 	tools := buildtest.Machine(t)
 	const many = "var _ = a; var _ = b; var _ = c; var _ = d; var _ = e; var _ = f; var _ = g; var _ = h; var _ = i; var _ = j; var _ = k\n"
@@ -49,7 +49,7 @@ func TestBuildReportsEveryPackage(t *testing.T) {
 	}
 }
 
-// TestBuildAnyModulePath has the names that people give to modules.
+// TestBuildAnyModulePath covers various module paths.
 func TestBuildAnyModulePath(t *testing.T) {
 	tools := buildtest.Machine(t)
 	for _, path := range []string{"hello", "my-site", "example.com/site/v2", "gopkg.in/site.v3", "example.com/UPPER/case_under"} {

@@ -24,8 +24,8 @@ func TestVet(t *testing.T) {
 	}
 }
 
-// TestVetNamesTypes has a finding about a type of the author's, whose package has a path that
-// only the builder knows.
+// TestVetNamesTypes checks a finding about one of the author's types, whose package path only the
+// builder knows.
 func TestVetNamesTypes(t *testing.T) {
 	source := strings.Replace(buildtest.Hello, "import", "import \"sync\"\nimport", 1) + "\ntype lock struct{ sync.Mutex }\n\nfunc (lock) f() {}\n"
 	findings, _, err := Vet(t.Context(), planned(t), Options{Program: buildtest.Write(t, source), Timeout: time.Minute})
@@ -37,8 +37,8 @@ func TestVetNamesTypes(t *testing.T) {
 	}
 }
 
-// TestVetPackages has findings in several packages. What is known of a function is
-// known where it is imported.
+// TestVetPackages checks findings in several packages. Facts about a function are available to
+// importers.
 func TestVetPackages(t *testing.T) {
 	const source = `-- go.mod --
 module example.com/m
@@ -86,8 +86,8 @@ internal/text/text.go:3:31: self-assignment of s (assign)`
 	}
 }
 
-// TestVetIsBounded vets sources that never end, or that take all memory or the disk: the one ends
-// when nobody waits any longer, the others at their limit.
+// TestVetIsBounded vets sources that never end, or that exhaust memory or disk: the first is
+// cancelled, the others exceed their limit.
 func TestVetIsBounded(t *testing.T) {
 	tools := planned(t)
 	link, err := ReadPlan(tools.Plan)
@@ -101,7 +101,7 @@ func TestVetIsBounded(t *testing.T) {
 	for name, c := range map[string]struct {
 		source  string
 		memory  int64 // of the build
-		space   int64 // likewise
+		space   int64 // of the build
 		timeout time.Duration
 		want    string
 	}{
@@ -131,16 +131,16 @@ func workspaceOf(t *testing.T) workspace {
 	return w
 }
 
-// TestVetPanics finds a bug of the builder itself, which must not end other builds.
+// TestVetPanics checks that a panic in the builder does not end other builds.
 func TestVetPanics(t *testing.T) {
 	const want = "the builder panics"
-	v := startVet(t.Context(), buildtest.Machine(t), Options{}, workspaceOf(t), nil) // there is no program
+	v := startVet(t.Context(), buildtest.Machine(t), Options{}, workspaceOf(t), nil) // nil Program
 	if _, err := v.wait(); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("vet: %v, want %s", err, want)
 	}
 }
 
-// TestVetLeavesOut vets a source with more mistakes than anybody reads.
+// TestVetLeavesOut vets a source with more findings than the maximum.
 func TestVetLeavesOut(t *testing.T) {
 	source := buildtest.Hello + "\nfunc f(x int) {\n" + strings.Repeat("\tx = x\n", maxWarnings+50) + "}\n"
 	findings, omitted, err := Vet(t.Context(), planned(t), Options{Program: buildtest.Write(t, source), Timeout: time.Minute})
@@ -152,7 +152,7 @@ func TestVetLeavesOut(t *testing.T) {
 	}
 }
 
-// TestBuildTellsOfMissingWarnings has no time for them.
+// TestBuildTellsOfMissingWarnings has no time for go vet.
 func TestBuildTellsOfMissingWarnings(t *testing.T) {
 	result, err := Build(t.Context(), planned(t), Options{
 		Program: buildtest.Write(t, templated), Output: filepath.Join(t.TempDir(), "server"), Timeout: time.Minute, Vet: true, vetTimeout: 1,
@@ -165,8 +165,8 @@ func TestBuildTellsOfMissingWarnings(t *testing.T) {
 	}
 }
 
-// TestFindingsAreBounded reads the findings about a hostile source, and those of an
-// analyzer that has failed.
+// TestFindingsAreBounded reads the findings about a hostile source, and those of an analyzer that
+// failed.
 func TestFindingsAreBounded(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "findings")
 	for text, want := range map[string]int{
@@ -183,7 +183,7 @@ func TestFindingsAreBounded(t *testing.T) {
 	}
 }
 
-// doubled declares types whose names are twice as long each.
+// doubled declares types, each with a name twice as long as the previous one.
 func doubled(n int) string {
 	var b strings.Builder
 	for i := range n {

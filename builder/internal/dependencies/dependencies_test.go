@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// block is the least that a file takes on common disks, in bytes.
+// block is the minimum space of a file on common disks, in bytes.
 const block = 4096
 
-// keep leaves a file of so many blocks as a set.
+// keep keeps a set with a file of size blocks.
 func keep(t *testing.T, s *Store, namespace, key string, size int) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "left")
@@ -37,7 +37,7 @@ func open(t *testing.T) *Store {
 	return s
 }
 
-// has returns those of the keys for which there is a set.
+// has returns the keys for which a set exists.
 func has(s *Store, keys ...string) []string {
 	return slices.DeleteFunc(keys, func(key string) bool {
 		set := s.Use(key)
@@ -66,14 +66,15 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// What was not used for the longest time goes first, of the namespace that takes the most.
+// TestEvict checks that the least recently used set of the namespace that uses the most space is
+// removed first.
 func TestEvict(t *testing.T) {
 	s := open(t)
 	keep(t, s, "modest", "old", 20)
 	for _, key := range []string{"a", "b", "c", "d"} {
 		keep(t, s, "greedy", key, 20)
 	}
-	has(s, "a") // uses it
+	has(s, "a") // marks the set as used
 	keep(t, s, "greedy", "e", 20)
 	if got, want := has(s, "old", "a", "b", "c", "d", "e"), []string{"old", "a", "c", "d", "e"}; !slices.Equal(got, want) {
 		t.Errorf("these are left: %v, want %v", got, want)
@@ -85,7 +86,7 @@ func TestEvict(t *testing.T) {
 	}
 }
 
-// A set that a build uses stays, and what else there is makes room.
+// TestEvictUsed checks that sets in use are kept, and others removed.
 func TestEvictUsed(t *testing.T) {
 	s := open(t)
 	keep(t, s, "a", "used", 20)
@@ -104,8 +105,8 @@ func TestEvictUsed(t *testing.T) {
 	s.Release(set)
 }
 
-// Small files take more of the disk than they hold, and empty ones count as well: a disk has
-// only so many files.
+// TestSizeOnDisk checks that small files count more than their length, and that empty ones count
+// too, because the number of files on a disk is limited.
 func TestSizeOnDisk(t *testing.T) {
 	for _, content := range []string{"", "x"} {
 		dir := t.TempDir()
@@ -120,7 +121,7 @@ func TestSizeOnDisk(t *testing.T) {
 	}
 }
 
-// Neither namespaces nor inputs can be joined to those of somebody else.
+// TestKey checks that the parts of a key cannot be shifted to get the key of another namespace.
 func TestKey(t *testing.T) {
 	keys := map[string]bool{}
 	for _, parts := range [][]string{{"a", "b", "c"}, {"a", "bc"}, {"ab", "c"}, {"a", "b c"}, {"b", "a", "c"}, {"a", "b"}, {"a"}, {"a", ""}} {
@@ -131,7 +132,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// A build is kept only if it has left nothing for which the next one would wait.
+// TestKeepRegularFiles checks that a directory is kept only if it contains nothing that blocks the
+// next build.
 func TestKeepRegularFiles(t *testing.T) {
 	for name, kept := range map[string]bool{"file": true, "link": true, "socket": false} {
 		t.Run(name, func(t *testing.T) {

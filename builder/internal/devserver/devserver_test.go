@@ -18,10 +18,10 @@ import (
 	"goless.io/builder/internal/devserver"
 )
 
-// patience is for how long a test waits for what must come.
+// patience is the timeout for expected events.
 const patience = time.Minute
 
-// The test binary is the program that is served, when it was handed a listener.
+// TestMain turns the test binary into the served program if it was started with a listener.
 func TestMain(m *testing.M) {
 	if os.Getenv("SERVER_LISTENER") != "" {
 		program()
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program says which version it is, and does what the version is called.
+// program responds with its version, whose name determines its behavior.
 func program() {
 	version := os.Getenv("VERSION")
 	interrupted := make(chan os.Signal, 1)
@@ -91,7 +91,7 @@ func serving(t *testing.T, program, version string) devserver.Program {
 	return devserver.Program{Path: program, Env: []string{"VERSION=" + version, "DRAIN_TIMEOUT=0s"}, Out: output{t.Output()}, Err: output{t.Output()}}
 }
 
-// awaitEnd returns how the program has ended by itself.
+// awaitEnd returns how the program has exited by itself.
 func awaitEnd(t *testing.T, s *devserver.Server) string {
 	t.Helper()
 	program := s.Lifetime()
@@ -126,7 +126,8 @@ func expect(t *testing.T, address fmt.Stringer, want string) {
 	}
 }
 
-// The ports stay open between versions: who connects meanwhile is served by the next.
+// TestStart checks that the ports stay open between versions: clients that connect in the meantime
+// are served by the next one.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	s := listen(t)
@@ -187,7 +188,7 @@ func TestLifetime(t *testing.T) {
 	expect(t, s.Addr(), "next")
 }
 
-// Clients that connect while no program runs wait for the next.
+// TestStop checks that clients that connect while no program runs wait for the next one.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	s := listen(t)
@@ -206,7 +207,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A program that does not end when it is interrupted is killed.
+// TestCloseEndsTheStubborn checks that a program that does not exit when interrupted is killed.
 func TestCloseEndsTheStubborn(t *testing.T) {
 	t.Parallel()
 	s := listen(t)
@@ -221,8 +222,8 @@ func TestCloseEndsTheStubborn(t *testing.T) {
 	}
 }
 
-// While a program is refused, requests to both ports get 503 and the reason. The next program
-// gets the requests that come after its start, over old connections too.
+// TestRefuse checks that requests to both ports get 503 and the reason after Refuse. The next
+// program receives the requests after its start, including those on old connections.
 func TestRefuse(t *testing.T) {
 	t.Parallel()
 	s := listen(t)
@@ -254,7 +255,8 @@ func TestRefuse(t *testing.T) {
 	expect(t, s.Addr(), "last")
 }
 
-// A program that starts after SetPort has the new port. If that is taken nothing changes.
+// TestSetPort checks that a program that starts after SetPort has the new port. If the port is in
+// use, nothing changes.
 func TestSetPort(t *testing.T) {
 	t.Parallel()
 	s, other := listen(t), listen(t)
@@ -279,7 +281,8 @@ func TestSetPort(t *testing.T) {
 	}
 }
 
-// Requests in flight get 10 seconds, or what the environment of the program says.
+// TestStartLeavesTimeToDrain checks that running requests get 10 seconds, or the time in the
+// environment of the program.
 func TestStartLeavesTimeToDrain(t *testing.T) {
 	t.Parallel()
 	for want, env := range map[string][]string{"10s": nil, "30s": {"DRAIN_TIMEOUT=30s"}} {

@@ -9,8 +9,8 @@ import (
 	"goless.io/builder/internal/buildtest"
 )
 
-// TestPackagesAreReadOnce has a vendored module with many files. They are read once, and no more of them
-// than maxCgoFiles.
+// TestPackagesAreReadOnce checks that the files of a vendored module are read only once, and at
+// most maxCgoFiles of them.
 func TestPackagesAreReadOnce(t *testing.T) {
 	p := buildtest.Write(t, "-- handler.go --\npackage p\n\nimport \"net/http\"\nimport \"example.com/c\"\n\nfunc Handler(http.ResponseWriter, *http.Request) { c.F() }\n"+
 		"-- go.mod --\nmodule example.com/m\n\ngo 1.26\n\nrequire example.com/c v1.0.0\n-- vendor/modules.txt --\n# example.com/c v1.0.0\n## explicit; go 1.26\nexample.com/c\n"+

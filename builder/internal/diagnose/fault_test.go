@@ -32,7 +32,7 @@ require (
 
 const administrator = "; take the modules along with go mod vendor and builder pack, or use a module proxy that has them: GOPROXY on your machine, build.modules.goProxy in the cluster"
 
-// TestFaults has what the go command says where a test has no such proxy.
+// TestFaults covers messages of the go command that tests cannot provoke with a proxy.
 func TestFaults(t *testing.T) {
 	p := buildtest.Write(t, demanding)
 	cases := map[string]struct {

@@ -22,8 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestExplain reads recorded output of go build -json. The expected part of each
-// file is the error that it is made into.
+// TestExplain reads recorded outputs of go build -json. Each file contains the expected error.
 func TestExplain(t *testing.T) {
 	files, err := filepath.Glob("testdata/output/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -54,15 +53,15 @@ func record(t *testing.T, file string, archive *txtar.Archive, want string) {
 	}
 }
 
-// ended returns what is left of a command that has failed and said nothing.
+// ended returns the result of a command that failed without output.
 func ended(t *testing.T) *sandbox.Result {
 	t.Helper()
 	failed := exec.CommandContext(t.Context(), "false")
-	_ = failed.Run() // it does nothing else
+	_ = failed.Run() // does nothing else
 	return &sandbox.Result{State: failed.ProcessState}
 }
 
-// explainRecorded renders the error that is made of the output in archive.
+// explainRecorded formats the error for the output in archive.
 func explainRecorded(t *testing.T, archive *txtar.Archive) string {
 	t.Helper()
 	r := ended(t)
@@ -82,8 +81,8 @@ func explainRecorded(t *testing.T, archive *txtar.Archive) string {
 	return render(err)
 }
 
-// TestExplainUnfetched has a source with a go.mod, which has no part in it that modules of the
-// runtime cannot be fetched.
+// TestExplainUnfetched has a source with a go.mod that is not the reason why modules of the runtime
+// cannot be fetched.
 func TestExplainUnfetched(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/output/offline.txtar")
 	if err != nil {
@@ -125,7 +124,7 @@ func TestExplainBoundsDiagnostics(t *testing.T) {
 	}
 }
 
-// TestDependency has a module whose directory in the cache is not called like it.
+// TestDependency checks a module whose directory in the cache differs from its path.
 func TestDependency(t *testing.T) {
 	src, err := handler.Parse(handler.Filename, []byte(strings.Replace(buildtest.Hello, "\"net/http\"", "(\n\t\"net/http\"\n\n\t_ \"github.com/Masterminds/semver\"\n)", 1)+
 		"-- go.mod --\nmodule example.com/m\n\nrequire github.com/Masterminds/semver v1.0.0-RC\n"))
@@ -141,8 +140,7 @@ func TestDependency(t *testing.T) {
 	}
 }
 
-// TestBrokenRuntime tells what a lack of memory does to a compiler from what is
-// wrong with it.
+// TestBrokenRuntime distinguishes the effects of a lack of memory on a compiler from its bugs.
 func TestBrokenRuntime(t *testing.T) {
 	p := buildtest.Write(t, buildtest.Hello)
 	for name, c := range map[string]struct {

@@ -66,7 +66,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Files leaves the environment as it was.
+// TestFilesRestores checks that Files restores the environment.
 func TestFilesRestores(t *testing.T) {
 	before, dir := os.Environ(), must(t, os.Getwd)
 	for _, files := range []map[string]string{{"a.go": "package a\n"}, {"go.mod": "module m.example\n", "a.go": "package a\n"}} {
@@ -91,8 +91,8 @@ func must[T any](t *testing.T, f func() (T, error)) T {
 	return value
 }
 
-// twins returns the GOMODCACHE of two modules that have the same packages. The path of one is
-// shorter.
+// twins returns the GOMODCACHE with two modules that have the same packages. One has a shorter
+// path.
 func twins(t *testing.T) string {
 	t.Helper()
 	made, cache := t.TempDir(), t.TempDir()
@@ -148,7 +148,7 @@ func TestFilesReportsSyntaxErrors(t *testing.T) {
 	}
 }
 
-// An import whose package has another name than its path may be used.
+// TestFilesKeepsUnknownImports imports a package whose name may differ from its path.
 func TestFilesKeepsUnknownImports(t *testing.T) {
 	const used = "package a\n\nimport \"example.com/golang-lru/v2\"\n\nvar A = lru.New()\n"
 	_, err := run(t, map[string]string{"a.go": used, "go.mod": "module m.example\n\ngo 1.26\n\nrequire example.com/golang-lru/v2 v2.0.0\n"})
@@ -169,7 +169,7 @@ func TestFilesKeepsUnknownImports(t *testing.T) {
 func TestFilesGivesUp(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	t.Setenv("PATH", t.TempDir()) // without a go command there is nothing that could go on
+	t.Setenv("PATH", t.TempDir()) // without a go command, no goroutine continues
 	_, err := fix.Files(gone, t.TempDir(), []handler.File{{Name: "a.go", Data: []byte("package a\n")}})
 	if err == nil {
 		t.Error("Files has taken its time")

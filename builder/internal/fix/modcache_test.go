@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestCopyFiles copies what share links where links are allowed.
+// TestCopyFiles copies what share links if links are allowed.
 func TestCopyFiles(t *testing.T) {
 	from, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
 	if err := errors.Join(

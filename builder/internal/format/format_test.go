@@ -11,8 +11,8 @@ import (
 	"goless.io/builder/internal/format"
 )
 
-// The notations as a whole are in the scripts of the command. Here is what could
-// break out of them.
+// TestWriteEscapes covers characters that could break the formats. The scripts of the command test
+// the complete formats.
 func TestWriteEscapes(t *testing.T) {
 	all := []format.Finding{
 		{handler.Diagnostic{File: "a,b:c%.go", Line: 7, Column: 2, Message: `50% of <"x">::error`}, format.Error},
@@ -40,7 +40,7 @@ func TestWriteEscapes(t *testing.T) {
 	}
 }
 
-// A name becomes a reference by the rules of URIs, which the schema asks for.
+// TestWriteEscapesURIs checks that file names become URI references, as the schema requires.
 func TestWriteEscapesURIs(t *testing.T) {
 	for name, want := range map[string]string{
 		"a/b.go":    "a/b.go",

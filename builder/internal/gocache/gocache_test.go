@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A damaged entry is no hit.
+// TestDamaged checks that a corrupt entry is a miss.
 func TestDamaged(t *testing.T) {
 	action, output := []byte{1, 2}, []byte{3, 4}
 	for name, damage := range map[string]func(entry, data string) error{

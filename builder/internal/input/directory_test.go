@@ -15,7 +15,7 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-// writeTree writes files into a new directory, whose name is dir.
+// writeTree writes files into a new directory named dir.
 func writeTree(t *testing.T, files map[string]string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -78,8 +78,8 @@ func TestReadDirectory(t *testing.T) {
 	}
 }
 
-// checkContent holds that a file of a source is as in the directory, but for a line break at
-// its end.
+// checkContent checks that a file of a source equals that in the directory, except for a line break
+// at its end.
 func checkContent(t *testing.T, f handler.File, want string) {
 	t.Helper()
 	if got := string(f.Data); got != want && got != want+"\n" {
@@ -87,7 +87,8 @@ func checkContent(t *testing.T, f handler.File, want string) {
 	}
 }
 
-// A package of a module takes what it embeds along, and of testdata what is text.
+// TestReadPackage checks that a package of a module includes the files that it embeds, and the text
+// files of testdata.
 func TestReadPackage(t *testing.T) {
 	const source = "package p\n\nimport (\n\t_ \"embed\"\n\t_ \"m/q\"\n)\n\n//go:embed x.png .y\nvar _ int\n"
 	writeTree(t, map[string]string{
@@ -111,7 +112,7 @@ func TestReadPackage(t *testing.T) {
 	}
 }
 
-// A command in a message is one that can be copied.
+// TestLocateNamesTheDirectory checks that a command in a message can be copied.
 func TestLocateNamesTheDirectory(t *testing.T) {
 	writeTree(t, map[string]string{"a.go": goSource, "go.mod": "module m\n"})
 	functions, _, err := input.Read("dir", nil)
@@ -150,8 +151,8 @@ func TestReadDirectoryRefuses(t *testing.T) {
 	}
 }
 
-// Links are followed as far as the directory goes: a mounted ConfigMap is full of
-// them.
+// TestReadDirectoryFollowsLinksInside checks that links inside the directory are followed, such as
+// those in a mounted ConfigMap.
 func TestReadDirectoryFollowsLinksInside(t *testing.T) {
 	writeTree(t, map[string]string{".data/handler.go": goSource})
 	if err := os.Symlink(".data/handler.go", "dir/handler.go"); err != nil {
@@ -170,7 +171,8 @@ func TestReadDirectoryFollowsLinksInside(t *testing.T) {
 	}
 }
 
-// A Go file that imports modules takes its go.mod along, and no other file.
+// TestReadTakesModuleAlong checks that the source of a Go file that imports modules includes its
+// go.mod, and no other file.
 func TestReadTakesModuleAlong(t *testing.T) {
 	const imports = "package p\n\nimport _ \"github.com/x/y\"\n"
 	for name, c := range map[string]struct {

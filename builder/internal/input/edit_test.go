@@ -76,7 +76,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// What a Go file cannot hold is put beside it.
+// TestEditsBesideGoFiles checks that files are added next to a Go file.
 func TestEditsBesideGoFiles(t *testing.T) {
 	functions, _, err := read(t, "x.go", goSource)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestEditsRefuse(t *testing.T) {
 	}
 }
 
-// The first that cannot be changed is named.
+// TestEditsRefuseInOrder checks that the error names the first Function that cannot be changed.
 func TestEditsRefuseInOrder(t *testing.T) {
 	functions, _, err := read(t, "x.yaml", function("one", `"package p"`)+"---\n"+function("two", `"package p"`))
 	if err != nil {
@@ -124,7 +124,7 @@ func TestEditsRefuseInOrder(t *testing.T) {
 	}
 }
 
-// Whatever the source is, it can be read again from its Manifest.
+// FuzzManifest checks that any source can be read from its Manifest.
 func FuzzManifest(f *testing.F) {
 	for _, source := range []string{"", goSource, archive, " x\n", "\n\n x", "x\n\n\n", "a\r\nb", "\u2028\u0085\ufeff", "\t\n \n", "- x: y #z\n", "\x7f\x00"} {
 		f.Add(source)
@@ -144,7 +144,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// A change of one file leaves all others as they are.
+// FuzzEdits checks that a change of one file does not change others.
 func FuzzEdits(f *testing.F) {
 	f.Add(archive, uint(1), "package a\n")
 	f.Add("\ufeff-- a --\n-- b --", uint(0), "x")
@@ -162,7 +162,7 @@ func FuzzEdits(f *testing.F) {
 		}
 		after := handler.Split(handler.Filename, edits[0].New)
 		if len(after) != len(before) {
-			return // an empty file before the first marker is none
+			return // an empty file before the first marker does not count
 		}
 		for i, file := range before {
 			if file.Name != changed && !bytes.Equal(bytes.TrimSuffix(after[i].Data, []byte("\n")), bytes.TrimSuffix(file.Data, []byte("\n"))) {

@@ -109,7 +109,7 @@ spec:
 	}
 }
 
-// TestCheckFieldsOfExamples has what the API server accepts.
+// TestCheckFieldsOfExamples checks objects that the API server accepts.
 func TestCheckFieldsOfExamples(t *testing.T) {
 	files, err := filepath.Glob("../../../examples/*.yaml")
 	triggers, err2 := filepath.Glob("../../../examples/triggers/*[a-z]trigger.yaml")
@@ -206,7 +206,7 @@ func checkObjects(t *testing.T, yaml string) string {
 	return strings.Join(got, "\n")
 }
 
-// entries returns as many entries of a mapping.
+// entries returns count entries of a mapping.
 func entries(count int) string {
 	var b strings.Builder
 	for i := range count {
@@ -215,7 +215,7 @@ func entries(count int) string {
 	return b.String()
 }
 
-// Only ReadAll returns objects that are not Functions.
+// TestReadLeavesObjectsOut checks that only ReadAll returns objects that are not Functions.
 func TestReadLeavesObjectsOut(t *testing.T) {
 	_, notes, err := input.Read(input.Stdin, strings.NewReader(objects))
 	if _, ok := errors.AsType[*input.NoFunctionError](err); !ok || len(notes) != 5 {

@@ -15,7 +15,7 @@ import (
 
 const goSource = "package handlers\n\nfunc Handler() {}\n"
 
-// function returns the YAML of a Function whose source is the scalar.
+// function returns the YAML of a Function with the source scalar.
 func function(name, scalar string) string {
 	return "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata:\n  name: " + name + "\nspec:\n  function: " + scalar + "\n"
 }
@@ -82,8 +82,8 @@ func TestReadKeepsTheSource(t *testing.T) {
 	}
 }
 
-// JSON writes characters beyond U+FFFF as two escapes, which kubectl get -o json does not but other
-// programs do. Text that only looks like such escapes stays as it is.
+// TestReadSurrogates checks characters beyond U+FFFF, which some programs, but not kubectl get -o
+// json, write as two escapes in JSON. Text that resembles such escapes does not change.
 func TestReadSurrogates(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
 		"Pair":    {`{"apiVersion": "goless.io/v1beta1", "kind": "Function", "metadata": {"name": "one"}, "spec": {"function": "package p // \ud83d\uDE00\n"}}`, "package p // \U0001f600\n"},
@@ -103,7 +103,8 @@ func TestReadSurrogates(t *testing.T) {
 	}
 }
 
-// Functions of one name are different ones in different namespaces.
+// TestReadNamespaces checks that Functions with the same name in different namespaces are
+// different.
 func TestReadNamespaces(t *testing.T) {
 	elsewhere := strings.Replace(function("one", literal), "name: one", "name: one\n  namespace: x", 1)
 	functions, _, err := read(t, "x.yaml", function("one", literal)+"---\n"+elsewhere)
@@ -167,7 +168,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A syntax error is told in the words of the parser, at its line.
+// TestReadLocatesSyntaxErrors checks that syntax errors have the message and line of the parser.
 func TestReadLocatesSyntaxErrors(t *testing.T) {
 	const head = "kind: Function\nmetadata:\n  name: m\n"
 	for name, c := range map[string]struct{ data, want string }{
@@ -227,8 +228,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// Stack traces have the import path of a package, with the version of its module if that is
-// not the main one.
+// TestMentions covers stack traces with the import path of a package, including the version of its
+// module unless that is the main module.
 func TestMentions(t *testing.T) {
 	const archive = "package p\n-- sub/sub.go --\npackage sub\n-- go.mod --\nmodule example.com/m/v2\n"
 	functions, _, err := read(t, "x.txtar", archive)

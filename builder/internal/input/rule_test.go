@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The rules of the schema are those of the API server: a value that one of them refuses is told at
-// its place.
+// TestRules checks that values that violate rules of the schema, which the API server enforces, are
+// reported with their position.
 func TestRules(t *testing.T) {
 	for spec, want := range map[string]string{
 		`serverPort: 9090`:                            `4:33: spec.serverPort: serverPort 9090 is reserved for metrics and health checks; choose another port`,
@@ -42,7 +42,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What the operator rejects whatever the settings of the cluster are is reported at its place.
+// TestFieldsTogether checks that what the operator rejects regardless of the settings of the
+// cluster is reported with its position.
 func TestFieldsTogether(t *testing.T) {
 	for spec, want := range map[string]string{
 		`drainSeconds: 0, env: [{name: DRAIN_TIMEOUT}]`:                                             `4:35: spec.drainSeconds: spec.env sets DRAIN_TIMEOUT, which defines the same; remove one of them`,
@@ -70,7 +71,8 @@ func TestFieldsTogether(t *testing.T) {
 	}
 }
 
-// The limits of a cluster are not known here, but those of Goless are.
+// TestWarnings covers limits that are compared with the defaults of Goless, because those of a
+// cluster are unknown.
 func TestWarnings(t *testing.T) {
 	const inMemory = "4:37: spec.scratch.size must be less than spec.resources.limits.memory, 256Mi, because files in /tmp count towards it. Some clusters have another default: set spec.resources.limits.memory"
 	for spec, want := range map[string]string{
@@ -98,7 +100,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// functionOf reads a Function with fields of its spec, which are in line 4.
+// functionOf reads a Function with fields in its spec, which are in line 4.
 func functionOf(t *testing.T, spec string) (f *Function, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "f.yaml")
@@ -113,10 +115,10 @@ func functionOf(t *testing.T, spec string) (f *Function, path string) {
 	return functions[0], path
 }
 
-// skipped are the rules that cannot be compiled here, and which the API server alone checks.
+// skipped are the rules that cannot be compiled here, so only the API server checks them.
 var skipped []string
 
-// The rules of all kinds are compiled but for those that are listed.
+// TestRulesCompile checks that all rules can be compiled, except those that are listed.
 func TestRulesCompile(t *testing.T) {
 	count := 0
 	var notCompiled []string
@@ -126,7 +128,7 @@ func TestRulesCompile(t *testing.T) {
 			return
 		}
 		for _, r := range s.Rules {
-			r.holds("") // never panics
+			r.holds("") // must not panic
 			if !r.compiled() {
 				notCompiled = append(notCompiled, r.Rule)
 			}
@@ -155,7 +157,7 @@ func TestRulesCompile(t *testing.T) {
 	}
 }
 
-// A rule that needs what only the API server has is skipped.
+// TestRuleSkipped checks that a rule that needs features of the API server is skipped.
 func TestRuleSkipped(t *testing.T) {
 	for _, text := range []string{"self == oldSelf", "isURL(self)", "self.("} {
 		if r := (&rule{Rule: text}); r.compiled() || !r.holds("") {

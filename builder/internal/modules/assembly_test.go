@@ -11,8 +11,8 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// assembled returns the go.mod and the handler that require and import a module,
-// with its checksums from a proxy.
+// assembled returns a go.mod and a handler that require and import a module, with its checksums
+// from a proxy.
 func assembled(t *testing.T, proxy string) string {
 	t.Helper()
 	lines, err := sums(t.Context(), proxy, "example.com/asm", "v1.0.0")
@@ -25,8 +25,8 @@ func assembled(t *testing.T, proxy string) string {
 
 const assembledModule = "-- .mod --\nmodule example.com/asm\n-- .info --\n{\"Version\":\"v1.0.0\"}\n-- go.mod --\nmodule example.com/asm\n-- sub/a.go --\npackage sub\n\nfunc F()\n-- above.h --\n#define X 1\n"
 
-// TestFetchAssembly has modules with assembly and with an object, on a kernel with Landlock
-// and on one without.
+// TestFetchAssembly fetches modules with assembly and with an object file, on kernels with and
+// without Landlock.
 func TestFetchAssembly(t *testing.T) {
 	const text = "TEXT ·F(SB), 4, $0\n\tRET\n"
 	own := "-- sub/a.s --\n#include \"textflag.h\"\n#include \"../above.h\"\n" + text
@@ -52,7 +52,7 @@ func TestFetchAssembly(t *testing.T) {
 	}
 }
 
-// TestUnconfinedAssembly has assembly in vendor, which could read a netrc without Landlock.
+// TestUnconfinedAssembly checks vendored assembly, which could read a netrc without Landlock.
 func TestUnconfinedAssembly(t *testing.T) {
 	confines := confinesAssembler
 	t.Cleanup(func() { confinesAssembler = confines })
@@ -64,7 +64,7 @@ func TestUnconfinedAssembly(t *testing.T) {
 	}
 }
 
-// TestFetchOfManyFiles has a module of empty files, which take no bytes.
+// TestFetchOfManyFiles fetches a module of empty files, which use no bytes.
 func TestFetchOfManyFiles(t *testing.T) {
 	var files strings.Builder
 	for i := range 3000 {

@@ -13,7 +13,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// TestBuildReportsDependency has a module that does not compile.
+// TestBuildReportsDependency requires a module that does not compile.
 func TestBuildReportsDependency(t *testing.T) {
 	proxy := serveArchive(t, "example.com/greeter", strings.Replace(greeter, "return ", "return 1 + ", 1))
 	const want = "go.mod:5:1: example.com/greeter@v1.0.0 does not compile here, require another version of it: greeter.go:3:30: "
@@ -30,7 +30,7 @@ func TestBuildReportsDependency(t *testing.T) {
 	}
 }
 
-// TestBuildReportsCgo has modules with files that need cgo.
+// TestBuildReportsCgo requires modules with files that need cgo.
 func TestBuildReportsCgo(t *testing.T) {
 	const cgo, plain = "-- greeter.go --\npackage greeter\n\n// int x;\nimport \"C\"\n\nfunc Greet() string { return \"\" }\n", "-- plain.go --\npackage greeter\n\nconst Plain = 1\n"
 	const needed = "example.com/greeter needs cgo (%s), which functions are built without: use a module that is written in Go alone"

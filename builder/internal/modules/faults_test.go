@@ -10,8 +10,9 @@ import (
 	"goless.io/builder/internal/buildtest"
 )
 
-// TestManyPackageFaults has many imports that no module has, in a program with a long go.mod. What takes
-// long is done once, in a number of steps that the author cannot raise, and not after the end of the context.
+// TestManyPackageFaults has many imports that no module provides, in a program with a long go.mod.
+// Slow steps must be executed once, in a number that the author cannot increase, and not after the
+// context has ended.
 func TestManyPackageFaults(t *testing.T) {
 	var excludes strings.Builder
 	for i := range 2000 {

@@ -23,7 +23,7 @@ import (
 	"goless.io/builder/internal/diagnose"
 )
 
-// greeter is a module that a test makes up.
+// greeter is an invented module.
 const greeter = `
 -- go.mod --
 module example.com/greeter
@@ -37,7 +37,7 @@ func Greet() string { return "hello from a module" }
 package sub
 `
 
-// greeting uses it.
+// greeting is a source that uses it.
 const greeting = `
 -- handler.go --
 package handlers
@@ -60,13 +60,13 @@ require example.com/greeter v1.0.0
 SUMS
 `
 
-// greeterProxy starts a proxy that has greeter.
+// greeterProxy starts a proxy with greeter.
 func greeterProxy(t *testing.T) string {
 	t.Helper()
 	return serveArchive(t, "example.com/greeter", greeter)
 }
 
-// greetingSource returns greeting with the checksums of the module that a proxy has.
+// greetingSource returns greeting with the checksums of the module from a proxy.
 func greetingSource(t *testing.T, proxy string) string {
 	t.Helper()
 	lines, err := sums(t.Context(), proxy, "example.com/greeter", "v1.0.0")
@@ -93,7 +93,7 @@ func TestFetchReports(t *testing.T) {
 	cases := map[string]struct {
 		source string
 		proxy  string
-		want   string // PROXY stands for the address
+		want   string // PROXY is replaced with the address
 	}{
 		"WrongChecksum":  {change("v1.0.0 h1:", "v1.0.0 h1:x"), proxy, "go.mod:5:1: the checksum of example.com/greeter@v1.0.0 is " + sum + " and not " + strings.Replace(sum, ":", ":x", 1) + ", so somebody may have changed the module; if the mistake is in go.sum, remove the line there and run: builder tidy FILE"},
 		"MissingSum":     {change("example.com/greeter v1.0.0 h1:", "example.com/other v1.0.0 h1:"), proxy, "go.mod:5:1: go.sum has no checksum of example.com/greeter@v1.0.0, write it with: builder tidy FILE"},
@@ -120,8 +120,8 @@ func TestFetchReports(t *testing.T) {
 	}
 }
 
-// TestFetchFromPrivateProxy has what an administrator gives to builds: a
-// certificate authority, and credentials in a file.
+// TestFetchFromPrivateProxy uses settings that an administrator makes for builds: a certificate
+// authority, and credentials in a file.
 func TestFetchFromPrivateProxy(t *testing.T) {
 	proxy := greeterProxy(t)
 	address, err := url.Parse(proxy)
@@ -137,7 +137,7 @@ func TestFetchFromPrivateProxy(t *testing.T) {
 		}
 		forward.ServeHTTP(w, r)
 	}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust it
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // errors of clients that do not trust it
 	server.StartTLS()
 	defer server.Close()
 	tools := machine(t, server.URL)
@@ -170,7 +170,7 @@ func TestFetchFromPrivateProxy(t *testing.T) {
 	}
 }
 
-// TestFetchEnds has a proxy that never answers.
+// TestFetchEnds uses a proxy that never responds.
 func TestFetchEnds(t *testing.T) {
 	source := greetingSource(t, greeterProxy(t))
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))

@@ -21,9 +21,8 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// machine returns the toolchain of the machine, with modules from proxy alone, and
-// confined like that of an image: its module cache only holds what the runtime
-// needs.
+// machine returns the installed toolchain, with modules only from proxy, and confined like that of
+// an image: its module cache contains only what the runtime needs.
 func machine(t *testing.T, proxy string) *toolchain.Toolchain {
 	t.Helper()
 	cache, err := runtimeModules()
@@ -37,10 +36,9 @@ func machine(t *testing.T, proxy string) *toolchain.Toolchain {
 	return tools
 }
 
-// runtimeModules returns a module cache of what the runtime needs, as an image
-// has it: without what the modules were unpacked from. It also has the runtime compiled
-// into the build cache of the machine, as sealed toolchains only read that. TestMain
-// removes the directory.
+// runtimeModules returns a module cache with what the runtime needs, as in an image: without the
+// archives of modules. It also compiles the runtime into the build cache of the machine, because
+// sealed toolchains only read that. TestMain removes the directory.
 var runtimeModules = sync.OnceValues(func() (string, error) {
 	ctx := context.Background()
 	machine, err := toolchain.Find(ctx, append(os.Environ(), "KO_DATA_PATH="))
@@ -93,7 +91,7 @@ func fetchAndBuild(t *testing.T, tools *toolchain.Toolchain, p *program.Program,
 	return output, err
 }
 
-// libraries uses what people use.
+// libraries uses popular libraries.
 const libraries = `package handlers
 
 import (
@@ -161,7 +159,7 @@ func TestFetchAndServe(t *testing.T) {
 	}
 }
 
-// call starts the binary, and returns what it answers.
+// call starts the binary and returns its response.
 func call(t *testing.T, binary, path string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary)
@@ -187,8 +185,8 @@ func call(t *testing.T, binary, path string) string {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // it was killed
+		_ = cmd.Process.Kill() // may have ended
+		_ = cmd.Wait()         // killed
 	}()
 	response, err := http.Get("http://" + address + path) // the listener is there already
 	if err != nil {

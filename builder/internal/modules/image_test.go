@@ -9,7 +9,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// inImage returns the toolchain as it is in the image that is published.
+// inImage returns the toolchain of the published image.
 func inImage(t *testing.T, environ ...string) *toolchain.Toolchain {
 	t.Helper()
 	tools, err := toolchain.Find(t.Context(), append(environ, "KO_DATA_PATH="+buildtest.Image(t)))
@@ -19,8 +19,8 @@ func inImage(t *testing.T, environ ...string) *toolchain.Toolchain {
 	return tools
 }
 
-// TestImageCompilesDependenciesAlone proves that neither the standard library nor
-// what the runtime needs is compiled anew when an author's modules come with it.
+// TestImageCompilesDependenciesAlone checks that neither the standard library nor the dependencies
+// of the runtime are compiled again with an author's modules.
 func TestImageCompilesDependenciesAlone(t *testing.T) {
 	proxy := greeterProxy(t)
 	tools := inImage(t, "GOPROXY="+proxy, "GOSUMDB=off")
@@ -49,8 +49,8 @@ func compiledPackages(commands string) (packages []string) {
 	return packages
 }
 
-// TestImageHasTheRuntimesModules has an author who uses what the runtime uses, and
-// no network.
+// TestImageHasTheRuntimesModules builds a source that uses dependencies of the runtime without
+// network.
 func TestImageHasTheRuntimesModules(t *testing.T) {
 	source := strings.Replace(pinned(t, "current", metrics), "golang.org/x/sys v0.49.0", "golang.org/x/sys v0.48.0", 1)
 	binary, err := fetchAndBuild(t, inImage(t, "GOPROXY=off"), buildtest.Write(t, source), nil)

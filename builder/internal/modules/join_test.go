@@ -17,7 +17,7 @@ import (
 	"goless.io/builder/internal/buildtest"
 )
 
-// metrics uses the library that the runtime uses as well.
+// metrics uses a library that the runtime also uses.
 const metrics = `package handlers
 
 import (
@@ -38,7 +38,7 @@ func Handler(w http.ResponseWriter, r *http.Request) {
 }
 `
 
-// TestFetchJoinsOlder has an author who requires older versions than the runtime.
+// TestFetchJoinsOlder requires older versions than the runtime.
 func TestFetchJoinsOlder(t *testing.T) {
 	proxy := serveModules(t)
 	binary, err := fetchAndBuild(t, machine(t, proxy.URL), buildtest.Write(t, pinned(t, "older", metrics)), nil)
@@ -53,8 +53,8 @@ func TestFetchJoinsOlder(t *testing.T) {
 	}
 }
 
-// newerSource requires a client_golang that is newer than the runtime's, and that
-// needs a module which neither go.mod knows of. It returns the GOPROXY that has both.
+// newerSource requires a client_golang newer than the runtime's, which needs a module that neither
+// go.mod contains. It returns the GOPROXY with both.
 func newerSource(t *testing.T) (source, proxies string) {
 	t.Helper()
 	const path, newer = "github.com/prometheus/client_golang", "v1.999.0"
@@ -83,8 +83,8 @@ func newerSource(t *testing.T) (source, proxies string) {
 	return strings.Replace(source, "-- go.sum --\n", "-- go.sum --\n"+lines, 1), proxies
 }
 
-// TestFetchJoinsNewer has an author whose version of a module needs, for the
-// runtime, what the author's go.sum says nothing of.
+// TestFetchJoinsNewer requires a version of a module that makes the runtime need modules that are
+// missing in the author's go.sum.
 func TestFetchJoinsNewer(t *testing.T) {
 	source, proxies := newerSource(t)
 	tools := machine(t, proxies)
@@ -103,8 +103,7 @@ func TestFetchJoinsNewer(t *testing.T) {
 	}
 }
 
-// serveSums starts a checksum database that knows the modules of proxies, and
-// returns its GOSUMDB.
+// serveSums starts a checksum database for the modules of proxies and returns its GOSUMDB.
 func serveSums(t *testing.T, proxies string) string {
 	t.Helper()
 	private, public, err := note.GenerateKey(rand.Reader, "sums.example.com")

@@ -7,7 +7,7 @@ import (
 	"goless.io/builder/internal/compile"
 )
 
-// scratch is a directory for what several tests share.
+// scratch is a directory that several tests share.
 var scratch string
 
 func TestMain(m *testing.M) {
@@ -18,6 +18,6 @@ func TestMain(m *testing.M) {
 	}
 	scratch = dir
 	code := m.Run()
-	_ = os.RemoveAll(dir) // it is below the temporary directory
+	_ = os.RemoveAll(dir) // in the temporary directory
 	os.Exit(code)
 }

@@ -21,7 +21,7 @@ import (
 	"goless.io/builder/internal/buildtest"
 )
 
-// recorder is a module proxy that remembers what it was asked for.
+// recorder is a module proxy that records requests.
 type recorder struct {
 	URL string
 
@@ -48,15 +48,15 @@ func serveModules(t *testing.T) *recorder {
 	return r
 }
 
-// archives returns the paths of the modules whose files were asked for.
+// archives returns the paths of the modules whose archives were requested.
 func (r *recorder) archives() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.paths), func(path string) bool { return !strings.HasSuffix(path, ".zip") })
 }
 
-// serveArchive starts a proxy for version v1.0.0 of a module that a test makes up, of
-// the files in a txtar archive. It returns the address.
+// serveArchive starts a proxy for version v1.0.0 of an invented module, with the files in a txtar
+// archive. It returns the address.
 func serveArchive(t *testing.T, path, archive string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func serveArchive(t *testing.T, path, archive string) string {
 	return goproxytest.NewTestServer(t, dir, "").URL
 }
 
-// sums returns the lines of a go.sum for a version of a module at a proxy.
+// sums returns the lines of a go.sum for a module version at a proxy.
 func sums(ctx context.Context, proxy, path, version string) (string, error) {
 	cache, err := os.MkdirTemp(scratch, "sums-")
 	if err != nil {
@@ -87,8 +87,8 @@ func sums(ctx context.Context, proxy, path, version string) (string, error) {
 	return fmt.Sprintf("%s %s %s\n%[1]s %[2]s/go.mod %[4]s\n", path, version, answer.Sum, answer.GoModSum), nil
 }
 
-// pinned returns the source whose handler uses modules, with the go.mod and go.sum
-// of a directory below testdata.
+// pinned returns a source with a handler that uses modules, and the go.mod and go.sum of a
+// directory in testdata.
 func pinned(t *testing.T, dir, source string) string {
 	t.Helper()
 	archive := &txtar.Archive{Files: []txtar.File{{Name: "handler.go", Data: []byte(source)}}}

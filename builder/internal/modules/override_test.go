@@ -13,7 +13,7 @@ import (
 	"goless.io/builder/internal/buildtest"
 )
 
-// unusable are versions of modules that the runtime requires, and does not compile with.
+// unusable are versions of modules that the runtime requires but does not compile with.
 var unusable = map[string]string{
 	"go.uber.org_zap_v1.0.0":                     "-- go.mod --\nmodule go.uber.org/zap\n-- zap.go --\npackage zap\n",
 	"go.uber.org_zap_v1.999.0":                   "-- go.mod --\nmodule go.uber.org/zap\n-- zap.go --\npackage zap\n",
@@ -23,7 +23,8 @@ var unusable = map[string]string{
 	"github.com_munnerz_goautoneg_v1.0.0":        "-- go.mod --\nmodule github.com/munnerz/goautoneg\n-- g.go --\npackage goautoneg\n",
 }
 
-// overridingProxies starts a proxy for unusable, and returns the GOPROXY that has all others too.
+// overridingProxies starts a proxy for unusable. It returns the GOPROXY that also has all other
+// modules.
 func overridingProxies(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,8 +36,8 @@ func overridingProxies(t *testing.T) string {
 	return goproxytest.NewTestServer(t, dir, "").URL + "," + serveModules(t).URL
 }
 
-// TestTidyOverridden tidies a go.mod with a replacement that the runtime does not compile with. To
-// tidy again does not help, so it is not what the author is told.
+// TestTidyOverridden tidies a go.mod with a replacement that the runtime does not compile with. The
+// error must not suggest to tidy again, which would not help.
 func TestTidyOverridden(t *testing.T) {
 	tools, dir := workbench(t, "GOPROXY="+overridingProxies(t), "GOSUMDB=off", "GOFLAGS=-modcacherw"), t.TempDir()
 	if err := errors.Join(
@@ -52,8 +53,8 @@ func TestTidyOverridden(t *testing.T) {
 	}
 }
 
-// TestOverrides has an author replace modules that the runtime requires by versions which it does
-// not compile with, require such versions, and replace modules that the function does not need.
+// TestOverrides replaces modules that the runtime requires with versions that it does not compile
+// with, requires such versions, and replaces modules that the function does not need.
 func TestOverrides(t *testing.T) {
 	proxies := overridingProxies(t)
 	const (
@@ -87,7 +88,7 @@ func TestOverrides(t *testing.T) {
 }
 
 // overriding returns a source with lines in its go.mod, and the checksums of the module that these
-// have the program use.
+// lines select.
 func overriding(t *testing.T, proxies, mod, used string) string {
 	t.Helper()
 	source := "-- handler.go --\n" + buildtest.Hello + "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n\n" + mod

@@ -18,8 +18,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// TestPorts has a proxy of modules, a database of their checksums, and proxies on
-// the way to them.
+// TestPorts configures a module proxy, a checksum database, and HTTP proxies.
 func TestPorts(t *testing.T) {
 	for name, c := range map[string]struct {
 		network []string
@@ -41,8 +40,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestFetchIsConfined has a proxy that sends the go command elsewhere, as somebody
-// would who wants to know what else listens in a cluster.
+// TestFetchIsConfined uses a proxy that redirects the go command, as an attacker would to scan a
+// cluster.
 func TestFetchIsConfined(t *testing.T) {
 	if sandbox.LandlockVersion() < 4 {
 		t.Skip("the kernel cannot keep the go command from the network, which needs Linux 6.7")
@@ -61,8 +60,8 @@ func TestFetchIsConfined(t *testing.T) {
 	}
 }
 
-// TestFetchingReads runs a command in the sandbox of the go command that fetches
-// modules: it has its own files, and not what else is in the container.
+// TestFetchingReads runs a command in the sandbox for fetching modules: it can read its own files,
+// and no others in the container.
 func TestFetchingReads(t *testing.T) {
 	if !sandbox.ConfinesFiles() {
 		t.Skip("the kernel cannot keep the go command from files, which needs Landlock")
@@ -88,9 +87,8 @@ func TestFetchingReads(t *testing.T) {
 	}
 }
 
-// TestFetchingWrites runs a command in the sandbox of the go command that fetches modules. What
-// others read or write later is out of its reach: it changes the content of go.mod and go.sum, and
-// the module cache.
+// TestFetchingWrites runs a command in the sandbox for fetching modules. It can change the content
+// of go.mod, go.sum and the module cache, and no other files of the program.
 func TestFetchingWrites(t *testing.T) {
 	if !sandbox.ConfinesFiles() {
 		t.Skip("the kernel cannot keep the go command from files, which needs Landlock")

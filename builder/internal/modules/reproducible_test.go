@@ -10,12 +10,11 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// TestBuildIsReproducible builds with the caches of two machines: one that
-// compiles everything itself, and one that has done it before.
+// TestBuildIsReproducible builds with an empty and with a filled build cache.
 func TestBuildIsReproducible(t *testing.T) {
 	proxy := greeterProxy(t)
 	cold, warm := machine(t, proxy), machine(t, proxy)
-	cold.Cache, cold.Sealed = t.TempDir(), false // what is sealed only reads its cache
+	cold.Cache, cold.Sealed = t.TempDir(), false // sealed toolchains only read their cache
 	buildAnonymous(t, cold, buildtest.Hello)
 	cold.Sealed = true
 	for name, source := range map[string]string{"Hello": buildtest.Hello, "Module": greetingSource(t, proxy), "Site": buildtest.Site} {
@@ -30,7 +29,7 @@ func TestBuildIsReproducible(t *testing.T) {
 	}
 }
 
-// buildAnonymous returns a binary, which must not say where it was built.
+// buildAnonymous returns a binary, which must not contain the path where it was built.
 func buildAnonymous(t *testing.T, tools *toolchain.Toolchain, source string) []byte {
 	t.Helper()
 	binary, err := fetchAndBuild(t, tools, buildtest.Write(t, source), nil)

@@ -15,7 +15,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// freshMachine returns the toolchain of a machine that has downloaded nothing yet.
+// freshMachine returns the toolchain of a machine without downloaded modules.
 func freshMachine(t *testing.T, proxy string) *toolchain.Toolchain {
 	t.Helper()
 	tools := buildtest.Machine(t)
@@ -24,7 +24,7 @@ func freshMachine(t *testing.T, proxy string) *toolchain.Toolchain {
 	return tools
 }
 
-// TestFetchRuntimeReports has a machine without a network and without modules.
+// TestFetchRuntimeReports runs without network and without modules.
 func TestFetchRuntimeReports(t *testing.T) {
 	const advice = "; every function is built with this module, which is not on this machine yet: check its network and GOPROXY, which go env GOPROXY prints"
 	for proxy, want := range map[string]string{
@@ -42,7 +42,7 @@ func TestFetchRuntimeReports(t *testing.T) {
 	}
 }
 
-// TestFetchRuntime builds without a network once the modules of the runtime were fetched.
+// TestFetchRuntime builds without network after the modules of the runtime were fetched.
 func TestFetchRuntime(t *testing.T) {
 	tools := freshMachine(t, serveModules(t).URL)
 	unknown := strings.Replace(buildtest.Site, "\"example.com/site/pages\"", "\"example.com/site/pages\"\n\t_ \"example.com/unknown\"", 1)

@@ -16,8 +16,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// workbench returns a toolchain that fetches from proxy, as on the machine of a
-// person.
+// workbench returns a toolchain that fetches from proxy, like that of a developer's machine.
 func workbench(t *testing.T, network ...string) *toolchain.Toolchain {
 	t.Helper()
 	tools := buildtest.Machine(t)
@@ -74,11 +73,11 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// shared is an older version of a module that the runtime requires too. Newer versions of other
-// modules of the runtime require a newer one of it, and a newer Go.
+// shared is an older version of a module that the runtime also requires. Newer versions of other
+// modules of the runtime require a newer version of it, and a newer Go.
 const shared = "-- .mod --\nmodule golang.org/x/sys\n\ngo 1.18\n-- .info --\n{\"Version\":\"v0.22.0\"}\n-- go.mod --\nmodule golang.org/x/sys\n\ngo 1.18\n-- unix/unix.go --\npackage unix\n"
 
-// TestTidyKeeps has modules of which go mod tidy leaves the versions unchanged.
+// TestTidyKeeps covers modules whose versions go mod tidy does not change.
 func TestTidyKeeps(t *testing.T) {
 	made := t.TempDir()
 	wrapper := strings.NewReplacer("golang.org/x/sys", "example.com/wrapper", "v0.22.0", "v1.0.0", "go 1.18", "go 1.18\n\nrequire golang.org/x/sys v0.22.0", "unix/unix.go", "wrapper.go", "package unix", "package wrapper\n\nimport _ \"golang.org/x/sys/unix\"").Replace(shared)
@@ -118,7 +117,7 @@ func TestTidyKeeps(t *testing.T) {
 	}
 }
 
-// TestTidyKeepsLineEnds has files with CRLF, which the go command reads and does not write.
+// TestTidyKeepsLineEnds tidies files with CRLF, which the go command reads but does not write.
 func TestTidyKeepsLineEnds(t *testing.T) {
 	proxy := serveModules(t).URL
 	tools := workbench(t, "GOPROXY="+proxy, "GOSUMDB=off", "GOFLAGS=-modcacherw")
@@ -175,8 +174,7 @@ func TestTidyKeepsLineEnds(t *testing.T) {
 	}
 }
 
-// TestTidyKnowsWhatABuildNeeds has an author's version that makes the runtime need
-// another module.
+// TestTidyKnowsWhatABuildNeeds requires a version that makes the runtime need another module.
 func TestTidyKnowsWhatABuildNeeds(t *testing.T) {
 	source, proxy := newerSource(t)
 	tools := workbench(t, "GOPROXY="+proxy, "GOSUMDB=off", "GOFLAGS=-modcacherw")

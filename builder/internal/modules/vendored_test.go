@@ -10,7 +10,7 @@ import (
 	"goless.io/builder/internal/buildtest"
 )
 
-// vendoredSource returns greeting as it is after go mod vendor.
+// vendoredSource returns greeting after go mod vendor.
 func vendoredSource(t *testing.T) string {
 	t.Helper()
 	assembly := greeter + "-- greeter_amd64.s --\n#include \"textflag.h\"\n\nTEXT ·nothing(SB), NOSPLIT, $0-0\n\tRET\n-- greeter_amd64.go --\npackage greeter\n\nfunc nothing()\n"
@@ -34,7 +34,7 @@ func vendoredSource(t *testing.T) string {
 	return source.String()
 }
 
-// TestBuildVendored has no network at all.
+// TestBuildVendored builds without network.
 func TestBuildVendored(t *testing.T) {
 	tools := machine(t, "off")
 	source := vendoredSource(t)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// requirements returns what a go.mod requires, by path.
+// requirements returns the requirements of a go.mod, by path.
 func requirements(t *testing.T, data []byte) (mod *modfile.File, versions map[string]string) {
 	t.Helper()
 	mod, err := modfile.Parse("go.mod", data, nil)
@@ -55,7 +55,7 @@ example.com/b v1.2.3 h1:mine=
 	for path, want := range map[string]string{
 		"example.com/a/v3":                    "v3.0.0",
 		"example.com/b":                       "v1.2.3",
-		"go.uber.org/zap":                     "v1.99.0", // newer than ours
+		"go.uber.org/zap":                     "v1.99.0", // newer than the runtime's
 		"goless.io/runtime":                   "v0.0.0",
 		"github.com/prometheus/client_golang": runtime["github.com/prometheus/client_golang"],
 	} {
@@ -117,8 +117,8 @@ package sub
 	}
 }
 
-// TestWriteTakesWhatIsGiven has a source that vendors some packages of a module
-// that the runtime requires too, and needs others of.
+// TestWriteTakesWhatIsGiven has a source that vendors some packages of a module that the runtime
+// also requires, which needs other packages of it.
 func TestWriteTakesWhatIsGiven(t *testing.T) {
 	runtime, err := modfile.Parse("go.mod", read(t, write(t, single).Dir, "runtime", "go.mod"), nil)
 	if err != nil {

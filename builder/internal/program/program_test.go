@@ -32,7 +32,7 @@ func write(t *testing.T, src *handler.Source) *program.Program {
 	return p
 }
 
-// archive describes the source in a txtar archive. It is not judged here.
+// archive describes the source in a txtar archive without checking it.
 func archive(source string) *handler.Source {
 	return handler.Inspect(handler.Split(handler.Filename, []byte(source)))
 }

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// probeName is the argument with which the test binary becomes a probe: a
-// command that tries what a confined command must not do.
+// probeName is the argument that turns the test binary into a probe: a command that attempts what a
+// confined command must not do.
 const probeName = "probe"
 
-// attack does what args name, and returns false if they name nothing.
+// attack performs the action that args name. It returns false if there is none.
 var attack = func([]string) bool { return false }
 
 func TestMain(m *testing.M) {
@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// probe prints a line for each attempt: to read and to write the files that args
-// name, and to connect to the address that comes last.
+// probe prints a line for each attempt: to read and write the files in args, and to connect to the
+// address in the last argument.
 func probe(args []string) {
 	files, address := args[:len(args)-1], args[len(args)-1]
 	for _, file := range files {
@@ -50,10 +50,10 @@ func probe(args []string) {
 }
 
 func say(what ...any) {
-	_, _ = fmt.Fprintln(os.Stdout, what...) // the test misses the line
+	_, _ = fmt.Fprintln(os.Stdout, what...) // the test detects a missing line
 }
 
-// writeLarge writes more than a build may, without using the space.
+// writeLarge writes a sparse file larger than a build may write.
 func writeLarge(name string) error {
 	f, err := os.Create(name)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// abandonName is the argument with which the test binary runs a command that
-// does not end, until somebody kills it.
+// abandonName is the argument that makes the test binary run a command that does not end until it
+// is killed.
 const abandonName = "abandon"
 
 func abandon() {
@@ -23,8 +23,8 @@ func abandon() {
 	})
 }
 
-// What has been started ends with the builder when that is killed. As long as
-// anybody lives, somebody holds the pipe open.
+// TestCommandEndsWithTheBuilder checks that all started processes end when the builder is killed.
+// Any remaining process would hold the pipe open.
 func TestCommandEndsWithTheBuilder(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux ties processes to each other")
@@ -56,7 +56,7 @@ func TestCommandEndsWithTheBuilder(t *testing.T) {
 	if err := builder.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = builder.Wait() // it was killed
+	_ = builder.Wait() // killed
 	if _, err := io.ReadAll(lines); err != nil {
 		t.Errorf("the command has outlived the builder: %v", err)
 	}

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// prSetChildSubreaper is PR_SET_CHILD_SUBREAPER of the kernel.
+// prSetChildSubreaper is the kernel's PR_SET_CHILD_SUBREAPER.
 const prSetChildSubreaper = 36
 
-// TestMemoryOfAll runs processes that each keep to the limit, and together do not.
+// TestMemoryOfAll runs processes that individually stay within the limit, but exceed it together.
 func TestMemoryOfAll(t *testing.T) {
 	const eat = "head -c 64M /dev/zero | tail -c 64M | sleep 1000"
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -31,8 +31,8 @@ func TestMemoryOfAll(t *testing.T) {
 	}
 }
 
-// TestMemoryOfEach runs one process that allocates more than the limit. The kernel refuses
-// that, before the process uses the memory.
+// TestMemoryOfEach runs a process that allocates more than the limit. The kernel refuses the
+// allocation before the memory is used.
 func TestMemoryOfEach(t *testing.T) {
 	r, err := Run(t.Context(), Command{
 		Policy: Policy{Open: true, Memory: 32 << 20},
@@ -43,7 +43,7 @@ func TestMemoryOfEach(t *testing.T) {
 	}
 }
 
-// TestUsageWithoutLeader has a process whose first thread has ended.
+// TestUsageWithoutLeader measures a process whose first thread has ended.
 func TestUsageWithoutLeader(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -76,8 +76,8 @@ func TestUsageWithoutLeader(t *testing.T) {
 	}
 }
 
-// TestNobodyIsLeft plays the first process of a container: what has lost its
-// parent becomes its child, and has to be awaited.
+// TestNobodyIsLeft makes this process a subreaper like PID 1 of a container: orphaned processes
+// become its children and must be awaited.
 func TestNobodyIsLeft(t *testing.T) {
 	subreaper := func(on uintptr) {
 		if _, _, err := syscall.Syscall(syscall.SYS_PRCTL, prSetChildSubreaper, on, 0); err != 0 {
@@ -105,7 +105,7 @@ func TestNobodyIsLeft(t *testing.T) {
 	}
 }
 
-// A firstWrite closes a channel when something is written.
+// A firstWrite closes a channel at the first write.
 type firstWrite struct{ closed chan struct{} }
 
 // Write never fails.

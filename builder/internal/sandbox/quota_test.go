@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestQuotaEnds has a command that never ends by itself.
+// TestQuotaEnds runs a command that never ends by itself.
 func TestQuotaEnds(t *testing.T) {
 	dir := t.TempDir()
 	r, err := Run(t.Context(), Command{
@@ -32,7 +32,7 @@ func TestQuotaEnds(t *testing.T) {
 	}
 }
 
-// TestQuota counts files by what they take, and not by what can be read of them.
+// TestQuota checks that files count by their disk space, and not by their length.
 func TestQuota(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 9 {
@@ -73,8 +73,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// makeDeep makes directories in each other until the system has no path for a file of 2 MiB that
-// is in the last one.
+// makeDeep creates nested directories until the path of a 2 MiB file in the last one is too long
+// for the system.
 func makeDeep(dir string) error {
 	root, err := os.OpenRoot(dir)
 	for range 50 {
@@ -89,7 +89,7 @@ func makeDeep(dir string) error {
 	return errors.Join(root.WriteFile("large", make([]byte, 2<<20), 0o600), root.Close())
 }
 
-// enterNew makes a directory, opens it and closes the one that it is in.
+// enterNew creates a directory, opens it and closes its parent.
 func enterNew(in *os.Root, name string) (*os.Root, error) {
 	defer in.Close() //nolint:errcheck // it is only a directory
 	if err := in.Mkdir(name, 0o700); err != nil {
@@ -98,8 +98,8 @@ func enterNew(in *os.Root, name string) (*os.Root, error) {
 	return in.OpenRoot(name)
 }
 
-// TestDeployedVolume has all builds at once take all that they may, beside all
-// results, a binary of each that is being stored, and all that they have left for the next ones.
+// TestDeployedVolume checks that the deployed volume has room for all concurrent builds at their
+// limits, all results, one binary per build that is being stored, and all kept dependencies.
 func TestDeployedVolume(t *testing.T) {
 	manifest, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "50-build.yaml"))
 	if err != nil {

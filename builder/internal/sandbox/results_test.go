@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestResults has what a hijacked command can leave in place of a file. None of it may be read,
+// TestResults covers what a hijacked command can leave instead of a file. None of it may be read,
 // followed, or waited for.
 func TestResults(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
@@ -22,7 +22,7 @@ func TestResults(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		leave func(dir, file string) error
-		want  string // of the error; empty for none
+		want  string // error; empty for none
 	}{
 		"Regular":   {func(_, file string) error { return os.WriteFile(file, []byte("12345678"), 0o600) }, ""},
 		"Large":     {func(_, file string) error { return os.WriteFile(file, []byte("123456789"), 0o600) }, "more than 8 bytes"},
@@ -57,7 +57,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// copyResult copies a result to where a link leads to the secret, which must stay as it is.
+// copyResult copies a result to a path with a link to the secret, which must not change.
 func copyResult(t *testing.T, dir, file, secret string, want bool) {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "to")

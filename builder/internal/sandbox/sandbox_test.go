@@ -13,9 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// runProbe starts the test binary as a probe under policy. The probe tries the file
-// called mine in the directory writable, secret, which no rule names, and an
-// address on this machine.
+// runProbe runs the test binary as a probe with policy. The probe attempts to access the file mine
+// in the directory writable, the file secret, which no rule names, and an address on this machine.
 func runProbe(t *testing.T, policy Policy, mine, secret, address string) string {
 	t.Helper()
 	self, err := os.Executable()
@@ -97,8 +96,8 @@ func TestSandboxSaysWhatCannotBeExecuted(t *testing.T) {
 	}
 }
 
-// TestOutputIsLimited runs a command that writes more than a Result keeps. The command
-// is not disturbed.
+// TestOutputIsLimited runs a command that writes more than a Result keeps. This does not affect the
+// command.
 func TestOutputIsLimited(t *testing.T) {
 	r, err := Run(t.Context(), Command{
 		Policy: Policy{Open: true},
@@ -109,7 +108,7 @@ func TestOutputIsLimited(t *testing.T) {
 	}
 }
 
-// TestNoCoreDumps asks a command for its limit of core dumps.
+// TestNoCoreDumps makes a command print its limit of core dumps.
 func TestNoCoreDumps(t *testing.T) {
 	r, err := Run(t.Context(), Command{Policy: Policy{Open: true}, Args: []string{"/bin/sh", "-c", "ulimit -c; ulimit -H -c"}})
 	if err != nil || r.Stdout.String() != "0\n0\n" {

@@ -23,24 +23,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the arguments with which the test binary tries what a hijacked compiler would.
+// Arguments that make the test binary act like a hijacked compiler.
 const (
-	specialName = "special" // to make files that are not regular ones
-	leaveName   = "leave"   // to leave a process behind
-	lingerName  = "linger"  // to be that process
-	shareName   = "share"   // to map memory that is shared
-	unownedName = "unowned" // to use memory that belongs to no process
-	disturbName = "disturb" // to take processors and limits from other processes
-	leaderName  = "leader"  // to end the first thread of a process and use memory in another one
-	watchName   = "watch"   // to watch a directory
-	changeName  = "change"  // to change files without opening them
-	hideName    = "hide"    // to have files that are in no directory
+	specialName = "special" // creates files that are not regular
+	leaveName   = "leave"   // leaves a process behind
+	lingerName  = "linger"  // is that process
+	shareName   = "share"   // maps shared memory
+	unownedName = "unowned" // uses memory that belongs to no process
+	disturbName = "disturb" // takes processors and limits from other processes
+	leaderName  = "leader"  // ends the first thread of a process and uses memory in another one
+	watchName   = "watch"   // watches a directory
+	changeName  = "change"  // changes files without opening them
+	hideName    = "hide"    // creates files that are in no directory
 )
 
 func init() {
 	attack = attackLinux
 	if len(os.Args) > 1 && os.Args[1] == leaderName {
-		runtime.LockOSThread() // to the first thread, on which init is called
+		runtime.LockOSThread() // locks to the first thread, on which init is called
 	}
 }
 
@@ -75,7 +75,7 @@ func attackLinux(args []string) bool {
 	return true
 }
 
-// special prints a line for each kind of file that it can make in dir.
+// special prints a line for each kind of file that it can create in dir.
 func special(dir string) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	listen := func(name string) error {
@@ -92,7 +92,7 @@ func special(dir string) {
 	say("socket", listen(in("socket")) == nil)
 }
 
-// leave starts a process and ends without it.
+// leave starts a process and exits before it ends.
 func leave(how string) {
 	self, err := os.Executable()
 	if err != nil {
@@ -123,12 +123,12 @@ func share() {
 	}
 }
 
-// unowned prints a line for each kind of memory that it can have beside its own.
+// unowned prints a line for each kind of memory that it can allocate outside its own.
 func unowned() {
 	_, err := unix.MemfdCreate("memory", 0)
 	say("memfd", err == nil)
 	_, _, errno := unix.Syscall(memfdSecret, 0, 0, 0)
-	say("secret", errno != unix.EPERM) // most kernels have none
+	say("secret", errno != unix.EPERM) // most kernels do not support it
 	_, err = unix.SysvShmGet(unix.IPC_PRIVATE, 4096, unix.IPC_CREAT|0o600)
 	say("shm", err == nil)
 	try("semget", unix.SYS_SEMGET)
@@ -152,18 +152,18 @@ func disturb() {
 	try("own prlimit", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE)
 }
 
-// endLeader uses 64 MiB and ends the first thread of this process, with which the kernel reports
-// the whole process as a zombie without memory. The process goes on until its input ends.
+// endLeader uses 64 MiB and ends the first thread of this process, so that the kernel reports the
+// whole process as a zombie without memory. The process continues until its input ends.
 func endLeader() {
 	used := bytes.Repeat([]byte("x"), 64<<20)
 	go func() {
-		_, _ = os.Stdin.Read(used) // there is none
+		_, _ = os.Stdin.Read(used) // empty
 		os.Exit(0)
 	}()
-	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // the goroutine is locked to the thread by init
+	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // init has locked the goroutine to the thread
 }
 
-// watch prints whether it can learn the names of files in dir, for each way to do that.
+// watch prints whether it can learn the names of files in dir, for each way to do so.
 func watch(dir string) {
 	fd, err := unix.InotifyInit1(0)
 	if err == nil {
@@ -196,8 +196,8 @@ func change(file string) {
 	}
 }
 
-// hide prints a line for each way in which it can have a file in dir that is in no directory, or
-// not in the one where it was.
+// hide prints a line for each way in which it can have a file in dir that is in no directory, or in
+// another one than before.
 func hide(dir string) {
 	file, sub := filepath.Join(dir, "file"), filepath.Join(dir, "sub")
 	say("create", errors.Join(os.WriteFile(file, []byte("x"), 0o600), os.Mkdir(sub, 0o700)) == nil)
@@ -211,7 +211,7 @@ func hide(dir string) {
 	say("remove directory", os.Remove(sub) == nil)
 }
 
-// openUnnamed reports whether the system call open, where there is one, makes a file in no directory.
+// openUnnamed reports whether the system call open, if it exists, creates a file in no directory.
 func openUnnamed(dir string) bool {
 	path, err := unix.BytePtrFromString(dir)
 	if err != nil || runtime.GOARCH != "amd64" {
@@ -221,8 +221,8 @@ func openUnnamed(dir string) bool {
 	return errno == 0
 }
 
-// try prints whether a system call is possible. With the arguments of the tests, the kernel
-// rejects a possible one with another error than EPERM, or it changes nothing.
+// try prints whether a system call is possible. With the arguments of the tests, a possible call
+// fails with an error other than EPERM, or changes nothing.
 func try(name string, number uintptr, args ...uintptr) {
 	var a [6]uintptr
 	copy(a[:], args)
@@ -245,7 +245,7 @@ func confined(t *testing.T, dir string) (self string, p Policy) {
 	return self, p
 }
 
-// TestRegularFilesOnly has a command that makes all kinds of files where it may write.
+// TestRegularFilesOnly runs a command that creates all kinds of files in a writable directory.
 func TestRegularFilesOnly(t *testing.T) {
 	self, policy := confined(t, t.TempDir())
 	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, specialName, policy.Write[0]}})
@@ -257,7 +257,7 @@ func TestRegularFilesOnly(t *testing.T) {
 	}
 }
 
-// TestWriteFiles has a file that can be written in a directory that cannot.
+// TestWriteFiles checks that a file can be writable in a directory that is not.
 func TestWriteFiles(t *testing.T) {
 	self, policy := confined(t, t.TempDir())
 	dir := t.TempDir()
@@ -277,8 +277,8 @@ func TestWriteFiles(t *testing.T) {
 	}
 }
 
-// TestNothingOutlivesACommand has commands that leave a process behind and succeed. As long
-// as that lives, it holds the pipe open.
+// TestNothingOutlivesACommand runs commands that leave a process behind and succeed. A remaining
+// process would hold the pipe open.
 func TestNothingOutlivesACommand(t *testing.T) {
 	for _, how := range []string{"Group", "Setsid", "Setpgid"} {
 		t.Run(how, func(t *testing.T) {
@@ -303,9 +303,9 @@ func TestNothingOutlivesACommand(t *testing.T) {
 	}
 }
 
-// TestSharedMemory has a command that maps memory which stays allocated after it is unmapped in
-// every process: RLIMIT_DATA does not limit it, and it is not resident. Private memory and
-// shared mappings of files remain possible.
+// TestSharedMemory runs a command that maps memory that stays allocated after all processes have
+// unmapped it: RLIMIT_DATA does not limit it, and it is not resident. Private memory and shared
+// mappings of files remain possible.
 func TestSharedMemory(t *testing.T) {
 	self, policy := confined(t, t.TempDir())
 	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, shareName}})
@@ -314,7 +314,7 @@ func TestSharedMemory(t *testing.T) {
 	}
 }
 
-// TestUnownedMemory has a command that tries to use memory which is not measured.
+// TestUnownedMemory runs a command that attempts to use memory that is not measured.
 func TestUnownedMemory(t *testing.T) {
 	self, policy := confined(t, t.TempDir())
 	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, unownedName}})
@@ -324,7 +324,7 @@ func TestUnownedMemory(t *testing.T) {
 	}
 }
 
-// TestOtherProcesses has a command that tries to change processes that it has not started.
+// TestOtherProcesses runs a command that attempts to change processes that it has not started.
 func TestOtherProcesses(t *testing.T) {
 	self, policy := confined(t, t.TempDir())
 	r, err := Run(t.Context(), Command{Policy: policy, Args: []string{self, disturbName}})
@@ -334,8 +334,8 @@ func TestOtherProcesses(t *testing.T) {
 	}
 }
 
-// TestAttributes has a command that tries to change a file outside of its policy, of which
-// Landlock does not know that it can be changed without opening it.
+// TestAttributes runs a command that attempts to change a file outside its policy without opening
+// it, which Landlock does not prevent.
 func TestAttributes(t *testing.T) {
 	self, policy := confined(t, t.TempDir())
 	file := filepath.Join(t.TempDir(), "result")
@@ -351,7 +351,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestWatch has a command that tries to learn the names of files in a directory outside of its
+// TestWatch runs a command that attempts to learn the names of files in a directory outside its
 // policy, such as those of another build.
 func TestWatch(t *testing.T) {
 	self, policy := confined(t, t.TempDir())
@@ -361,7 +361,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestHiddenFiles has a command that tries to have files that a Quota does not measure.
+// TestHiddenFiles runs a command that attempts to create files that a Quota does not measure.
 func TestHiddenFiles(t *testing.T) {
 	for removes, want := range map[bool]string{
 		false: "create true\nunnamed false\nunnamed by openat2 false\nunnamed by open false\nrename false\nremove false\nremove directory false\n",
@@ -376,7 +376,7 @@ func TestHiddenFiles(t *testing.T) {
 	}
 }
 
-// TestCPUTime has a command whose child works, and that is stopped before it awaits that.
+// TestCPUTime stops a command before it waits for its working child.
 func TestCPUTime(t *testing.T) {
 	working := firstWrite{closed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())

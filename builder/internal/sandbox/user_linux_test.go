@@ -14,8 +14,8 @@ import (
 // containerUser is the user of the containers that build.
 const containerUser = 65532
 
-// asContainerUser calls do with a new directory and with the rights to files that the user of a
-// container has, also where the test runs as root. A test that is not run by root keeps its user.
+// asContainerUser calls do with a new directory and with the file permissions of a container's
+// user, even if the test runs as root. If it does not run as root, it keeps its user.
 func asContainerUser(t *testing.T, do func(dir string)) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "goless-user-") //nolint:usetesting // the user may not enter the parent of t.TempDir
@@ -34,7 +34,7 @@ func asContainerUser(t *testing.T, do func(dir string)) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // the thread ends with the goroutine, as no other may use it
+		runtime.LockOSThread() // the thread ends with the goroutine, because it cannot be reused
 		set = errors.Join(unix.Setfsgid(containerUser), unix.Setfsuid(containerUser))
 		if set == nil {
 			do(dir)
@@ -46,7 +46,7 @@ func asContainerUser(t *testing.T, do func(dir string)) {
 	}
 }
 
-// TestQuotaUnmeasured has directories whose files a walk does not find.
+// TestQuotaUnmeasured covers directories whose files cannot be found by walking the tree.
 func TestQuotaUnmeasured(t *testing.T) {
 	for name, mode := range map[string]fs.FileMode{"Unreadable": 0o300, "Unsearchable": 0o600, "Closed": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -65,8 +65,8 @@ func TestQuotaUnmeasured(t *testing.T) {
 	}
 }
 
-// TestRemoveAll has what a command can leave: directories that their owner may not change or read,
-// in each other, too many for a path, and a link to a directory that must stay as it is.
+// TestRemoveAll removes what a command can leave: directories that their owner may not change or
+// read, nested too deeply for a path, and a link to a directory that must not change.
 func TestRemoveAll(t *testing.T) {
 	for name, mode := range map[string]fs.FileMode{"Unreadable": 0o300, "Unsearchable": 0o600, "ReadOnly": 0o500, "Closed": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestRemoveAll(t *testing.T) {
 	}
 }
 
-// makeClosed makes directories of this mode in each other, the last one with a link to other.
+// makeClosed creates nested directories with this mode. The last one contains a link to other.
 func makeClosed(dir, other string, mode fs.FileMode) error {
 	outer, inner := filepath.Join(dir, "outer"), filepath.Join(dir, "outer", "inner")
 	return errors.Join(os.MkdirAll(inner, 0o700), os.WriteFile(filepath.Join(inner, "file"), nil, 0), os.Symlink(other, filepath.Join(inner, "link")),

@@ -2,7 +2,7 @@ package toolchain
 
 import "testing"
 
-// What Windows does is tested everywhere.
+// TestSlashes checks the behavior on Windows on all systems.
 func TestSlashes(t *testing.T) {
 	const dir = `C:\Users\Some One\Temp\p`
 	for text, want := range map[string]string{

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// image makes the data of an image that has dirs, and returns the environment of
-// a process in it.
+// image creates the data of an image with dirs, and returns the environment of a process in it.
 func image(t *testing.T, dirs ...string) (data string, environ []string) {
 	t.Helper()
 	data = t.TempDir()
@@ -91,7 +90,8 @@ func TestFindOnMachine(t *testing.T) {
 	}
 }
 
-// An old Go is told apart from one that fails later, in its own words.
+// TestFindOnMachineRefusesOldGo checks that an old Go has its own error, and not one of a later
+// failure.
 func TestFindOnMachineRefusesOldGo(t *testing.T) {
 	dir := t.TempDir()
 	script := "#!/bin/sh\necho '{\"GOVERSION\": \"go1.22.12 X:nocoverageredesign\", \"GOROOT\": \"/go\"}'\n"
@@ -168,7 +168,7 @@ func TestInputsAndImportable(t *testing.T) {
 	}
 }
 
-// The environment of this process decides nothing.
+// TestBuildContext checks that the environment of this process does not matter.
 func TestBuildContext(t *testing.T) {
 	before := build.Default
 	t.Cleanup(func() { build.Default = before })
@@ -179,7 +179,7 @@ func TestBuildContext(t *testing.T) {
 	}
 }
 
-// TestConfinement has the kernels of several years.
+// TestConfinement covers kernels of several years.
 func TestConfinement(t *testing.T) {
 	for version, want := range map[int]string{0: "nothing but the container confines the compiler", 1: "older than Linux 6.7", 3: "older than Linux 6.7", 4: "older than Linux 6.12", 5: "older than Linux 6.12", 6: "", 10: ""} {
 		if got := confinement(version, true); !strings.Contains(got, want) || want == "" && got != "" {
