@@ -77,7 +77,7 @@ func TestDownloadsPerClient(t *testing.T) {
 		t.Errorf("another namespace: %d, %s", got.Code, got.Body)
 	}
 	ends[0]()
-	for range 2 { // end must be idempotent
+	for range 2 { // each download ends
 		if got := r.download(t, key, "192.0.2.1:2"); got.Code != http.StatusOK {
 			t.Errorf("after one has ended: %d, %s", got.Code, got.Body)
 		}

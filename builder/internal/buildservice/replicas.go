@@ -42,7 +42,7 @@ const (
 	acceptTimeout = 3 * time.Second
 
 	// peerWait is how long another replica is asked to wait for a binary. peerPause is the delay
-	// before a retry when no replica had it.
+	// before a retry after no replica has sent it.
 	peerWait  = 30 * time.Second
 	peerPause = time.Second
 

@@ -50,16 +50,14 @@ func Fingerprint() string {
 
 // Options configure Build.
 type Options struct {
-	// Program is the program to compile. Its modules must have been fetched. Output is the path of
-	// the binary. Its directory must exist. An existing file is replaced. The compiler does not
-	// write there. Timeout is the maximum duration of the build. Required.
+	// Program is the program to compile. Its modules must have been fetched.
 	Program *program.Program
 
 	// Output is the path of the binary to write. Its directory must exist. What was
 	// there before is replaced. The compiler does not write there.
 	Output string
 
-	// Timeout is the longest time that the build may take. It is required.
+	// Timeout is the maximum duration of the build. Required.
 	Timeout time.Duration
 
 	// Memory limits the total memory of the build's processes, in bytes. 0 means no limit besides

@@ -37,7 +37,7 @@ func newWorkspace() (workspace, error) {
 }
 
 // remove removes the workspace and its content.
-func (w workspace) remove() { _ = sandbox.RemoveAll(w.dir) } // it is below the temporary directory
+func (w workspace) remove() { _ = sandbox.RemoveAll(w.dir) } // in the temporary directory
 
 // binary returns the output path of the linker.
 func (w workspace) binary() string { return filepath.Join(w.build, binaryName) }

@@ -161,7 +161,7 @@ const minFileSize = 4096
 
 // sizeOf returns the disk space of a directory tree in bytes. It fails if the tree contains a FIFO,
 // a socket or a device, which could block the next build. Symbolic links are allowed: they are part
-// of a module cache, and the sandbox prevents builds from reading targets that they may not read.
+// of a module cache, and do not give a build access to more files.
 func sizeOf(dir string) (size int64, err error) {
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

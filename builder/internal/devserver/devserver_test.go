@@ -180,7 +180,7 @@ func TestLifetime(t *testing.T) {
 		t.Errorf("ended: %s", got)
 	}
 	start(t, s, "short")
-	_, _ = get("http://" + s.Addr().String() + "/exit") // it is not answered
+	_, _ = get("http://" + s.Addr().String() + "/exit") // gets no response
 	if got := awaitEnd(t, s); got != "exit status 4" {
 		t.Errorf("ended: %s", got)
 	}

@@ -188,7 +188,7 @@ func call(t *testing.T, binary, path string) string {
 		_ = cmd.Process.Kill() // may have ended
 		_ = cmd.Wait()         // killed
 	}()
-	response, err := http.Get("http://" + address + path) // the listener is there already
+	response, err := http.Get("http://" + address + path) // the listener already exists
 	if err != nil {
 		t.Fatalf("calling the function: %v\n%s", err, &log)
 	}

@@ -52,8 +52,8 @@ const (
 	// source can have more errors than a person reads.
 	maxOutput = 1 << 20
 
-	// quotaPause is the interval at which a Quota is checked. In this time, two compilers wrote 30
-	// MiB in a test.
+	// quotaPause is the interval at which a Quota is checked. In this time, two compilers were
+	// observed to write 30 MiB.
 	quotaPause = 50 * time.Millisecond
 
 	// memoryPause is the interval at which the total memory of a command is measured. In this time,

@@ -36,7 +36,7 @@ func permit(parent *os.Root, name string) {
 		return
 	}
 	defer dir.Close()                       //nolint:errcheck // it is only a directory
-	entries, _ := fs.ReadDir(dir.FS(), ".") // likewise
+	entries, _ := fs.ReadDir(dir.FS(), ".") // the following RemoveAll reports errors
 	for _, entry := range entries {
 		if entry.IsDir() {
 			permit(dir, entry.Name())
