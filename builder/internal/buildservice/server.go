@@ -72,7 +72,7 @@ func (s *Service) Serve(ctx context.Context, listener net.Listener) error {
 		ReadHeaderTimeout: readTimeout,
 		IdleTimeout:       20 * time.Second, // longer than that of clients
 		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug), // these errors are caused by clients
+		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug), // client errors
 	}
 	ended := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {

@@ -16,7 +16,7 @@ import (
 // name.
 const kind = "functions.goless.io"
 
-// A Function contains the used fields of a Function.
+// A Function contains the fields of a Function that this package and its callers use.
 type Function struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -31,7 +31,7 @@ type Function struct {
 	Status Status `json:"status"`
 }
 
-// Status contains the used fields of the status of a Function.
+// Status contains the fields of the status that this package and its callers use.
 type Status struct {
 	ObservedGeneration int64       `json:"observedGeneration"`
 	Conditions         []Condition `json:"conditions"`

@@ -12,7 +12,7 @@ import (
 // container is the name of the serving container in a function's pod.
 const container = "function"
 
-// A pod contains the used fields of a Function's pod.
+// A pod contains the fields of a Function's pod that this package uses.
 type pod struct {
 	Metadata struct {
 		Name              string `json:"name"`

@@ -67,7 +67,7 @@ func Test(ctx context.Context, t *toolchain.Toolchain, c TestOptions) error {
 	r, err := sandbox.Run(ctx, sandbox.Command{
 		Policy: sandbox.Policy{Open: true},
 		Dir:    c.Program.Dir,
-		Env:    append(testEnviron(t, c, work), "PWD="+c.Program.Dir), // otherwise links in it are resolved, which sourceNames does not know
+		Env:    append(testEnviron(t, c, work), "PWD="+c.Program.Dir), // keeps links in it, for sourceNames
 		Args:   append(args, c.Program.Path+"/..."),
 		Stdout: stdout,
 		Stderr: stderr,

@@ -19,7 +19,7 @@ func end(p *os.Process) error {
 
 // passListeners makes a program that is about to start serve the listeners. release must be called
 // when the program has ended or fails to start. On Windows a process cannot inherit a listener, so
-// the program opens the ports in its environment itself.
+// the program itself opens the ports that its environment names.
 func (s *Server) passListeners(cmd *exec.Cmd) (release func(), err error) {
 	if runtime.GOOS == "windows" {
 		_ = errors.Join(s.function.Close(), s.admin.Close()) // an earlier program may have used them

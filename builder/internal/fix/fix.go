@@ -76,7 +76,7 @@ func removedUnknown(ctx context.Context, before, after []byte) *ast.BasicLit {
 	for _, spec := range importsOf(before) {
 		path, _ := strconv.Unquote(spec.Path.Value) // parsed without errors
 		host, _, _ := strings.Cut(path, "/")
-		if left[spec.Path.Value] || spec.Name != nil || !strings.Contains(host, ".") || host == "goless.io" { // its packages are named like their paths
+		if left[spec.Path.Value] || spec.Name != nil || !strings.Contains(host, ".") || host == "goless.io" { // packages named like their paths
 			continue
 		}
 		if exec.CommandContext(ctx, "go", "list", "-find", "--", path).Run() != nil {

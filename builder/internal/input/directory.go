@@ -41,7 +41,7 @@ func readDirectory(dir string) (*Function, []string, error) {
 func (c *collection) walk() (names []string, err error) {
 	var ignored []*modfile.Ignore
 	if data, err := c.root.ReadFile("go.mod"); err == nil {
-		if mod, err := modfile.ParseLax("go.mod", data, nil); err == nil { // errors in go.mod are reported when the source is checked
+		if mod, err := modfile.ParseLax("go.mod", data, nil); err == nil { // other checks report errors
 			ignored = mod.Ignore
 		}
 	}

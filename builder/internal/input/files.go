@@ -82,7 +82,7 @@ func (c *collection) addAll(names []string) error {
 	})
 	for _, f := range c.files {
 		if c.embedded[f.Name] && isText(f.Data) && len(f.Data) > 0 && f.Data[len(f.Data)-1] != '\n' {
-			c.note(f.Name, "has no line break at its end, what the Function embeds has one") // like every text in an archive
+			c.note(f.Name, "has no line break at its end, what the Function embeds has one") // like all text in archives
 		}
 	}
 	return nil

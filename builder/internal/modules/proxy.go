@@ -20,9 +20,9 @@ var certificates = []string{
 	"/usr/share/ca-certificates", "/usr/local/share/ca-certificates",
 }
 
-// fetchPolicy returns the sandbox policy for a go command that fetches the modules of a program,
-// because it has network access and reads untrusted data. The command cannot read other files in
-// the container, such as the keys of the build service or the binaries of other functions, and can
+// fetchPolicy returns the sandbox policy for a go command that fetches the modules of a program. Such
+// a command has network access and reads untrusted data. It cannot read other files in the
+// container, such as the keys of the build service or the binaries of other functions, and can
 // connect only to the ports of module proxies. It can write the program's go.mod and go.sum, and
 // the module cache.
 func fetchPolicy(t *toolchain.Toolchain, p *program.Program, work string, memory int64) sandbox.Policy {
