@@ -1,4 +1,4 @@
-{{- /* An image of the values, where there is a mirror from there. */ -}}
+{{- /* An image of the values, pulled from images.mirror if it is set. */ -}}
 {{- define "goless.image" -}}
 {{- $image := index . 1 -}}
 {{- with (index . 0).Values.images.mirror -}}
@@ -8,7 +8,7 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* Not empty where kubectl apply is answered by the webhook, which is one of the whole cluster. */ -}}
+{{- /* Not empty if the webhook is installed. It is cluster-scoped, so it requires that config.namespaces is not set. */ -}}
 {{- define "goless.admission" -}}
 {{- if and .Values.admission.enabled (not .Values.config.namespaces) }}true{{ end -}}
 {{- end -}}
