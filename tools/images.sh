@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Builds all images for the platforms in PLATFORMS, such as linux/amd64,linux/arm64, and
-# pushes them to the registry in KO_DOCKER_REPO. For each it prints IMPORTPATH=REFERENCE.
-# The programs in them say that they are of VERSION. The arguments are further flags of ko
-# build. make images and make release run it.
+# pushes them to the registry in KO_DOCKER_REPO. It prints a line IMPORTPATH=REFERENCE for
+# each image. The programs report VERSION as their version. Arguments are passed to ko
+# build. make images and make release run this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [ -z "${KO_DOCKER_REPO-}" ]; then
-  echo "set KO_DOCKER_REPO to a registry that you may push to, for example KO_DOCKER_REPO=localhost:5000" >&2
+  echo "KO_DOCKER_REPO is not set: set it to a registry with push permission, such as KO_DOCKER_REPO=localhost:5000" >&2
   exit 1
 fi
 
@@ -19,8 +19,8 @@ for path in operator/cmd/goless-operator operator/cmd/goless-activator operator/
   echo "goless.io/$path=$reference"
 done
 
-# The data of the builder's image is for one platform, so that image is made for one after
-# the other.
+# The kodata of the builder image is specific to a platform, so the image of each platform
+# is built separately.
 for platform in ${PLATFORMS//,/ }; do
   make kodata ARCH="${platform#linux/}" >&2
   manifests+=(--manifest "$(build --platform="$platform" "$@" ./builder/cmd/builder)")

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the release VERSION, such as v0.1.0, of the commit that is checked out, and writes
-# it to dist/. It signs and pushes nothing: tools/publish.sh does. The images are for the
-# platforms in PLATFORMS, and install.yaml and the chart name them as they will be called
-# in the registry KO_DOCKER_REPO. Equal commits, Go commands and base images make equal
-# bytes. make release runs it.
+# Builds the release VERSION, such as v0.1.0, from the commit that is checked out, and writes
+# it to dist/. tools/publish.sh signs and pushes it. The images are for the platforms in
+# PLATFORMS. install.yaml and the chart reference them by their future names in the registry
+# KO_DOCKER_REPO. The build is reproducible: the same commit, Go command and base image
+# result in the same bytes. make release runs this script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C TZ=UTC
@@ -11,26 +11,26 @@ export LC_ALL=C TZ=UTC
 fail() { echo "make release: $*" >&2; exit 1; }
 
 [[ $VERSION =~ ^v(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*)){2}(-[0-9A-Za-z.-]+)?$ ]] || fail "VERSION is ${VERSION:-not set}: set it to one such as v0.1.0"
-[ -n "${KO_DOCKER_REPO-}" ] || fail "set KO_DOCKER_REPO to where the images will be, for example registry.example.com/goless"
-[ -n "${KO_DEFAULTBASEIMAGE-}" ] || fail "set KO_DEFAULTBASEIMAGE to the base image of the images: the release notes name it, with its digest"
-[ -z "$(git status --porcelain)" ] || fail "files are not as in the commit: see git status"
+[ -n "${KO_DOCKER_REPO-}" ] || fail "KO_DOCKER_REPO is not set: set it to the future repository of the images, such as registry.example.com/goless"
+[ -n "${KO_DEFAULTBASEIMAGE-}" ] || fail "KO_DEFAULTBASEIMAGE is not set: set it to the base image of the images, which the release notes list with its digest"
+[ -z "$(git status --porcelain)" ] || fail "uncommitted changes: see git status"
 commit=$(git rev-parse HEAD)
 
-# The notes are the section of CHANGELOG.md. A version is made of one commit: once there is
-# a hash in the section, of that one.
+# The release notes are the section in CHANGELOG.md. If the section contains a commit hash,
+# the version can be built only from that commit.
 notes=$(awk -v title="## [${VERSION#v}]" 'index($0, "## ") == 1 {found = index($0, title) == 1} found' CHANGELOG.md)
 [ -n "$notes" ] || fail "CHANGELOG.md has no section ## [${VERSION#v}]"
 named=$(sed -n 's/^Commit: //p' <<<"$notes")
 case $named in
 "this one") ;;
 "") fail "the section ## [${VERSION#v}] of CHANGELOG.md has no line Commit: this one" ;;
-*) fail "CHANGELOG.md has $named as the commit of $VERSION, and this is $commit: choose the next version, or git checkout $named to make that one again" ;;
+*) fail "CHANGELOG.md says that $VERSION was built from commit $named, not from $commit: choose the next version, or run git checkout $named to build that release again" ;;
 esac
 
 published=$KO_DOCKER_REPO
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 ldflags="-s -w -X main.version=$VERSION -X main.commit=$commit"
-KO_DEFAULTBASEIMAGE=${KO_DEFAULTBASEIMAGE%@*}@$(crane digest "$KO_DEFAULTBASEIMAGE") # a tag may move
+KO_DEFAULTBASEIMAGE=${KO_DEFAULTBASEIMAGE%@*}@$(crane digest "$KO_DEFAULTBASEIMAGE") # a tag can change
 export KO_DEFAULTBASEIMAGE SOURCE_DATE_EPOCH GOFLAGS=-buildvcs=false CGO_ENABLED=0
 
 rm -rf dist
@@ -40,7 +40,7 @@ crane registry serve --address 127.0.0.1:0 --disk "$work" 2>"$work/log" &
 registry=$!
 trap 'kill $registry; rm -rf "$work"' EXIT
 until port=$(sed -n 's/.*serving on port //p' "$work/log") && [ -n "$port" ]; do
-  kill -0 $registry || fail "the registry for the images that are made does not start: $(cat "$work/log")"
+  kill -0 $registry || fail "the temporary registry does not start: $(cat "$work/log")"
   sleep 0.1
 done
 here=127.0.0.1:$port
@@ -73,7 +73,7 @@ for file in deploy/*.yaml; do
   echo "---"
   sed "${replace[@]}" "$file"
 done >dist/install.yaml
-! grep -n ko:// dist/install.yaml || fail "install.yaml has images that are not made here"
+! grep -n ko:// dist/install.yaml || fail "install.yaml references images that are not part of the release"
 go run ./operator/cmd/chart -version "${VERSION#v}" "${images[@]}" -o "$work/goless"
 helm package "$work/goless" -d dist >&2
 
@@ -88,7 +88,7 @@ unset GOOS GOARCH
 
 {
   sed "s/^Commit: this one\$/Commit: $commit/" <<<"$notes"
-  printf '\nMade with %s on the base image %s, for %s.\n' "$(go env GOVERSION)" "$KO_DEFAULTBASEIMAGE" "$PLATFORMS"
+  printf '\nBuilt with %s on the base image %s, for %s.\n' "$(go env GOVERSION)" "$KO_DEFAULTBASEIMAGE" "$PLATFORMS"
 } >dist/RELEASE_NOTES.md
 cd dist
 find . -type f -printf '%P\n' | sort | xargs sha256sum >../checksums.unfinished

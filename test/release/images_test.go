@@ -97,7 +97,7 @@ func (c *checkout) publishesOnce(repository, key string) {
 	}
 	cmd := exec.CommandContext(c.Context(), "tools/publish.sh", key)
 	cmd.Dir = c.dir
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), name+" is published already, as sha256:") {
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), name+" is already published with digest sha256:") {
 		c.Errorf("tools/publish.sh replaces %s: %v\n%s", name, err, out)
 	}
 }

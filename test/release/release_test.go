@@ -160,10 +160,10 @@ func (c *checkout) refuses(repository string) {
 	}{
 		"NoVersion":     {repository, "", "", "VERSION is not set: set it to one such as v0.1.0"},
 		"WrongVersion":  {repository, "1.2.3", "", "VERSION is 1.2.3: set it to one such as v0.1.0"},
-		"NoRepository":  {"", version, "", "set KO_DOCKER_REPO to where the images will be"},
+		"NoRepository":  {"", version, "", "KO_DOCKER_REPO is not set: set it to the future repository of the images"},
 		"NoSection":     {repository, "v1.2.0", "", "CHANGELOG.md has no section ## [1.2.0]"},
-		"AnotherCommit": {repository, "v1.2.2", "", "CHANGELOG.md has 0123 as the commit of v1.2.2, and this is "},
-		"Uncommitted":   {repository, version, "package main", "files are not as in the commit: see git status"},
+		"AnotherCommit": {repository, "v1.2.2", "", "CHANGELOG.md says that v1.2.2 was built from commit 0123, not from "},
+		"Uncommitted":   {repository, version, "package main", "uncommitted changes: see git status"},
 	} {
 		c.Run(name, func(t *testing.T) {
 			other := *c
