@@ -1,7 +1,6 @@
-// Package builder turns the source of a Function into a static binary: it verifies
-// it, writes the program around it, fetches what that requires, and compiles. It does
-// not depend on who asks for that and where the source comes from: a container that
-// builds, a person at a terminal and a service that builds for many do the same.
+// Package builder compiles the source of a Function into a static binary: it validates the source,
+// generates the program around it, fetches the required modules, and compiles. Init containers, the
+// builder CLI and the build service all use it.
 package builder
 
 import (
@@ -22,59 +21,58 @@ import (
 )
 
 const (
-	// DefaultTimeout is the time in which any reasonable source compiles, on a
-	// slow machine too.
+	// DefaultTimeout is sufficient for any reasonable source, even on a slow machine.
 	DefaultTimeout = 60 * time.Second
 
-	// SlowTimeout takes its place where the standard library has to be compiled
-	// first.
+	// SlowTimeout is the default where the standard library may have to be compiled first.
 	SlowTimeout = 5 * time.Minute
 )
 
 // Builder builds Functions.
 type Builder struct {
-	// Toolchain compiles. It is required.
+	// Toolchain compiles the program. Required.
 	Toolchain *toolchain.Toolchain
 
-	// Timeout is the longest time that a build may take, modules fetched and
-	// compiled, at most half of it for fetching. 0 means DefaultTimeout, or
-	// SlowTimeout where the toolchain is not that of an image.
+	// Timeout limits the duration of a build, including fetching and compiling modules. Fetching
+	// may take at most half of it. 0 means DefaultTimeout, or SlowTimeout if the toolchain is not
+	// that of an image.
 	Timeout time.Duration
 
-	// Memory bounds what the processes of a build use together, in bytes. 0 leaves
-	// it to the container, which is right as long as it has nothing else to do. Go vet
-	// may take as much beside it, and at most 256 MiB.
+	// Memory limits the memory that all processes of a build use together, in bytes. 0 means only
+	// the limit of the container applies, which is right if the container does nothing else. Go vet
+	// may use the same amount in addition, but at most 256 MiB.
 	Memory int64
 
-	// Dependencies keeps what builds fetch and compile beside their author's packages, for
-	// later builds of the same Namespace. If it is nil, each build begins anew.
+	// Dependencies caches modules that builds fetch and packages that they compile, except those of
+	// the author, for later builds in the same Namespace. If it is nil, nothing is cached.
 	Dependencies *dependencies.Store
 	Namespace    string
 
-	// Trace receives the commands that are executed, unless it is nil.
+	// Trace receives the commands that a build executes. Optional.
 	Trace io.Writer
 
-	// Progress receives lines about what is downloaded, while that goes on. It is optional.
+	// Progress receives a line for each download while it is running. Optional.
 	Progress io.Writer
 }
 
-// Result describes a binary that was built. Its Duration is that of the whole build, from
-// source to binary, and its Warnings also tell which requirements of the go.mod are not met as
-// they are written. They are in the author's files.
+// Result describes a built binary. Its Duration is that of the whole build, from source to binary.
+// Its Warnings include requirements of go.mod whose version differs from the one in the program.
+// Positions refer to the author's files.
 type Result struct {
 	compile.Result
 
-	// Unkept is why Dependencies has not kept what this build has fetched and compiled,
-	// which only makes the next one slower. It is nil if nothing went wrong.
+	// Unkept is the error of caching the dependencies of this build in Dependencies, which only
+	// makes the next build slower. It is nil on success.
 	Unkept error
 }
 
-// Build compiles src and writes the binary to the file output, whose directory must
-// exist, by its absolute path; what was there before is replaced once the build has
-// succeeded. ReasonOf tells from the error whether the source is at fault, or the
-// builder, or what it fetches modules from, or whether ctx has ended. If the source
-// does not compile, or is no Function, the error is a *handler.Error. Places are in
-// the author's files, which are handler.Filename alone unless src is an archive.
+// Build compiles src and writes the binary to the absolute path output, whose directory must exist.
+// An existing file is replaced only if the build succeeds.
+//
+// If the source does not compile or is not a Function, the error is a *handler.Error. Positions
+// refer to the author's files; unless src is an archive, the only one is handler.Filename. ReasonOf
+// classifies the error: the source, the builder or a module server may be at fault, or ctx may have
+// ended.
 func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result, error) {
 	started := time.Now()
 	unfinished := output + ".unfinished"
@@ -110,28 +108,27 @@ func (b *Builder) Build(ctx context.Context, src []byte, output string) (*Result
 	return &Result{Result: *compiled, Unkept: unkept}, nil
 }
 
-// WithProgram verifies src, writes the program around it, fetches the modules that it
-// requires, and calls use with the program and the toolchain for it. What is left to do is to
-// compile. The program is removed when use returns. The error is that of use, or else like
-// that of Build.
+// WithProgram validates src, generates the program around it, fetches the modules that it requires,
+// and calls use with the program, which is ready to be compiled, and its toolchain. It removes the
+// program when use returns. It returns the error of use, or an error as Build does.
 func (b *Builder) WithProgram(ctx context.Context, src []byte, use func(*toolchain.Toolchain, *program.Program) error) error {
 	return b.prepare(ctx, src, func(p *prepared) error { return use(p.tools, p.program) })
 }
 
-// A prepared program has all that it takes to compile it.
+// prepared is a program with everything that is needed to compile it.
 type prepared struct {
 	program *program.Program
 
-	// tools are the toolchain of the Builder, with the dependencies that an earlier build
-	// has left if they were kept.
+	// tools is the toolchain of the Builder, with the cached dependencies of an earlier build if
+	// available.
 	tools *toolchain.Toolchain
 
-	// saveAs is the key by which this build is to leave its dependencies for others. It is
-	// empty if it is to leave nothing.
+	// saveAs is the key under which this build caches its dependencies. If it is empty, the build
+	// does not cache them.
 	saveAs string
 }
 
-// prepare does everything before compiling, and calls use.
+// prepare performs all steps before compiling, and calls use.
 func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) error) error {
 	parsed, err := handler.Parse(handler.Filename, src)
 	if err != nil {
@@ -161,25 +158,25 @@ func (b *Builder) prepare(ctx context.Context, src []byte, use func(*prepared) e
 	return use(p)
 }
 
-// timeLeft returns how much of the time of a build is left, in whole seconds for people.
+// timeLeft returns the remaining time of a build. The elapsed time is truncated to whole seconds
+// for readable messages.
 func (b *Builder) timeLeft(started time.Time) time.Duration {
 	return b.MaxDuration() - time.Since(started).Truncate(time.Second)
 }
 
-// MaxDuration returns the longest time that a build may take: Timeout, or what that means
-// if it is 0.
+// MaxDuration returns Timeout, or its default if it is 0.
 func (b *Builder) MaxDuration() time.Duration {
 	switch {
 	case b.Timeout != 0:
 		return b.Timeout
-	case !b.Toolchain.Sealed: // nobody knows what is in the cache of a machine
+	case !b.Toolchain.Sealed: // the cache of a machine may not contain the standard library
 		return SlowTimeout
 	}
 	return DefaultTimeout
 }
 
-// Fingerprint identifies everything that decides how a source becomes a binary.
-// Equal sources have equal outcomes as long as it is the same, limits aside.
+// Fingerprint identifies everything except limits that determines how a source is compiled. Builds
+// of equal sources with equal fingerprints have the same outcome.
 func (b *Builder) Fingerprint() string {
 	return b.Toolchain.Version + " " + compile.Fingerprint() + " " + program.Fingerprint()
 }

@@ -19,12 +19,13 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// requirements are the files by which the go command knows what to fetch. Fetching may
+// requirements are the files that determine which modules the go command fetches. Fetching may
 // complete them.
 var requirements = []string{"go.mod", "go.sum"}
 
-// useDependencies has a program use what an earlier build of the same dependencies has left,
-// or leave that for others. release has to be called after its build.
+// useDependencies lets a program use the dependencies that an earlier build has cached. If there
+// are none, it sets saveAs so that this build caches them. The caller must call release after the
+// build.
 func (b *Builder) useDependencies(ctx context.Context, p *prepared) (release func(), err error) {
 	if b.Dependencies == nil || !p.program.Fetches() || !b.Toolchain.Sealed {
 		return func() {}, nil
@@ -49,8 +50,7 @@ func (b *Builder) useDependencies(ctx context.Context, p *prepared) (release fun
 	return release, nil
 }
 
-// saveDependencies leaves for later builds what this one has fetched and compiled, which
-// has succeeded.
+// saveDependencies caches the dependencies of a successful build for later builds.
 func (b *Builder) saveDependencies(p *prepared) error {
 	if p.saveAs == "" {
 		return nil
@@ -65,9 +65,9 @@ func (b *Builder) saveDependencies(p *prepared) error {
 	return b.Dependencies.Keep(b.Namespace, p.saveAs, kept)
 }
 
-// dependencyKey returns the key of what a program depends on: two programs with the same
-// key need the same modules and packages. What is fetched is what main reaches, so that
-// it matters which of the author's packages declares the handler, and which imports what.
+// dependencyKey returns the cache key for the dependencies of a program: programs with the same key
+// need the same modules and packages. The go command fetches what main reaches, so the key depends
+// on the package that declares the handler and on which package imports what.
 func (b *Builder) dependencyKey(ctx context.Context, p *program.Program) (string, error) {
 	inputs := append([]string{b.Fingerprint()}, b.Toolchain.Network...)
 	for _, name := range requirements {
@@ -85,9 +85,9 @@ func (b *Builder) dependencyKey(ctx context.Context, p *program.Program) (string
 	return dependencies.Key(b.Namespace, append(inputs, imports...)...), nil
 }
 
-// foreignImports returns what the author's files import from elsewhere than the standard
-// library, each with the directory of the file, sorted. A source can have many thousand imports
-// in one file, so each file is read once.
+// foreignImports returns the imports of the author's files from outside the standard library, each
+// with the directory of the file, sorted. A file can contain thousands of imports, so each file is
+// read only once.
 func (b *Builder) foreignImports(ctx context.Context, p *program.Program) ([]string, error) {
 	rules := b.Toolchain.BuildContext()
 	compiled := map[string]bool{} // by file
@@ -112,9 +112,9 @@ func (b *Builder) foreignImports(ctx context.Context, p *program.Program) ([]str
 	return slices.Sorted(maps.Keys(imports)), nil
 }
 
-// overridden returns a warning for each version of a module that the author requires and that
-// the program does not have, because its other modules need a newer one. What is required for
-// these alone is not the author's concern.
+// overridden returns a warning for each module that the author requires in a version that the
+// program does not contain, because another module requires a newer one. Indirect requirements are
+// ignored.
 func overridden(p *program.Program) (warnings []handler.Diagnostic) {
 	if p.Source.GoMod == nil {
 		return nil

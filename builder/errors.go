@@ -8,8 +8,8 @@ import (
 	"goless.io/builder/internal/sandbox"
 )
 
-// ReasonOf returns how a build ended whose error is err. It is BuildFailed if the
-// author of the source has no part in it.
+// ReasonOf returns the reason for err, the error of a build. It is BuildFailed if the source did
+// not cause the error.
 func ReasonOf(err error) Reason {
 	mistakes, ok := errors.AsType[*handler.Error](err)
 	switch {
@@ -27,5 +27,5 @@ func ReasonOf(err error) Reason {
 	return BuildFailed
 }
 
-// TooLarge reports whether a build has failed because the program would be too large.
+// TooLarge reports whether a build failed because the program is too large.
 func TooLarge(err error) bool { return errors.Is(err, sandbox.ErrTooLarge) }

@@ -14,13 +14,12 @@ import (
 	"goless.io/builder/handler"
 )
 
-// Reason says in a word how a build ended. The words are the reasons of the
-// Built condition of a Function.
+// Reason is a one-word outcome of a build. The values are the reasons of the Built condition of a
+// Function.
 type Reason string
 
-// The ways in which a build ends. BuildFailed is the one that the author of the
-// source has no part in, and that may end better another time. When the compiler
-// itself fails on a source that is CompileFailed: it would again.
+// The outcomes of a build. Only BuildFailed is not caused by the source, so that a retry may
+// succeed. A crash of the compiler is CompileFailed, because a retry would crash again.
 const (
 	Built            Reason = "Built"
 	InvalidSource    Reason = "InvalidSource"
@@ -31,39 +30,39 @@ const (
 )
 
 const (
-	// maxReport is what Kubernetes keeps of a termination message, in bytes.
+	// maxReport is the maximum size of a termination message in Kubernetes, in bytes.
 	maxReport = 4096
 
-	// maxReportMessage leaves most of a report to the diagnostics.
+	// maxReportMessage reserves most of a report for the diagnostics.
 	maxReportMessage = 1024
 )
 
-// Report is what a build tells the operator.
+// Report is the result of a build that the operator receives.
 type Report struct {
-	// Reason says how the build ended.
+	// Reason is the outcome of the build.
 	Reason Reason `json:"reason"`
 
-	// Message is one line for people.
+	// Message is a single human-readable line.
 	Message string `json:"message"`
 
-	// Diagnostics are in the author's files.
+	// Diagnostics are the errors in the source. Positions refer to the author's files.
 	Diagnostics []handler.Diagnostic `json:"diagnostics,omitempty"`
 
-	// Warnings are those of the Result of a source that was built.
+	// Warnings are those of the Result of a successful build.
 	Warnings []handler.Diagnostic `json:"warnings,omitempty"`
 
-	// Omitted counts the diagnostics, or warnings, that were left out.
+	// Omitted is the number of diagnostics or warnings that were left out.
 	Omitted int `json:"omitted,omitempty"`
 
-	// Duration is how long the build took, such as "412ms".
+	// Duration is the duration of the build, such as "412ms".
 	Duration string `json:"duration,omitempty"`
 
 	// Toolchain is the version of Go, such as "go1.27.4".
 	Toolchain string `json:"toolchain,omitempty"`
 }
 
-// NewReport describes how a build ended: with err, or well when err is nil. The
-// Builder is nil when there was none because of err.
+// NewReport returns the report for a build that ended with err, or succeeded if err is nil. b may
+// be nil if err prevented its creation.
 func NewReport(b *Builder, took time.Duration, err error) Report {
 	r := Report{Reason: ReasonOf(err), Duration: took.Round(time.Millisecond).String()}
 	if b != nil {
@@ -82,9 +81,9 @@ func NewReport(b *Builder, took time.Duration, err error) Report {
 	return r
 }
 
-// Lasts reports whether building source again would end in the same way. A source
-// with a go.mod that fails may compile another time: a version may be published
-// later, or another module proxy may have it.
+// Lasts reports whether another build of the source would have the same outcome. If a source with a
+// go.mod fails, another build may succeed: a version may be published later, or another module
+// proxy may provide it.
 func (r Report) Lasts(source []byte) bool {
 	switch r.Reason {
 	case Built:
@@ -92,13 +91,13 @@ func (r Report) Lasts(source []byte) bool {
 	case InvalidSource, CompileFailed:
 		isModule := func(f handler.File) bool { return f.Name == "go.mod" }
 		return !slices.ContainsFunc(handler.Split(handler.Filename, source), isModule)
-	default: // the machine had a part in it
+	default: // depends on the machine
 		return false
 	}
 }
 
-// AddWarnings adds the warnings about what was built. If go vet has not
-// finished, the message says so and why.
+// AddWarnings adds the warnings about the binary. If go vet did not finish, it appends the reason
+// to the message.
 func (r *Report) AddWarnings(built *Result) {
 	r.Warnings = built.Warnings
 	r.Omitted += built.Omitted
@@ -107,8 +106,8 @@ func (r *Report) AddWarnings(built *Result) {
 	}
 }
 
-// Marshal renders r as JSON in at most 4096 bytes. When there is no room for all,
-// the last warnings are left out, then the last diagnostics, and counted.
+// Marshal encodes r as JSON in at most 4096 bytes. If r is larger, it omits warnings and then
+// diagnostics, from the end, and adds their number to Omitted.
 func (r Report) Marshal() ([]byte, error) {
 	all := len(r.Diagnostics) + len(r.Warnings)
 	omitted := sort.Search(all, func(n int) bool {
@@ -118,7 +117,7 @@ func (r Report) Marshal() ([]byte, error) {
 	return r.without(omitted).encode()
 }
 
-// without returns r with the last n of its diagnostics and warnings left out.
+// without returns r without the last n of its diagnostics and warnings.
 func (r Report) without(n int) Report {
 	r.Omitted += n
 	warnings := min(n, len(r.Warnings))
@@ -127,7 +126,7 @@ func (r Report) without(n int) Report {
 	return r
 }
 
-// encode renders r as JSON, whatever its size.
+// encode encodes r as JSON without limiting its size.
 func (r Report) encode() ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -138,8 +137,7 @@ func (r Report) encode() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// line makes one printable line of message, of a length that leaves room for
-// others.
+// line returns message as one printable line of at most maxReportMessage bytes.
 func line(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	message = strings.Map(func(r rune) rune {

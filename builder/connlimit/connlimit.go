@@ -1,6 +1,6 @@
-// Package connlimit limits the connections of a listener such that a client which opens
-// many loses its own, and not those of others. The build service and the webhook of the
-// operator need that before they know who calls.
+// Package connlimit limits the number of open connections of a listener. A client that opens many
+// connections loses its own connections, not those of other clients. The build service and the
+// webhook server of the operator use it before a client is authenticated.
 package connlimit
 
 import (
@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// Listen returns a listener that accepts all connections of inner, and has at most so many
-// of them open: when there are too many, it closes the oldest one of the address that has the
-// most. A client with a single connection keeps it as long as another one has two.
+// Listen returns a listener that accepts all connections of inner and limits the number of open
+// ones to most. If it is exceeded, it closes the oldest connection of the address that has the most
+// connections. The only connection of a client is not closed while another client has two.
 func Listen(inner net.Listener, most int) net.Listener {
 	return &listener{Listener: inner, most: most, byAddress: map[string][]*Conn{}}
 }
@@ -22,10 +22,10 @@ type listener struct {
 
 	mu             sync.Mutex
 	size, accepted int
-	byAddress      map[string][]*Conn // the oldest first
+	byAddress      map[string][]*Conn // oldest first
 }
 
-// Accept is part of [net.Listener].
+// Accept implements [net.Listener].
 func (l *listener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
@@ -40,7 +40,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if l.size == l.most {
 		surplus := l.surplus()
 		l.remove(surplus)
-		_ = surplus.Conn.Close() // its client connects again
+		_ = surplus.Conn.Close() // the client can connect again
 	}
 	l.size++
 	l.accepted++
@@ -49,7 +49,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// surplus returns the connection to close first. The caller must hold the lock.
+// surplus returns the next connection to close. The caller must hold the lock.
 func (l *listener) surplus() *Conn {
 	var most []*Conn
 	for _, conns := range l.byAddress {
@@ -60,7 +60,7 @@ func (l *listener) surplus() *Conn {
 	return most[0]
 }
 
-// remove has a connection count no more. The caller must hold the lock.
+// remove stops counting a connection. The caller must hold the lock.
 func (l *listener) remove(c *Conn) {
 	conns := l.byAddress[c.address]
 	i := slices.Index(conns, c)
@@ -73,22 +73,22 @@ func (l *listener) remove(c *Conn) {
 	}
 }
 
-// A Conn is a connection of a listener that [Listen] made.
+// Conn is a connection of a listener that [Listen] returned.
 type Conn struct {
 	net.Conn
 	listener *listener
 	address  string
-	order    int // among all that were accepted
+	order    int // in which it was accepted
 }
 
-// Exempt lifts the limit for the connection, which no longer counts and is not closed.
+// Exempt excludes the connection from the limit: it is not counted or closed.
 func (c *Conn) Exempt() {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	c.listener.remove(c)
 }
 
-// Close closes the connection, which no longer counts.
+// Close closes the connection and stops counting it.
 func (c *Conn) Close() error {
 	c.Exempt()
 	return c.Conn.Close()

@@ -1,6 +1,6 @@
-// Package hostile has sources that try to reach out of a build or to let it
-// never end, each with how its build must end. Tests alone import it: those of the
-// builder, of the build service, and of the cluster.
+// Package hostile contains sources that try to escape from a build or to run indefinitely, each
+// with the expected outcome of its build. Only tests import it: those of the builder, the build
+// service and the cluster.
 package hostile
 
 import (
@@ -10,33 +10,31 @@ import (
 	"strings"
 )
 
-// A Case is a source and how its build must end.
+// Case is a source and the expected outcome of its build.
 type Case struct {
-	// Name is short, such as "embed-parent".
+	// Name is a short name, such as "embed-parent".
 	Name string
 
-	// Source is that of a Function: one file, or an archive.
+	// Source is the source of a Function: one file, or an archive.
 	Source []byte
 
-	// ExitCode is that of builder build --report.
+	// ExitCode is the exit code of builder build --report.
 	ExitCode int
 
-	// Reason is that of the Function's condition Built, or of SourceValid if it
+	// Reason is the reason of the Function's Built condition, or of its SourceValid condition if it
 	// is InvalidSource.
 	Reason string
 
-	// Says is what the first diagnostic begins with, or the message where there
-	// is none, such as "handler.go:8:1: ".
+	// Says is the prefix of the first diagnostic, such as "handler.go:8:1: ", or of the message if
+	// there are no diagnostics.
 	Says string
 }
 
-// Bomb reports whether only a limit ends the build: its time, or the memory of
-// the container.
+// Bomb reports whether only a limit ends the build: the timeout, or the memory of the container.
 func (c Case) Bomb() bool { return c.Reason == "BuildTimeout" || c.Reason == "BuildOutOfMemory" }
 
-// Matches reports whether a build ended as it must. says is its first diagnostic, or its
-// message where there is none. On a busy machine a bomb may not have a processor for long
-// enough to be blamed for its time.
+// Matches reports whether a build ended as expected. says is its first diagnostic, or its message
+// if there are none. A build that should time out may also fail because the machine is too busy.
 func (c Case) Matches(reason, says string) bool {
 	if c.Reason == "BuildTimeout" && reason == "BuildFailed" {
 		return strings.HasPrefix(says, busy)
@@ -44,13 +42,13 @@ func (c Case) Matches(reason, says string) bool {
 	return reason == c.Reason && strings.HasPrefix(says, c.Says)
 }
 
-// busy is compile.ErrBusy.
+// busy is the message of compile.ErrBusy.
 const busy = "the machine is too busy to compile"
 
 //go:embed testdata
 var files embed.FS
 
-// Cases returns all cases, by name.
+// Cases returns all cases, sorted by name, followed by the generated ones.
 func Cases() ([]Case, error) {
 	entries, err := files.ReadDir("testdata")
 	if err != nil {
@@ -72,7 +70,7 @@ func Cases() ([]Case, error) {
 	return append(cases, large()...), nil
 }
 
-// header returns the value of the first comment of that name.
+// header returns the value of the first comment with that name.
 func header(source []byte, name string) string {
 	_, rest, _ := strings.Cut(string(source), "// "+name+": ")
 	value, _, _ := strings.Cut(rest, "\n")

@@ -12,8 +12,8 @@ const (
 	tail = "\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n"
 )
 
-// large returns the cases that are as large as a source may be, which nobody
-// wants to read.
+// large returns cases that are close to the maximum size of a source. They are generated because
+// such files are not readable.
 func large() []Case {
 	return []Case{
 		{Name: "large-ifs", Reason: "Built", Source: fill(head+"func f(x int) int {\n", "\treturn x\n}\n"+tail, func(i int) string {
@@ -36,8 +36,8 @@ func large() []Case {
 	}
 }
 
-// packages returns an archive whose root package imports as many others, each
-// with these declarations.
+// packages returns an archive whose root package imports count packages, each with the given
+// declarations.
 func packages(count int, declarations string) []byte {
 	var imports, files strings.Builder
 	for i := range count {
@@ -47,7 +47,7 @@ func packages(count int, declarations string) []byte {
 	return []byte("-- go.mod --\nmodule example.com/m\n\ngo 1.26\n-- handler.go --\n" + head + imports.String() + tail + files.String())
 }
 
-// fill puts as many bodies between begin and end as there is room for.
+// fill returns begin and end with as many bodies between them as fit into a source.
 func fill(begin, end string, body func(i int) string) []byte {
 	var b strings.Builder
 	b.WriteString(begin)

@@ -14,74 +14,75 @@ import (
 	"time"
 )
 
-// Heartbeat is how often the service writes an empty line while it builds, to show that it
-// still works.
+// Heartbeat is the interval at which the service writes an empty line during a build, to show that
+// it is alive.
 const Heartbeat = 5 * time.Second
 
-// maxSilence is how long the service may write nothing until the client gives up.
+// maxSilence is how long the client waits for data from the service before it gives up.
 const maxSilence = 4 * Heartbeat
 
-// ErrBusy says that the service has too many orders, or is about to end. The error is also
-// a *StatusError, which says when to ask again.
+// ErrBusy means that the service has too many orders or is shutting down. The error is also a
+// *StatusError, which contains the time to wait before a retry.
 var ErrBusy = errors.New("the build service is busy")
 
-// A StatusError is an answer other than 200.
+// StatusError is a response with a status other than 200.
 type StatusError struct {
-	// Code is the HTTP status.
+	// Code is the HTTP status code.
 	Code int
 
-	// Message is one line for people.
+	// Message is a single human-readable line.
 	Message string
 
-	// RetryAfter is how long to wait before asking again, 0 if the service did not say.
+	// RetryAfter is how long to wait before a retry; 0 if the service did not set Retry-After.
 	RetryAfter time.Duration
 }
 
-// Error returns the status and the message.
+// Error returns the status code and the message.
 func (e *StatusError) Error() string {
 	return fmt.Sprintf("the build service answers %d: %s", e.Code, e.Message)
 }
 
-// Is reports whether target is ErrBusy and the status says so.
+// Is reports whether target is ErrBusy and the status code is 429 or 503.
 func (e *StatusError) Is(target error) bool {
 	return target == ErrBusy && (e.Code == http.StatusTooManyRequests || e.Code == http.StatusServiceUnavailable)
 }
 
-// A Client orders builds. It is safe for concurrent use.
+// Client orders builds from the build service. It is safe for concurrent use.
 type Client struct {
 	url  string
 	keys *Keys
 	http *http.Client
 }
 
-// NewClient returns a client of the service at a URL such as
-// https://goless-build.goless-system.svc:8443, which has to have the same keys.
+// NewClient returns a client of the service at url, such as
+// https://goless-build.goless-system.svc:8443. The service must use the same keys.
 func NewClient(url string, keys *Keys) *Client {
 	return &Client{
 		url:  strings.TrimSuffix(url, "/"),
 		keys: keys,
-		// It speaks HTTP/1.1, because its connections are spread over the replicas.
+		// HTTP/1.1 spreads the connections over the replicas.
 		http: &http.Client{Transport: &http.Transport{
 			TLSClientConfig:       keys.ClientTLS(),
 			DialContext:           (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
 			TLSHandshakeTimeout:   5 * time.Second,
 			ResponseHeaderTimeout: maxSilence,
 			MaxIdleConnsPerHost:   16,
-			IdleConnTimeout:       15 * time.Second, // less than that of the service
+			IdleConnTimeout:       15 * time.Second, // less than the idle timeout of the service
 		}},
 	}
 }
 
-// At returns a client of the service at another URL, which shares the connections of c.
+// At returns a client of the service at another URL. It shares the connections of c.
 func (c *Client) At(url string) *Client {
 	return &Client{url: strings.TrimSuffix(url, "/"), keys: c.keys, http: c.http}
 }
 
-// Build sends an order and returns the last event, which has the Report. It calls notify
-// with each event before, unless notify is nil. A build that fails is not an error. A
-// *StatusError is an answer of the service. All other errors say that it was not reached
-// or has ended meanwhile, and the client may ask again. When ctx ends, the service cancels
-// the build unless another client waits for it.
+// Build sends an order and returns the last event, which contains the Report. notify is called for
+// each event, including the last; it is optional.
+//
+// A failed build is not an error. A *StatusError is a response of the service. All other errors
+// mean that the service could not be reached or stopped during the build; the client may retry.
+// When ctx ends, the service cancels the build unless another client waits for it.
 func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event, error) {
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -112,11 +113,11 @@ func (c *Client) Build(ctx context.Context, o Order, notify func(Event)) (Event,
 		}
 		return Event{}, fmt.Errorf("waiting for the build service: %w", err)
 	}
-	_, _ = io.CopyN(io.Discard, response.Body, 1) // at its end, so the connection can be used again
+	_, _ = io.CopyN(io.Discard, response.Body, 1) // reads up to EOF, so that the connection can be reused
 	return event, nil
 }
 
-// follow reads events up to the one with the report.
+// follow reads events up to the one that contains the report.
 func follow(body io.Reader, notify func(Event)) (Event, error) {
 	for decoder := json.NewDecoder(body); ; {
 		var event Event
@@ -137,13 +138,13 @@ func follow(body io.Reader, notify func(Event)) (Event, error) {
 	}
 }
 
-// A watchedReader restarts its timer with every read.
+// watchedReader resets its timer with every read.
 type watchedReader struct {
 	io.Reader
 	quiet *time.Timer
 }
 
-// Read returns what the Reader does.
+// Read implements [io.Reader].
 func (w *watchedReader) Read(p []byte) (int, error) {
 	n, err := w.Reader.Read(p)
 	w.quiet.Reset(maxSilence)
@@ -151,7 +152,7 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 }
 
 func statusError(response *http.Response) error {
-	message, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // as much as has come
+	message, _ := io.ReadAll(io.LimitReader(response.Body, 1024)) // the part that was received
 	e := &StatusError{Code: response.StatusCode, Message: strings.Join(strings.Fields(string(message)), " ")}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
 		e.RetryAfter = time.Duration(seconds) * time.Second

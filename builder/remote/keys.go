@@ -14,17 +14,18 @@ import (
 // SeedSize is the length of a seed, in bytes.
 const SeedSize = 32
 
-// signing distinguishes signatures of binaries from all others.
+// signing is the context of binary signatures, which separates them from signatures for other
+// purposes.
 var signing = &ed25519.Options{Context: "goless.io/binary/v1"}
 
-// encoding encodes all tokens, keys and signatures.
+// encoding is the encoding of all tokens, keys and signatures.
 var encoding = base64.RawURLEncoding
 
-// ErrSignature says that a binary is not what the service has built for the key.
+// ErrSignature means that a binary is not the one that the service built for the key.
 var ErrSignature = errors.New("the signature is wrong: this is not what the build service has built")
 
-// Keys are all keys that are derived from a seed. Whoever has them can order builds, and
-// fetch and sign binaries.
+// Keys contains all keys that are derived from a seed. They authorize their holder to order builds,
+// and to fetch and sign binaries.
 type Keys struct {
 	private    ed25519.PrivateKey
 	token      string
@@ -51,8 +52,7 @@ func NewKeys(seed []byte) (*Keys, error) {
 	}, nil
 }
 
-// Public returns the public key that belongs to the key which signs binaries, in base64. Pods
-// know it.
+// Public returns the public key for verifying binaries, in base64. Pods use it.
 func (k *Keys) Public() string {
 	return encoding.EncodeToString(k.private.Public().(ed25519.PublicKey))
 }
@@ -60,23 +60,23 @@ func (k *Keys) Public() string {
 // Token returns the bearer token for ordering builds.
 func (k *Keys) Token() string { return k.token }
 
-// Capability returns the bearer token for fetching the binary with this key, and no other.
+// Capability returns the bearer token for fetching the binary with this key, and no other binary.
 func (k *Keys) Capability(key string) string {
 	mac := hmac.New(sha256.New, k.capability)
 	mac.Write([]byte(key))
 	return encoding.EncodeToString(mac.Sum(nil))
 }
 
-// Sign returns the signature of the binary with this key, whose content has this SHA-256.
+// Sign returns the signature of the binary with this key and this SHA-256 of its content.
 func (k *Keys) Sign(key string, content [sha256.Size]byte) string {
 	signature, err := k.private.Sign(nil, signed(key, content), signing)
 	if err != nil {
-		panic(err) // it only fails with wrong options
+		panic(err) // only invalid options cause an error
 	}
 	return encoding.EncodeToString(signature)
 }
 
-// Verify returns ErrSignature unless Sign has returned the signature.
+// Verify returns ErrSignature unless signature was returned by Sign for the same arguments.
 func (k *Keys) Verify(key string, content [sha256.Size]byte, signature string) error {
 	decoded, err := encoding.DecodeString(signature)
 	if err != nil || ed25519.VerifyWithOptions(k.private.Public().(ed25519.PublicKey), signed(key, content), decoded, signing) != nil {

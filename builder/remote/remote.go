@@ -1,9 +1,8 @@
-// Package remote is the protocol of the build service: orders and their answers, the keys
-// and tokens, and the client that the operator uses. It does not know how to build, or
-// how a pod executes the binary that it fetches.
+// Package remote implements the protocol of the build service: orders and events, keys and tokens,
+// and the client that the operator uses. The service itself is in package buildservice.
 //
-// All keys are derived from one seed that the operator and the service share. A pod knows
-// only the public key, and a capability, the token for one binary.
+// All keys are derived from one seed that the operator and the service share. A pod has only the
+// public key and a capability, the token for one binary.
 package remote
 
 import (
@@ -20,20 +19,20 @@ import (
 	"goless.io/builder/handler"
 )
 
-// The paths of the service. The key of a binary follows BinariesPath.
+// The paths of the service. BinariesPath is followed by the key of a binary.
 const (
 	BuildsPath   = "/v1/builds"
 	BinariesPath = "/v1/binaries/"
 )
 
-// SignatureHeader is the header with the signature of a binary. See Keys.Sign.
+// SignatureHeader is the header that contains the signature of a binary. See Keys.Sign.
 const SignatureHeader = "Goless-Signature"
 
-// MaxOrder is the largest body of an order, in bytes. It suffices for the largest source
-// with every character escaped.
+// MaxOrder is the maximum size of the body of an order, in bytes. It is sufficient for the largest
+// source with every character escaped.
 const MaxOrder = 2 << 20
 
-// environment are the names of the variables that an Order may set.
+// environment lists the variables that an Order may set.
 var environment = []string{
 	"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
@@ -42,35 +41,35 @@ var environment = []string{
 // namespace matches the names of namespaces.
 var namespace = regexp.MustCompile(`^[a-z0-9-]{1,63}$`)
 
-// An Order asks for a binary. It is the body of a POST to BuildsPath.
+// Order requests a binary. It is the body of a POST to BuildsPath.
 type Order struct {
-	// Namespace is that of the Function. A binary that is built for one namespace is
-	// never given to another.
+	// Namespace is the namespace of the Function. A binary that was built for one namespace is
+	// never served to another.
 	Namespace string `json:"namespace"`
 
-	// Source is that of the Function.
+	// Source is the source of the Function.
 	Source string `json:"source"`
 
-	// Key is set where one replica of the service passes an order on to another: the key
-	// of the binary that it expects. The other replica builds by itself, or refuses the
-	// order if it would build a binary with another key.
+	// Key is the key of the expected binary. It is set only if one replica of the service forwards
+	// an order to another. The other replica builds the binary itself, and rejects the order if the
+	// key of its binary would differ.
 	Key string `json:"key,omitempty"`
 
-	// Timeout is the longest time that the build may take, in JSON in nanoseconds. 0
-	// means the default of the service, which also has a maximum.
+	// Timeout limits the duration of the build, in JSON in nanoseconds. 0 means the default of the
+	// service. The service also enforces a maximum.
 	Timeout time.Duration `json:"timeout,omitempty"`
 
-	// Memory is what the build may use, in bytes. 0 means the default of the service,
-	// which also has a maximum.
+	// Memory limits the memory of the build, in bytes. 0 means the default of the service. The
+	// service also enforces a maximum.
 	Memory int64 `json:"memory,omitempty"`
 
-	// Environment says where to fetch modules, by variables of the go command: GOPROXY,
-	// GOPRIVATE, GONOPROXY, GONOSUMDB, GOSUMDB, HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A binary
-	// that is built with one environment is never given for an order with another.
+	// Environment sets variables of the go command that configure where modules are fetched from:
+	// GOPROXY, GOPRIVATE, GONOPROXY, GONOSUMDB, GOSUMDB, HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A
+	// binary that was built with one environment is never served for an order with another.
 	Environment map[string]string `json:"environment,omitempty"`
 }
 
-// Validate returns an error that says what is wrong with an order.
+// Validate returns an error that describes why an order is invalid.
 func (o Order) Validate() error {
 	switch length := utf8.RuneCountInString(o.Source); {
 	case !namespace.MatchString(o.Namespace):
@@ -91,8 +90,8 @@ func (o Order) Validate() error {
 	return nil
 }
 
-// NamesFile reports whether one of the servers in the value of a variable, such as GOPROXY,
-// is a file: URL. No order may have one.
+// NamesFile reports whether one of the servers in the value of a variable such as GOPROXY is a
+// file: URL. Orders must not contain file: URLs.
 func NamesFile(value string) bool {
 	servers := strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(",| ", r) })
 	return slices.ContainsFunc(servers, func(server string) bool {
@@ -101,22 +100,21 @@ func NamesFile(value string) bool {
 	})
 }
 
-// An Event is one line of the answer to an Order. The first has the Key alone, and the
-// last has the Report, or is Dropped.
+// Event is one line of the response to an Order. The first event contains only the Key. The last
+// one contains the Report or is Dropped.
 type Event struct {
-	// Key identifies the binary: the source, the namespace, and everything else
-	// that decides about its content.
+	// Key identifies the binary. It depends on the source, the namespace, and everything else that
+	// determines the content of the binary.
 	Key string `json:"key"`
 
-	// Waiting says that the build waits for its turn. The next event comes when it has
-	// begun.
+	// Waiting means that the build is queued. The next event follows when it starts.
 	Waiting bool `json:"waiting,omitempty"`
 
-	// Dropped says that the build had to leave the queue because too many builds wait. The
-	// Build of a Client returns ErrBusy for it.
+	// Dropped means that the build was removed from the queue because too many builds are waiting.
+	// Client.Build returns ErrBusy for it.
 	Dropped bool `json:"dropped,omitempty"`
 
-	// Report is how the build ended: the same JSON as the termination message of
-	// a container that builds.
+	// Report is the outcome of the build, in the JSON format of the termination message of a build
+	// container.
 	Report json.RawMessage `json:"report,omitempty"`
 }

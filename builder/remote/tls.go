@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// ServerTLS returns the configuration of a server, with a certificate of the private key
-// that it has signed itself. It proves that the server has the seed.
+// ServerTLS returns the configuration of a server with a self-signed certificate of the private
+// key, which proves that the server has the seed.
 func (k *Keys) ServerTLS() (*tls.Config, error) {
-	// Clients compare the key and nothing else. So replicas have equal certificates, and
-	// these do not expire.
+	// Clients compare only the key. All replicas have the same certificate, which does not expire.
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		NotBefore:    time.Unix(0, 0),
-		NotAfter:     time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // which means never, by RFC 5280
+		NotAfter:     time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // no expiry, see RFC 5280
 	}
 	der, err := x509.CreateCertificate(nil, template, template, k.private.Public(), k.private)
 	if err != nil {
@@ -30,11 +29,11 @@ func (k *Keys) ServerTLS() (*tls.Config, error) {
 	}, nil
 }
 
-// ErrSeed says that the server has another seed.
+// ErrSeed means that the server has another seed.
 var ErrSeed = errors.New("this is not the build service, or it has another seed: restart what was started with an old Secret goless-build")
 
-// ClientTLS returns the configuration of a client that accepts servers with the same seed,
-// and no others, whatever their names are.
+// ClientTLS returns the configuration of a client that accepts only servers with the same seed,
+// with any host name.
 func (k *Keys) ClientTLS() *tls.Config {
 	want := k.private.Public().(ed25519.PublicKey)
 	return &tls.Config{

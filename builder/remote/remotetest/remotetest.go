@@ -1,7 +1,5 @@
-// Package remotetest has what stand-ins for the build service have in common, for
-// tests that need its answers and not its compiler: they check keys and orders. It does
-// not decide what is answered. The tests on the real cluster have the real
-// service.
+// Package remotetest contains the common part of fakes of the build service: a server that checks
+// keys and orders. Tests supply the responses. End-to-end tests use the real service.
 package remotetest
 
 import (
@@ -16,9 +14,9 @@ import (
 	"goless.io/builder/remote"
 )
 
-// NewServer starts a server that answers orders, over TLS. It asks for the keys with each
-// connection and each order, because they may change. Clients with other keys get 401, and
-// bodies that are not orders 400.
+// NewServer starts a TLS server that responds to orders with answer. It calls keys for each
+// connection and each order, because the keys may change. It responds to clients with other keys
+// with 401, and to invalid orders with 400.
 func NewServer(keys func(context.Context) (*remote.Keys, error), answer func(http.ResponseWriter, *http.Request, remote.Order)) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+remote.BuildsPath, func(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +33,7 @@ func NewServer(keys func(context.Context) (*remote.Keys, error), answer func(htt
 		answer(w, r, order)
 	})
 	server := httptest.NewUnstartedServer(mux)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // some tests are about clients that have gone
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // some tests disconnect clients
 	server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		k, err := keys(hello.Context())
 		if err != nil {
@@ -47,7 +45,7 @@ func NewServer(keys func(context.Context) (*remote.Keys, error), answer func(htt
 	return server
 }
 
-// Tell sends an event at once. It ignores errors: some tests are about clients that have gone.
+// Tell sends an event immediately. It ignores errors, because some tests disconnect clients.
 func Tell(w http.ResponseWriter, e remote.Event) {
 	_ = json.NewEncoder(w).Encode(e)
 	_ = http.NewResponseController(w).Flush()
