@@ -15,49 +15,47 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// encodedPrefix begins the name, in an archive, of a file whose content is there as base64,
-// because it is no text. It is not part of the name anywhere else, and no other file can have
-// a name that begins like that.
+// encodedPrefix is the prefix of the name, in an archive, of a binary file whose content is encoded
+// as base64. Outside of the archive the name has no prefix. Other names must not begin with it.
 const encodedPrefix = "base64:"
 
-// byteOrderMark is what some editors put before everything else.
+// byteOrderMark is the prefix that some editors write to files.
 var byteOrderMark = []byte("\uFEFF")
 
 // File is one file of a source.
 type File struct {
-	// Name is the path in the archive, with slashes. A source of one file has
-	// the name that it was given.
+	// Name is the slash-separated path in the archive. For a source of one file it is the given
+	// file name.
 	Name string
 
-	// Line is the line of the source at which Data begins, from 1.
+	// Line is the line of the source at which Data begins, counted from 1.
 	Line int
 
-	// Data is the content. The last file of an archive ends with a line break,
-	// even where the source does not.
+	// Data is the content. The last file of an archive ends with a line break, even if the source
+	// does not.
 	Data []byte
 
-	// Encoded means that the source has Data as base64.
+	// Encoded means that Data is encoded as base64 in the source.
 	Encoded bool
 }
 
-// IsArchive reports whether src is a txtar archive rather than one Go file. The
-// lines that begin the files of an archive may be in a string or a comment of a
-// Go file, so what is Go as a whole is Go.
+// IsArchive reports whether src is a txtar archive rather than one Go file. A string or comment of
+// a Go file may contain a txtar marker, so a source that is valid Go is not an archive.
 func IsArchive(src []byte) bool {
 	if !hasMarker(src) {
 		return false
 	}
 	if _, message := tooDeep(src); message != "" {
-		return true // the parser should not read it, and refuses the Go files of it one by one
+		return true // too deep for the parser; the Go files of the archive are rejected one by one
 	}
 	_, err := parser.ParseFile(token.NewFileSet(), "", src, parser.SkipObjectResolution)
 	return err != nil
 }
 
-// Split returns the files of a source without judging them. One that is no
-// archive is a single file, called filename. In an archive, text before the
-// first marker is the file handler.go, as in the Go Playground, unless it is
-// blank, or a comment: there are Go files, and no line of it begins like Go.
+// Split returns the files of a source without validating them. A source that is not an archive is a
+// single file with the name filename. In an archive, text before the first marker is the file
+// handler.go, as in the Go Playground, unless it is blank or a comment. It is a comment if the
+// archive contains Go files and no line of the text begins like a Go declaration.
 func Split(filename string, src []byte) []File {
 	if !IsArchive(src) {
 		return []File{{Name: filename, Line: 1, Data: src}}
@@ -80,17 +78,17 @@ func splitArchive(src []byte) []File {
 	return files
 }
 
-// beginsLikeGo matches text with a line that begins like one at the top level of a Go file.
+// beginsLikeGo matches a line that begins like a declaration at the top level of a Go file.
 var beginsLikeGo = regexp.MustCompile(`(?m)^(package|import|func|type|var|const)\b`)
 
-// isComment reports whether the text before the first marker of an archive is for its readers.
+// isComment reports whether the text before the first marker of an archive is a comment.
 func isComment(archive *txtar.Archive) bool {
 	hasGo := slices.ContainsFunc(archive.Files, func(f txtar.File) bool { return path.Ext(f.Name) == ".go" })
 	return hasGo && !beginsLikeGo.Match(archive.Comment)
 }
 
-// decoded returns f, a file as it is in an archive, with the name and the content that are
-// meant. If they are not right, f stays as it is, with a name that is refused.
+// decoded decodes f, a file of an archive whose name may have the encodedPrefix. If the name or the
+// content is invalid, it returns f unchanged, whose name is then rejected.
 func decoded(f File) File {
 	name, encoded := strings.CutPrefix(f.Name, encodedPrefix)
 	if !encoded || mustBeText(name) {
@@ -103,7 +101,7 @@ func decoded(f File) File {
 	return File{Name: name, Line: f.Line, Data: data, Encoded: true}
 }
 
-// checkEncoded returns what is wrong with a file whose name has still the encodedPrefix.
+// checkEncoded returns why a file is invalid whose name still has the encodedPrefix.
 func checkEncoded(f *file) string {
 	name := strings.TrimPrefix(f.Name, encodedPrefix)
 	switch {
@@ -116,14 +114,13 @@ func checkEncoded(f *file) string {
 	return fmt.Sprintf("%s is not base64, encode it with: base64 FILE (%v)", name, err)
 }
 
-// mustBeText reports whether a file is one that Goless and the go command read.
+// mustBeText reports whether Goless or the go command reads the file with this name.
 func mustBeText(name string) bool {
 	return path.Ext(name) == ".go" || name == "go.mod" || name == "go.sum" || name == VendorIndex
 }
 
-// Format returns the archive that Split makes files of again, but for a line break at the end
-// of texts that have none. What is no text is in it as base64, and so is a text with a line
-// that would begin another file.
+// Format returns an archive of files. Split returns the same files again, except that text ends
+// with a line break. Binary files are encoded as base64, as is text that contains a txtar marker.
 func Format(files []File) []byte {
 	var archive txtar.Archive
 	for _, f := range files {
@@ -135,9 +132,9 @@ func Format(files []File) []byte {
 	return txtar.Format(&archive)
 }
 
-// encoded returns lines of base64.
+// encoded returns data as lines of base64.
 func encoded(data []byte) []byte {
-	const length = 76 // of a line, as the command base64 writes it
+	const length = 76 // of a line, as in the output of the command base64
 	text := base64.StdEncoding.EncodeToString(data)
 	var b bytes.Buffer
 	for len(text) > 0 {
@@ -150,7 +147,7 @@ func encoded(data []byte) []byte {
 
 func isText(data []byte) bool { return utf8.Valid(data) && bytes.IndexByte(data, 0) < 0 }
 
-// hasMarker reports whether a line of src begins a file of an archive.
+// hasMarker reports whether src contains a line that begins a file of an archive.
 func hasMarker(src []byte) bool {
 	src = bytes.TrimPrefix(src, byteOrderMark)
 	if !bytes.HasPrefix(src, []byte("-- ")) && !bytes.Contains(src, []byte("\n-- ")) {

@@ -14,45 +14,45 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// root is the top of a source.
+// root is the top directory of a source.
 const root = "."
 
-// A checker reads the files of one Function and collects what is wrong with them.
+// checker validates the files of one Function and collects findings.
 type checker struct {
 	filename string
 	archive  bool
 	files    []*file
-	goDirs   map[string]bool // the directories that hold Go files to judge
+	goDirs   map[string]bool // directories with Go files to check
 	dir      string          // of the handler's package
 	goMod    *file           // nil without one
-	mod      *modfile.File   // the content of goMod, nil unless it can be read and names the module
-	required map[string]bool // the paths of the modules that mod requires
+	mod      *modfile.File   // parsed goMod; nil if it is invalid or does not name the module
+	required map[string]bool // paths of the modules that mod requires
 	imports  []Import
 	hooks    []string
 	findings []finding
 }
 
-// A file is one file of a source, and what has become known of it.
+// file is a file of a source with the results of its analysis.
 type file struct {
 	File
-	order int // among the files
+	order int // index in files
 
-	// dir and base are the two parts of the path in the program.
+	// dir and base are the directory and the last element of Name.
 	dir, base string
 
-	// isGo means that the file belongs to a package that is judged. Tests do
-	// not, nor what the go command ignores, nor vendored packages.
+	// isGo means that the file belongs to a package to check. It is false for tests, vendored
+	// packages, and files that the go command ignores.
 	isGo bool
 
 	tokens     *token.File
-	syntax     *ast.File         // nil unless the syntax is right
-	built      bool              // the go command takes it on some of the architectures
-	everywhere bool              // and on all of them
-	names      map[string]string // import paths by the names they have in the file
-	dots       map[string]bool   // import paths without a name
+	syntax     *ast.File         // nil if the syntax is invalid
+	built      bool              // on at least one architecture
+	everywhere bool              // built on all architectures
+	names      map[string]string // import paths by their name in the file
+	dots       map[string]bool   // import paths of dot imports
 }
 
-// newFile tells from its name what a file of an archive is.
+// newFile returns a file of an archive with the properties that its name determines.
 func newFile(order int, f File) *file {
 	dir, base := path.Dir(f.Name), path.Base(f.Name)
 	return &file{
@@ -61,8 +61,8 @@ func newFile(order int, f File) *file {
 	}
 }
 
-// Ignored reports whether the go command takes a file, by its path in a module, for none
-// of the module's packages: what is vendored, in testdata, or hidden.
+// Ignored reports whether the file with this path in a module belongs to none of the module's
+// packages for the go command: it is vendored, in testdata, or hidden.
 func Ignored(name string) bool { return ignored(path.Dir(name)) || hidden(path.Base(name)) }
 
 // ignored reports whether the go command finds no package of the module in dir.
@@ -74,13 +74,12 @@ func ignored(dir string) bool {
 	return elements[0] == "vendor" || slices.Contains(elements, "testdata") || slices.ContainsFunc(elements, hidden)
 }
 
-// hidden reports whether an element of a path makes the go command ignore it.
+// hidden reports whether the go command ignores files and directories with this name.
 func hidden(element string) bool {
 	return strings.HasPrefix(element, "_") || strings.HasPrefix(element, ".")
 }
 
-// readable reports whether src is worth looking at: not empty, not too long, and
-// text.
+// readable reports whether src can be checked: it is not empty and not too long.
 func (c *checker) readable(src []byte) bool {
 	whole := &file{File: File{Name: c.filename, Data: src}}
 	switch {
@@ -92,8 +91,8 @@ func (c *checker) readable(src []byte) bool {
 	return len(c.findings) == 0
 }
 
-// split fills in c.files. It reports whether they can be judged: their names are
-// right and their contents are text.
+// split fills in c.files. It reports whether they can be checked: names are valid and contents are
+// text.
 func (c *checker) split(src []byte) bool {
 	c.archive = IsArchive(src)
 	if !c.archive {
@@ -117,7 +116,7 @@ func (c *checker) split(src []byte) bool {
 	return len(c.findings) == 0
 }
 
-// addAll fills in the files of an archive.
+// addAll adds the files of an archive.
 func (c *checker) addAll(files []File) {
 	c.goDirs = make(map[string]bool)
 	for i, f := range files {
@@ -138,8 +137,8 @@ func (c *checker) report(f *file, pos token.Pos, message string) {
 	c.findings = append(c.findings, finding{file: f, line: at.Line, column: at.Column, message: message})
 }
 
-// reportAt adds a finding at a byte offset of f. Like the compiler it counts
-// columns in bytes.
+// reportAt adds a finding at a byte offset of f. Columns are counted in bytes, as the compiler
+// does.
 func (c *checker) reportAt(f *file, offset int, message string) {
 	before := f.Data[:min(offset, len(f.Data))]
 	line := 1 + bytes.Count(before, []byte("\n"))
@@ -147,7 +146,7 @@ func (c *checker) reportAt(f *file, offset int, message string) {
 	c.findings = append(c.findings, finding{file: f, line: line, column: column, message: message})
 }
 
-// place renders pos as the reader of a diagnostic knows it.
+// place formats pos as in a diagnostic.
 func (f *file) place(pos token.Pos) string {
 	at := f.tokens.PositionFor(pos, false)
 	return f.Name + ":" + strconv.Itoa(at.Line) + ":" + strconv.Itoa(at.Column)

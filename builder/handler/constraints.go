@@ -12,13 +12,12 @@ import (
 	"strings"
 )
 
-// architectures are those of the machines that functions run on.
+// architectures are the supported architectures of nodes.
 var architectures = [...]string{"amd64", "arm64"}
 
-// releases are the build constraints that stand for a release of Go or a later
-// one.
+// releases are the build tags of all Go releases up to GoVersion.
 var releases = func() []string {
-	last, _ := strconv.Atoi(strings.TrimPrefix(version.Lang(GoVersion), "go1.")) // it is a number
+	last, _ := strconv.Atoi(strings.TrimPrefix(version.Lang(GoVersion), "go1.")) // always a number
 	tags := make([]string, last)
 	for i := range tags {
 		tags[i] = "go1." + strconv.Itoa(i+1)
@@ -26,8 +25,8 @@ var releases = func() []string {
 	return tags
 }()
 
-// checkConstraints fills in where f is built, by its name and by what stands
-// above its package clause. In an archive, a file may be for another platform.
+// checkConstraints determines on which architectures f is built, from its name and its build
+// constraints. Only an archive may contain files for other platforms.
 func (c *checker) checkConstraints(f *file) {
 	excluding, err := f.excluding()
 	f.everywhere = len(excluding) == 0
@@ -39,12 +38,12 @@ func (c *checker) checkConstraints(f *file) {
 	case !c.archive && !f.everywhere:
 		c.report(f, constraint(f.syntax), fmt.Sprintf("the build constraint excludes the source, remove it: functions are built for linux/%s with %s and without cgo", excluding[0], version.Lang(GoVersion)))
 		f.built, f.everywhere = true, true
-	case c.archive && f.syntax.Name.Name == "documentation": // which is never compiled
+	case c.archive && f.syntax.Name.Name == "documentation": // never compiled
 		f.built, f.everywhere = false, false
 	}
 }
 
-// excluding returns the architectures on which the go command does not take f.
+// excluding returns the architectures on which the go command does not build f.
 func (f *file) excluding() (all []string, err error) {
 	for _, arch := range architectures {
 		platform := build.Context{
@@ -60,8 +59,7 @@ func (f *file) excluding() (all []string, err error) {
 	return all, nil
 }
 
-// constraint returns the place of the first build constraint, or else of the
-// file.
+// constraint returns the position of the first build constraint, or of the file if there is none.
 func constraint(syntax *ast.File) token.Pos {
 	for comment := range comments(syntax) {
 		if strings.HasPrefix(comment.Text, "//go:build") || strings.HasPrefix(comment.Text, "// +build") || strings.HasPrefix(comment.Text, "//+build") {

@@ -9,44 +9,42 @@ import (
 )
 
 const (
-	// maxDiagnostics bounds what a hostile source can make others store.
+	// maxDiagnostics limits the size of the result for a hostile source.
 	maxDiagnostics = 10
 
-	// maxMessage is in bytes. The parser quotes the source, strings of any
-	// length included.
+	// maxMessage is the maximum length of a message in bytes. The parser quotes the source,
+	// including strings of any length.
 	maxMessage = 400
 )
 
-// Diagnostic is one mistake at one place of a source.
+// Diagnostic is an error at a position of a source.
 type Diagnostic struct {
-	// File is the name of the file, in an archive with its directory.
+	// File is the name of the file, in an archive including its directory.
 	File string `json:"file"`
 
-	// Line counts from 1.
+	// Line is counted from 1.
 	Line int `json:"line"`
 
-	// Column counts from 1, in bytes as the compiler does. It is 0 when only
-	// the line is known.
+	// Column is counted from 1, in bytes as the compiler does. It is 0 if only the line is known.
 	Column int `json:"column"`
 
 	// Message is one line of printable text.
 	Message string `json:"message"`
 }
 
-// NewDiagnostic makes a Diagnostic of a message that may quote the source: what
-// a terminal or a log could take for a command is replaced, line breaks become
-// spaces, and the end of a long message is cut.
+// NewDiagnostic returns a Diagnostic for a message that may quote the source. It replaces
+// characters that are not printable, turns line breaks into spaces, and truncates long messages, so
+// that the result is safe for terminals and logs.
 func NewDiagnostic(file string, line, column int, message string) Diagnostic {
 	return Diagnostic{File: printable(file), Line: line, Column: column, Message: printable(message)}
 }
 
-// Compare orders diagnostics by file, place and message. It returns what cmp.Compare
-// does.
+// Compare orders diagnostics by file, position and message. It returns the result of cmp.Compare.
 func (d Diagnostic) Compare(other Diagnostic) int {
 	return cmp.Or(cmp.Compare(d.File, other.File), cmp.Compare(d.Line, other.Line), cmp.Compare(d.Column, other.Column), cmp.Compare(d.Message, other.Message))
 }
 
-// String renders d as compilers do: file:line:column: message.
+// String formats d as compilers do: file:line:column: message.
 func (d Diagnostic) String() string {
 	if d.Column == 0 {
 		return fmt.Sprintf("%s:%d: %s", d.File, d.Line, d.Message)
@@ -54,22 +52,22 @@ func (d Diagnostic) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", d.File, d.Line, d.Column, d.Message)
 }
 
-// Error says what is wrong with a source. Its author has to act; trying again does
-// not help.
+// Error describes why a source is invalid. The author must change the source; a retry does not
+// help.
 type Error struct {
-	// Diagnostics has at least one element. Those of Parse are sorted by place, and
+	// Diagnostics has at least one element. The diagnostics of Parse are sorted by position, and
 	// there are at most ten.
 	Diagnostics []Diagnostic
 
-	// Omitted counts the diagnostics that were left out.
+	// Omitted is the number of diagnostics that were left out.
 	Omitted int
 
-	// Compiled means that the source is a Function, and that the compiler or the go
-	// command has found the mistakes.
+	// Compiled means that the source is a Function, and that the compiler or the go command
+	// reported the errors.
 	Compiled bool
 }
 
-// Summary returns the first diagnostic and the number of the others.
+// Summary returns the first diagnostic and the number of other diagnostics.
 func (e *Error) Summary() string {
 	first := e.Diagnostics[0].String()
 	if more := len(e.Diagnostics) - 1 + e.Omitted; more > 0 {
@@ -78,7 +76,7 @@ func (e *Error) Summary() string {
 	return first
 }
 
-// Error renders one diagnostic a line.
+// Error formats each diagnostic as one line.
 func (e *Error) Error() string {
 	lines := make([]string, 0, len(e.Diagnostics)+1)
 	for _, d := range e.Diagnostics {
@@ -90,15 +88,15 @@ func (e *Error) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// A finding is a diagnostic that may be left out, so that it is not worth making
-// fit to be shown.
+// finding is a diagnostic before its message is made printable. It may be left out.
 type finding struct {
 	file         *file
 	line, column int
 	message      string
 }
 
-// newError returns nil, and not a nil *Error, when there is nothing to say.
+// newError returns an *Error for the findings. It returns a nil error, not a nil *Error, if there
+// are none.
 func newError(all []finding) error {
 	if len(all) == 0 {
 		return nil

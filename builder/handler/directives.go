@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// directives are comments that would change what is compiled, or where its
-// errors seem to be.
+// directives are comments that would change what is compiled.
 var directives = []struct{ prefix, message string }{
 	{"//go:linkname", "//go:linkname is not allowed, remove it"},
 	{"//go:cgo_", "cgo directives are not allowed, remove it: functions are built without cgo"},
 }
 
-// checkDirectives rejects comments that are instructions to the toolchain.
+// checkDirectives rejects directives to the toolchain and line directives.
 func (c *checker) checkDirectives(f *file) {
 	for comment := range comments(f.syntax) {
 		if isLineDirective(comment.Text) {
@@ -31,7 +30,7 @@ func (c *checker) checkDirectives(f *file) {
 	}
 }
 
-// comments yields the comments of a file, one by one.
+// comments yields the comments of a file.
 func comments(syntax *ast.File) iter.Seq[*ast.Comment] {
 	return func(yield func(*ast.Comment) bool) {
 		for _, group := range syntax.Comments {
@@ -44,8 +43,8 @@ func comments(syntax *ast.File) iter.Seq[*ast.Comment] {
 	}
 }
 
-// isLineDirective also takes comments for one that only look like it, but none
-// without a colon: the compiler ignores those, and so does "//line up here".
+// isLineDirective reports whether text looks like a line directive. A directive must contain a
+// colon: the compiler ignores comments such as "//line up here".
 func isLineDirective(text string) bool {
 	rest, ok := strings.CutPrefix(text[1:], "/line ")
 	if !ok {
@@ -54,9 +53,9 @@ func isLineDirective(text string) bool {
 	return ok && strings.Contains(rest, ":")
 }
 
-// checkEmbeds rejects //go:embed in a source that has no other files, and patterns
-// that are malformed or lead out of the file's directory. Whether a pattern matches a file
-// is what the go command reports first, with the place of the pattern.
+// checkEmbeds rejects //go:embed in a source that is a single file, and patterns that are malformed
+// or lead out of the file's directory. The go command reports patterns without matching files, with
+// their position.
 func (c *checker) checkEmbeds(f *file) {
 	for comment := range comments(f.syntax) {
 		directive, ok := ast.ParseDirective(comment.Pos(), comment.Text)
@@ -78,8 +77,7 @@ func (c *checker) checkEmbeds(f *file) {
 	}
 }
 
-// isPattern reports whether the go command takes arg for a pattern of files below a
-// directory.
+// isPattern reports whether arg is a valid pattern of files below a directory for the go command.
 func isPattern(arg string) bool {
 	glob := strings.TrimPrefix(arg, "all:")
 	_, err := path.Match(glob, "")

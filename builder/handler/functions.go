@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// A shape is a function that the runtime calls.
+// shape is the signature of a function that the runtime calls.
 type shape struct {
 	name      string
 	signature string
 	params    []string
 	results   []string
 
-	// needs is the package that the signature names.
+	// needs is the package that the signature refers to.
 	needs string
 }
 
@@ -24,7 +24,7 @@ var handlerShape = shape{
 	params: []string{responseWriter, "*" + request},
 }
 
-// hookShapes are in the order in which hooks are listed.
+// hookShapes are the shapes of the hooks, in the order of Source.Hooks.
 var hookShapes = []shape{hookShape("Start"), hookShape("Stop"), hookShape("Ready")}
 
 func hookShape(name string) shape {
@@ -34,8 +34,8 @@ func hookShape(name string) shape {
 	}
 }
 
-// checkRoot looks for what the runtime calls in the handler's package, which is
-// nil when no file belongs to it.
+// checkRoot checks Handler and the hooks in the handler's package. p is nil if the package has no
+// files.
 func (c *checker) checkRoot(p *pkg) {
 	if p == nil {
 		c.reportNoRoot()
@@ -93,19 +93,19 @@ func (c *checker) checkFunc(p *pkg, f *file, fn *ast.FuncDecl, want shape, or st
 	}
 }
 
-// imported returns a file that imports path, and what f imports without a name.
+// imported returns a file that imports path and has the dot imports of f.
 func imported(f *file, path string) *file {
 	return &file{names: map[string]string{shortName(path): path}, dots: f.dots}
 }
 
-// matches reports whether fn has exactly the parameters and results of a shape.
+// matches reports whether fn has exactly the parameters and results of want.
 func (p *pkg) matches(f *file, fn *ast.FuncDecl, want shape) bool {
 	return p.hasTypes(f, fn.Type.Params, want.params) && p.hasTypes(f, fn.Type.Results, want.results)
 }
 
-// reportMissing points at what was probably meant: a method of that name, the
-// first function that would be right under another name, or a file that is not
-// built.
+// reportMissing reports that there is no Handler. It points to the likely cause: a method of that
+// name, a function with the right signature and another name, or a Handler in a file that is not
+// built or in another package.
 func (c *checker) reportMissing(p *pkg) {
 	for _, f := range p.files {
 		for _, decl := range f.syntax.Decls {
@@ -128,8 +128,8 @@ func (c *checker) reportMissing(p *pkg) {
 	c.report(first, first.syntax.Name.Pos(), "there is no Handler, add: "+Signature)
 }
 
-// reportElsewhere reports a Handler in a file that does not belong to the handler's
-// package, if there is one.
+// reportElsewhere reports a Handler in a file that does not belong to the handler's package. It
+// returns false if there is none.
 func (c *checker) reportElsewhere() bool {
 	for _, f := range c.files {
 		fn := f.handler()
@@ -148,12 +148,12 @@ func (c *checker) reportElsewhere() bool {
 	return false
 }
 
-// reportNotBuilt reports a function in a file that is not built, or on one architecture alone.
+// reportNotBuilt reports a function in a file that is not built on all architectures.
 func (c *checker) reportNotBuilt(f *file, fn *ast.FuncDecl) {
 	c.report(f, fn.Pos(), fmt.Sprintf("%s is in a file that is not always built, because of its name or a build constraint: functions are built for linux, on %s", fn.Name.Name, strings.Join(architectures[:], " and ")))
 }
 
-// handler returns the function Handler of a file, whatever it looks like, or nil.
+// handler returns the function Handler of a file with any signature, or nil.
 func (f *file) handler() *ast.FuncDecl {
 	if f.syntax == nil {
 		return nil
@@ -166,7 +166,7 @@ func (f *file) handler() *ast.FuncDecl {
 	return nil
 }
 
-// reportNoRoot says that no package can be the handler's, at the first Go file.
+// reportNoRoot reports at the first Go file that no package can be the handler's package.
 func (c *checker) reportNoRoot() {
 	first := max(0, slices.IndexFunc(c.files, func(f *file) bool { return strings.HasSuffix(f.base, ".go") }))
 	switch {
@@ -178,8 +178,7 @@ func (c *checker) reportNoRoot() {
 	}
 }
 
-// declared yields what a file declares in its package, methods aside, and the
-// declaration that does.
+// declared yields the declarations of a file except methods, with the declared names.
 func declared(syntax *ast.File) iter.Seq2[ast.Decl, *ast.Ident] {
 	return func(yield func(ast.Decl, *ast.Ident) bool) {
 		for _, decl := range syntax.Decls {
@@ -211,7 +210,7 @@ func names(decl ast.Decl) (all []*ast.Ident) {
 	return all
 }
 
-// The types that the functions which the runtime calls are made of.
+// The types in the signatures of functions that the runtime calls.
 const (
 	responseWriter = "net/http.ResponseWriter"
 	request        = "net/http.Request"
@@ -219,7 +218,7 @@ const (
 	errorType      = "error"
 )
 
-// declare fills in what the package declares, which hides what other packages call so.
+// declare fills in the names that the package declares. They shadow dot imports and universe types.
 func (p *pkg) declare() {
 	p.declared = make(map[string]bool)
 	for _, f := range p.files {
@@ -229,8 +228,8 @@ func (p *pkg) declare() {
 	}
 }
 
-// typeOf returns the type that expr in f names if it is one of the above or a pointer to
-// one, and else nothing. It does not follow aliases that the package declares.
+// typeOf returns the type that expr in f refers to, if it is one of the above or a pointer to one,
+// or else the empty string. It does not follow aliases that the package declares.
 func (p *pkg) typeOf(f *file, expr ast.Expr) string {
 	switch e := ast.Unparen(expr).(type) {
 	case *ast.StarExpr:
@@ -247,7 +246,7 @@ func (p *pkg) typeOf(f *file, expr ast.Expr) string {
 	return ""
 }
 
-// named returns what typeOf does for a name without a package.
+// named is typeOf for an unqualified name.
 func (p *pkg) named(f *file, name string) string {
 	switch {
 	case p.declared[name]:
@@ -262,7 +261,7 @@ func (p *pkg) named(f *file, name string) string {
 	return ""
 }
 
-// hasTypes reports whether the types of parameters or results in f are exactly these.
+// hasTypes reports whether parameters or results in f have exactly these types.
 func (p *pkg) hasTypes(f *file, fields *ast.FieldList, types []string) bool {
 	if fields.NumFields() != len(types) {
 		return false

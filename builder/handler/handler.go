@@ -1,16 +1,15 @@
-// Package handler decides which Go sources are Functions. If one is not, it says
-// where the mistakes are and how to mend them. It is the one package that the
-// operator shares with the builder, so it parses and never type-checks: 78 bytes of
-// Go can keep a type checker busy for ever. It knows nothing of file systems,
-// compilers and Kubernetes.
+// Package handler validates Go sources: it decides whether a source is a Function, and otherwise
+// reports each error with its position and a fix. The operator uses it too, so it only parses and
+// never type-checks: 78 bytes of Go can keep a type checker busy indefinitely. It does not access
+// file systems, compilers or Kubernetes.
 //
-// A source is one Go file, or a txtar archive of a package and what it needs: more
-// packages, files to embed, tests, go.mod and go.sum. The content of a file that is
-// not text is base64 in an archive, and its name begins with base64: there. The
-// handler is in the package at the top, or else in the one package of the module
-// that has one. What the parser cannot see, the compiler reports later. The unsafe
-// package is allowed, because it does no harm to others: a function runs alone in its
-// container, and the compiler does not execute what it compiles.
+// A source is one Go file, or a txtar archive of a package and what it needs: other packages, files
+// to embed, tests, go.mod and go.sum. In an archive, the content of a binary file is encoded as
+// base64, and its name has the prefix base64:. The handler is in the package at the top of the
+// archive, or in the only other package of the module that declares one.
+//
+// Errors that a parser cannot find are reported by the compiler. The unsafe package is allowed: a
+// function runs alone in its container, and the compiler does not execute what it compiles.
 package handler
 
 import (
@@ -20,76 +19,73 @@ import (
 )
 
 const (
-	// Filename is the name that the source of a Function has wherever it is a
-	// file, and that diagnostics use.
+	// Filename is the name of the source of a Function in files and diagnostics.
 	Filename = "handler.go"
 
-	// Signature is the one declaration that makes a source a Function.
+	// Signature is the declaration that every Function must contain.
 	Signature = "func Handler(http.ResponseWriter, *http.Request)"
 
-	// GoVersion is the release of Go that compiles functions in a cluster.
-	// Build constraints and go.mod are judged by it.
+	// GoVersion is the Go release that compiles functions in a cluster. Build constraints and
+	// go.mod are validated for it.
 	GoVersion = "go1.27.4"
 
-	// MaxCharacters is the largest source, in Unicode characters. Even when
-	// each of them needs four bytes, a ConfigMap can hold it.
+	// MaxCharacters is the maximum length of a source, in Unicode characters. A ConfigMap can hold
+	// such a source even if each character takes four bytes.
 	MaxCharacters = 245760
 
-	// MaxFiles is the largest number of files in an archive, of directories, and of modules that
-	// it has in its directory vendor.
+	// MaxFiles is the maximum number of files in an archive, of its directories, and of modules in
+	// its vendor directory.
 	MaxFiles = 1000
 )
 
-// Source describes the source of a Function that can be built.
+// Source describes a valid source of a Function.
 type Source struct {
-	// Package is the name in the package clause of the handler's package.
+	// Package is the name of the handler's package.
 	Package string
 
-	// Dir is the directory of the handler's package, with slashes: "." for the
-	// top of the source.
+	// Dir is the slash-separated directory of the handler's package. "." is the top of the source.
 	Dir string
 
-	// Files are all files, in the order of the source.
+	// Files are all files, in source order.
 	Files []File
 
-	// Imports are those of all Go files that are built, in the order of the
-	// source. Tests and vendored packages are not among them.
+	// Imports are the imports of all Go files that are built, in source order. Tests and vendored
+	// packages are excluded.
 	Imports []Import
 
-	// Hooks are the functions of the handler's package that the runtime calls beside
-	// Handler: those of Start, Stop and Ready that it declares, in this order.
+	// Hooks are the functions that the runtime calls in addition to Handler, as far as the
+	// handler's package declares them: Start, Stop and Ready, in this order.
 	Hooks []string
 
-	// GoMod is the content of the go.mod, nil without one. It is not to be changed.
+	// GoMod is the parsed go.mod, or nil without one. It must not be modified.
 	GoMod *modfile.File
 }
 
-// Vendored reports whether the archive has the modules that its go.mod requires, in
-// the directory vendor.
+// Vendored reports whether the archive contains the modules that its go.mod requires in its vendor
+// directory.
 func (s *Source) Vendored() bool {
 	return s.GoMod != nil && slices.ContainsFunc(s.Files, func(f File) bool { return f.Name == VendorIndex })
 }
 
-// Import is one import declaration of a source.
+// Import is an import declaration of a source.
 type Import struct {
-	// File is the name of the file that imports.
+	// File is the name of the importing file.
 	File string
 
-	// Path is the import path, without quotes.
+	// Path is the unquoted import path.
 	Path string
 
-	// Line and Column are the place of the path, counted like a Diagnostic's.
+	// Line and Column are the position of the path, as in a Diagnostic.
 	Line, Column int
 }
 
-// Parse decides whether src is the source of a Function: one Go file, or a txtar
-// archive of several. The filename is the name that one Go file has in
-// diagnostics; the files of an archive have their own. A source that is not a
-// Function is returned as an *Error that holds the diagnostics, sorted by place;
-// Parse returns no other error.
+// Parse validates src, the source of a Function: one Go file or a txtar archive. In diagnostics,
+// filename is the name of a single Go file; the files of an archive have their own names. If src is
+// not a Function, Parse returns an *Error with diagnostics that are sorted by position. It returns
+// no other errors.
 //
-// A function is built for linux, on amd64 or arm64. Handler, and what else the runtime calls,
-// is in files that are built on both.
+// Functions are built for linux on amd64 and arm64. Handler and the hooks must be in files that are
+// built on both.
 func Parse(filename string, src []byte) (*Source, error) {
 	c := &checker{filename: filename}
 	if c.readable(src) && c.split(src) {
@@ -104,8 +100,8 @@ func Parse(filename string, src []byte) (*Source, error) {
 	return c.source(), nil
 }
 
-// CheckModule returns an *Error with what Parse says of the go.mod among files by itself, and
-// nil if that is nothing or there is none.
+// CheckModule returns an *Error with the errors that Parse finds in the go.mod alone. It returns
+// nil if there are none or if files contains no go.mod.
 func CheckModule(files []File) error {
 	c := &checker{archive: true}
 	c.addAll(files)
@@ -113,8 +109,8 @@ func CheckModule(files []File) error {
 	return newError(c.findings)
 }
 
-// Inspect describes the files of an archive as Parse does, and judges nothing: where
-// they are not right it tells as much as it can.
+// Inspect describes the files of an archive as Parse does, without rejecting errors. If files are
+// invalid, the result may be incomplete.
 func Inspect(files []File) *Source {
 	c := &checker{archive: true}
 	c.addAll(files)
@@ -125,7 +121,7 @@ func Inspect(files []File) *Source {
 	return c.source()
 }
 
-// source returns what has become known.
+// source returns the Source, as far as it is known.
 func (c *checker) source() *Source {
 	s := &Source{Dir: c.dir, Imports: c.imports, Hooks: c.hooks, GoMod: c.mod}
 	for _, f := range c.files {
@@ -137,7 +133,7 @@ func (c *checker) source() *Source {
 	return s
 }
 
-// checkFiles judges every Go file that is built by itself.
+// checkFiles checks the Go files that are built, one by one.
 func (c *checker) checkFiles() {
 	for _, f := range c.files {
 		if f.built {

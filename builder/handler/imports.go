@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// ours are the packages of Goless that are there for functions.
+// ours are the packages of Goless that functions may import.
 var ours = []string{"goless.io/runtime", "goless.io/runtime/otlp"}
 
-// checkImports rejects what the build cannot resolve, and remembers the rest.
+// checkImports rejects imports that the build cannot resolve, and records all imports.
 func (c *checker) checkImports(f *file) {
 	f.names, f.dots = make(map[string]string), make(map[string]bool)
 	for _, spec := range f.syntax.Imports {
 		path, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			continue // the parser has accepted the path
+			continue // cannot happen, the parser accepted the path
 		}
 		if message := c.checkImport(path); message != "" {
 			c.report(f, spec.Path.Pos(), message)
@@ -31,7 +31,7 @@ func (c *checker) checkImports(f *file) {
 	}
 }
 
-// name remembers by which name the file knows a package.
+// name records the name of an imported package in the file.
 func (f *file) name(spec *ast.ImportSpec, path string) {
 	switch {
 	case spec.Name == nil:
@@ -46,8 +46,8 @@ func (f *file) name(spec *ast.ImportSpec, path string) {
 // shortName returns the name of a package of the standard library.
 func shortName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// checkImport returns what is wrong with an import, or nothing. Without a go.mod
-// a path belongs to the standard library when its first element has no dot.
+// checkImport returns why an import is invalid, or the empty string. Without a go.mod, a path
+// belongs to the standard library if its first element contains no dot.
 func (c *checker) checkImport(path string) string {
 	cannot := func(why string) string { return fmt.Sprintf("cannot import %q: %s", path, why) }
 	first, _, _ := strings.Cut(path, "/")
@@ -70,7 +70,7 @@ func (c *checker) checkImport(path string) string {
 	case c.goMod == nil:
 		return checkStandard(path)
 	case c.mod == nil:
-		return "" // what it provides is not known
+		return "" // unknown which modules are required
 	}
 	switch c.provider(path) {
 	case "":

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// checkModule reads the go.mod, if there is one, and rejects what a build would
-// trip over, or would have to look outside of the archive for.
+// checkModule reads the go.mod, if there is one, and rejects contents on which a build would fail
+// or that refer to files outside of the archive.
 func (c *checker) checkModule() {
 	if mod := c.checkGoMod(); mod != nil {
 		c.checkVendor(mod)
@@ -21,8 +21,8 @@ func (c *checker) checkModule() {
 	}
 }
 
-// checkGoMod judges the go.mod by itself, and returns what it says; nil if there is none or
-// it cannot be read.
+// checkGoMod checks only the go.mod and returns its contents. It returns nil if there is none or it
+// cannot be parsed.
 func (c *checker) checkGoMod() *modfile.File {
 	f := c.goMod
 	if f == nil {
@@ -40,9 +40,9 @@ func (c *checker) checkGoMod() *modfile.File {
 		switch {
 		case isOurs(r.Old.Path):
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: it is the program around the function, remove the line", r.Old.Path))
-		case c.mod != nil && r.Old.Path == c.modulePath(): // for the go command it is the main module, which it never replaces
+		case c.mod != nil && r.Old.Path == c.modulePath(): // the main module, which the go command never replaces
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: it is the module of the function itself, remove the line", r.Old.Path))
-		case r.New.Version == "" && !isVendored: // what is vendored comes from there
+		case r.New.Version == "" && !isVendored: // a vendored module is not read from the directory
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s by a directory, which a Function does not have: copy it into vendor with go mod vendor, or replace it by a version", r.Old.Path))
 		case r.New.Version != "" && isTooLong(r.New):
 			c.reportMod(r.Syntax.Start, fmt.Sprintf("cannot replace %s: %s", r.Old.Path, tooLong))
@@ -71,15 +71,15 @@ func (c *checker) checkRequired(r *modfile.Require) {
 	}
 }
 
-// maxModule is the longest path of a module with its version, in bytes. The go command names
-// files after both of them.
+// maxModule is the maximum length of a module path with its version, in bytes. The go command uses
+// both in file names.
 const maxModule = maxName - 30
 
-// tooLong says what is wrong with a module that isTooLong.
+// tooLong is the message for a module for which isTooLong returns true.
 var tooLong = fmt.Sprintf("its path and version have more than %d bytes, use a shorter path", maxModule)
 
-// isTooLong reports whether the names of files for a module are too long for a file system,
-// where the go command writes !a for A.
+// isTooLong reports whether file names for a module are too long for a file system. In these, the
+// go command replaces A by !a.
 func isTooLong(m module.Version) bool {
 	capitals := 0
 	for _, r := range m.Path + m.Version {
@@ -90,7 +90,7 @@ func isTooLong(m module.Version) bool {
 	return len(m.Path)+len(m.Version)+capitals > maxModule
 }
 
-// reportModule reports what the parser of go.mod says.
+// reportModule reports the errors of the go.mod parser.
 func (c *checker) reportModule(f *file, err error) {
 	list, ok := errors.AsType[modfile.ErrorList](err)
 	if !ok {
@@ -116,7 +116,7 @@ func (c *checker) reportModule(f *file, err error) {
 	}
 }
 
-// reportMod adds a finding at a place of go.mod.
+// reportMod adds a finding at a position of go.mod.
 func (c *checker) reportMod(at modfile.Position, message string) {
 	c.reportAt(c.goMod, at.Byte, message)
 }
@@ -145,7 +145,7 @@ func (c *checker) checkModulePath(f *file, mod *modfile.File) {
 	c.mod = mod
 }
 
-// modulePath returns the path of the module that c.mod names.
+// modulePath returns the path of the module that c.mod declares.
 func (c *checker) modulePath() string { return c.mod.Module.Mod.Path }
 
 func (c *checker) checkGoVersion(mod *modfile.File) {
@@ -155,12 +155,12 @@ func (c *checker) checkGoVersion(mod *modfile.File) {
 	}
 }
 
-// provider returns the path of the module that has the package path, which is the
-// longest that fits: the one of the go.mod, or one that it requires. It returns
-// nothing when there is none.
+// provider returns the path of the module that provides the package path: the main module or a
+// required one, whichever has the longest matching path. It returns the empty string if there is
+// none.
 func (c *checker) provider(path string) string {
 	for prefix := path; ; {
-		// Longer ones are nobody's, and not worth hashing.
+		// Longer prefixes match no module and need not be hashed.
 		if len(prefix) <= maxName && (c.required[prefix] || prefix == c.modulePath()) {
 			return prefix
 		}

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// maxName is the longest name of a file in an archive, in bytes.
+// maxName is the maximum length of a file name in an archive, in bytes.
 const maxName = 255
 
-// checkNames rejects archives whose files cannot be laid out in a directory, on
-// any system, or that bring what is not for a function to decide.
+// checkNames rejects archives whose files cannot be created in a directory on every operating
+// system, and files that a function must not contain.
 func (c *checker) checkNames() {
 	if len(c.files) > MaxFiles {
 		c.reportAt(c.files[MaxFiles], 0, fmt.Sprintf("the archive has %d files, at most %d are allowed", len(c.files), MaxFiles))
@@ -33,14 +33,14 @@ func (c *checker) checkNames() {
 	}
 }
 
-// foreign are the extensions of files that the go command would compile or link
-// together with a package, or would refuse.
+// foreign are the extensions of files that the go command would compile or link with a package, or
+// would reject.
 var foreign = []string{
 	".s", ".S", ".sx", ".c", ".cc", ".cpp", ".cxx", ".m", ".h", ".hh", ".hpp", ".hxx",
 	".f", ".F", ".for", ".f90", ".swig", ".swigcxx", ".syso",
 }
 
-// checkName returns what is wrong with a file because of its name, or nothing.
+// checkName returns why the name of a file is invalid, or the empty string.
 func checkName(f *file) string {
 	invalid, _ := errors.AsType[*module.InvalidPathError](module.CheckFilePath(f.Name))
 	switch {
@@ -68,14 +68,14 @@ func checkName(f *file) string {
 	return ""
 }
 
-// alphanumeric reports whether the go command lets a name begin with a byte: a
-// letter, a digit, or a part of any character beyond ASCII.
+// alphanumeric reports whether the go command accepts a name that begins with b: a letter, a digit,
+// or a byte of a character beyond ASCII.
 func alphanumeric(b byte) bool {
 	return '0' <= b && b <= '9' || 'A' <= b && b <= 'Z' || 'a' <= b && b <= 'z' || b >= utf8.RuneSelf
 }
 
-// checkCollisions rejects names that exclude each other in a file system, be it
-// one that ignores case.
+// checkCollisions rejects names that conflict with each other in a file system, including one that
+// ignores case.
 func (c *checker) checkCollisions() {
 	files := make(map[string]*file)
 	for _, f := range c.files {
@@ -98,7 +98,7 @@ func (c *checker) checkCollisions() {
 			}
 			dirs[dir] = true
 		}
-		if len(dirs) > MaxFiles { // each of them takes space on the disk
+		if len(dirs) > MaxFiles { // each directory takes space on disk
 			c.reportAt(f, 0, fmt.Sprintf("the archive has more than %d directories, use fewer", MaxFiles))
 			return
 		}

@@ -6,29 +6,27 @@ import (
 	"go/token"
 )
 
-// maxNesting is how deep the syntax of a file may be. The parser calls itself for
-// each level and takes more than a kilobyte of stack for it: the largest source
-// could take 128 MiB.
+// maxNesting is the maximum depth of the syntax of a file. The parser recurses at each level and
+// uses more than a kilobyte of stack for it: without this limit, the largest source could use 128
+// MiB.
 const maxNesting = 1000
 
-// maxKeywords is how many keywords a line may have. The parser takes each of them
-// for the beginning of something deeper where the syntax is wrong, and it gives up
-// after ten wrong lines.
+// maxKeywords is the maximum number of keywords in a line. In invalid syntax, the parser may
+// recurse at each keyword. It gives up after ten lines with errors.
 const maxKeywords = 250
 
-// A level is an open bracket.
+// level is an open bracket.
 type level struct {
-	outside   int // the depth around it
-	statement int // the depth at which each statement, or element of a list, in it begins
+	outside   int // depth outside of the bracket
+	statement int // depth at which each statement or list element inside begins
 }
 
-// tooDeep says what the parser should not be asked to read, and at which offset; the
-// message is empty when there is nothing like that. It may count more than the parser does,
-// and never less.
+// tooDeep returns a message and its offset if the parser must not read src, or else an empty
+// message. It may overestimate the depth of recursion of the parser, but never underestimates it.
 func tooDeep(src []byte) (offset int, message string) {
 	file := token.NewFileSet().AddFile("", -1, len(src))
 	var tokens scanner.Scanner
-	tokens.Init(file, src, nil, 0) // the parser tells what is wrong
+	tokens.Init(file, src, nil, 0) // the parser reports errors
 	levels := []level{{}}
 	depth, line, keywords, last := 0, 0, 0, token.ILLEGAL
 	for {
@@ -40,7 +38,7 @@ func tooDeep(src []byte) (offset int, message string) {
 			return 0, ""
 		case tok == token.SEMICOLON, tok == token.COMMA, tok == token.CASE, tok == token.DEFAULT:
 			depth = here.statement
-		case tok == token.ELSE: // the condition that follows may have a statement before it
+		case tok == token.ELSE: // the condition that follows may begin with a statement
 			here.statement++
 			depth++
 		case opensOperand(tok, last):
@@ -72,8 +70,8 @@ func tooDeep(src []byte) (offset int, message string) {
 	}
 }
 
-// opensOperand reports whether the parser calls itself for what follows a token: an operand
-// after a prefix as in -x and *T, the type of an element or a result, or what has a label.
+// opensOperand reports whether the parser recurses after a token: for an operand after a prefix as
+// in -x and *T, for the type of an element or a result, or for a labeled statement.
 func opensOperand(tok, last token.Token) bool {
 	switch tok {
 	case token.LBRACK, token.MAP, token.CHAN, token.FUNC, token.COLON:

@@ -10,15 +10,14 @@ import (
 	"strings"
 )
 
-// A pkg is what is compiled together. A file that is built on some architectures is
-// in it on all of them.
+// pkg is a package. A file that is built on some architectures belongs to it on all of them.
 type pkg struct {
 	dir      string
 	files    []*file
-	declared map[string]bool // names, methods aside
+	declared map[string]bool // names, except methods
 }
 
-// checkPackages judges what takes more than one file to see.
+// checkPackages checks what depends on more than one file.
 func (c *checker) checkPackages() {
 	known := c.choose()
 	var top *pkg
@@ -34,7 +33,7 @@ func (c *checker) checkPackages() {
 	}
 }
 
-// packages returns the packages in the order of the source.
+// packages returns the packages in source order.
 func (c *checker) packages() []*pkg {
 	var all []*pkg
 	byDir := make(map[string]*pkg)
@@ -53,8 +52,8 @@ func (c *checker) packages() []*pkg {
 	return all
 }
 
-// checkClauses rejects files of one directory that disagree on the package, and
-// packages that cannot be part of the program.
+// checkClauses rejects different package names in one directory, and packages that cannot be part
+// of the program.
 func (c *checker) checkClauses(p *pkg) {
 	first := p.files[0]
 	name := first.syntax.Name
@@ -71,9 +70,9 @@ func (c *checker) checkClauses(p *pkg) {
 	}
 }
 
-// checkTests rejects tests in the directory of a package that are neither of it nor of the package
-// of its tests: the go command compiles nothing there then. What else is wrong with tests is only
-// found when they run.
+// checkTests rejects tests in the directory of a package that belong neither to it nor to its
+// external test package, because the go command compiles nothing in such a directory. Other errors
+// in tests are only found when they run.
 func (c *checker) checkTests(p *pkg) {
 	first := p.files[0]
 	name := first.syntax.Name
@@ -105,11 +104,10 @@ func (c *checker) checkRootClause(f *file, name *ast.Ident) {
 	}
 }
 
-// choose fills in the directory of the handler's package. That is the top, unless
-// another package of the module declares Handler and the top does not. It is one
-// that no other package imports: those are what the handler is made of. choose
-// reports whether the package can be judged: everything in it can be read, and no
-// other could be meant.
+// choose sets the directory of the handler's package: the top of the archive, unless it declares no
+// Handler and another package of the module does. That package must not be imported by other
+// packages, because those are parts of the function. choose reports whether the package can be
+// checked: all of its files can be parsed, and it is the only candidate.
 func (c *checker) choose() bool {
 	c.dir = root
 	if c.mod == nil || c.unreadable(root) || slices.ContainsFunc(c.files, (*file).declaresAtTop) {
@@ -126,15 +124,15 @@ func (c *checker) choose() bool {
 	return len(found) == 1 && !c.unreadable(c.dir)
 }
 
-// unreadable reports whether a directory has a Go file that cannot be parsed.
+// unreadable reports whether a directory contains a Go file that cannot be parsed.
 func (c *checker) unreadable(dir string) bool {
 	return slices.ContainsFunc(c.files, func(f *file) bool { return f.dir == dir && f.unreadable() })
 }
 
 func (f *file) unreadable() bool { return f.isGo && f.syntax == nil }
 
-// declaresAtTop reports whether a file of the package at the top declares Handler, as
-// whatever it may be but a type, which is not called.
+// declaresAtTop reports whether the file is in the top package and declares Handler as anything but
+// a type.
 func (f *file) declaresAtTop() bool {
 	if f.dir != root || !f.built {
 		return false
@@ -149,7 +147,7 @@ func (f *file) declaresAtTop() bool {
 	return false
 }
 
-// declaring returns the first file that declares Handler of each package.
+// declaring returns the first file that declares Handler in each package.
 func (c *checker) declaring() (found []*file) {
 	for _, f := range c.files {
 		if f.built && f.handler() != nil && !slices.Contains(dirs(found), f.dir) {
@@ -166,10 +164,12 @@ func dirs(files []*file) (all []string) {
 	return all
 }
 
-// entry returns those of files whose package may be the handler's: no other package
-// imports it. If there is one that the tests of others do not import either, it has to be
-// that: tests import what they need, such as a fake. If some of these declare a handler in
-// a package that can be imported, it returns them alone.
+// entry returns those of files whose package may be the handler's package:
+//
+//   - No other package imports it.
+//   - If possible, tests of other packages do not import it either. Tests import
+//     packages that they need, such as fakes.
+//   - If possible, it is not a program and its Handler has the right signature.
 func (c *checker) entry(files []*file) []*file {
 	imported, byTests := c.importedDirs()
 	files = slices.DeleteFunc(files, func(f *file) bool { return imported[f.dir] })
@@ -187,16 +187,16 @@ func (c *checker) entry(files []*file) []*file {
 	return files
 }
 
-// importedDirs returns the directories of packages that other packages import, and that the
-// tests of others do. A program does not count: it may be there to serve the handler on the
-// author's machine.
+// importedDirs returns the directories of packages that other packages import, and of those that
+// the tests of other packages import. Imports of programs are ignored: a program may serve the
+// handler on the author's machine.
 func (c *checker) importedDirs() (imported, byTests map[string]bool) {
 	imported, byTests = map[string]bool{}, map[string]bool{}
 	for _, f := range c.files {
 		syntax, dirs := f.syntax, imported
 		if !Ignored(f.Name) && strings.HasSuffix(f.base, "_test.go") {
 			dirs = byTests
-			syntax, _ = parser.ParseFile(token.NewFileSet(), "", f.Data, parser.ImportsOnly|parser.SkipObjectResolution) // as much as can be read
+			syntax, _ = parser.ParseFile(token.NewFileSet(), "", f.Data, parser.ImportsOnly|parser.SkipObjectResolution) // as far as it can be parsed
 		} else if !f.built || syntax.Name.Name == "main" {
 			continue
 		}
@@ -204,7 +204,7 @@ func (c *checker) importedDirs() (imported, byTests map[string]bool) {
 			continue
 		}
 		for _, spec := range syntax.Imports {
-			path, _ := strconv.Unquote(spec.Path.Value) // it was parsed
+			path, _ := strconv.Unquote(spec.Path.Value) // the parser accepted it
 			if dir, ok := strings.CutPrefix(path, c.modulePath()+"/"); ok && dir != f.dir {
 				dirs[dir] = true
 			}
@@ -213,7 +213,7 @@ func (c *checker) importedDirs() (imported, byTests map[string]bool) {
 	return imported, byTests
 }
 
-// handles reports whether what f declares is a handler.
+// handles reports whether the Handler that f declares has the right signature.
 func (p *pkg) handles(f *file) bool {
 	p.declare()
 	fn := f.handler()

@@ -2,7 +2,7 @@ package handler
 
 import "strings"
 
-// standard are the packages of the standard library of GoVersion that anybody may import.
+// standard contains the packages of the standard library of GoVersion that any package may import.
 var standard = words(`
 	archive/tar archive/zip bufio bytes cmp compress/bzip2 compress/flate compress/gzip
 	compress/lzw compress/zlib container/heap container/list container/ring context
@@ -33,9 +33,8 @@ var standard = words(`
 	unicode/utf16 unicode/utf8 unique unsafe uuid weak
 `)
 
-// reserved are the first elements of paths that the go command takes for something
-// else than a module: for the standard library of this or another version, for a set of
-// packages, or for a program.
+// reserved contains the first path elements that the go command reserves: for the standard library
+// of any version, for package patterns, and for programs.
 var reserved = func() map[string]bool {
 	first := words("all arena builtin cmd internal main simd std tool vendor work")
 	for path := range standard {

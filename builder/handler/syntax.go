@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// parse fills in the syntax of the Go files, or reports the errors.
+// parse parses the Go files and reports syntax errors.
 func (c *checker) parse() {
 	tokens := token.NewFileSet()
 	for _, f := range c.files {
@@ -26,9 +26,9 @@ func (c *checker) parse() {
 			c.checkConstraints(f)
 			continue
 		}
-		// What follows the first error is rarely a mistake of its own. Line and column
-		// of an error obey //line comments, the offset does not. At the end of the file
-		// it is behind the last line, which may be another file's.
+		// Only the first error is reported, because it usually causes the others. Its line and
+		// column obey //line comments, but its offset does not. At the end of the file, the offset
+		// is after the last line, which may belong to another file.
 		end := len(bytes.TrimRight(f.Data, " \t\r\n"))
 		offset := min(errs[0].Pos.Offset, end)
 		message := errs[0].Msg
@@ -39,8 +39,8 @@ func (c *checker) parse() {
 	}
 }
 
-// unparsed reports why a Go file does not parse, unless the file is excluded wherever functions
-// run: the go command reads nothing but the constraints of such a file.
+// unparsed reports why a Go file cannot be parsed, unless it is excluded on all architectures: the
+// go command reads only the constraints of such a file.
 func (c *checker) unparsed(f *file, offset int, message string) {
 	excluding, err := f.excluding()
 	if c.archive && err == nil && len(excluding) == len(architectures) {
@@ -50,9 +50,8 @@ func (c *checker) unparsed(f *file, offset int, message string) {
 	c.reportAt(f, offset, message)
 }
 
-// parseFile returns the syntax of f and what is wrong with it, except for what is
-// right in a later Go than the one that this parser is of: the compiler of
-// functions judges that.
+// parseFile returns the syntax of f and its errors, except those that a later version of Go than
+// that of this parser accepts. The compiler of functions reports these.
 func parseFile(tokens *token.FileSet, f *file, mode parser.Mode) (*ast.File, scanner.ErrorList) {
 	syntax, err := parser.ParseFile(tokens, f.Name, f.Data, mode|parser.ParseComments|parser.SkipObjectResolution)
 	all, ok := err.(scanner.ErrorList) //nolint:errorlint // ParseFile documents that it returns the list itself
@@ -60,10 +59,10 @@ func parseFile(tokens *token.FileSet, f *file, mode parser.Mode) (*ast.File, sca
 		return syntax, nil
 	}
 	wrong := slices.DeleteFunc(slices.Clone(all), func(e *scanner.Error) bool {
-		return e.Msg == "method must have no type parameters" // until go1.27
+		return e.Msg == "method must have no type parameters" // allowed since go1.27
 	})
 	if len(wrong) == 0 && len(all) > 10 && mode&parser.AllErrors == 0 {
-		return parseFile(tokens, f, parser.AllErrors) // it had given up
+		return parseFile(tokens, f, parser.AllErrors) // the parser stopped after ten errors
 	}
 	return syntax, wrong
 }

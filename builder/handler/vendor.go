@@ -14,30 +14,29 @@ import (
 	"golang.org/x/mod/module"
 )
 
-// VendorIndex is the file of an archive that lists the modules in its directory
-// vendor, as go mod vendor writes it.
+// VendorIndex is the file of an archive that lists the modules in its vendor directory. The command
+// go mod vendor writes it.
 const VendorIndex = "vendor/modules.txt"
 
-// A VendoredModule is a module that an archive has in its directory vendor.
+// VendoredModule is a module in the vendor directory of an archive.
 type VendoredModule struct {
 	module.Version
 
-	// Replacement is what is there instead of the module. Its Path is empty where
-	// nothing is.
+	// Replacement is the module or directory that replaces the module. Its Path is empty if the
+	// module is not replaced.
 	Replacement module.Version
 
-	// GoVersion is the version of the language that the module is written in, such
-	// as "1.21", or empty.
+	// GoVersion is the language version of the module, such as "1.21", or empty.
 	GoVersion string
 
-	// Explicit means that the go.mod names the module.
+	// Explicit means that the go.mod requires the module.
 	Explicit bool
 
-	line int // in the index
+	line int // in VendorIndex
 }
 
-// VendoredModules reads a VendorIndex. It judges nothing, and returns the lines,
-// counted from 1, that it cannot read.
+// VendoredModules parses a VendorIndex without validating it. It also returns the lines, counted
+// from 1, that it cannot parse.
 //
 //	# example.com/m v1.2.3 => example.com/fork v1.0.0
 //	## explicit; go 1.21
@@ -54,8 +53,8 @@ func VendoredModules(index []byte) (modules []VendoredModule, unreadable []int) 
 		case fields[0] == "##" && len(modules) > 0:
 			modules[len(modules)-1].note(text)
 		case fields[0] != "#", len(fields) > 2 && fields[2] == "=>":
-			// A package, or a replacement of every version, which stands at the end
-			// and says nothing that has not been said of the modules.
+			// A package, or a replacement of all versions. Such replacements are at the end and
+			// repeat those of the modules.
 		case len(fields) == 3, len(fields) > 4 && len(fields) < 7 && fields[3] == "=>":
 			m := VendoredModule{Version: module.Version{Path: fields[1], Version: fields[2]}, line: line}
 			if len(fields) > 4 {
@@ -72,7 +71,7 @@ func VendoredModules(index []byte) (modules []VendoredModule, unreadable []int) 
 	return modules, unreadable
 }
 
-// note reads what stands below a module.
+// note parses the line below a module.
 func (m *VendoredModule) note(text string) {
 	for note := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSpace(text), "##"), ";") {
 		note = strings.TrimSpace(note)
@@ -83,12 +82,12 @@ func (m *VendoredModule) note(text string) {
 	}
 }
 
-// rewriteVendor is the remedy for a vendor directory that was changed by hand, or that
-// is older than the go.mod.
+// rewriteVendor is the fix for a vendor directory that was edited manually or that is older than
+// the go.mod.
 const rewriteVendor = "write vendor anew with: go mod vendor"
 
-// checkVendor rejects a vendor directory that does not agree with the go.mod, as
-// the go command does, or that holds what is not for a function to bring.
+// checkVendor rejects a vendor directory that is inconsistent with the go.mod, as the go command
+// does, or that contains modules that a function must not contain.
 func (c *checker) checkVendor(mod *modfile.File) {
 	i := slices.IndexFunc(c.files, func(f *file) bool { return f.Name == VendorIndex })
 	if i < 0 || c.mod == nil {
@@ -116,7 +115,7 @@ func (c *checker) checkVendor(mod *modfile.File) {
 		known[m.Path] = m
 	}
 	c.checkVendorNames(modules, report)
-	// Until Go 1.14, go mod vendor did not say what the go.mod names.
+	// Before Go 1.14, go mod vendor did not mark modules as explicit.
 	silent := mod.Go != nil && version.Compare("go"+mod.Go.Version, "go1.14") < 0
 	for _, r := range mod.Require {
 		if !silent && !known[r.Mod.Path].Explicit {
@@ -125,7 +124,7 @@ func (c *checker) checkVendor(mod *modfile.File) {
 	}
 }
 
-// checkVendored returns what is wrong with a vendored module, or nothing.
+// checkVendored returns why a vendored module is invalid, or the empty string.
 func (c *checker) checkVendored(m VendoredModule, mod *modfile.File) string {
 	err := module.Check(m.Path, m.Version.Version)
 	if invalid, ok := errors.AsType[*module.ModuleError](err); ok {
@@ -155,9 +154,9 @@ func (c *checker) checkVendored(m VendoredModule, mod *modfile.File) string {
 	return ""
 }
 
-// checkVendorNames rejects names that conflict with the go.mod that the program around the
-// function has in the directory of each vendored module, and too many of these directories.
-// Lines of the index are reported by report.
+// checkVendorNames rejects module paths that conflict with the go.mod files that the generated
+// program contains for each vendored module, and too many directories for modules. It calls report
+// for lines of the index.
 func (c *checker) checkVendorNames(modules []VendoredModule, report func(line int, message string)) {
 	modules = slices.DeleteFunc(modules, func(m VendoredModule) bool { return isTooLong(m.Version) })
 	goMods, dirs := make(map[string]bool), make(map[string]bool)
@@ -171,7 +170,7 @@ func (c *checker) checkVendorNames(modules []VendoredModule, report func(line in
 				report(m.line, fmt.Sprintf("%s is a file of the program around the function, so %s cannot be below it, vendor another module", dir, m.Path))
 			}
 		}
-		if len(dirs) > MaxFiles { // each of them takes space on the disk
+		if len(dirs) > MaxFiles { // each directory takes space on disk
 			report(m.line, fmt.Sprintf("the modules in vendor have more than %d directories, use fewer", MaxFiles))
 			return
 		}
@@ -179,8 +178,8 @@ func (c *checker) checkVendorNames(modules []VendoredModule, report func(line in
 	c.checkVendorFiles(goMods, dirs)
 }
 
-// checkVendorFiles rejects files in the place of the directories of vendored modules, and files
-// below their goMods.
+// checkVendorFiles rejects files that conflict with the directories of vendored modules or with
+// their go.mod files.
 func (c *checker) checkVendorFiles(goMods, dirs map[string]bool) {
 	for _, f := range c.files {
 		if dirs[f.Name] {
@@ -194,7 +193,7 @@ func (c *checker) checkVendorFiles(goMods, dirs map[string]bool) {
 	}
 }
 
-// parents returns the directories of a name, the innermost first.
+// parents yields the parent directories of a name, innermost first.
 func parents(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for dir := path.Dir(name); dir != root && dir != "/" && yield(dir); dir = path.Dir(dir) {
@@ -202,10 +201,10 @@ func parents(name string) iter.Seq[string] {
 	}
 }
 
-// goMod returns the name that the program around the function has for the go.mod of m.
+// goMod returns the path of the go.mod of m in the generated program.
 func (m VendoredModule) goMod() string { return path.Join("vendor", m.Path, "go.mod") }
 
-// replacement returns what a go.mod replaces m by, nothing if it does not.
+// replacement returns what a go.mod replaces m with, or an empty version.
 func replacement(mod *modfile.File, m module.Version) (by module.Version) {
 	for _, r := range mod.Replace {
 		if r.Old == m {
@@ -218,8 +217,8 @@ func replacement(mod *modfile.File, m module.Version) (by module.Version) {
 	return by
 }
 
-// isForLinux reports whether the go command takes a file of that name, which is
-// not one that has constraints in it, where functions run.
+// isForLinux reports whether the go command builds a file with this name for linux on amd64 or
+// arm64. It ignores constraints in the file.
 func isForLinux(base string) bool {
 	return slices.ContainsFunc(architectures[:], func(arch string) bool {
 		match, err := (&build.Context{GOOS: "linux", GOARCH: arch, Compiler: "gc"}).MatchFile("", base)
@@ -227,8 +226,7 @@ func isForLinux(base string) bool {
 	})
 }
 
-// checkObjects rejects objects in vendor that somebody else has compiled, for which the
-// linker may start a compiler of C.
+// checkObjects rejects precompiled objects in vendor, for which the linker may run a C compiler.
 func (c *checker) checkObjects() {
 	for _, f := range c.files {
 		if strings.HasPrefix(f.Name, "vendor/") && strings.HasSuffix(f.base, ".syso") && isForLinux(f.base) {
