@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// checkBinary returns an error if there is a file at path that a binary must not
-// replace. Only empty files and programs that Go has built may be replaced.
+// checkBinary returns an error if path is a file that a binary must not replace. Only empty files
+// and programs that Go has built may be replaced.
 func checkBinary(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -26,9 +26,9 @@ func checkBinary(path string) error {
 	return nil
 }
 
-// workDir makes a temporary directory for a file that is to be moved to path, and
-// returns its absolute path. It is beside path, so that the file can be renamed, unless
-// path is a device, a pipe or the like.
+// workDir creates a temporary directory for a file that will be moved to path, and returns its
+// absolute path. The directory is next to path, so that the file can be renamed, unless path is a
+// special file such as a device or a pipe.
 func workDir(path string) (string, error) {
 	beside := filepath.Dir(path)
 	if isSpecial(path) {
@@ -36,7 +36,7 @@ func workDir(path string) (string, error) {
 	}
 	dir, err := os.MkdirTemp(beside, ".builder-")
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		err = e.Err // without the name of the temporary directory
+		err = e.Err // removes the name of the temporary directory
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s cannot be written: %w", path, err)
@@ -44,9 +44,8 @@ func workDir(path string) (string, error) {
 	return filepath.Abs(dir)
 }
 
-// moveBinary moves the file from to path, atomically. A symbolic link at path is
-// replaced, and its target is left alone. If path is a device or a pipe, the binary is
-// written into it.
+// moveBinary moves the file from to path atomically. It replaces a symbolic link at path, not its
+// target. If path is a device or a pipe, it writes the binary to it.
 func moveBinary(from, path string) error {
 	if !isSpecial(path) {
 		return os.Rename(from, path)

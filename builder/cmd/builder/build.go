@@ -93,8 +93,8 @@ func (b *build) run(ctx context.Context, path string) error {
 	return b.end(worst)
 }
 
-// functions returns the Functions of the input. It is an error if there is not a place of its
-// own for what each of them becomes.
+// functions returns the Functions of the input. It returns an error if the outputs of several
+// Functions would have the same path.
 func (b *build) functions(path string) ([]*input.Function, error) {
 	functions, notes, err := b.input(path)
 	for _, note := range notes {
@@ -118,7 +118,8 @@ func (b *build) functions(path string) ([]*input.Function, error) {
 	return functions, nil
 }
 
-// isDirectory reports whether path is a directory, or is to become one, as for go build.
+// isDirectory reports whether path is a directory, or ends with a separator and will become one, as
+// for go build.
 func isDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir() || os.IsPathSeparator(path[len(path)-1])
@@ -159,8 +160,8 @@ func (b *build) function(ctx context.Context, function *input.Function) outcome 
 	return o
 }
 
-// memoryNote warns that a cluster with the default limits would not finish a build of which one
-// process had this peak of memory, in bytes. All processes of a build share that limit.
+// memoryNote returns a warning if one process of a build used more memory than the default limit of
+// clusters, which applies to all processes of a build together. peak is in bytes.
 func memoryNote(peak int64) string {
 	if peak <= buildservice.DefaultMemory {
 		return ""
@@ -169,9 +170,13 @@ func memoryNote(peak int64) string {
 		peak>>20, buildservice.DefaultMemory>>20)
 }
 
-// output returns the absolute path of the binary, and that of a new directory to
-// make it in. The binary is in a directory that has its name, and never in the
-// place of a file that is no program.
+// output returns the absolute paths of the binary and of a new temporary directory for building it.
+// It returns an error if the binary would replace a file that is not a program. The path of the
+// binary is:
+//
+//   - the path of --output-binary, if that is not a directory
+//   - the name of the Function in that directory
+//   - the name of the Function without --output-binary, with .bin if a directory has that name
 func (b *build) output(function *input.Function) (binary, work string, err error) {
 	name := toolchain.Executable(function.Name)
 	inside := b.binary != "" && isDirectory(b.binary)
@@ -179,7 +184,7 @@ func (b *build) output(function *input.Function) (binary, work string, err error
 		return "", "", fmt.Errorf("building %q: metadata.name cannot name a file; rename the Function or set --output-binary", function.Name)
 	}
 	path := cmp.Or(b.binary, name)
-	if b.binary == "" && isDirectory(path) { // that of the source, as a rule
+	if b.binary == "" && isDirectory(path) { // usually the directory of the source
 		path += ".bin"
 	}
 	if inside {
@@ -198,15 +203,14 @@ func (b *build) output(function *input.Function) (binary, work string, err error
 	return binary, work, err
 }
 
-// explain prints why a build failed, unless diagnostics say that.
+// explain prints why a build failed, unless there are diagnostics.
 func (b *build) explain(prefix string, r builder.Report) {
 	if r.Reason != builder.Built && len(r.Diagnostics) == 0 {
 		b.problemf("%s%s", prefix, r.Message)
 	}
 }
 
-// end prints the diagnostics, writes the report and returns the exit code, which
-// is that of the worst outcome.
+// end prints the diagnostics, writes the report and returns the exit code of the worst outcome.
 func (b *build) end(worst outcome) error {
 	printed := b.print()
 	switch {
@@ -232,16 +236,16 @@ func (b *build) writeReport(o outcome) error {
 	return o.code
 }
 
-// An outcome is how the build of one Function has ended.
+// outcome is the result of building one Function.
 type outcome struct {
 	report builder.Report
 	code   exit // with --report
 }
 
-// exitBuilder is the exit code with --report when the source is not at fault.
+// exitBuilder is the exit code with --report if the source is not at fault.
 const exitBuilder = 20
 
-// newOutcome describes how a build ended, see builder.NewReport.
+// newOutcome returns the outcome of a build, see builder.NewReport.
 func newOutcome(b *builder.Builder, took time.Duration, err error) outcome {
 	o := outcome{report: builder.NewReport(b, took, err)}
 	switch o.report.Reason {

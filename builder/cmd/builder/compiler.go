@@ -9,14 +9,13 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// A compiler is what commands have that need the program around a Function, but
-// not its binary.
+// compiler is the base of commands that need the program around a Function, but not its binary.
 type compiler struct {
 	diagnostics
 	environ []string
 }
 
-// with calls use with the program of a Function, as Builder.WithProgram does.
+// with calls use with the program of a Function, see Builder.WithProgram.
 func (c *compiler) with(ctx context.Context, function *input.Function, use func(*toolchain.Toolchain, *program.Program) error) error {
 	tools, err := toolchain.Find(ctx, c.environ)
 	if err != nil {

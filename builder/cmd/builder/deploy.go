@@ -89,8 +89,9 @@ func (d *deploy) run(ctx context.Context, path string) error {
 	return d.end()
 }
 
-// functionOf returns the Function of FILE that was applied as another one. FILE may leave the
-// namespace to kubectl. The only Function may have got the name that was made for it.
+// functionOf returns the Function of FILE that was applied as applied. Its namespace in FILE may be
+// empty. If no name matches, it returns the first Function, whose name
+// nameFor derived.
 func functionOf(functions []*input.Function, applied cluster.Function) *input.Function {
 	for _, namespace := range []string{applied.Metadata.Namespace, ""} {
 		for _, f := range functions {
@@ -102,8 +103,7 @@ func functionOf(functions []*input.Function, applied cluster.Function) *input.Fu
 	return functions[0]
 }
 
-// valid returns the Functions of FILE. What is wrong with them before a cluster sees them is
-// added to d.
+// valid returns the Functions of FILE and adds their validation errors to d.
 func (d *deploy) valid(path string) []*input.Function {
 	functions, notes, err := d.input(path)
 	d.fail(nil, err)
@@ -113,7 +113,7 @@ func (d *deploy) valid(path string) []*input.Function {
 		d.fail(function, err)
 	}
 	if d.code == 0 && functions[0].YAML() != nil {
-		return functions // the notes are about other objects, which are applied as well
+		return functions // the notes are about other objects, which are applied too
 	}
 	for _, note := range notes {
 		d.notef("%s", note)
@@ -121,7 +121,7 @@ func (d *deploy) valid(path string) []*input.Function {
 	return functions
 }
 
-// manifest returns what to apply.
+// manifest returns the YAML to apply.
 func (d *deploy) manifest(functions []*input.Function) ([]byte, error) {
 	switch text := functions[0].YAML(); {
 	case text != nil && d.name != "":
@@ -136,8 +136,8 @@ func (d *deploy) manifest(functions []*input.Function) ([]byte, error) {
 	return input.Manifest(name, functions[0].Source)
 }
 
-// isRefusal matches what kubectl says where the API server or the operator does not accept a
-// Function as it is.
+// isRefusal matches messages of kubectl about a Function that the API server or the operator
+// rejects as invalid.
 var isRefusal = regexp.MustCompile(`The Function "[^"]*" is invalid:|admission webhook "[^"]*\.goless\.io" denied the request`)
 
 // refused adds the error of kubectl apply to d.
@@ -154,15 +154,15 @@ func (d *deploy) refused(functions []*input.Function, err error) error {
 	return d.end()
 }
 
-// A waiter waits for one Function that was applied.
+// waiter waits for one applied Function.
 type waiter struct {
 	*deploy
 	applied  cluster.Function
 	function *input.Function
-	said     string // about Ready
+	said     string // last message, about the Ready condition
 }
 
-// await waits until the status tells what has become of the Function, and prints that.
+// await waits until the status reports the final result of the Function, and prints it.
 func (w *waiter) await(ctx context.Context) error {
 	name := w.applied.Metadata.Name
 	function, err := w.settled(ctx)
@@ -185,8 +185,8 @@ func (w *waiter) await(ctx context.Context) error {
 	return nil
 }
 
-// settled returns the Function when its status speaks of what was applied, and only its author
-// can change that. Until then it prints what the status says.
+// settled returns the Function when its status reports that the applied version is ready, or that
+// it is stalled and only its author can fix it. Until then it prints the progress.
 func (w *waiter) settled(ctx context.Context) (*cluster.Function, error) {
 	for event, err := range w.kubectl(w.err).Watch(ctx, &w.applied) {
 		function := &event.Object
@@ -206,7 +206,7 @@ func (w *waiter) settled(ctx context.Context) (*cluster.Function, error) {
 	return nil, context.Cause(ctx)
 }
 
-// tell prints what the Function waits for, unless it was the last thing that was printed.
+// tell prints what the Function waits for, unless that was the previous message.
 func (w *waiter) tell(what string) {
 	if w.said != what {
 		w.said = what
@@ -214,7 +214,7 @@ func (w *waiter) tell(what string) {
 	}
 }
 
-// failed says why a Function is not ready.
+// failed prints why a Function is not ready.
 func (w *waiter) failed(function *cluster.Function) {
 	ready, build := function.Condition(cluster.Ready), function.Status.Build
 	code, why := exitUsage, ready.String()
@@ -223,7 +223,7 @@ func (w *waiter) failed(function *cluster.Function) {
 		w.add(w.function, format.Error, build.Diagnostics)
 		w.omitted += build.Omitted
 		if len(build.Diagnostics) > 0 {
-			why = ready.Reason // the diagnostics are all that the message says
+			why = ready.Reason // the message contains only the diagnostics
 		}
 	}
 	w.worsen(code)
@@ -233,7 +233,7 @@ func (w *waiter) failed(function *cluster.Function) {
 	}
 }
 
-// readiness says how a Function is ready.
+// readiness describes the state of a ready Function.
 func readiness(function *cluster.Function) string {
 	if ready := function.Condition(cluster.Ready); ready.Reason != cluster.Serving {
 		return ready.String()

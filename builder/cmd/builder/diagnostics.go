@@ -14,16 +14,16 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-// diagnostics collects what is wrong with the inputs of a command, and prints it in
-// the notation that the flag --output names.
+// diagnostics collects errors and warnings about the inputs of a command, and prints them in the
+// format of the --output flag.
 type diagnostics struct {
 	streams
 	notation string
 	all      []format.Finding
-	messages []string // what has no place in a file
-	omitted  int      // diagnostics that were left out of all
-	code     exit     // the worst so far
-	noted    []string // by noteOnce
+	messages []string // messages without a position in a file
+	omitted  int      // number of diagnostics missing in all
+	code     exit     // worst exit code so far
+	noted    []string // notes that noteOnce has printed
 }
 
 func (d *diagnostics) addFlag(cmd *cobra.Command) {
@@ -32,15 +32,15 @@ func (d *diagnostics) addFlag(cmd *cobra.Command) {
 	cmd.PreRunE = func(*cobra.Command, []string) error { return format.Valid(d.notation) }
 }
 
-// resultf prints what has become of a Function, unless standard output is for the diagnostics.
+// resultf prints the result for a Function, unless standard output is used for diagnostics.
 func (d *diagnostics) resultf(format string, args ...any) {
 	if d.notation == "text" {
 		d.streams.resultf(format, args...)
 	}
 }
 
-// read returns the Functions of an input. If it cannot be read there are none, and
-// the error is added to d.
+// read returns the Functions of an input. If it cannot be read, read adds the error to d and
+// returns none.
 func (d *diagnostics) read(path string) []*input.Function {
 	functions, notes, err := d.input(path)
 	for _, note := range notes {
@@ -53,7 +53,7 @@ func (d *diagnostics) read(path string) []*input.Function {
 	return functions
 }
 
-// contents is what input.ReadAll returns.
+// contents is the result of input.ReadAll.
 type contents struct {
 	functions []*input.Function
 	others    []*input.Object
@@ -61,7 +61,7 @@ type contents struct {
 	err       error
 }
 
-// input returns the Functions of an input, and notes about what it leaves out.
+// input returns the Functions of an input, and notes about omitted contents.
 func (s streams) input(path string) ([]*input.Function, []string, error) {
 	c := s.contents(path, func() (c contents) {
 		c.functions, c.notes, c.err = input.Read(path, s.in)
@@ -70,8 +70,8 @@ func (s streams) input(path string) ([]*input.Function, []string, error) {
 	return c.functions, c.notes, c.err
 }
 
-// contents reads an input until the command was asked to end: reading a pipe or a terminal
-// may take indefinitely.
+// contents calls read and returns its result. If the command must end first, it returns an error:
+// reading a pipe or a terminal may block indefinitely.
 func (s streams) contents(path string, read func() contents) contents {
 	result := make(chan contents, 1)
 	go func() { result <- read() }()
@@ -83,7 +83,8 @@ func (s streams) contents(path string, read func() contents) contents {
 	}
 }
 
-// noteOnce prints a note unless it was printed before, when the same file was read.
+// noteOnce prints a note unless it has printed the same note before, for an earlier read of the
+// same file.
 func (d *diagnostics) noteOnce(format string, args ...any) {
 	if note := fmt.Sprintf(format, args...); !slices.Contains(d.noted, note) {
 		d.noted = append(d.noted, note)
@@ -91,8 +92,8 @@ func (d *diagnostics) noteOnce(format string, args ...any) {
 	}
 }
 
-// readOne returns one Function of an input: the one that is called name, or the only
-// one if name is empty. If there is none it returns nil, and the error is added to d.
+// readOne returns the Function called name, or the only Function of an input if name is empty. If
+// there is none, it adds the error to d and returns nil.
 func (d *diagnostics) readOne(path, name string) *input.Function {
 	functions := d.read(path)
 	if name == "" && len(functions) == 1 {
@@ -115,8 +116,8 @@ func (d *diagnostics) readOne(path, name string) *input.Function {
 	return nil
 }
 
-// fail adds an error of a Function, with places in its input, or of a whole input if
-// function is nil.
+// fail adds an error of a Function, with positions in its input. If function is nil, the error is
+// about the whole input.
 func (d *diagnostics) fail(function *input.Function, err error) {
 	if err == nil {
 		return
@@ -136,8 +137,8 @@ func (d *diagnostics) fail(function *input.Function, err error) {
 	}
 }
 
-// diagnosticsOf returns the diagnostics of err, and reports whether the source has caused it:
-// some errors of a source have no diagnostics.
+// diagnosticsOf returns the diagnostics of err, and reports whether the source caused it. Some
+// errors of a source have no diagnostics.
 func diagnosticsOf(err error) (found []handler.Diagnostic, omitted int, isSource bool) {
 	if e, ok := errors.AsType[*handler.Error](err); ok {
 		return e.Diagnostics, e.Omitted, true
@@ -159,7 +160,7 @@ func (d *diagnostics) add(function *input.Function, severity format.Severity, fo
 
 func (d *diagnostics) worsen(code exit) { d.code = max(d.code, code) }
 
-// end prints all diagnostics and returns the error with which the command ends.
+// end prints all diagnostics and returns the error of the command.
 func (d *diagnostics) end() error {
 	if err := d.print(); err != nil {
 		return err
@@ -170,7 +171,7 @@ func (d *diagnostics) end() error {
 	return d.code
 }
 
-// print writes all diagnostics, and forgets them.
+// print prints all diagnostics and clears them.
 func (d *diagnostics) print() error {
 	defer d.forget()
 	for _, message := range d.messages {

@@ -19,7 +19,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// fixTimeout bounds the search for packages in the modules of this machine.
+// fixTimeout limits the search for packages in local modules.
 const fixTimeout = time.Minute
 
 var errFixTimeout = fmt.Errorf("it took longer than %s: add the imports of other modules yourself", fixTimeout)
@@ -67,7 +67,7 @@ func (f *fixer) run(ctx context.Context, paths []string) error {
 		return err
 	}
 	path := filepath.Join(tools.Root, "bin") + string(filepath.ListSeparator) + os.Getenv("PATH")
-	if err := os.Setenv("PATH", path); err != nil { // package fix calls the first go command in PATH
+	if err := os.Setenv("PATH", path); err != nil { // package fix runs the first go command in PATH
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, fixTimeout, errFixTimeout)
@@ -109,12 +109,12 @@ func (f *fixer) input(ctx context.Context, path string) {
 	}
 }
 
-// fixed returns the new content of the files of a Function that have to change, by name.
+// fixed returns the new content of each file of a Function that must change, by name.
 func fixed(ctx context.Context, function *input.Function) (map[string][]byte, error) {
 	if module, own := function.Within(); own != "" {
 		return fixedWithin(ctx, function, module, own)
 	}
-	if dir := function.InModule(); dir != "" { // where it may import other packages
+	if dir := function.InModule(); dir != "" { // the Go file may import other packages of the module
 		return fix.Files(ctx, dir, append(slices.Clone(function.Files()), handler.File{Name: "go.mod"}))
 	}
 	dir, err := os.MkdirTemp("", "goless-fix-")
@@ -128,8 +128,8 @@ func fixed(ctx context.Context, function *input.Function) (map[string][]byte, er
 	return fix.Files(ctx, dir, function.Files())
 }
 
-// fixedWithin fixes a package in the directory of its module, so that all packages of
-// the module can be imported. The files of other packages are not changed.
+// fixedWithin fixes a package in the directory of its module, so that it can import all packages of
+// the module. It does not change other packages.
 func fixedWithin(ctx context.Context, function *input.Function, module, own string) (map[string][]byte, error) {
 	dir, err := filepath.Abs(module)
 	if err != nil {
@@ -149,8 +149,8 @@ func (f *fixer) show(edits []input.Edit) {
 	}
 }
 
-// describe prints which files were changed to standard error, because standard output may
-// hold the result.
+// describe prints the changed files to standard error, because standard output may contain the
+// result.
 func (f *fixer) describe(change input.Change) {
 	for _, name := range slices.Sorted(maps.Keys(change.Files)) {
 		f.notef("%s", change.Function.Locate(handler.Diagnostic{File: name, Line: 1, Message: "fixed"}))

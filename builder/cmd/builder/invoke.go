@@ -64,7 +64,7 @@ type invoke struct {
 	headers             []string
 }
 
-// A message is what a request consists of, beside its URL.
+// message is a request without its URL.
 type message struct {
 	method string
 	header http.Header
@@ -99,7 +99,7 @@ func (i *invoke) run(ctx context.Context, target string) error {
 	return nil
 }
 
-// message returns what the flags say to send.
+// message returns the request that the flags describe.
 func (i *invoke) message() (m message, err error) {
 	m = message{method: http.MethodGet, header: http.Header{}}
 	switch {
@@ -126,7 +126,7 @@ func (i *invoke) message() (m message, err error) {
 		}
 		given.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
-	maps.Copy(m.header, given) // they replace those of the event
+	maps.Copy(m.header, given) // overrides headers of the event
 	if i.method != "" {
 		m.method = i.method
 	}
@@ -140,7 +140,7 @@ func (i *invoke) read(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// send sends a request, and follows no redirect.
+// send sends a request without following redirects.
 func (m message) send(ctx context.Context, transport http.RoundTripper, url string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, m.method, url, bytes.NewReader(m.body))
 	if err != nil {
@@ -153,8 +153,8 @@ func (m message) send(ctx context.Context, transport http.RoundTripper, url stri
 	return transport.RoundTrip(request)
 }
 
-// inCluster sends a request to a Function, by the API server. stop must be called when the
-// answer was read; it is there after an error too.
+// inCluster sends a request to a Function through the API server. The caller must call stop after
+// reading the response; stop is not nil, even after an error.
 func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *http.Response, stop func(), err error) {
 	stop = func() {}
 	name, rest := target, ""
@@ -185,7 +185,7 @@ func (i *invoke) inCluster(ctx context.Context, target string, m message) (_ *ht
 	return response, stop, err
 }
 
-// checkProxied returns an error if the API server would change a request to a path and a query.
+// checkProxied returns an error if the API server would change a request to this path and query.
 func (m message) checkProxied(rest string) error {
 	if m.header.Get("Authorization") != "" {
 		return errors.New("the API server takes the header Authorization for its own")

@@ -8,8 +8,8 @@ import (
 	"goless.io/builder/internal/cluster"
 )
 
-// toCluster are the flags that say which cluster and namespace are meant, as those of kubectl
-// of the same names do.
+// toCluster contains the flags that select a cluster and a namespace. They have the same names and
+// meaning as those of kubectl.
 type toCluster struct {
 	namespace, context, kubeconfig string
 }
@@ -20,7 +20,8 @@ func (c *toCluster) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "`file` that says how clusters are reached (default what kubectl takes)")
 }
 
-// kubectl calls kubectl with the flags. What it warns of is written to warnings.
+// kubectl returns a client that runs kubectl with the flags. Warnings of kubectl are written to
+// warnings.
 func (c *toCluster) kubectl(warnings io.Writer) *cluster.Kubectl {
 	k := &cluster.Kubectl{Warnings: warnings}
 	for _, flag := range []struct{ name, value string }{{"namespace", c.namespace}, {"context", c.context}, {"kubeconfig", c.kubeconfig}} {
@@ -31,11 +32,11 @@ func (c *toCluster) kubectl(warnings io.Writer) *cluster.Kubectl {
 	return k
 }
 
-// completeFunctions completes an argument in a shell with the Functions of the namespace.
+// completeFunctions completes an argument with the names of the Functions in the namespace.
 func (c *toCluster) completeFunctions(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	names, _ := c.kubectl(io.Discard).Names(cmd.Context()) // there is nobody to be told what is wrong
+	names, _ := c.kubectl(io.Discard).Names(cmd.Context()) // completion cannot report errors
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -56,7 +56,7 @@ func (l *logs) run(ctx context.Context, name string) error {
 	if l.follow {
 		err := kubectl.FollowLogs(ctx, function, open)
 		if errors.Is(err, context.Canceled) {
-			return nil // that is how it ends
+			return nil // the expected end
 		}
 		return err
 	}
@@ -67,7 +67,7 @@ func (l *logs) run(ctx context.Context, name string) error {
 	return err
 }
 
-// A lockedWriter keeps the lines of several pods apart.
+// lockedWriter serializes writes, so that it does not mix lines of several pods.
 type lockedWriter struct {
 	mu sync.Mutex
 	to io.Writer

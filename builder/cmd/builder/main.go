@@ -1,8 +1,7 @@
-// Command builder checks, builds, runs and tests the Go source of Functions. It
-// runs in the init container of a function's pod, as the build service of a cluster,
-// and on the machines of developers. This package has the commands, one in each file
-// of its name, with their flags, output and exit codes; the packages that it imports
-// do the work.
+// Command builder checks, builds, runs, tests and deploys the Go source of Functions. It runs in
+// the init container of a function's pod, as the build service of a cluster, and on the machines of
+// developers. This package contains the commands with their flags, output and exit codes, one file
+// per command. The imported packages implement them.
 package main
 
 import (
@@ -22,14 +21,14 @@ import (
 	"goless.io/builder/internal/format"
 )
 
-// Exit codes. With --report, a build has more of them: see newOutcome.
+// Exit codes. A build with --report has additional ones, see newOutcome.
 const (
 	exitSource exit = 1 // the source is at fault
-	exitUsage  exit = 2 // the call, or a file that cannot be read or written
+	exitUsage  exit = 2 // invalid usage, or a file cannot be read or written
 )
 
-// An exit is returned as the error of a command that has printed what is wrong: run
-// makes it the exit code and prints nothing.
+// exit is the error of a command that has already printed the error. run turns it into the exit
+// code without printing.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
@@ -37,14 +36,14 @@ func (e exit) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 func main() {
 	compile.EnterSandbox()
 	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, stop) // a second signal terminates the process immediately
 	code := run(ctx, streams{os.Stdin, os.Stdout, os.Stderr, ctx.Done()}, os.Environ(), os.Args[1:])
 	stop()
 	os.Exit(code)
 }
 
-// endSignals returns the signals that ask this process to end. One of them is sent
-// when the terminal is closed, which nohup has a command ignore.
+// endSignals returns the signals that request termination. They include SIGHUP, which is sent when
+// the terminal is closed, unless it is ignored, as with nohup.
 func endSignals() []os.Signal {
 	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -53,25 +52,25 @@ func endSignals() []os.Signal {
 	return all
 }
 
-// streams are what a command reads and writes. Results go to out; diagnostics
-// and everything else for people go to err.
+// streams are the input and outputs of a command. Results are written to out; diagnostics and other
+// messages are written to err.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
-	ended    <-chan struct{} // closed when the command was asked to end
+	ended    <-chan struct{} // closed when the command must end
 }
 
-// resultf writes a line to out, and notef one to err. Errors of writing are ignored,
-// because there is no place left to print them.
+// resultf writes a line to out. It ignores write errors, because they could not be printed either.
 func (s streams) resultf(text string, args ...any) {
 	_, _ = fmt.Fprintln(s.out, format.Text(fmt.Sprintf(text, args...)))
 }
 
+// notef writes a line to err. It ignores write errors like resultf.
 func (s streams) notef(text string, args ...any) {
 	_, _ = fmt.Fprintln(s.err, format.Text(named(fmt.Sprintf(text, args...))))
 }
 
-// problemf writes a line to err that begins with the name of this program.
+// problemf writes a line to err with the name of this program as prefix.
 func (s streams) problemf(text string, args ...any) {
 	s.notef(called+": "+text, args...)
 }
@@ -97,7 +96,7 @@ const rootExample = `  # begin a Function, serve it here, and again with every s
   builder pack ./hello > hello.yaml
   builder unpack hello.yaml ./hello`
 
-// run executes the command that args name and returns the exit code.
+// run executes the command with args and returns the exit code.
 func run(ctx context.Context, s streams, environ, args []string) int {
 	root := newRoot(s, environ)
 	root.SetArgs(asFlags(args))
@@ -139,7 +138,7 @@ func newRoot(s streams, environ []string) *cobra.Command {
 	root.SetIn(s.in)
 	root.SetOut(s.out)
 	root.SetErr(s.err)
-	root.CompletionOptions.DisableDefaultCmd = called != builderName // kubectl completes its plugins otherwise
+	root.CompletionOptions.DisableDefaultCmd = called != builderName // kubectl completes its plugins in another way
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Long, cmd.Example = named(cmd.Long), named(cmd.Example)
 	}
@@ -149,7 +148,7 @@ func newRoot(s streams, environ []string) *cobra.Command {
 	return root
 }
 
-// asFlags returns args with two dashes where flags that go test has too have one.
+// asFlags returns args with a second dash before flags that go test accepts with a single one.
 func asFlags(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
@@ -161,7 +160,7 @@ func asFlags(args []string) []string {
 	return args
 }
 
-// completeFiles completes arguments in a shell with files that may hold Functions.
+// completeFiles completes arguments with files that may contain Functions.
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"go", "txtar", "yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }

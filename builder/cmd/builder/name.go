@@ -9,14 +9,13 @@ import (
 	"goless.io/builder/internal/format"
 )
 
-// The names that people call this program by. The second one is that of a plugin of kubectl,
-// which is a program called kubectl-goless.
+// The names of this program. As a plugin of kubectl, its file name is kubectl-goless.
 const (
 	builderName = "builder"
 	pluginName  = "kubectl goless"
 )
 
-// called is the name that this process was called by.
+// called is the name of this process.
 var called = nameFrom(os.Args[0])
 
 func nameFrom(path string) string {
@@ -26,14 +25,14 @@ func nameFrom(path string) string {
 	return builderName
 }
 
-// ownCall matches a call of this program in a text.
+// ownCall matches an invocation of this program in a text.
 var ownCall = regexp.MustCompile(`\bbuilder (build|deploy|fix|generate|get|invoke|logs|new|pack|run|serve|test|tidy|unpack|validate|version|vet|--)`)
 
-// named returns a text in which this program has the name that it was called by.
+// named returns text with the name of this process in invocations of this program.
 func named(text string) string { return ownCall.ReplaceAllString(text, called+" $1") }
 
-// isFileName reports whether name, which may be anything, names a file or a directory inside of
-// another directory.
+// isFileName reports whether name is a valid name of a file or directory within another directory.
+// name can be any string.
 func isFileName(name string) bool {
 	return name != "." && filepath.IsLocal(name) && filepath.Base(name) == name && format.Text(name) == name
 }

@@ -46,7 +46,7 @@ template is one of:
 	return cmd
 }
 
-// begin writes a template into a new directory.
+// begin writes a template to a new directory.
 func begin(s streams, name, from string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -60,7 +60,7 @@ func begin(s streams, name, from string) error {
 	}
 	files = append(files,
 		handler.File{Name: "go.mod", Data: program.NewModule(modulePath(name))},
-		handler.File{Name: ".gitignore", Data: []byte("/" + name + "\n")}, // what builder build . writes
+		handler.File{Name: ".gitignore", Data: []byte("/" + name + "\n")}, // the binary that builder build . writes
 	)
 	if err := os.Mkdir(name, 0o755); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already, choose another name", name)
@@ -77,12 +77,12 @@ func begin(s streams, name, from string) error {
 	return nil
 }
 
-// modulePath returns the path of a new module for the Function called name. Not every name
-// can be a part of it: v1 and con cannot, for example, and internal is the go command's own.
+// modulePath returns the path of a new module for the Function with this name. Some names cannot be
+// a path element: v1 and con are invalid, and internal is reserved by the go command.
 func modulePath(name string) string {
 	path := "example.com/" + name
 	if name == "internal" || module.CheckPath(path) != nil {
-		return "example.com/" + strings.TrimPrefix(name+"-function", "-") // the name may be empty
+		return "example.com/" + strings.TrimPrefix(name+"-function", "-") // name may be empty
 	}
 	return path
 }

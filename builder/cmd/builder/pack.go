@@ -91,8 +91,8 @@ func (p *pack) write(function *input.Function) error {
 	return err
 }
 
-// nameFor returns the name that a Function gets in YAML: the chosen one, or else one made of
-// its own.
+// nameFor returns the name of a Function in YAML: chosen, or else one that is derived from its file
+// or directory.
 func nameFor(function *input.Function, chosen string) (string, error) {
 	name := cmp.Or(chosen, label(function.Name))
 	if name == "" {
@@ -106,18 +106,19 @@ func nameFor(function *input.Function, chosen string) (string, error) {
 
 var notInLabel = regexp.MustCompile(`[^a-z0-9]+`)
 
-// label makes a DNS label of a name, as well as that can be done.
+// label converts a name to a DNS label. The result is empty if the name contains no letters or
+// digits.
 func label(name string) string {
 	name = strings.Trim(notInLabel.ReplaceAllString(strings.ToLower(filepath.Base(name)), "-"), "-")
 	return strings.TrimRight(name[:min(len(name), maxLabel)], "-")
 }
 
-// isLabel matches the name of a Function. At most maxLabel characters are allowed.
+// isLabel matches the name of a Function of any length. The maximum length is maxLabel.
 var isLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
 const maxLabel = 63
 
-// checkName returns an error if a Function cannot have that name.
+// checkName returns an error if name is not a valid name of a Function.
 func checkName(name string) error {
 	if len(name) > maxLabel || !isLabel.MatchString(name) {
 		return fmt.Errorf("%q is not the name of a Function, which has at most %d lower case letters, digits and -, and begins and ends with a letter or digit", name, maxLabel)

@@ -19,7 +19,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// The ports that the runtime of functions has without being told others.
+// The default ports of the runtime of functions.
 const (
 	defaultPort      = 8080
 	defaultAdminPort = 9090
@@ -66,26 +66,26 @@ environment, and those of this environment. Ctrl-C ends it.`,
 	return cmd
 }
 
-// A runner serves the Function that a file holds, and what it becomes with every save.
+// runner serves the Function in a file, and reloads it on save.
 type runner struct {
 	diagnostics
 	environ    []string
 	path, name string // of the Function
-	dir        string // the working directory at the start, which path is relative to
+	dir        string // initial working directory, which path is relative to
 	config     devserver.Config
 	maker      *builder.Builder
 	server     *devserver.Server
-	scratch    string // the directory of the binaries
-	count      int    // of the versions that were built
+	scratch    string // directory of the binaries
+	count      int    // number of versions that were built
 
-	portSet bool            // the flag --port is set
-	current *input.Function // the last version that was started, or nil
-	binary  string          // of current
+	portSet bool            // whether the flag --port is set
+	current *input.Function // last version that was started, or nil
+	binary  string          // path of the binary of current
 	down    error           // why current does not run, or nil
 	retry   backoff
-	again   <-chan time.Time // when current is started again, nil if it runs
-	faulty  bool             // the input is at fault: complain has said so
-	address string           // the last address that was announced
+	again   <-chan time.Time // when to restart current; nil while it runs
+	faulty  bool             // whether complain has reported errors of the input
+	address string           // last address that was announced
 }
 
 func (r *runner) run(cmd *cobra.Command, path string) (err error) {
@@ -108,7 +108,7 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	if r.code == exitUsage {
 		return r.end()
 	}
-	r.forget() // follow says what is wrong with the source
+	r.forget() // follow reports errors of the source
 	if r.portSet = cmd.Flags().Changed("port"); !r.portSet {
 		r.config.Port = portOf(function)
 	}
@@ -124,8 +124,8 @@ func (r *runner) run(cmd *cobra.Command, path string) (err error) {
 	return r.server.Close()
 }
 
-// portOf returns the port of a Function, which is nil if its source is at fault. If the
-// cluster would refuse its fields that is the default: follow says what is wrong with them.
+// portOf returns the port of a Function, which is nil if its source is invalid. It returns the
+// default for invalid fields, which follow reports.
 func portOf(function *input.Function) int {
 	if function == nil || function.CheckFields() != nil {
 		return defaultPort
@@ -133,7 +133,7 @@ func portOf(function *input.Function) int {
 	return cmp.Or(function.Serving.Port, defaultPort)
 }
 
-// announce reports where the function is, or that it was reloaded there.
+// announce prints the address of the function, or that it was reloaded at the same address.
 func (r *runner) announce(took time.Duration) {
 	r.faulty = false
 	took = took.Round(time.Millisecond)
@@ -152,8 +152,8 @@ func (r *runner) reachable(of *net.TCPAddr) string {
 	return net.JoinHostPort(r.config.Host, strconv.Itoa(of.Port))
 }
 
-// complain prints what is wrong, and what happens now. Requests get the same as an answer
-// if no version runs.
+// complain prints the errors of the input and the consequences. If no version runs, responses to
+// requests contain the errors.
 func (r *runner) complain() {
 	r.faulty = true
 	found := r.found()
@@ -172,7 +172,7 @@ func (r *runner) complain() {
 	}
 }
 
-// found returns what is wrong, as text.
+// found returns the errors as text.
 func (r *runner) found() string {
 	var text strings.Builder
 	for _, message := range r.messages {
@@ -182,7 +182,8 @@ func (r *runner) found() string {
 	return text.String()
 }
 
-// refuse has requests and probes answered with 503 and the text until a version starts.
+// refuse makes the server respond to requests and probes with 503 and the text until a version
+// starts.
 func (r *runner) refuse(text string) {
 	if err := r.server.Refuse(strings.TrimSpace(text)); err != nil {
 		r.problemf("%v", err)

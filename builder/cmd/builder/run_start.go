@@ -20,13 +20,13 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// build builds a Function and has it serve.
+// build builds and starts a Function. It reports whether it succeeded.
 func (r *runner) build(ctx context.Context, function *input.Function) bool {
 	if err := function.CheckFields(); err != nil {
 		r.fail(nil, err)
 		return false
 	}
-	path := filepath.Join(r.scratch, toolchain.Executable(strconv.Itoa(r.count%2))) // the other one may run
+	path := filepath.Join(r.scratch, toolchain.Executable(strconv.Itoa(r.count%2))) // the other may be running
 	result, err := r.maker.Build(ctx, function.Source, path)
 	if err != nil {
 		r.fail(function, err)
@@ -64,7 +64,7 @@ func (r *runner) start() error {
 	return r.down
 }
 
-// startAgain starts the current version, which has ended.
+// startAgain restarts the current version after it has ended.
 func (r *runner) startAgain() {
 	if err := r.start(); err != nil {
 		r.ended(err)
@@ -73,8 +73,8 @@ func (r *runner) startAgain() {
 	r.notef("%s: started again", r.current.Name)
 }
 
-// ended reports why the current version does not run, to requests too, and has it started
-// again after a delay.
+// ended reports why the current version does not run, also in responses to requests, and schedules
+// a restart after a delay.
 func (r *runner) ended(err error) {
 	r.down = err
 	delay := r.retry.next(time.Now())
@@ -83,14 +83,15 @@ func (r *runner) ended(err error) {
 	r.refuse(fmt.Sprintf("%s: %v", r.current.Name, err))
 }
 
-// edit returns what changes the output of a function: places are those of the input, and
-// where people read it the log has the form for them.
+// edit returns a function that edits the output of a Function: it replaces positions with those of
+// the input, and formats logs if to is a terminal.
 func edit(to io.Writer, function *input.Function) func(string) string {
 	show := forPeople(to)
 	return func(lines string) string { return show(function.Mentions(lines)) }
 }
 
-// forPeople returns what gives logs the form for people if they read them, at a terminal.
+// forPeople returns a function that formats logs if to is a terminal, or else returns them
+// unchanged.
 func forPeople(to io.Writer) func(string) string {
 	if file, ok := to.(*os.File); ok {
 		if info, err := file.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 { // a terminal
@@ -100,8 +101,8 @@ func forPeople(to io.Writer) func(string) string {
 	return func(lines string) string { return lines }
 }
 
-// variables are the variables that the operator sets for a Function, without those that
-// have a value in this environment.
+// variables returns the environment variables that the operator sets for a Function, except those
+// that are set in this environment.
 func (r *runner) variables(function *input.Function) []string {
 	wanted := function.Serving
 	env := []string{
@@ -147,8 +148,8 @@ func (r *runner) isSet(name string) bool {
 
 var reference = regexp.MustCompile(`\$\$|\$\([^)]*\)`)
 
-// expand replaces references to variables in the value of another one, as the kubelet does:
-// $(NAME) if the variable is known, and $$ by $.
+// expand replaces references to variables in the value of another one, as the kubelet does: $(NAME)
+// with the value if the variable is known, and $$ with $.
 func expand(value string, known map[string]string) string {
 	return reference.ReplaceAllStringFunc(value, func(match string) string {
 		if match == "$$" {

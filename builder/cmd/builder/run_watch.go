@@ -12,20 +12,20 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-// A backoff says when to start a function again that has ended.
+// backoff calculates delays of restarts.
 type backoff struct {
-	began time.Time // of the last start
+	began time.Time // last start
 	delay time.Duration
 }
 
 const (
 	minDelay, maxDelay = time.Second, 30 * time.Second
 
-	// steady is how long a function runs before its end counts as the first.
+	// steady is how long a function must run to reset the delay.
 	steady = time.Minute
 )
 
-// next returns the delay of the next start: double the one before, within the bounds.
+// next returns the delay of the next restart, which is twice the previous one within the bounds.
 func (b *backoff) next(ended time.Time) time.Duration {
 	if ended.Sub(b.began) > steady {
 		b.delay = 0
@@ -34,13 +34,12 @@ func (b *backoff) next(ended time.Time) time.Duration {
 	return b.delay
 }
 
-// pause is the least time between two looks at the input. Ten times as long as a look takes is
-// better, where there are many files.
+// pause is the minimum time between two reads of the input. With many files, the time is ten times
+// the duration of a read.
 const pause = 100 * time.Millisecond
 
-// follow serves version after version until ctx ends. It reads the input again and again, which
-// is the same on every system, in network file systems, and for directories that are replaced
-// by others of their name.
+// follow serves the current version of the input until ctx ends. It polls the input, which works on
+// every system, in network file systems, and for directories that are replaced.
 func (r *runner) follow(ctx context.Context) {
 	served := r.look()
 	r.reload(ctx)
@@ -62,7 +61,8 @@ func (r *runner) follow(ctx context.Context) {
 		began := time.Now()
 		now := r.look()
 		took := time.Since(began)
-		// To save one file, some editors empty it first, or write, rename and remove several.
+		// Editors may save a file in several steps: truncate and write, or write, rename and
+		// remove. So the input must be the same in two reads.
 		if now == before && now != served {
 			served = now
 			r.reload(ctx)
@@ -72,7 +72,7 @@ func (r *runner) follow(ctx context.Context) {
 	}
 }
 
-// look returns a hash of what the input holds, which changes with every save.
+// look returns a hash of the input, which changes with every save.
 func (r *runner) look() [sha256.Size]byte {
 	defer r.forget()
 	state := r.path
@@ -82,7 +82,7 @@ func (r *runner) look() [sha256.Size]byte {
 	return sha256.Sum256(fmt.Append(nil, state, r.messages, r.all))
 }
 
-// reload serves what the file holds now, or says what is wrong with it.
+// reload serves the current version of the input, or reports its errors.
 func (r *runner) reload(ctx context.Context) {
 	began := time.Now()
 	function := r.readAgain()
@@ -91,7 +91,7 @@ func (r *runner) reload(ctx context.Context) {
 		return
 	}
 	if r.current == nil || r.down != nil {
-		r.server.Stop() // requests wait for the outcome
+		r.server.Stop() // requests wait for the new version
 	}
 	if function != nil && r.build(ctx, function) {
 		r.announce(time.Since(began))
@@ -100,7 +100,8 @@ func (r *runner) reload(ctx context.Context) {
 	}
 }
 
-// unchanged deals with a save that holds what was started last.
+// unchanged handles a save after which the input is the same as the last version that was started.
+// If that has ended, it is restarted.
 func (r *runner) unchanged() {
 	switch {
 	case r.down != nil:
@@ -112,8 +113,8 @@ func (r *runner) unchanged() {
 	r.faulty = false
 }
 
-// readAgain reads the Function. If the working directory was replaced by another, this
-// process is still in the old one, wherever that is now.
+// readAgain reads the Function. It changes to the initial working directory first, because that may
+// have been replaced by another directory of the same name.
 func (r *runner) readAgain() *input.Function {
 	if err := os.Chdir(r.dir); err != nil {
 		r.fail(nil, err)
@@ -122,7 +123,7 @@ func (r *runner) readAgain() *input.Function {
 	return r.readOne(r.path, r.name)
 }
 
-// same reports whether one Function would be served as the other is.
+// same reports whether two Functions have the same source and settings for serving.
 func same(a, b *input.Function) bool {
 	return bytes.Equal(a.Source, b.Source) && reflect.DeepEqual(a.Serving, b.Serving)
 }

@@ -66,8 +66,8 @@ to start, unless --allow-unconfined says that all sources are your own.`,
 	return cmd
 }
 
-// warmTimeout is shorter than the time after which the kubelet restarts a container that
-// does not answer.
+// warmTimeout is shorter than the time after which the kubelet restarts a container whose probes
+// fail.
 const warmTimeout = 30 * time.Second
 
 type buildService struct {
@@ -77,7 +77,7 @@ type buildService struct {
 	metrics, probes      string
 	seed, store, peers   string
 	storeSize, maxMemory int64 // in MiB
-	dependenciesSize     int64 // likewise
+	dependenciesSize     int64 // in MiB
 	allowUnconfined      bool
 	config               buildservice.Config
 }
@@ -108,8 +108,8 @@ func (v *buildService) run(ctx context.Context) error {
 	return v.serve(ctx, built, listener)
 }
 
-// serve answers requests until ctx ends or a listener fails. It answers requests for
-// metrics and probes until the last download has ended.
+// serve serves builds until ctx ends or a listener fails. Metrics and probes are served until the
+// last download has finished.
 func (v *buildService) serve(ctx context.Context, built *buildservice.Service, listener net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	beside, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -122,7 +122,7 @@ func (v *buildService) serve(ctx context.Context, built *buildservice.Service, l
 	return group.Wait()
 }
 
-// listen serves at an address, unless that is empty.
+// listen serves at address, if it is not empty.
 func listen(ctx context.Context, address string, serve func(context.Context, net.Listener) error) error {
 	if address == "" {
 		return nil
@@ -134,9 +134,9 @@ func listen(ctx context.Context, address string, serve func(context.Context, net
 	return serve(ctx, listener)
 }
 
-// clean has temporary files made below the store, and removes what an earlier process has left
-// there. The directories have names that no other program uses, since the administrator may have named
-// a directory with other content.
+// clean removes what an earlier process left below the store, and sets the directory for temporary
+// files. The directories have unique names, because the store may be a directory with other
+// content.
 func (v *buildService) clean() error {
 	store, err := filepath.Abs(v.store)
 	if err != nil {
@@ -158,12 +158,11 @@ func (v *buildService) clean() error {
 	return os.Setenv("TMPDIR", work)
 }
 
-// asideSuffix is in the names of directories that an earlier process has left and that could not
-// be removed.
+// asideSuffix is part of the names of directories of an earlier process that could not be removed.
 const asideSuffix = ".left-"
 
-// discard removes a directory. It renames what cannot be removed, because that must not keep the
-// service from starting, and tries again to remove what was renamed at an earlier start.
+// discard removes a directory. If that fails, it renames the directory, so that the service can
+// start. It also removes directories that were renamed at an earlier start.
 func (v *buildService) discard(dir string) error {
 	earlier, err := fs.Glob(os.DirFS(filepath.Dir(dir)), filepath.Base(dir)+asideSuffix+"*")
 	if err != nil {
@@ -181,15 +180,15 @@ func (v *buildService) discard(dir string) error {
 	}
 	aside := dir + asideSuffix + strconv.FormatInt(time.Now().UnixNano(), 10)
 	if os.Rename(dir, aside) != nil {
-		return err // which says more
+		return err // more precise than the error of Rename
 	}
 	v.config.Log.Warn("removing what an earlier process has left", "directory", aside, "error", err)
 	return nil
 }
 
-// warm builds a small Function, because the first build on a machine takes seconds: the
-// compiler and the packages have to be read from the disk. It only logs a failure; if
-// others fail, too, their clients are told.
+// warm builds a small Function, because the first build on a machine takes seconds: the compiler
+// and the packages must be read from disk. A failure is only logged; if other builds fail too,
+// their clients receive the errors.
 func (v *buildService) warm(ctx context.Context) {
 	const smallest = "package p\n\nimport \"net/http\"\n\nfunc Handler(http.ResponseWriter, *http.Request) {}\n"
 	output := filepath.Join(os.TempDir(), "warm")
@@ -203,7 +202,7 @@ func (v *buildService) warm(ctx context.Context) {
 	v.config.Log.Info("warm", "duration", result.Duration.String())
 }
 
-// configure reads the flags and the files that they name.
+// configure sets the configuration from the flags and the files that they name.
 func (v *buildService) configure(ctx context.Context) error {
 	if v.storeSize <= 0 || v.dependenciesSize < 0 || v.maxMemory <= 0 || v.config.Parallel < 0 || v.config.MaxTimeout <= 0 {
 		return errors.New("bounds must be positive, see: builder serve --help")
@@ -235,8 +234,8 @@ func (v *buildService) configure(ctx context.Context) error {
 	return nil
 }
 
-// checkConfined returns an error if the compiler cannot be kept from the files of this
-// process.
+// checkConfined returns an error if the sandbox cannot prevent the compiler from reading the files
+// of this process.
 func checkConfined(t *toolchain.Toolchain) error {
 	switch {
 	case !t.Sealed:

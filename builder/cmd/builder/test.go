@@ -45,7 +45,7 @@ directory, as go test does. The exit code is 1 when a test fails.`,
 	return cmd
 }
 
-// defaultTestTimeout is that of go test.
+// defaultTestTimeout is the default of go test.
 const defaultTestTimeout = 10 * time.Minute
 
 type tests struct {
@@ -60,7 +60,7 @@ func (t *tests) all(ctx context.Context, path string) error {
 	for _, function := range t.read(path) {
 		err := t.function(ctx, function)
 		if errors.Is(err, compile.ErrTestFailed) {
-			t.worsen(exitSource) // the tests have said it
+			t.worsen(exitSource) // the output of the tests contains the error
 			continue
 		}
 		t.fail(function, err)

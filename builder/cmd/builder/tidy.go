@@ -46,16 +46,16 @@ Modules come from where the go command of this machine takes them.`,
 	return cmd
 }
 
-// edits are changes of the go.mod and go.sum of Functions.
+// edits is a command that changes the go.mod and go.sum of Functions.
 type edits struct {
 	compiler
 }
 
-// A modEdit changes the go.mod and go.sum in a directory. If there is no go.mod, it makes one
-// of that module if need be.
+// modEdit changes the go.mod and go.sum in a directory. If there is no go.mod and one is needed, it
+// creates one for the given module.
 type modEdit func(ctx context.Context, tools *toolchain.Toolchain, dir, module string) error
 
-// edit changes go.mod and go.sum of all Functions of an input.
+// edit changes the go.mod and go.sum of all Functions of an input.
 func (e *edits) edit(ctx context.Context, path string, by modEdit) error {
 	tools, err := toolchain.Find(ctx, e.environ)
 	if err != nil {
@@ -81,7 +81,7 @@ func (e *edits) edit(ctx context.Context, path string, by modEdit) error {
 	return e.end()
 }
 
-// describe prints what was changed.
+// describe prints the changes.
 func (e *edits) describe(path string, changes []input.Change) {
 	for _, change := range changes {
 		name, names := change.Function.Name, slices.Sorted(maps.Keys(change.Files))
@@ -100,7 +100,7 @@ func (e *edits) describe(path string, changes []input.Change) {
 	}
 }
 
-// goModChanges returns how the go.mod of a Function changes, one line for each setting.
+// goModChanges returns the changes of the go.mod of a Function, one line for each setting.
 func goModChanges(change input.Change) (lines []string) {
 	data, written := change.Files["go.mod"]
 	if !written {
@@ -130,8 +130,8 @@ func goModChanges(change input.Change) (lines []string) {
 	return lines
 }
 
-// goModSettings returns what go mod tidy and go get can change in a go.mod, by name: the
-// versions of Go, of its toolchain, and of modules.
+// goModSettings returns the settings of a go.mod that go mod tidy and go get can change, by name:
+// the versions of Go, the toolchain, and modules.
 func goModSettings(data []byte) map[string]string {
 	settings := map[string]string{}
 	mod, err := modfile.Parse("go.mod", data, nil)
@@ -153,7 +153,7 @@ func goModSettings(data []byte) map[string]string {
 	return settings
 }
 
-// edited returns the go.mod and go.sum of a Function, if they change.
+// edited returns the go.mod and go.sum of a Function if they change.
 func edited(ctx context.Context, tools *toolchain.Toolchain, path string, function *input.Function, by modEdit) (input.Change, error) {
 	change := input.Change{Function: function, Files: map[string][]byte{}}
 	if err := cmp.Or(checkAlone(path, function), checkTidy(function)); err != nil {
@@ -185,7 +185,7 @@ func edited(ctx context.Context, tools *toolchain.Toolchain, path string, functi
 	return change, nil
 }
 
-// checkTidy returns an error if go.mod is not one that can be tidied.
+// checkTidy returns an error if the go.mod cannot be tidied.
 func checkTidy(function *input.Function) error {
 	if err := handler.CheckModule(function.Files()); err != nil {
 		return err
@@ -205,8 +205,8 @@ func checkTidy(function *input.Function) error {
 	return nil
 }
 
-// checkAlone returns an error if path is a package of a module, or one file of several:
-// the go.mod has to serve the other files as well.
+// checkAlone returns an error if path is a package of a module or one of several files of a
+// package, because the go.mod is also for the other files.
 func checkAlone(path string, function *input.Function) error {
 	dir := filepath.Dir(path)
 	if !function.Separate() {

@@ -70,12 +70,12 @@ func (u *unpack) run(path, dir string) error {
 	return u.end()
 }
 
-// function writes the files of a Function, unless one of them would overwrite another.
+// function writes the files of a Function, unless that would overwrite a file with other content.
 func (u *unpack) function(function *input.Function, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(dir) // names of files must not lead out of the directory
+	root, err := os.OpenRoot(dir) // file names must not lead out of the directory
 	if err != nil {
 		return err
 	}

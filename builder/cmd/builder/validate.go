@@ -74,7 +74,8 @@ func validate(d *diagnostics, paths []string) error {
 	return d.end()
 }
 
-// readAll reads an input. One that contains nothing to check is an error if it is the only one.
+// readAll reads an input. If the input contains nothing to check, that is an error only if isOnly
+// is true.
 func readAll(d *diagnostics, path string, isOnly bool) contents {
 	c := d.contents(path, func() (c contents) {
 		c.functions, c.others, c.notes, c.err = input.ReadAll(path, d.in)
@@ -87,7 +88,7 @@ func readAll(d *diagnostics, path string, isOnly bool) contents {
 	switch {
 	case !none || isOnly:
 		d.fail(nil, c.err)
-	case len(c.notes) == 0: // they say what is left out
+	case len(c.notes) == 0: // the notes list what is omitted
 		d.noteOnce("%s", c.err)
 	}
 	return c

@@ -11,7 +11,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// The version and commit of a release. The linker sets them.
+// The version and commit of a release, set by the linker.
 var version, commit = "devel", ""
 
 func newVersion(environ []string) *cobra.Command {
@@ -38,7 +38,7 @@ func printVersion(cmd *cobra.Command, environ []string) error {
 	return err
 }
 
-// builtFrom returns the commit that this program was built from, or "unknown".
+// builtFrom returns the commit of the source of this program, or "unknown".
 func builtFrom() string {
 	if commit != "" {
 		return commit

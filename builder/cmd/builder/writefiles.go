@@ -12,8 +12,8 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-// apply writes edits into their files; the edit of standard input goes to standard
-// output. It writes nothing if a file has changed since it was read.
+// apply writes edits to their files, and the edit of standard input to standard output. It writes
+// nothing if a file has changed since it was read.
 func (s streams) apply(edits []input.Edit) error {
 	for _, edit := range edits {
 		if err := checkUnchanged(edit); err != nil {
@@ -56,8 +56,8 @@ func checkUnchanged(edit input.Edit) error {
 	return nil
 }
 
-// replaceFile writes a file atomically. A file that exists keeps its mode. If path is a
-// symbolic link, its target is replaced.
+// replaceFile replaces a file atomically and preserves its mode. If path is a symbolic link, it
+// replaces the target.
 func replaceFile(path string, data []byte) error {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -79,8 +79,8 @@ func replaceFile(path string, data []byte) error {
 	return os.Rename(next, path)
 }
 
-// writeFiles writes the files of a source into a directory. Names that lead out of it
-// are an error.
+// writeFiles writes the files of a source to a directory. A name that leads out of the directory is
+// an error.
 func writeFiles(dir string, files []handler.File) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
