@@ -90,8 +90,7 @@ func (d *deploy) run(ctx context.Context, path string) error {
 }
 
 // functionOf returns the Function of FILE that was applied as applied. Its namespace in FILE may be
-// empty. If no name matches, it returns the first Function, whose name
-// nameFor derived.
+// empty. If no name matches, it returns the first Function, whose name nameFor derived.
 func functionOf(functions []*input.Function, applied cluster.Function) *input.Function {
 	for _, namespace := range []string{applied.Metadata.Namespace, ""} {
 		for _, f := range functions {

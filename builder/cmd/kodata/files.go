@@ -13,9 +13,9 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// copyToolchain copies what is needed to compile Go without cgo, and for itself
-// to be compiled if that is wanted. It undoes what a module cannot contain: go.mod
-// files and executables.
+// copyToolchain copies the files that are needed to compile Go without cgo, and, if itself is true,
+// to compile the toolchain. It restores go.mod files and the modes of executables, which a module
+// cannot contain.
 func copyToolchain(from, to string, itself bool) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -51,7 +51,7 @@ func isTool(name string) bool {
 	return strings.HasPrefix(name, "bin/") || strings.HasPrefix(name, "pkg/tool/")
 }
 
-// isNeeded reports whether a build of a function executes a tool.
+// isNeeded reports whether builds of functions execute a tool.
 func isNeeded(tool string) bool {
 	return tool == "bin/go" || slices.Contains(toolchain.Tools, filepath.Base(tool))
 }
@@ -64,8 +64,8 @@ func copyFile(from, to string, mode os.FileMode) error {
 	return os.WriteFile(to, data, mode)
 }
 
-// prune removes from a tree the files that are not to be kept, and directories
-// that are empty then.
+// prune removes the files of a tree for which keeps returns false, and directories that become
+// empty.
 func prune(tree string, keeps func(path string) bool) error {
 	var dirs []string
 	err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
@@ -81,13 +81,13 @@ func prune(tree string, keeps func(path string) bool) error {
 		return os.Remove(path)
 	})
 	for _, dir := range slices.Backward(dirs) {
-		_ = os.Remove(dir) // fails unless it is empty
+		_ = os.Remove(dir) // fails if it is not empty
 	}
 	return err
 }
 
-// isMetadata reports whether a file of the standard library is one that the go command
-// reads or that assembly includes, or a license.
+// isMetadata reports whether the go command reads a file of the standard library, assembly includes
+// it, or it is a license.
 func isMetadata(path string) bool {
 	name := filepath.Base(path)
 	return slices.Contains([]string{"go.mod", "go.sum", "modules.txt"}, name) || strings.HasSuffix(name, ".h") || isLicense(name)
@@ -97,9 +97,8 @@ func isLicense(name string) bool {
 	return slices.ContainsFunc([]string{"LICENSE", "NOTICE", "PATENTS"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// isModuleFile reports whether a file of the module cache can be part of a
-// function, whose author may import other packages than the runtime does, or is
-// one by which the go command knows modules.
+// isModuleFile reports whether a file of the module cache can be part of a function, or describes
+// modules to the go command. Functions may import packages that the runtime does not import.
 func isModuleFile(path string) bool {
 	name := filepath.Base(path)
 	switch {
@@ -110,11 +109,11 @@ func isModuleFile(path string) bool {
 	case strings.HasSuffix(name, ".md"):
 		return isLicense(name)
 	}
-	return true // it may be embedded
+	return true // may be embedded
 }
 
-// pruneCache removes what was compiled of the function that imports everything:
-// packages that the plan does not have, and actions with such a result.
+// pruneCache removes the function that imports all packages from a build cache: packages that are
+// not in the plan, and the actions that produced them.
 func pruneCache(cache string, plan *compile.Plan) error {
 	keep := map[string]bool{}
 	for _, file := range plan.Packages {
@@ -145,8 +144,7 @@ func pruneCache(cache string, plan *compile.Plan) error {
 	})
 }
 
-// clearTimes replaces in a build cache the times at which it was filled, so that it is the
-// same bytes whenever and wherever it is made.
+// clearTimes clears the times in a build cache, so that its contents are reproducible.
 func clearTimes(cache string) error {
 	entries, err := filepath.Glob(filepath.Join(cache, "*", "*-a"))
 	if err != nil {
@@ -157,7 +155,7 @@ func clearTimes(cache string) error {
 		if err != nil {
 			return err
 		}
-		const width = 20 // of the time, in nanoseconds, at the end of the line
+		const width = 20 // of the time in nanoseconds, at the end of the line
 		end := len(data) - width - 1
 		if end < 0 {
 			return fmt.Errorf("%s is no entry of a build cache", entry)
@@ -169,8 +167,8 @@ func clearTimes(cache string) error {
 	return nil
 }
 
-// seal gives the files in dir what they have in an image, so that a test with
-// them sees what a pod does: nobody may write them, and they are very old.
+// seal makes all files in dir read-only and sets their times to 1970, as in an image, so that
+// verify has the same conditions as a pod.
 func seal(dir string) error {
 	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -20,8 +20,8 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// fill makes dir for programs of arch, step by step. Temporary files are in it
-// too, but not at the end.
+// fill creates the contents of dir for programs of arch. It removes its temporary files from dir at
+// the end.
 func fill(ctx context.Context, dir, arch string) error {
 	machine, err := toolchain.Find(ctx, os.Environ())
 	if err != nil {
@@ -38,7 +38,7 @@ func fill(ctx context.Context, dir, arch string) error {
 		Cache:   filepath.Join(dir, "cache"),
 		Modules: filepath.Join(dir, "mod"),
 		Arch:    arch,
-		// What the machine has fetched before is not fetched again.
+		// Modules in the cache of this machine are not fetched again.
 		Network: append(machine.Network, "GOPROXY=file://"+machine.Modules+"/cache/download,"+cmp.Or(machine.Setting("GOPROXY"), "off")),
 	}
 	everything, err := warm(ctx, tools, work)
@@ -60,17 +60,17 @@ func fill(ctx context.Context, dir, arch string) error {
 	if err := verify(ctx, tools); err != nil {
 		return err
 	}
-	// Without this file, which has the time of today, the go command would have removed
-	// from the cache what is as old as seal has made it.
+	// The go command wrote this file with the current time. Without it, the go command would have
+	// removed old entries from the cache, and seal has made all of them old.
 	if err := os.Remove(filepath.Join(tools.Cache, "trim.txt")); err != nil {
 		return err
 	}
 	return os.RemoveAll(work)
 }
 
-// install puts the toolchain for arch into dir, and returns the root of one that
-// can be executed here. For another architecture than this machine's the second
-// compiles the first: Go's own releases are made like that.
+// install installs the toolchain for arch in dir, and returns the root of a toolchain that can be
+// executed here. If arch is not that of this machine, the latter compiles the former, as in Go's
+// own releases.
 func install(ctx context.Context, dir, work, arch string) (root string, err error) {
 	log.Printf("downloading %s for linux/%s", toolchain.Pinned, runtime.GOARCH)
 	source, err := toolchain.Download(ctx, os.Environ(), toolchain.Pinned, "linux", runtime.GOARCH)
@@ -97,8 +97,7 @@ func install(ctx context.Context, dir, work, arch string) (root string, err erro
 	return root, own.CompileTools(ctx, arch, foreign, work)
 }
 
-// warm fills the cache by building a function that imports everything, and
-// returns that function.
+// warm fills the cache by building a function that imports all packages, and returns its program.
 func warm(ctx context.Context, tools *toolchain.Toolchain, work string) (*program.Program, error) {
 	log.Print("compiling the standard library and the runtime, which takes a minute or two")
 	started := time.Now()
@@ -119,7 +118,7 @@ func warm(ctx context.Context, tools *toolchain.Toolchain, work string) (*progra
 	return everything, tools.FetchGraph(ctx, everything.Dir)
 }
 
-// write writes the program of a handler that imports packages.
+// write generates the program of a handler that imports packages.
 func write(dir string, packages []string) (*program.Program, error) {
 	var b strings.Builder
 	b.WriteString("package everything\n\nimport (\n\t\"net/http\"\n")
@@ -145,7 +144,7 @@ func pruneToolchain(ctx context.Context, tools *toolchain.Toolchain, everything 
 	}
 	keep := map[string]bool{}
 	for _, file := range inputs {
-		// The toolchain that was executed may be that of another architecture.
+		// The executed toolchain may be the one for another architecture.
 		if name, err := filepath.Rel(filepath.Join(tools.Root, "src"), file); err == nil && filepath.IsLocal(name) {
 			keep[filepath.Join(src, name)] = true
 		}
@@ -154,8 +153,8 @@ func pruneToolchain(ctx context.Context, tools *toolchain.Toolchain, everything 
 	return errors.Join(prune(src, isInput), prune(tools.Modules, isModuleFile))
 }
 
-// writePlan writes how the go command builds functions into dir, and forgets the
-// function that imports everything.
+// writePlan writes the plan, by which functions are built without the go command, to dir. It
+// removes the function that imports all packages from the cache.
 func writePlan(ctx context.Context, tools *toolchain.Toolchain, everything *program.Program, dir string) (string, error) {
 	plan, err := compile.MakePlan(ctx, tools, everything)
 	if err != nil {
@@ -172,8 +171,8 @@ func writePlan(ctx context.Context, tools *toolchain.Toolchain, everything *prog
 	return file, os.WriteFile(file, data, 0o444)
 }
 
-// verify builds the smallest function with nothing but what is there: by the plan
-// and by the go command, which must come to the same.
+// verify builds the smallest function from only the contents of the directory, with the plan and
+// with the go command. Both binaries must be equal.
 func verify(ctx context.Context, tools *toolchain.Toolchain) error {
 	work, err := os.MkdirTemp("", "goless-kodata-")
 	if err != nil {

@@ -1,12 +1,10 @@
-// Command kodata fills the directory that ko puts into the builder's image: a
-// pinned Go toolchain, the modules that the runtime needs, and a build cache that
-// holds the runtime and everything a function may import. It does not depend on what
-// becomes of that directory.
+// Command kodata fills the directory that ko includes in the builder's image: a pinned Go
+// toolchain, the modules that the runtime needs, and a build cache with the runtime and everything
+// that a function can import.
 //
-// The cache is made by the code that builds functions, with the same toolchain,
-// flags and environment: an entry is only found by a build that would have made
-// the very same one. That holds for other architectures than this machine's too:
-// a compiler of the same version makes them here.
+// The cache is created by the code that builds functions, with the same toolchain, flags and
+// environment, because only a build with the same inputs finds an entry. This includes other
+// architectures, for which a compiler of the same version compiles here.
 package main
 
 import (
@@ -27,7 +25,7 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// layout changes whenever this command puts other things into the directory.
+// layout must be changed whenever this command changes the contents of the directory.
 const layout = "7"
 
 func main() {
@@ -46,7 +44,7 @@ func main() {
 	}
 }
 
-// run makes dir, unless it is there already and made of the same things.
+// run creates dir, unless it exists and was created from the same inputs.
 func run(ctx context.Context, dir, arch string) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("filling %s: the toolchain of the image is for linux, and runs on nothing else", dir)
@@ -82,8 +80,8 @@ func run(ctx context.Context, dir, arch string) error {
 	return os.Rename(unfinished, dir)
 }
 
-// switchArchitecture puts what dir has of another architecture beside it, and what is beside it
-// of this one in its place.
+// switchArchitecture moves dir aside if it is for another architecture, and restores the directory
+// for arch if one was moved aside before.
 func switchArchitecture(dir, arch string) error {
 	key, err := os.ReadFile(filepath.Join(dir, "KEY"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -106,8 +104,7 @@ func switchArchitecture(dir, arch string) error {
 	return nil
 }
 
-// makeModule makes dir a module of its own: patterns like ./... would otherwise find
-// the Go files that will be in it.
+// makeModule makes dir a module, so that patterns such as ./... do not match the Go files in it.
 func makeModule(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -115,8 +112,7 @@ func makeModule(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module kodata\n"), 0o444)
 }
 
-// isCurrent tells whether dir is what key stands for, and nobody has taken a part
-// of it away.
+// isCurrent reports whether dir was created with key and is complete.
 func isCurrent(dir, key string) bool {
 	have, err := os.ReadFile(filepath.Join(dir, "KEY"))
 	if err != nil || string(have) != key {

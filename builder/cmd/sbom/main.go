@@ -1,13 +1,12 @@
-// Command sbom completes the software bills of materials of a release, in the format SPDX 2.3.
-// ko writes those of images, with the modules of the program in each. It leaves out the
-// standard library, and what the builder's image carries to compile functions with. It does
-// not depend on how a release is made.
+// Command sbom completes the software bills of materials of a release, in the format SPDX 2.3. ko
+// writes the bills of images, which contain the modules of their programs. sbom adds the standard
+// library, and what the builder's image contains for compiling functions.
 //
-//	sbom program FILE >BILL            of a Go program
-//	sbom functions PLAN >BILL          of what functions are linked with, by the plan of kodata
-//	sbom image BILL [PLAN] >COMPLETED  that of ko, and what it leaves out
+//	sbom program FILE >BILL            bill of a Go program
+//	sbom functions PLAN >BILL          bill of what functions are linked with, from the plan of kodata
+//	sbom image BILL [PLAN] >COMPLETED  bill of ko with what ko omits
 //
-// The time in bills is SOURCE_DATE_EPOCH, so that equal programs have equal ones.
+// The time in bills is SOURCE_DATE_EPOCH, so that equal programs have equal bills.
 package main
 
 import (
@@ -76,8 +75,8 @@ func ofFunctions(plan string) (document, error) {
 	return describe("functions", info)
 }
 
-// linked returns what every function is linked with: the runtime and its modules. The plan has
-// that as the linker writes it into a program.
+// linked returns what every function is linked with: the runtime and its modules. The plan contains
+// it in the format that the linker writes to programs.
 func linked(file string) (*debug.BuildInfo, error) {
 	plan, err := compile.ReadPlan(file)
 	if err != nil {
@@ -96,8 +95,8 @@ func linked(file string) (*debug.BuildInfo, error) {
 	return info, nil
 }
 
-// completed is a bill of ko with the standard library of the program, which the go command of
-// this program has compiled too, and with what functions are linked with.
+// completed returns a bill of ko with the standard library and with what functions are linked with.
+// The program of the image must have been compiled with the same version of Go as this program.
 func completed(file string, plans []string) (document, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -109,7 +108,7 @@ func completed(file string, plans []string) (document, error) {
 	}
 	program := bill.contained()
 	if program == "" {
-		return bill, nil // of an index, which has images and no program
+		return bill, nil // bill of an index, which contains images but no program
 	}
 	bill.add(program, "DEPENDS_ON", standardLibrary(runtime.Version()))
 	for _, plan := range plans {
@@ -124,7 +123,7 @@ func completed(file string, plans []string) (document, error) {
 	return bill, nil
 }
 
-// describe is the bill of a program.
+// describe returns the bill of a program.
 func describe(name string, info *debug.BuildInfo) (document, error) {
 	created, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
@@ -149,7 +148,7 @@ func describe(name string, info *debug.BuildInfo) (document, error) {
 	return bill, nil
 }
 
-// parts are what a program is linked of.
+// parts returns the packages that a program is linked with.
 func parts(info *debug.BuildInfo) []pkg {
 	all := []pkg{standardLibrary(info.GoVersion)}
 	for _, dep := range info.Deps {
@@ -161,7 +160,7 @@ func parts(info *debug.BuildInfo) []pkg {
 	return all
 }
 
-// standardLibrary is that of a version of Go, by the name that scanners know it by.
+// standardLibrary returns the standard library of a Go version, with the name that scanners use.
 func standardLibrary(version string) pkg {
 	return module("stdlib", strings.TrimPrefix(version, "go"))
 }

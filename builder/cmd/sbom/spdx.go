@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// A document is one of SPDX, and a pkg is a package in it: objects of JSON with the fields
-// that the format names.
+// document is an SPDX document, and pkg is a package in it: JSON objects with the fields of the
+// format.
 type (
 	document map[string]any
 	pkg      map[string]any
 )
 
-// notInID is what an identifier cannot have.
+// notInID matches characters that are not allowed in identifiers.
 var notInID = regexp.MustCompile(`[^a-zA-Z0-9.-]+`)
 
-// module is the package of a Go module, or of a program, which has no version and no module.
+// module returns the package of a Go module, or of a program if version is empty.
 func module(path, version string) pkg {
 	id := "SPDXRef-Goless-" + notInID.ReplaceAllString(path, "-")
 	p := pkg{
@@ -37,7 +37,8 @@ func module(path, version string) pkg {
 	return p
 }
 
-// add adds a package to the document, and how another one is related to it. Each is added once.
+// add adds a package to the document and relates element to it, unless the document contains the
+// package.
 func (d document) add(element, relationship string, p pkg) {
 	packages, _ := d["packages"].([]any)
 	if slices.ContainsFunc(packages, func(other any) bool { o, ok := other.(pkg); return ok && o["SPDXID"] == p["SPDXID"] }) {
@@ -50,8 +51,8 @@ func (d document) add(element, relationship string, p pkg) {
 	})
 }
 
-// contained is the identifier of the program that the image of a document contains; empty
-// where there is none.
+// contained returns the identifier of the program in the image of a document, or the empty string
+// if there is none.
 func (d document) contained() string {
 	relationships, _ := d["relationships"].([]any)
 	for _, r := range relationships {
