@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestAcceptedBuilds holds that what the check of sources accepts, at the edges
-// of what Go allows, the go command accepts too.
+// TestAcceptedBuilds checks that the go command builds sources which the validation accepts and
+// that are at the limits of what Go allows.
 func TestAcceptedBuilds(t *testing.T) {
 	const module = "-- go.mod --\nmodule example.com/hello\n\ngo 1.26\ntoolchain go1.99.0\n"
 	const imports = "package p; import \"net/http\"\n"
-	// What is compiled on some machines alone, what the go command ignores, and odd names.
+	// Files for one platform, files that the go command ignores, and unusual names.
 	const otherFiles = "-- a_windows.go --\npackage handlers\nfunc Handler() {}\n-- b.go --\n//go:build ignore\n\npackage main\n-- c_test.go --\npackage handlers_test\nno Go\n-- doc.go --\npackage documentation\n" +
 		"-- a_amd64.go --\npackage handlers\nfunc f() {}\n-- a_arm64.go --\npackage handlers\nfunc f() {}\n" +
 		"-- testdata/a.go --\nno Go\n-- _a.go --\nno Go\n-- .b/c.go --\nno Go\n-- assets/d.c --\nint main;\n-- vendor/a/b.go --\nno Go\n" +

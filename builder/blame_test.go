@@ -31,9 +31,9 @@ func Handler(http.ResponseWriter, *http.Request) { c.F() }
 example.com/c
 `
 
-// TestBlame has one source for each way in which the go command, the compiler,
-// the assembler or the linker refuse one. All of them are for the author to mend:
-// none is the builder's, so that it would be tried again.
+// TestBlame contains a source for each kind of error of the go command, the compiler, the assembler
+// and the linker. All of them must be reported as errors of the source, because errors of the
+// builder are retried.
 func TestBlame(t *testing.T) {
 	const (
 		c       = "-- vendor/example.com/c/c.go --\npackage c\n"

@@ -25,12 +25,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// header makes line 3 the first of what follows.
+// header consists of two lines, so that the text that follows begins in line 3.
 const header = "package handlers; import \"net/http\"\nfunc Handler(w http.ResponseWriter, r *http.Request) {}\n"
 
 func newBuilder(t *testing.T) *builder.Builder {
 	t.Helper()
-	// Temporary files where a test can see whether any are left.
+	// A temporary directory in which the test can find remaining files.
 	t.Setenv("TMPDIR", t.TempDir())
 	tools, err := toolchain.Find(t.Context(), os.Environ())
 	if err != nil {
@@ -39,14 +39,14 @@ func newBuilder(t *testing.T) *builder.Builder {
 	return &builder.Builder{Toolchain: tools}
 }
 
-// A failure is how the build of a source has ended that is at fault.
+// failure is the outcome of a build that fails because of its source.
 type failure struct {
-	handler.Error // empty when a limit has ended the build
+	handler.Error // empty if a limit ended the build
 	Reason        builder.Reason
 	TooLarge      bool
 }
 
-// sourceError builds src, which must be at fault.
+// sourceError builds src, which must fail because of its source.
 func sourceError(t *testing.T, b *builder.Builder, src string) *failure {
 	t.Helper()
 	output := filepath.Join(t.TempDir(), "server")
@@ -65,7 +65,7 @@ func sourceError(t *testing.T, b *builder.Builder, src string) *failure {
 	return f
 }
 
-// checkClean reports temporary files and processes that a build has left.
+// checkClean reports remaining temporary files and processes of a build.
 func checkClean(t *testing.T) {
 	t.Helper()
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "goless-*")); len(left) > 0 {
@@ -76,14 +76,13 @@ func checkClean(t *testing.T) {
 	}
 }
 
-// processes returns the ids of the compilers that work below the temporary
-// directory of the test.
+// processes returns the IDs of the compilers that use the temporary directory of the test.
 func processes() (ids []int) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is right
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline") // the pattern is valid
 	for _, file := range files {
 		cmdline, err := os.ReadFile(file)
 		if err != nil || !bytes.Contains(cmdline, []byte(os.TempDir())) || !bytes.Contains(cmdline, []byte("compile\x00")) {
-			continue // or it has ended
+			continue // or the process has ended
 		}
 		if id, err := strconv.Atoi(filepath.Base(filepath.Dir(file))); err == nil {
 			ids = append(ids, id)
@@ -179,14 +178,14 @@ func TestBuildRefusesWhatIsNotAFunction(t *testing.T) {
 	}
 }
 
-// endless keeps the type checker busy for ever: golang.org/issue/78341.
+// endless keeps the type checker busy indefinitely: golang.org/issue/78341.
 const endless = header + "type I[T any] interface{ M() interface{ I[*T] } }"
 
 func TestBuildEndsWhatDoesNotEnd(t *testing.T) {
 	b := newBuilder(t)
 	b.Timeout = 2 * time.Second
 	_, err := b.Build(t.Context(), []byte(endless), filepath.Join(t.TempDir(), "server"))
-	// ErrBusy is right too: the tests beside this one may have the processors.
+	// ErrBusy is valid too: parallel tests may use all processors.
 	if builder.ReasonOf(err) != builder.BuildTimeout && !errors.Is(err, compile.ErrBusy) {
 		t.Errorf("Build: %v, want BuildTimeout", err)
 	}
@@ -199,7 +198,7 @@ func TestBuildEndsWhatGrows(t *testing.T) {
 	}
 }
 
-// TestBuildNoticesKilledCompiler plays the kernel of a container that is out of
+// TestBuildNoticesKilledCompiler kills the compiler, as the kernel does when a container is out of
 // memory.
 func TestBuildNoticesKilledCompiler(t *testing.T) {
 	if _, err := os.Stat("/proc/self/cmdline"); err != nil {
@@ -212,7 +211,7 @@ func TestBuildNoticesKilledCompiler(t *testing.T) {
 		for {
 			for _, id := range processes() {
 				if process, err := os.FindProcess(id); err == nil {
-					_ = process.Kill() // it may have ended
+					_ = process.Kill() // the process may have ended
 				}
 			}
 			select {

@@ -51,7 +51,8 @@ func isDynamic(t *testing.T) bool {
 	return slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
-// An imageBuild builds with what the image has, and modules of a proxy that a test can empty.
+// imageBuild builds with the contents of the image, and with the modules of a proxy that a test can
+// empty.
 type imageBuild struct {
 	tools *toolchain.Toolchain
 	proxy string
@@ -78,7 +79,7 @@ func newImageBuild(t *testing.T) *imageBuild {
 	return &imageBuild{tools, proxy}
 }
 
-// emptyProxy lets nothing be fetched from now on.
+// emptyProxy removes all modules from the proxy.
 func (i *imageBuild) emptyProxy(t *testing.T) {
 	t.Helper()
 	if err := os.Remove(i.proxy); err != nil {
@@ -89,7 +90,7 @@ func (i *imageBuild) emptyProxy(t *testing.T) {
 	}
 }
 
-// build returns the binary and the commands that were executed. The error is that of Build.
+// build returns the binary and the executed commands. The error is that of Build.
 func (i *imageBuild) build(t *testing.T, b builder.Builder, marker string) (binary []byte, commands string, err error) {
 	t.Helper()
 	var trace bytes.Buffer
@@ -106,7 +107,7 @@ func (i *imageBuild) build(t *testing.T, b builder.Builder, marker string) (bina
 	return binary, trace.String(), nil
 }
 
-// openStore returns an empty store with room for all that a test builds.
+// openStore returns an empty store with room for everything that a test builds.
 func openStore(t *testing.T) *dependencies.Store {
 	t.Helper()
 	store, err := dependencies.Open(filepath.Join(t.TempDir(), "store"), 1<<30)
@@ -116,9 +117,9 @@ func openStore(t *testing.T) *dependencies.Store {
 	return store
 }
 
-// The second build of a namespace that requires the same fetches and compiles nothing but
-// the author's files, and has the bytes of a build that has begun anew. Another namespace
-// finds nothing of it.
+// TestDependenciesAreKept checks that the second build in a namespace with the same requirements
+// fetches nothing, compiles only the author's files, and produces the same bytes as a build without
+// a store. Another namespace must not use its dependencies.
 func TestDependenciesAreKept(t *testing.T) {
 	image := newImageBuild(t)
 	store := openStore(t)
@@ -148,8 +149,9 @@ func TestDependenciesAreKept(t *testing.T) {
 	checkClean(t)
 }
 
-// A build that reaches more of the author's packages fetches what these import: a set of an
-// earlier build with the same imports in all files need not have that.
+// TestDependenciesOfMorePackages checks that a build that reaches more of the author's packages
+// fetches their imports. The dependencies of an earlier build with the same imports in all files
+// may not contain them.
 func TestDependenciesOfMorePackages(t *testing.T) {
 	image := newImageBuild(t)
 	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: openStore(t), Namespace: "ours"}
@@ -171,8 +173,8 @@ func TestDependenciesOfMorePackages(t *testing.T) {
 	checkClean(t)
 }
 
-// Dependencies of a package without the handler are not there for the handler when it moves
-// into that package.
+// TestDependenciesOfMovedHandler moves the handler to a package that imports a module. The cached
+// dependencies of the build before the move do not contain that module.
 func TestDependenciesOfMovedHandler(t *testing.T) {
 	image := newImageBuild(t)
 	b := builder.Builder{Toolchain: image.tools, Timeout: buildtest.Timeout, Dependencies: openStore(t), Namespace: "ours"}
@@ -190,7 +192,8 @@ func TestDependenciesOfMovedHandler(t *testing.T) {
 	checkClean(t)
 }
 
-// A build succeeds although nobody can keep what it leaves.
+// TestDependenciesAreNotKept checks that a build succeeds although its dependencies cannot be
+// cached.
 func TestDependenciesAreNotKept(t *testing.T) {
 	image := newImageBuild(t)
 	dir := filepath.Join(t.TempDir(), "store")

@@ -10,8 +10,8 @@ import (
 	"goless.io/builder/internal/buildtest"
 )
 
-// TestForeignImports has many imports in one file. Each file must be parsed once, and not once
-// for each import, which allocates some thousand times as much.
+// TestForeignImports uses many imports in one file. The file must be parsed only once: parsing it
+// for each import allocates some thousand times as much.
 func TestForeignImports(t *testing.T) {
 	const count = 1000
 	var source strings.Builder

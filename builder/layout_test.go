@@ -10,9 +10,9 @@ import (
 	"goless.io/builder/handler"
 )
 
-// TestLayout has sources whose files the builder cannot lay out in directories beside its own, and
-// names that a file system does not take. Either the author learns in which line, or they are built:
-// none is the builder's fault, so that it would be tried again.
+// TestLayout contains sources whose files conflict with those of the builder, and names that a file
+// system does not accept. They must either be built or be reported with a position in the source:
+// errors of the builder are retried.
 func TestLayout(t *testing.T) {
 	const (
 		module   = "-- go.mod --\nmodule example.com/m\n\ngo 1.26\n"
@@ -27,7 +27,7 @@ func TestLayout(t *testing.T) {
 	}
 	long, deep := strings.Repeat("a", 300), strings.Repeat("a/", 2500)+"a"
 	cases := map[string]struct {
-		src, at string // at is empty if it is built
+		src, at string // at is empty if the source builds
 	}{
 		"FileForDirectory":       {vendors("example.com/d") + "-- vendor/example.com/d --\n", "vendor/example.com/d:1:1"},
 		"FileForDirectoryAbove":  {vendors("d.example/d") + "-- vendor/d.example --\n", "vendor/d.example:1:1"},

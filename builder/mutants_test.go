@@ -16,7 +16,7 @@ import (
 	"goless.io/builder/handler"
 )
 
-// A mutant is a source that somebody has broken in one line.
+// mutant is a source with a mistake in one line.
 type mutant struct {
 	kind string
 	src  string
@@ -24,24 +24,23 @@ type mutant struct {
 	line int    // in file
 }
 
-// A mistake breaks a source at one of its sites.
+// mistake inserts an error at one of its sites in a source.
 type mistake struct {
 	kind string
 
-	// at returns how to make the mistake at a node, if it can be made there.
+	// at returns the change that makes the mistake at n. It returns false if that is not possible.
 	at func(n ast.Node) (change, bool)
 }
 
-// A change puts text, in which $ is what was there, in the place of what is from
-// one position to another. The compiler sees it in the line of the first, unless
-// seen is another.
+// change replaces the source between two positions with text, in which $ is the replaced source.
+// The compiler reports the mistake in the line of from, or of seen if that is valid.
 type change struct {
 	from, to token.Pos
 	text     string
 	seen     token.Pos
 }
 
-// site makes a mistake of a change that needs a certain kind of node.
+// site returns a mistake that can be made at nodes of type N.
 func site[N ast.Node](kind string, at func(N) (change, bool)) mistake {
 	return mistake{kind, func(n ast.Node) (change, bool) {
 		node, ok := n.(N)
@@ -52,7 +51,7 @@ func site[N ast.Node](kind string, at func(N) (change, bool)) mistake {
 	}}
 }
 
-// atStatement puts text before the first statement of a block.
+// atStatement inserts text before the first statement of a block.
 func atStatement(kind, text string) mistake {
 	return site(kind, func(block *ast.BlockStmt) (change, bool) {
 		if len(block.List) == 0 {
@@ -67,21 +66,21 @@ func atStatement(kind, text string) mistake {
 	})
 }
 
-// atFunction puts text before a function.
+// atFunction inserts text before a function.
 func atFunction(kind, text string) mistake {
 	return site(kind, func(fn *ast.FuncDecl) (change, bool) {
 		return change{from: fn.Pos(), to: fn.Pos(), text: text + "\n"}, fn.Doc == nil
 	})
 }
 
-// atImport puts an import before those that are there.
+// atImport inserts an import before the existing ones.
 func atImport(kind, name, path string) mistake {
 	return site(kind, func(d *ast.GenDecl) (change, bool) {
 		return change{from: d.Pos(), to: d.Pos(), text: fmt.Sprintf("import %s %q\n", name, path)}, d.Tok == token.IMPORT
 	})
 }
 
-// forCompiler are mistakes that only a compiler sees.
+// forCompiler are mistakes that only a compiler finds.
 var forCompiler = []mistake{
 	atStatement("unknown function", "nobodyHasDeclaredThis()"),
 	atStatement("unused variable", "var unusedVariable int"),
@@ -129,7 +128,7 @@ var forCompiler = []mistake{
 	}),
 }
 
-// forParser are mistakes that are seen before anything is compiled.
+// forParser are mistakes that are found before compiling.
 var forParser = []mistake{
 	atStatement("stray parenthesis", ")"),
 	atStatement("stray else", "else { }"),
@@ -155,13 +154,13 @@ var forParser = []mistake{
 	}),
 }
 
-// forRoot are those of what the runtime calls.
+// forRoot are mistakes in the declarations that the runtime calls.
 var forRoot = []mistake{
 	atFunction("duplicate", "type Handler int"),
 	atFunction("wrong hook", "func Ready() {}"),
 }
 
-// breakAll makes each mistake at the first and the last site of every file.
+// breakAll makes each mistake at the first and the last site of each file.
 func breakAll(t *testing.T, src []byte, mistakes []mistake) (all []mutant) {
 	t.Helper()
 	for _, f := range handler.Split(handler.Filename, src) {
@@ -187,7 +186,7 @@ func breakAll(t *testing.T, src []byte, mistakes []mistake) (all []mutant) {
 	return all
 }
 
-// apply returns a file with the change, and the line in which it is seen.
+// apply returns the file with the change, and the line in which the mistake is reported.
 func (c change) apply(tokens *token.FileSet, data []byte) (broken string, line int) {
 	from, to := tokens.Position(c.from), tokens.Position(c.to)
 	text := strings.ReplaceAll(c.text, "$", string(data[from.Offset:to.Offset]))
@@ -207,7 +206,7 @@ func (m mistake) changes(syntax *ast.File) (all []change) {
 	return all
 }
 
-// replaceFile returns src with another content of f.
+// replaceFile returns src with other content of f.
 func replaceFile(src []byte, f handler.File, content string) string {
 	lines := strings.SplitAfter(string(src), "\n")
 	before := strings.Join(lines[:f.Line-1], "")
@@ -246,7 +245,7 @@ func TestFunctionsBuild(t *testing.T) {
 	}
 }
 
-// TestMutantsOfSyntax holds that what the parser refuses is shown where it is.
+// TestMutantsOfSyntax checks that mistakes in the syntax are reported at their position.
 func TestMutantsOfSyntax(t *testing.T) {
 	total := 0
 	for name, src := range functions(t) {
@@ -270,7 +269,7 @@ func TestMutantsOfSyntax(t *testing.T) {
 	t.Logf("%d mutants", total)
 }
 
-// check holds that the first diagnostic is where the mistake is.
+// check checks that the first diagnostic has the position of the mistake.
 func check(t *testing.T, name string, m mutant, all []handler.Diagnostic) {
 	t.Helper()
 	if len(all) == 0 || all[0].File != m.file || all[0].Line != m.line {
@@ -278,9 +277,8 @@ func check(t *testing.T, name string, m mutant, all []handler.Diagnostic) {
 	}
 }
 
-// TestMutantsOfTypes holds the same of what the compiler refuses. Every mutant is
-// a package of its own in one of a few archives: the compiler reports them all at
-// once.
+// TestMutantsOfTypes checks that mistakes that the compiler finds are reported at their position.
+// The mutants are separate packages of a few archives, so that the compiler reports many at once.
 func TestMutantsOfTypes(t *testing.T) {
 	b := newBuilder(t)
 	var all []mutant
@@ -290,7 +288,7 @@ func TestMutantsOfTypes(t *testing.T) {
 			all = append(all, m)
 		}
 	}
-	const most = 30 // a build reports at most a hundred mistakes
+	const most = 30 // a build reports at most a hundred errors
 	for batch := range slices.Chunk(all, most) {
 		failure := sourceError(t, b, mutants(batch))
 		if failure.Reason != builder.CompileFailed {
@@ -312,8 +310,8 @@ func TestMutantsOfTypes(t *testing.T) {
 	t.Logf("%d mutants", len(all))
 }
 
-// mutants returns an archive with each mutant in a directory, and a function that
-// imports them all.
+// mutants returns an archive with each mutant in a directory, and a function that imports all of
+// them.
 func mutants(all []mutant) string {
 	var b strings.Builder
 	b.WriteString("-- go.mod --\nmodule " + module + "\n\ngo 1.26\n")
@@ -327,7 +325,7 @@ func mutants(all []mutant) string {
 			if f.Name == "go.mod" {
 				continue
 			}
-			// The only module among the functions.
+			// example.com/notes is the only module among the functions.
 			data := strings.ReplaceAll(string(f.Data), "example.com/notes", module+"/"+directory(i))
 			fmt.Fprintf(&b, "-- %s/%s --\n%s", directory(i), f.Name, data)
 		}

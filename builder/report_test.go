@@ -30,7 +30,7 @@ func diagnostics(n int, message string) []handler.Diagnostic {
 	return all
 }
 
-// TestReport keeps the reports that the operator's tests read.
+// TestReport compares reports with the golden files, which the tests of the operator read.
 func TestReport(t *testing.T) {
 	pinned := &builder.Builder{Toolchain: &toolchain.Toolchain{Version: "go1.27.4"}}
 	_, invalid := handler.Parse(handler.Filename, []byte("package main\n\nimport \"github.com/go-chi/chi/v5\"\n\nfunc Handler() {}\n"))
@@ -69,7 +69,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A report is not encoded once more for each diagnostic that is left out.
+// TestReportOfMany checks that a report is not encoded again for each omitted diagnostic.
 func TestReportOfMany(t *testing.T) {
 	pinned := &builder.Builder{Toolchain: &toolchain.Toolchain{Version: "go1.27.4"}}
 	report := builder.NewReport(pinned, time.Second, nil)

@@ -7,7 +7,7 @@ import (
 	"goless.io/builder/connlimit"
 )
 
-// pipe is a connection from an address that says nothing.
+// pipe is a connection from an address without data.
 type pipe struct {
 	net.Conn
 	from   string
@@ -21,7 +21,7 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-// pipes is a listener for these.
+// pipes is a listener that accepts pipes.
 type pipes struct {
 	net.Listener
 	next *pipe
@@ -56,7 +56,7 @@ func TestConnLimit(t *testing.T) {
 		t.Error("a connection without limit is counted")
 	}
 	for range 2 {
-		if err := kept.Close(); err != nil { // the second time it is
+		if err := kept.Close(); err != nil { // the second call closes a closed connection
 			t.Error(err)
 		}
 	}

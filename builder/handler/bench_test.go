@@ -8,8 +8,8 @@ import (
 	"goless.io/builder/handler"
 )
 
-// BenchmarkParse measures what the operator pays for a source: at most 5 ms for
-// 10 KB, and 150 ms for the largest one, however hostile.
+// BenchmarkParse measures the time that the operator needs for a source: at most 5 ms for 10 KB,
+// and 150 ms for the largest source, even if it is hostile.
 func BenchmarkParse(b *testing.B) {
 	const plain = "func f%d(a int) string { return fmt.Sprint(a + 1) }\n"
 	b.Run("10k", func(b *testing.B) { benchmark(b, hello+numbered(plain, 10<<10-len(hello))) })
@@ -23,12 +23,11 @@ func benchmark(b *testing.B, src string) {
 	b.ReportAllocs()
 	b.SetBytes(int64(len(src)))
 	for b.Loop() {
-		_, _ = handler.Parse("handler.go", []byte(src)) // most are refused
+		_, _ = handler.Parse("handler.go", []byte(src)) // most sources are rejected
 	}
 }
 
-// numbered returns as many of format, each with its number, as fit into size
-// bytes.
+// numbered returns as many numbered instances of format as fit into size bytes.
 func numbered(format string, size int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < size; i++ {
@@ -37,7 +36,7 @@ func numbered(format string, size int) string {
 	return b.String()[:b.Len()-len(fmt.Sprintf(format, b.Len()))-1]
 }
 
-// hostile returns sources of nearly the largest size that try to be expensive.
+// hostile returns sources of nearly the maximum size that are expensive to parse.
 func hostile() map[string]string {
 	const size = handler.MaxCharacters - 300
 	const archive = "-- a.go --\n" + hello
@@ -91,8 +90,7 @@ func goFiles(n int) string {
 	return b.String()
 }
 
-// nested returns a chain of packages, each of which embeds, and files below them
-// all.
+// nested returns a chain of packages with //go:embed, and files below all of them.
 func nested(packages, files int) string {
 	var b strings.Builder
 	for i := range packages {

@@ -17,10 +17,12 @@ import (
 	"goless.io/builder/internal/program"
 )
 
-// FuzzParse holds the promises of Parse: it returns whatever the source is, with
-// diagnostics that are safe to show and places that exist, and what it accepts is
-// a Source that a program can be written around, and that survives the
-// formatting that an editor does.
+// FuzzParse checks the guarantees of Parse:
+//
+//   - It returns for any source.
+//   - Diagnostics are safe to print and have existing positions.
+//   - For an accepted source, a program can be generated.
+//   - An accepted source is still accepted after formatting.
 func FuzzParse(f *testing.F) {
 	f.Add(hello)
 	f.Add("package p\nimport . `net/http`\nfunc Handler(ResponseWriter, *Request) {}")
@@ -92,7 +94,7 @@ func checkFormatted(t *testing.T, h *handler.Source, src string) {
 	t.Helper()
 	formatted, err := format.Source([]byte(strings.TrimPrefix(src, "\uFEFF")))
 	if err != nil && strings.Contains(err.Error(), "method must have no type parameters") {
-		return // what formats is older than what compiles
+		return // the formatter is older than the compiler
 	}
 	if err != nil {
 		t.Fatalf("accepted, but cannot be formatted: %v", err)

@@ -213,7 +213,7 @@ func ExampleParse() {
 	// Output: handler.go:3:1: wrong signature for Handler, must be: func Handler(http.ResponseWriter, *http.Request)
 }
 
-// TestStandard has the packages of the toolchain of this machine, which may be older.
+// TestStandard compares with the packages of the local toolchain, which may be older.
 func TestStandard(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "list", "std")
 	cmd.Dir = t.TempDir()

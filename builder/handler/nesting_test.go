@@ -8,7 +8,7 @@ import (
 	"goless.io/builder/handler"
 )
 
-// What is long is not deep.
+// TestLongIsNotDeep checks that long sources without deep nesting are accepted.
 func TestLongIsNotDeep(t *testing.T) {
 	const many = 5000
 	for name, body := range map[string]string{
@@ -33,7 +33,7 @@ func TestLongIsNotDeep(t *testing.T) {
 	}
 }
 
-// What is too deep is refused, and costs next to no memory.
+// TestDeepIsRefused checks that deeply nested sources are rejected and use little memory.
 func TestDeepIsRefused(t *testing.T) {
 	const many = 24000
 	for name, body := range map[string]string{
@@ -59,7 +59,7 @@ func TestDeepIsRefused(t *testing.T) {
 		var before, after runtime.MemStats
 		var err error
 		done := make(chan struct{})
-		go func() { // with a stack of its own
+		go func() { // a separate stack
 			defer close(done)
 			runtime.ReadMemStats(&before)
 			_, err = handler.Parse(handler.Filename, []byte(hello+body))

@@ -10,7 +10,7 @@ import (
 	"goless.io/builder/handler"
 )
 
-// vendoring is a source that requires example.com/x v1.0.0 and has it in vendor.
+// vendoring is a source that requires example.com/x v1.0.0 and contains it in vendor.
 const vendoring = hello + `-- go.mod --
 module example.com/hello
 

@@ -10,7 +10,7 @@ import (
 	"goless.io/builder/internal/compile"
 )
 
-// TestMatches has the verdicts of busy machines.
+// TestMatches includes the outcomes of builds on busy machines.
 func TestMatches(t *testing.T) {
 	for _, c := range []struct {
 		want         hostile.Case
@@ -29,8 +29,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestVerdictsOfParse is about the sources that are not even to be compiled.
-// Those that are have their verdicts from the builder in its image.
+// TestVerdictsOfParse checks the cases that Parse must reject. The outcomes of the other cases are
+// checked with the builder in its image.
 func TestVerdictsOfParse(t *testing.T) {
 	cases, err := hostile.Cases()
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 
 var order = remote.Order{Namespace: "team-a", Source: "package p", Timeout: time.Minute}
 
-// serve starts a server that has the seed and answers orders in its own way. The
-// real one is tested with the same client, in package service.
+// serve starts a server that has the keys and responds to orders with answer. Package buildservice
+// tests the real server with the same client.
 func serve(t *testing.T, keys *remote.Keys, answer http.HandlerFunc) (url string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(answer)
@@ -29,7 +29,7 @@ func serve(t *testing.T, keys *remote.Keys, answer http.HandlerFunc) (url string
 		t.Fatal(err)
 	}
 	server.TLS = config
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that refuse it
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards errors of clients that reject the server
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server.URL

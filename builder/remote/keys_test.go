@@ -23,8 +23,8 @@ func newKeys(t *testing.T, first byte) *remote.Keys {
 	return keys
 }
 
-// TestKeysStay is about clusters in which the operator and the service are of two
-// versions: what is derived from a seed never changes.
+// TestKeysStay checks that the keys derived from a seed never change, because the operator and the
+// service may have different versions.
 func TestKeysStay(t *testing.T) {
 	keys := newKeys(t, 1)
 	sum := sha256.Sum256([]byte("content"))
@@ -40,7 +40,7 @@ func TestKeysStay(t *testing.T) {
 	}
 }
 
-// TestPodVerifies does what a pod does, which has nothing but the public key.
+// TestPodVerifies verifies a signature as a pod does, with only the public key.
 func TestPodVerifies(t *testing.T) {
 	keys := newKeys(t, 1)
 	public, err := base64.RawURLEncoding.DecodeString(keys.Public())

@@ -66,7 +66,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// FuzzOrder reads what anybody could send. What is valid comes back as it was.
+// FuzzOrder decodes untrusted data. Encoding and decoding must preserve a valid order.
 func FuzzOrder(f *testing.F) {
 	f.Add([]byte(`{"namespace":"a","source":"package p","timeout":90000000000,"memory":1,"environment":{"GOPROXY":"off"}}`))
 	f.Add([]byte(`{"namespace":"a","source":"\ud800","timeout":-0}`))

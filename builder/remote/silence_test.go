@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 )
 
-// A silentServer begins to answer, and never goes on.
+// silentServer sends the beginning of a response and then nothing.
 type silentServer struct{ status int }
 
-// RoundTrip returns an answer whose body ends with the request alone.
+// RoundTrip returns a response whose body ends only with the request.
 func (s silentServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	body, rest := io.Pipe()
 	ctx := request.Context()
@@ -23,7 +23,8 @@ func (s silentServer) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: s.status, Body: body}, nil
 }
 
-// TestClientDoesNotWaitForEver gives up a service that falls silent, in an error as well.
+// TestClientDoesNotWaitForEver checks that the client gives up when the service stops sending, also
+// in the response of an error.
 func TestClientDoesNotWaitForEver(t *testing.T) {
 	for status, want := range map[int]string{http.StatusOK: "it has said nothing for 20s", http.StatusTooManyRequests: "the build service answers 429"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// cgroups is where cgroup v2 is mounted, or the hierarchies of v1 are.
+// cgroups is the mount point of cgroup v2, or of the hierarchies of v1.
 const cgroups = "/sys/fs/cgroup"
 
-// A cgroup bounds the memory of a build as the container of a pod does, and knows
-// what is left of it.
+// cgroup limits the memory of a build as the container of a pod does, and reports remaining
+// processes.
 type cgroup struct {
 	dir     string
 	unified bool // cgroup v2
 }
 
-// newCgroup makes one with so many bytes of memory. It returns nil, and says why,
-// where the test may not do that.
+// newCgroup creates a cgroup with a limit of memory bytes. It logs the reason and returns nil if
+// the test lacks permission.
 func newCgroup(t *testing.T, memory int64) *cgroup {
 	t.Helper()
 	parent, limit := filepath.Join(cgroups, "memory"), "memory.limit_in_bytes"
@@ -46,7 +46,7 @@ func newCgroup(t *testing.T, memory int64) *cgroup {
 	return c
 }
 
-// start starts cmd in the cgroup, from its first instruction on.
+// start starts cmd in the cgroup, from its first instruction.
 func (c *cgroup) start(cmd *exec.Cmd) error {
 	if c == nil {
 		return cmd.Start()
@@ -60,7 +60,7 @@ func (c *cgroup) start(cmd *exec.Cmd) error {
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
 		return cmd.Start()
 	}
-	// With v1, what a thread starts begins where the thread is.
+	// With v1, a new process starts in the cgroup of the thread that creates it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before, err := ownCgroup()
@@ -78,7 +78,7 @@ func enterCgroup(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "tasks"), []byte("0"), 0o644)
 }
 
-// ownCgroup returns the cgroup of this thread in the hierarchy of v1 for memory.
+// ownCgroup returns the cgroup of this thread in the v1 hierarchy for memory.
 func ownCgroup() (string, error) {
 	data, err := os.ReadFile("/proc/thread-self/cgroup")
 	if err != nil {
@@ -89,8 +89,8 @@ func ownCgroup() (string, error) {
 	return filepath.Join(cgroups, "memory", path), nil
 }
 
-// awaitEmpty waits until nothing runs in the cgroup any more: what was killed
-// needs a moment to give its memory back.
+// awaitEmpty waits until the cgroup contains no processes: killed processes release their memory
+// with a delay.
 func (c *cgroup) awaitEmpty(t *testing.T) {
 	t.Helper()
 	if c == nil {
@@ -110,7 +110,7 @@ func (c *cgroup) awaitEmpty(t *testing.T) {
 	t.Errorf("processes are left: %q", strings.Fields(string(left)))
 }
 
-// remove waits until the kernel has let go of the cgroup.
+// remove waits until the kernel can remove the cgroup.
 func (c *cgroup) remove(t *testing.T) {
 	var err error
 	for range 100 {

@@ -7,7 +7,8 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-// Two Functions may have one name, in different namespaces. One that names none is in that of kubectl.
+// TestFunctionOf uses Functions with the same name in different namespaces, and one without a
+// namespace, which is in the namespace of kubectl.
 func TestFunctionOf(t *testing.T) {
 	here, a, b := &input.Function{Name: "hello"}, &input.Function{Name: "hello", Namespace: "a"}, &input.Function{Name: "hello", Namespace: "b"}
 	for namespace, want := range map[string]*input.Function{"a": a, "b": b, "other": here} {

@@ -7,13 +7,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Every command shows by example how it is used, and the examples are calls that
-// it would accept.
+// TestExamples checks that each command has examples, and that it accepts their arguments.
 func TestExamples(t *testing.T) {
 	root := newRoot(streams{}, nil)
 	for _, command := range append(root.Commands(), root) {
 		if command.Name() == "help" || command.Name() == "completion" {
-			continue // they are cobra's
+			continue // commands of cobra
 		}
 		t.Run(command.Name(), func(t *testing.T) {
 			if command.HasParent() && !ownCall.MatchString("builder "+command.Name()) {

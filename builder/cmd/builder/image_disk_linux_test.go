@@ -9,9 +9,9 @@ import (
 	"goless.io/builder"
 )
 
-// TestImageDiskFull builds where there is no room: for temporary files, and for
-// the binary. A node with a full disk is not the author's to mend, and a source
-// that fills it meets the limit on the size of files before.
+// TestImageDiskFull builds without free space for temporary files or for the binary. A full disk of
+// the node is not an error of the source. A source that fills the disk exceeds the limit on file
+// sizes first.
 func TestImageDiskFull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount a small file system")
@@ -31,7 +31,7 @@ func TestImageDiskFull(t *testing.T) {
 	}
 }
 
-// mountSmall mounts a file system of that size at dir.
+// mountSmall mounts a file system of this size at dir.
 func mountSmall(t *testing.T, dir, size string) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0777,size="+size); err != nil {

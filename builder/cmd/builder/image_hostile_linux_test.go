@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// podMemory is the memory of the container that builds, in bytes.
+	// podMemory is the memory of the build container, in bytes.
 	podMemory = 768 << 20
 
-	// killed is the exit code that os/exec has for a process that a signal has ended.
+	// killed is the exit code in os/exec of a process that a signal terminated.
 	killed = -1
 
-	// evidence is what some of the sources try to write.
+	// evidence is a file that some of the sources try to write.
 	evidence = "/tmp/goless-hostile"
 )
 
-// TestImageHostile builds every source that tries to reach out of a build or to
-// let it never end, as a pod does. Nothing of it may be left.
+// TestImageHostile builds all sources of package hostile as a pod does. A build must leave no files
+// or processes.
 func TestImageHostile(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the sources that only a limit ends take a minute")
@@ -52,8 +52,8 @@ func (i *image) testHostile(t *testing.T, c hostile.Case) {
 	}
 	code, stderr := i.build(t, string(c.Source), in, "--timeout", timeout.String())
 	if code == killed && c.Reason == string(builder.BuildOutOfMemory) {
-		// The compiler was killed, and before its memory was given back the builder
-		// needed some. The kubelet tells that by the reason OOMKilled.
+		// The compiler was killed, and the builder needed memory before that of the compiler was
+		// released. In a pod, the kubelet reports the reason OOMKilled.
 		t.Log("the kernel has killed the builder together with the compiler")
 		in.awaitEmpty(t)
 		i.empty(t)
@@ -67,7 +67,7 @@ func (i *image) testHostile(t *testing.T, c hostile.Case) {
 	i.checkNothingLeft(t, code == 0)
 }
 
-// checkNothingLeft looks for what a build may not leave, and removes what it may.
+// checkNothingLeft reports files that a build must not leave, and removes the others.
 func (i *image) checkNothingLeft(t *testing.T, built bool) {
 	t.Helper()
 	if _, err := os.Stat(evidence); !errors.Is(err, fs.ErrNotExist) {
@@ -75,7 +75,7 @@ func (i *image) checkNothingLeft(t *testing.T, built bool) {
 		_ = os.Remove(evidence)
 	}
 	if left := names(t, i.path("tmp")); len(left) > 0 && !slices.Equal(left, []string{"goimports"}) {
-		t.Errorf("temporary files are left: %q", left) // the one is an empty directory of a library
+		t.Errorf("temporary files are left: %q", left) // goimports is an empty directory of a library
 	}
 	left := slices.DeleteFunc(names(t, i.path("function")), func(name string) bool {
 		return name == "report" || built && name == "server"
@@ -86,7 +86,7 @@ func (i *image) checkNothingLeft(t *testing.T, built bool) {
 	i.empty(t)
 }
 
-// empty removes all that builds have left in the directories that they can write.
+// empty removes all files from the directories that builds can write to.
 func (i *image) empty(t *testing.T) {
 	t.Helper()
 	for _, dir := range []string{"tmp", "function"} {
@@ -114,7 +114,7 @@ func (i *image) readReport(t *testing.T) builder.Report {
 	return report
 }
 
-// first is what a reader of the report sees first.
+// first returns the first diagnostic of a report, or its message.
 func first(report builder.Report) string {
 	if len(report.Diagnostics) > 0 {
 		return report.Diagnostics[0].String()
@@ -135,5 +135,5 @@ func names(t *testing.T, dir string) []string {
 	return names
 }
 
-// tail is the end of a text that may be long.
+// tail returns the end of a text.
 func tail(text string) string { return text[max(0, len(text)-2000):] }

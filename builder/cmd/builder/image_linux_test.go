@@ -18,17 +18,17 @@ import (
 	"goless.io/builder/internal/toolchain"
 )
 
-// nobody is the user that the containers of a function run as.
+// nobody is the user of the containers of a function.
 const nobody = 65532
 
-// image is the builder as it is in a pod: another user, without a home, who can
-// write /tmp and /function and nothing else. Files are as old as in an image.
+// image runs the builder as a pod does: as another user without a home directory, who can write
+// only to /tmp and /function. Files are as old as in an image.
 type image struct {
 	root string
 }
 
-// newImage makes an image of what kodata holds. The files are the same ones, so
-// that nothing of their size is copied.
+// newImage creates an image with the contents of kodata. It uses hard links instead of copies where
+// possible.
 func newImage(t *testing.T) *image {
 	t.Helper()
 	kodata := buildtest.Image(t)
@@ -56,8 +56,7 @@ func newImage(t *testing.T) *image {
 
 func (i *image) path(name string) string { return filepath.Join(i.root, name) }
 
-// installBuilder makes the test binary the builder of the image: by that name it
-// is one.
+// installBuilder copies the test binary, which runs the builder when it has that name.
 func (i *image) installBuilder(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
@@ -73,7 +72,7 @@ func (i *image) installBuilder(t *testing.T) {
 	}
 }
 
-// own gives directories to the user of the pod, where the test may do that.
+// own changes the owner of directories to the user of the pod, if the test has permission.
 func (i *image) own(t *testing.T, dirs ...string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -86,7 +85,7 @@ func (i *image) own(t *testing.T, dirs ...string) {
 	}
 }
 
-// linkTree links all files below from into directories that nobody may write.
+// linkTree links all files below from into read-only directories.
 func linkTree(from, to string) error {
 	var dirs []string
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
@@ -106,7 +105,7 @@ func linkTree(from, to string) error {
 	return err
 }
 
-// linkFile copies where temporary files are on another file system.
+// linkFile copies the file if the temporary directory is on another file system.
 func linkFile(from, to string) error {
 	err := os.Link(from, to)
 	if !errors.Is(err, syscall.EXDEV) {
@@ -131,15 +130,15 @@ func (i *image) remove(t *testing.T) {
 	}
 }
 
-// build runs the init container of a function whose source is src, in the cgroup
-// unless that is nil, and returns what it says.
+// build runs the init container of a function with the source src, in a cgroup unless that is nil,
+// and returns its output.
 func (i *image) build(t *testing.T, src string, in *cgroup, more ...string) (exitCode int, stderr string) {
 	t.Helper()
 	source := i.path("source/handler.go")
 	if err := os.WriteFile(source, []byte(src), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// The go command treats files differently that are older than two seconds.
+	// The go command treats files that are older than two seconds differently.
 	if err := os.Chtimes(source, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -156,12 +155,12 @@ func (i *image) build(t *testing.T, src string, in *cgroup, more ...string) (exi
 	if err := in.start(cmd); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // the exit code says more
+	_ = cmd.Wait() // the exit code is more precise
 	t.Log(strings.TrimSpace(out.String()))
 	return cmd.ProcessState.ExitCode(), messages.String()
 }
 
-// compiled returns the packages that were compiled and not found in the cache.
+// compiled returns the packages that were compiled because they were not in the cache.
 func compiled(commands string) (packages []string) {
 	for line := range strings.Lines(commands) {
 		if _, args, ok := strings.Cut(line, "/compile -o "); ok {
@@ -173,8 +172,8 @@ func compiled(commands string) (packages []string) {
 	return packages
 }
 
-// TestImageCompilesTheFunctionAlone proves that the standard library is not
-// recompiled in the image as it is published, whatever a function imports.
+// TestImageCompilesTheFunctionAlone checks that builds in the published image do not compile the
+// standard library, whatever a function imports.
 func TestImageCompilesTheFunctionAlone(t *testing.T) {
 	i := newImage(t)
 	sealed, err := toolchain.Find(t.Context(), []string{"KO_DATA_PATH=" + i.path("ko")})
@@ -222,7 +221,8 @@ func checkStatic(t *testing.T, binary string) {
 	}
 }
 
-// TestImageReportsErrors needs files of the image that a good build does not.
+// TestImageReportsErrors checks errors whose messages require files of the image that a successful
+// build does not use.
 func TestImageReportsErrors(t *testing.T) {
 	i := newImage(t)
 	const handler = "func Handler(http.ResponseWriter, *http.Request) {}\n"

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A header that is given twice is sent twice, and one of the event is replaced.
+// TestInvokeHeaders checks that a header that is set twice is sent twice.
 func TestInvokeHeaders(t *testing.T) {
 	i := &invoke{headers: []string{"X-A: 1", "x-a:2", "Content-Type: text/csv"}, data: "a,b"}
 	m, err := i.message()

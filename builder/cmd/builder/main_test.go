@@ -23,9 +23,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"builder": main, "kubectl-goless": main})
 }
 
-// TestScripts runs the command as people do. Its go command is the one of the
-// machine, with the caches of whoever runs the tests, and a module proxy that has
-// what the tests' sources and the runtime require.
+// TestScripts runs the command as users do. It uses the local go command with the caches of the
+// user who runs the tests, and a module proxy with the modules that the sources and the runtime
+// require.
 func TestScripts(t *testing.T) {
 	modules, err := buildtest.Modules()
 	if err != nil {
@@ -46,10 +46,10 @@ func TestScripts(t *testing.T) {
 	env["EXAMPLES"] = examples
 	env["GOPROXY"], env["GOSUMDB"] = "file://"+filepath.ToSlash(modules), "off"
 	fetchRuntimeModules(t, env["GOPROXY"])
-	if signal.Ignored(syscall.SIGHUP) { // the tests are run by nohup, which is not meant for what they start
+	if signal.Ignored(syscall.SIGHUP) { // nohup is meant for the tests, but not for their child processes
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, syscall.SIGHUP)
-		t.Cleanup(func() { signal.Stop(caught) }) // when all scripts have ended, which is later than this function
+		t.Cleanup(func() { signal.Stop(caught) }) // after the last script, which is later than the end of this function
 	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -66,8 +66,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// fetchRuntimeModules has the modules of the runtime in the module cache, so that no command of a
-// script reports that it fetches them.
+// fetchRuntimeModules fetches the modules of the runtime into the module cache, so that the output
+// of no script contains downloads.
 func fetchRuntimeModules(t *testing.T, proxy string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "mod", "download")

@@ -13,7 +13,7 @@ import (
 	"goless.io/builder/internal/input"
 )
 
-// Who waits for input that does not come ends when asked to.
+// TestRunEndsBeforeTheInput checks that a command that waits for input ends when it is canceled.
 func TestRunEndsBeforeTheInput(t *testing.T) {
 	in, _ := io.Pipe()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -25,8 +25,8 @@ func TestRunEndsBeforeTheInput(t *testing.T) {
 	}
 }
 
-// A port that the cluster would refuse is told as what is wrong with the Function, and not as
-// one on which nobody can listen.
+// TestPortOf checks that an invalid port is not used: it is reported as an error of the Function,
+// not as a failure to listen.
 func TestPortOf(t *testing.T) {
 	for field, want := range map[string]int{"serverPort: 9000": 9000, "serverPort: 70000": defaultPort, "service: web": defaultPort} {
 		yaml := "apiVersion: goless.io/v1beta1\nkind: Function\nmetadata: {name: f}\nspec: {function: p, " + field + "}\n"
@@ -43,7 +43,8 @@ func TestPortOf(t *testing.T) {
 	}
 }
 
-// The delay doubles from 1 to 30 seconds, and begins again after a minute without an end.
+// TestBackoff checks that the delay doubles from 1 to 30 seconds and is reset after more than a
+// minute without a restart.
 func TestBackoff(t *testing.T) {
 	b := backoff{began: time.Now()}
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
@@ -56,7 +57,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// What is found is told by place.
+// TestAddSorts checks that diagnostics are sorted by position.
 func TestAddSorts(t *testing.T) {
 	var d diagnostics
 	d.add(nil, format.Error, []handler.Diagnostic{{File: "a.go", Line: 5, Column: 30}, {File: "a.go", Line: 5, Column: 14}})

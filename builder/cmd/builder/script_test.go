@@ -14,11 +14,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience is for how long a script waits for what must come.
+// patience is how long a script waits for an expected event.
 const patience = 5 * time.Minute
 
-// commands are what scripts of a server need: its output while it runs, and
-// answers from it.
+// commands are additional commands for scripts of servers: they read the output of a running server
+// and send requests to it.
 var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"await":  await,
 	"get":    get,
@@ -27,7 +27,7 @@ var commands = map[string]func(*testscript.TestScript, bool, []string){
 	"gone":   gone,
 }
 
-// await FILE REGEXP waits until the file matches.
+// await FILE REGEXP waits until the content of the file matches.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: await file regexp")
@@ -45,10 +45,9 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// get FILE WORD PATH TEXT calls the URL that comes after the word in the file,
-// which run has written last, until the status and body of the answer hold the text,
-// where \n is a line break. Negated, nobody must
-// answer.
+// get FILE WORD PATH TEXT requests PATH from the last URL after WORD in the file, until the status
+// and body of the response contain the text, in which \n is a line break. With an empty text, any
+// outcome of one request is accepted. Negated, the request must fail.
 func get(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: get file word path text")
@@ -66,7 +65,7 @@ func get(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || time.Now().After(deadline) || args[3] == "" {
 			ts.Logf("GET %s%s: %q %v", match[1], args[2], body, err)
 			if args[3] == "" && !neg {
-				return // it was to be called, whatever comes of it
+				return // without a text, any outcome is accepted
 			}
 			ts.Fatalf("want %q, negated: %t", args[3], neg)
 		}
@@ -84,7 +83,7 @@ func call(url string) (string, error) {
 	return response.Status + "\n" + string(body), err
 }
 
-// free VARIABLE finds a port on which no process listens.
+// free VARIABLE sets the variable to a free port.
 func free(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := net.Listen("tcp", "localhost:0")
 	ts.Check(err)
@@ -92,7 +91,7 @@ func free(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
-// occupy VARIABLE listens on a port until the script ends, and says which.
+// occupy VARIABLE listens on a port until the script ends, and sets the variable to it.
 func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	l, err := net.Listen("tcp", "localhost:0")
 	ts.Check(err)
@@ -100,8 +99,7 @@ func occupy(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Setenv(args[0], strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
-// gone waits until no process runs a program that is below the directory of the
-// script, where the kernel says what they run.
+// gone waits until no process runs a program below the directory of the script. It requires /proc.
 func gone(ts *testscript.TestScript, _ bool, _ []string) {
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		running := below(ts.Getenv("WORK"))
@@ -115,7 +113,7 @@ func gone(ts *testscript.TestScript, _ bool, _ []string) {
 }
 
 func below(dir string) (programs []string) {
-	links, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is right
+	links, _ := filepath.Glob("/proc/[0-9]*/exe") // the pattern is valid
 	for _, link := range links {
 		if program, err := os.Readlink(link); err == nil && strings.HasPrefix(program, dir) {
 			programs = append(programs, program)

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestClean has what an earlier process can have left in the store: directories that permit
-// nothing, which are removed, and files of another user, which cannot be. The build service starts
-// all the same, and removes these as soon as it can.
+// TestClean uses remains of an earlier process in the store: directories without permissions, which
+// are removed, and files of another user, which cannot be removed. The build service must start
+// nevertheless, and remove these as soon as it can.
 func TestClean(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make files of another user")
@@ -45,7 +45,7 @@ func TestClean(t *testing.T) {
 	if !strings.Contains(log.String(), "permission denied") || !strings.Contains(log.String(), asideSuffix) {
 		t.Errorf("the log has %q, want what was not removed, and why", &log)
 	}
-	if err := v.clean(); err != nil { // as root, to which the files belong
+	if err := v.clean(); err != nil { // root may remove the files
 		t.Fatalf("clean: %v", err)
 	}
 	if left := names(t, store); !slices.Equal(left, []string{"goless-work", "other"}) {
@@ -53,11 +53,11 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// asNobody calls a function with the rights to files that the user of a container has.
+// asNobody calls do with the file permissions of the user of a container.
 func asNobody(do func() error) error {
 	result := make(chan error)
 	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine, as no other may use it
+		runtime.LockOSThread() // the thread is terminated with the goroutine, so that it is not reused
 		err := errors.Join(unix.Setfsgid(nobody), unix.Setfsuid(nobody))
 		if err == nil {
 			err = do()

@@ -13,7 +13,7 @@ import (
 	"goless.io/builder/internal/compile"
 )
 
-// tree makes empty files below a new directory.
+// tree creates empty files below a new directory.
 func tree(t *testing.T, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func TestForgetTimes(t *testing.T) {
 	}
 }
 
-// TestSwap changes the architecture of a directory back and forth.
+// TestSwap switches the architecture of a directory back and forth.
 func TestSwap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "kodata")
 	make := func(arch string) {
@@ -161,7 +161,7 @@ func TestSwap(t *testing.T) {
 	if err := switchArchitecture(dir, "arm64"); err != nil {
 		t.Fatal(err)
 	}
-	make("arm64") // fails unless the place is free
+	make("arm64") // fails if the directory exists
 	for _, arch := range []string{"amd64", "arm64", "arm64"} {
 		if err := switchArchitecture(dir, arch); err != nil {
 			t.Fatal(err)

@@ -60,8 +60,8 @@ func fill(ctx context.Context, dir, arch string) error {
 	if err := verify(ctx, tools); err != nil {
 		return err
 	}
-	// The go command wrote this file with the current time. Without it, the go command would have
-	// removed old entries from the cache, and seal has made all of them old.
+	// Remove this file only now: it contains the time of the last trim. Without it, the go command
+	// would have removed old entries from the cache, and seal has made all of them old.
 	if err := os.Remove(filepath.Join(tools.Cache, "trim.txt")); err != nil {
 		return err
 	}

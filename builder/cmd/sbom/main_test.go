@@ -59,7 +59,7 @@ func has(t *testing.T, purls []string, want ...string) {
 	}
 }
 
-// The program of this test is one like any other.
+// TestProgram uses the program of this test.
 func TestProgram(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1")
 	program, err := os.Executable()
@@ -71,7 +71,7 @@ func TestProgram(t *testing.T) {
 
 const plan = `{"tracingModules": "\"0123456789abcdefpath\\tgoless.io/function\\nmod\\tgoless.io/function\\t(devel)\\t\\ndep\\tgo.uber.org/zap\\tv1.28.0\\th1:xyz=\\n0123456789abcdef\""}`
 
-// ofKo is as much as the command needs to know of a bill of ko.
+// ofKo contains the fields of a bill of ko that the command reads.
 const ofKo = `{
   "packages": [{"SPDXID": "SPDXRef-image"}, {"SPDXID": "SPDXRef-program"}],
   "relationships": [{"spdxElementId": "SPDXRef-image", "relationshipType": "CONTAINS", "relatedSpdxElement": "SPDXRef-program"}]}`
