@@ -125,8 +125,8 @@ var x string
 	}
 }
 
-// TestParseFindsTheHandler checks that the handler's package is at the top, or the only one of the
-// module that declares a handler.
+// TestParseFindsTheHandler checks that the handler's package is at the top, or else the only one of
+// the module that declares a handler.
 func TestParseFindsTheHandler(t *testing.T) {
 	const util, start = "-- util/a.go --\npackage util\n", "func Start(context.Context) error { return nil }\n"
 	below := "-- web/api/a.go --\n" + strings.Replace(hello, "import", "import \"context\"\nimport", 1) + start

@@ -73,7 +73,7 @@ func (c *cgroup) start(cmd *exec.Cmd) error {
 	return errors.Join(cmd.Start(), enterCgroup(before))
 }
 
-// enterCgroup moves this thread.
+// enterCgroup moves this thread to the v1 cgroup dir.
 func enterCgroup(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "tasks"), []byte("0"), 0o644)
 }
