@@ -2,20 +2,26 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// CronTrigger calls a Function by the clock. It becomes a CronJob of the same name, whose
-// pods make one call each.
+// CronTrigger calls a Function on a schedule. It creates a CronJob of the same name; each pod of
+// the CronJob makes one call.
 //
-// A call is a CloudEvent of the type io.goless.cron.tick in the binary mode of HTTP. It is
-// tried again where there is no answer or one with the status 404, 408, 409, 429 or 5xx, with
-// growing pauses, for ten minutes; any other status than 2xx ends it at once. Each try may take
-// as long as the timeout of the Function says, and an hour where it has none. The header
-// Ce-Id is the same for each try of the same scheduled time, and no other's. As with all
-// CronJobs a scheduled time may lead to two calls, with the same id, or to none, which the
-// condition Delivered tells.
+// A call is a CloudEvent of type io.goless.cron.tick in the binary mode of HTTP. The header Ce-Id
+// is unique for each scheduled time and the same for all attempts of a call. The response
+// determines what happens next:
+//   - 2xx: the call has succeeded.
+//   - No response, or status 404, 408, 409, 429 or 5xx: the call is retried with increasing
+//     delays, for 10 minutes.
+//   - Any other status: the call has failed and is not retried.
 //
-// The outcome is what the container deliver of the pod reports when it ends. Other containers
-// of the pod, such as an injected sidecar, do not matter: a Job whose container deliver has ended
-// while another one runs is deleted once the status has the outcome.
+// An attempt times out after the timeout of the Function plus 70 seconds, in which a sleeping
+// function can wake, or after 1 hour if the Function has no timeout. Calls may overlap.
+//
+// As with all CronJobs, a scheduled time may lead to two calls or to none. Two calls have the same
+// Ce-Id. The condition Delivered reports a call that was not made.
+//
+// The outcome of a call is the one that the container named deliver reports when it terminates.
+// Other containers of the pod, such as an injected sidecar, are ignored: if one of them is still
+// running then, the Job is deleted once the outcome is in the status.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
@@ -32,64 +38,69 @@ type CronTrigger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is what is called, and when.
+	// spec is the desired state. A change applies to the calls that begin after it.
 	// +required
 	Spec CronTriggerSpec `json:"spec"`
 
-	// status is what was last seen in the cluster.
+	// status is the state that was last observed.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status CronTriggerStatus `json:"status,omitzero"`
 }
 
-// CronTriggerSpec is what is called, and when.
+// CronTriggerSpec is the desired state of a CronTrigger.
 type CronTriggerSpec struct {
-	// functionRef names the Function that is called.
+	// functionRef is the Function to call. While it does not exist, has no Service or is stopped,
+	// the CronJob is suspended.
 	// +required
 	FunctionRef FunctionReference `json:"functionRef"`
 
-	// schedule has five fields, as in cron: minute, hour, day of the month, month and day of
-	// the week, or is a word such as @hourly or @daily.
+	// schedule is the schedule in cron format: minute, hour, day of the month, month and day of the
+	// week, or a word such as @hourly or @daily. A call that cannot begin within 5 minutes of its
+	// scheduled time is not made, and Delivered is False with reason Missed. The schedule must not
+	// contain a time zone; use timeZone. Maximum: 256 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule="!self.contains('TZ=')",message="schedule must not begin with a time zone: set timeZone"
 	Schedule string `json:"schedule"`
 
-	// timeZone is the name of the zone of the schedule, such as Europe/Berlin; Etc/UTC by default. A
-	// time that does not exist on a day, because daylight saving time begins, has no call on that day,
-	// which the condition Delivered reports. A time that exists twice, because daylight saving time
-	// ends, has two calls, with different ids.
+	// timeZone is the name of the time zone of the schedule, such as Europe/Berlin. Default:
+	// Etc/UTC. A time that does not exist on a day because daylight saving time begins has no call
+	// on that day, which the condition Delivered reports. A time that exists twice because daylight
+	// saving time ends has two calls with different values of Ce-Id.
 	// +optional
 	// +kubebuilder:default="Etc/UTC"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// method of the request; POST by default.
+	// method is the method of the request: GET, HEAD, POST, PUT, PATCH or DELETE. Default: POST.
 	// +optional
 	// +kubebuilder:default=POST
 	// +kubebuilder:validation:Enum=GET;HEAD;POST;PUT;PATCH;DELETE
 	Method string `json:"method,omitempty"`
 
-	// path of the request, with its query; / by default.
+	// path is the path of the request, optionally with a query. Default: /. It must begin with /.
+	// Characters that are not printable ASCII must be percent-encoded. Maximum: 2048 characters.
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$') && !self.contains('#')",message="path must begin with '/', and what is not printable ASCII must be percent-encoded"
 	Path string `json:"path,omitempty"`
 
-	// headers of the request. Those that describe the connection, and those of CloudEvents,
-	// which begin with ce-, are not among them. Whoever may read CronTriggers can read them:
-	// keep secrets out.
+	// headers are additional headers of the request. Maximum: 32 headers with names of at most 128
+	// characters and values of at most 4096 characters. Headers of the connection, such as Host and
+	// Content-Length, and headers of CloudEvents, which begin with ce-, are not allowed. Do not put
+	// secrets here: everyone who can read CronTriggers can read the headers.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=32
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 128 && k.matches('^[A-Za-z0-9-]+$'))",message="a name in headers must be at most 128 letters, digits and '-'"
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.lowerAscii().startsWith('ce-') && !(k.lowerAscii() in ['host', 'connection', 'content-length', 'transfer-encoding', 'upgrade', 'te', 'trailer', 'expect', 'keep-alive']))",message="headers must not have those of CloudEvents, which begin with ce-, and those of the connection"
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
 
-	// body of the request, of at most 65536 characters and 131000 bytes; none by default. It is an
-	// argument of the program that makes the call, which Linux limits to 128 KiB.
+	// body is the body of the request. Default: empty. Maximum: 65536 characters and 131000 bytes,
+	// because it is a command-line argument, which Linux limits to 128 KiB.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	// +kubebuilder:validation:XValidation:rule="bytes(self).size() <= 131000",message="body must be at most 131000 bytes: it is an argument of the program that makes the call, which Linux limits to 128 KiB"
@@ -102,20 +113,20 @@ type CronTriggerSpec struct {
 // +kubebuilder:validation:Pattern=`^[ -~\t]*$`
 type HeaderValue string
 
-// CronTriggerStatus is what was last seen in the cluster.
+// CronTriggerStatus is the observed state of a CronTrigger.
 type CronTriggerStatus struct {
 	TriggerStatus `json:",inline"`
 
-	// lastScheduleTime is the last scheduled time for which a call was begun.
+	// lastScheduleTime is the last scheduled time for which a call was started.
 	// +optional
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
 
-	// lastSuccessfulTime is when a call last succeeded.
+	// lastSuccessfulTime is the time at which a call last succeeded.
 	// +optional
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
 
 	// lastReportedTime is the scheduled time of the last call whose outcome is known. The condition
-	// Delivered reports that outcome, and ignores those of earlier calls.
+	// Delivered reports that outcome and ignores outcomes of earlier calls.
 	// +optional
 	LastReportedTime *metav1.Time `json:"lastReportedTime,omitempty"`
 }
@@ -127,15 +138,15 @@ type CronTriggerList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the CronTriggers.
+	// items is the list of CronTriggers.
 	Items []CronTrigger `json:"items"`
 }
 
-// TriggerKind is CronTrigger.
+// TriggerKind returns CronTrigger.
 func (*CronTrigger) TriggerKind() string { return "CronTrigger" }
 
-// FunctionNames has the Function that is called.
+// FunctionNames returns the name of the Function to call.
 func (t *CronTrigger) FunctionNames() []string { return []string{t.Spec.FunctionRef.Name} }
 
-// CommonStatus is the part of the status that all kinds have.
+// CommonStatus returns the part of the status that all kinds have.
 func (t *CronTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerStatus }

@@ -1,5 +1,6 @@
-// Package v1alpha1 has the kinds that call Functions: what users write, and the words of the
-// conditions. Its only behaviour is what holds for fields that are left out.
+// Package v1alpha1 contains the API of the triggers: CronTrigger, HTTPTrigger, KafkaTrigger and
+// NATSTrigger, with their conditions and reasons. It also implements the defaults of omitted
+// fields.
 //
 // +kubebuilder:object:generate=true
 // +groupName=goless.io
@@ -14,7 +15,7 @@ import (
 // GroupVersion is the API group and version of the types in this package.
 var GroupVersion = schema.GroupVersion{Group: "goless.io", Version: "v1alpha1"}
 
-// AddToScheme teaches a scheme the types in this package.
+// AddToScheme adds the types in this package to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&CronTrigger{}, &CronTriggerList{},

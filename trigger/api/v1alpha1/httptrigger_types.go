@@ -2,38 +2,40 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HostnamesAnnotation is on a namespace: the hostnames that its HTTPTriggers may have, words
-// separated by spaces or lines. One that begins with *. stands for all below it. Without it
-// there are none.
+// HostnamesAnnotation is set on a namespace. It lists the hostnames that the HTTPTriggers of the
+// namespace may use, separated by spaces or line breaks. An entry that begins with *. allows all
+// names below it. Without the annotation, no hostname is allowed.
 const HostnamesAnnotation = "goless.io/hostnames"
 
 // Reasons of the condition Ready of an HTTPTrigger.
 const (
-	// ReasonHostnameNotAllowed means that the annotation goless.io/hostnames of the namespace
-	// does not have a hostname of the trigger.
+	// ReasonHostnameNotAllowed means that the annotation goless.io/hostnames of the namespace does
+	// not allow a hostname of the trigger.
 	ReasonHostnameNotAllowed = "HostnameNotAllowed"
 
-	// ReasonHostnameTaken means that an older HTTPTrigger has a hostname with the same path.
+	// ReasonHostnameTaken means that an older HTTPTrigger uses a hostname of the trigger with the
+	// same path.
 	ReasonHostnameTaken = "HostnameTaken"
 
-	// ReasonNoGatewayAPI means that there are parentRefs and no Gateway API.
+	// ReasonNoGatewayAPI means that parentRefs is set but the Gateway API is not installed.
 	ReasonNoGatewayAPI = "NoGatewayAPI"
 
-	// ReasonNotAccepted means that a gateway has not accepted the route yet, or refuses it.
+	// ReasonNotAccepted means that a Gateway has not accepted the HTTPRoute yet or rejects it.
 	ReasonNotAccepted = "NotAccepted"
 )
 
-// HTTPTrigger gives Functions a URL outside of the cluster. With parentRefs it becomes an
-// HTTPRoute of the Gateway API, otherwise an Ingress, of the same name.
+// HTTPTrigger exposes Functions at a URL outside the cluster. It creates an HTTPRoute of the
+// Gateway API if parentRefs is set, and an Ingress otherwise. The object has the name of the
+// trigger.
 //
-// Which hostnames the triggers of a namespace may have is in its annotation
-// goless.io/hostnames. Of two triggers that may have the same hostname with the same path, the
-// older one has it, unless both are in the same namespace and different proxies get their
-// requests: one has parentRefs and the other has none, or both have an ingressClassName and these
-// differ.
+// The annotation goless.io/hostnames of the namespace lists the hostnames that its triggers may
+// use. If two triggers may use the same hostname with the same path, only the older one is ready.
+// Both are ready if they are in the same namespace and different proxies serve them:
+//   - One trigger has parentRefs and the other has none.
+//   - Both have an ingressClassName, and the two differ.
 //
-// When parentRefs are added to a trigger, its Ingress is kept as it is until all the Gateways
-// have accepted the HTTPRoute. When they are removed, the HTTPRoute is kept until the Ingress
+// When parentRefs is added to a trigger, its Ingress is kept unchanged until all Gateways have
+// accepted the HTTPRoute. When parentRefs is removed, the HTTPRoute is kept until the Ingress
 // exists.
 //
 // +kubebuilder:object:root=true
@@ -48,28 +50,31 @@ type HTTPTrigger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is which requests go to which Functions.
+	// spec is the desired state. A change updates the HTTPRoute or the Ingress.
 	// +required
 	Spec HTTPTriggerSpec `json:"spec"`
 
-	// status is what was last seen in the cluster.
+	// status is the state that was last observed.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status HTTPTriggerStatus `json:"status,omitzero"`
 }
 
-// HTTPTriggerSpec is which requests go to which Functions.
+// HTTPTriggerSpec is the desired state of an HTTPTrigger.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.functionRef) != has(self.backends)",message="set either functionRef or backends"
 // +kubebuilder:validation:XValidation:rule="!has(self.backends) || self.backends.size() == 1 || has(self.parentRefs)",message="several backends need parentRefs: an Ingress has no weights"
 // +kubebuilder:validation:XValidation:rule="!has(self.timeout) || has(self.parentRefs)",message="timeout is of an HTTPRoute, and needs parentRefs: controllers of Ingresses have annotations of their own for it"
 // +kubebuilder:validation:XValidation:rule="!has(self.parentRefs) || !has(self.ingressClassName) && !has(self.tls)",message="ingressClassName and tls are of an Ingress, and parentRefs make an HTTPRoute: there the listener of the Gateway has the certificate"
 type HTTPTriggerSpec struct {
-	// functionRef names the Function that gets the requests.
+	// functionRef is the Function that receives the requests. Exactly one of functionRef and
+	// backends is required.
 	// +optional
 	FunctionRef *FunctionReference `json:"functionRef,omitempty"`
 
-	// backends share the requests by their weights, in the place of functionRef.
+	// backends are the Functions that share the requests by weight, as an alternative to
+	// functionRef. A Function that has no Service receives no requests. Maximum: 8. More than one
+	// backend requires parentRefs.
 	// +optional
 	// +listType=map
 	// +listMapKey=function
@@ -77,15 +82,18 @@ type HTTPTriggerSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	Backends []Backend `json:"backends,omitempty"`
 
-	// hostnames of the requests. One may begin with *. and stands for all below it.
+	// hostnames are the hostnames of the requests. A hostname that begins with *. matches the names
+	// below it. The annotation goless.io/hostnames of the namespace must allow each of them.
+	// Maximum: 16.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Hostnames []Hostname `json:"hostnames"`
 
-	// path is what the path of a request is, or begins with before a slash; / by default,
-	// which is every path.
+	// path is a path prefix: it matches requests with this path and with the paths below it.
+	// Default: /, which matches every path. It contains letters, digits and the characters . _ ~ -
+	// between slashes. Maximum: 512 characters.
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=512
@@ -93,18 +101,22 @@ type HTTPTriggerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('/[.][.]?(/|$)')",message="path must not have the parts . and .."
 	Path string `json:"path,omitempty"`
 
-	// parentRefs are the Gateways that take the requests.
+	// parentRefs are the Gateways that receive the requests. If it is set, the trigger creates an
+	// HTTPRoute, which requires the Gateway API. Default: none, and the trigger creates an Ingress.
+	// Maximum: 8.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	ParentRefs []ParentReference `json:"parentRefs,omitempty"`
 
-	// timeout is how long a request may take, in timeouts.request of the HTTPRoute. By default it
-	// is the timeout of the slowest Function and 70 seconds for it to wake, and there is none where
-	// a Function has the timeout 0s. With 0s the HTTPRoute has no timeouts, for Gateways that
-	// refuse routes with that field: then the default of the Gateway counts. From 1s to 2h
-	// otherwise, rounded up to whole seconds.
+	// timeout is the maximum duration of a request, such as 30s or 1m30s, in timeouts.request of
+	// the HTTPRoute. It requires parentRefs. Default: the timeout of the slowest Function plus 70
+	// seconds, in which a sleeping function can wake, or no timeout if one of the Functions has the
+	// timeout 0s. Range: 1s to 2h, rounded up to whole seconds.
+	//
+	// 0s creates an HTTPRoute without timeouts, for Gateways that reject routes with that field.
+	// The default of the Gateway applies then.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32
@@ -112,25 +124,26 @@ type HTTPTriggerSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^(0|([0-9]{1,9}([.][0-9]{1,9})?(ns|us|ms|s)|[0-9]{1,5}([.][0-9]{1,9})?[mh])+)$') || duration(self) == duration('0s') || duration(self) >= duration('1s') && duration(self) <= duration('2h')",message="timeout must be 0s, for none, or from 1s to 2h"
 	Timeout *metav1.Duration `json:"timeout,omitempty"`
 
-	// ingressClassName is the class of the Ingress; the default one of the cluster when left
-	// out.
+	// ingressClassName is the class of the Ingress. Default: the default class of the cluster. It
+	// cannot be combined with parentRefs.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	IngressClassName string `json:"ingressClassName,omitempty"`
 
-	// tls of the Ingress; without it there is none.
+	// tls enables TLS for the Ingress. Default: none. It cannot be combined with parentRefs; the
+	// listener of a Gateway has its own certificate.
 	// +optional
 	TLS *IngressTLS `json:"tls,omitempty"`
 }
 
-// Hostname is a name of DNS, or one that begins with *. for all below it.
+// Hostname is a DNS name. If it begins with *. it matches all names below it.
 //
 // +kubebuilder:validation:MaxLength=253
 // +kubebuilder:validation:Pattern=`^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 type Hostname string
 
-// Backend is a Function that gets a share of the requests.
+// Backend is a Function that receives a share of the requests.
 type Backend struct {
 	// function is the name of the Function.
 	// +required
@@ -138,7 +151,8 @@ type Backend struct {
 	// +kubebuilder:validation:MaxLength=63
 	Function string `json:"function"`
 
-	// weight is the share of the Function, of the sum of all weights; 1 by default.
+	// weight is the share of the requests, relative to the sum of all weights. Default: 1. Range: 0
+	// to 1000000.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -146,42 +160,43 @@ type Backend struct {
 	Weight *int32 `json:"weight,omitempty"`
 }
 
-// ParentReference names a Gateway.
+// ParentReference refers to a Gateway.
 type ParentReference struct {
-	// name of the Gateway.
+	// name is the name of the Gateway.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// namespace of the Gateway; that of the trigger when left out. The Gateway says from which
-	// namespaces it takes routes.
+	// namespace is the namespace of the Gateway. Default: the namespace of the trigger. The Gateway
+	// must allow routes from the namespace of the trigger.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Namespace string `json:"namespace,omitempty"`
 
-	// sectionName is the name of a listener of the Gateway; all that fit when left out.
+	// sectionName is the name of a listener of the Gateway. Default: all listeners that match.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	SectionName string `json:"sectionName,omitempty"`
 }
 
-// IngressTLS is where the certificate of an Ingress is.
+// IngressTLS configures TLS for an Ingress.
 type IngressTLS struct {
-	// secretName is the name of a Secret of the namespace, of the type kubernetes.io/tls.
+	// secretName is the name of a Secret of type kubernetes.io/tls in the namespace of the trigger.
+	// It contains the certificate for all hostnames and its key.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	SecretName string `json:"secretName"`
 }
 
-// HTTPTriggerStatus is what was last seen in the cluster.
+// HTTPTriggerStatus is the observed state of an HTTPTrigger.
 type HTTPTriggerStatus struct {
 	TriggerStatus `json:",inline"`
 
-	// url is that of the first hostname that does not begin with *., with the path, while there
-	// is a Function that requests go to. It is https where spec.tls is set; whether a Gateway
-	// takes https is for its listeners to say.
+	// url is the URL of the first hostname that does not begin with *., with the path. It is empty
+	// while no requests are routed. The scheme is https if spec.tls is set and http otherwise; the
+	// listeners of a Gateway may accept https too.
 	// +optional
 	URL string `json:"url,omitempty"`
 }
@@ -193,14 +208,14 @@ type HTTPTriggerList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the HTTPTriggers.
+	// items is the list of HTTPTriggers.
 	Items []HTTPTrigger `json:"items"`
 }
 
-// TriggerKind is HTTPTrigger.
+// TriggerKind returns HTTPTrigger.
 func (*HTTPTrigger) TriggerKind() string { return "HTTPTrigger" }
 
-// FunctionNames are those of the Functions that share the requests.
+// FunctionNames returns the names of the Functions that share the requests.
 func (t *HTTPTrigger) FunctionNames() []string {
 	var names []string
 	for _, b := range t.Shares() {
@@ -209,7 +224,7 @@ func (t *HTTPTrigger) FunctionNames() []string {
 	return names
 }
 
-// Shares are the backends, also where functionRef names the only one.
+// Shares returns the backends. If functionRef is set, it returns one backend for it.
 func (t *HTTPTrigger) Shares() []Backend {
 	if t.Spec.FunctionRef != nil {
 		return []Backend{{Function: t.Spec.FunctionRef.Name}}
@@ -217,5 +232,5 @@ func (t *HTTPTrigger) Shares() []Backend {
 	return t.Spec.Backends
 }
 
-// CommonStatus is the part of the status that all kinds have.
+// CommonStatus returns the part of the status that all kinds have.
 func (t *HTTPTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerStatus }

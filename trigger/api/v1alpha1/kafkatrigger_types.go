@@ -2,20 +2,25 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// KafkaTrigger calls a Function with the records of a topic of Kafka. It becomes the Deployment
+// KafkaTrigger calls a Function with the records of a Kafka topic. It creates the Deployment
 // NAME-trigger, whose pod is a member of a consumer group.
 //
-// Each record is delivered at least once: its offset is committed when the function has answered
-// with 2xx, or when the dead letter has it. Records of the same partition are delivered one after
-// the other.
+// Each record is delivered at least once: its offset is committed when the function has responded
+// with 2xx, or when the record is stored in the dead letter or dropped. Records of the same
+// partition are delivered one after the other.
 //
-// A record is a CloudEvent of the type io.goless.kafka.record in the binary mode of HTTP, with
-// its headers as headers of the request, its key in Ce-Partitionkey, in base64 where that is no
-// text, and where it comes from in Ce-Kafkatopic, Ce-Kafkapartition and Ce-Kafkaoffset. The header
-// Ce-Id is TOPIC-TOPICID-PARTITION-OFFSET, and so is the same for each try, and another one after the
-// topic was deleted and recreated. Brokers before Kafka 3.1 have no topic ids: there Ce-Id is
-// TOPIC-PARTITION-OFFSET. With spec.batch a request has
-// records of the same partition, and of their headers only Content-Type.
+// A record is sent as a CloudEvent of type io.goless.kafka.record in the binary mode of HTTP:
+//   - Ce-Id is TOPIC-TOPICID-PARTITION-OFFSET. It is the same for all attempts, and differs after
+//     the topic is deleted and recreated. Brokers before Kafka 3.1 have no topic IDs; Ce-Id is
+//     TOPIC-PARTITION-OFFSET then.
+//   - Ce-Partitionkey is the key of the record. Ce-Kafkakeyencoding is text, or base64 if the key
+//     is not valid UTF-8.
+//   - Ce-Kafkatopic, Ce-Kafkapartition and Ce-Kafkaoffset are the origin of the record.
+//   - Ce-Kafkatombstone is true if the record has no value.
+//   - The headers of the record are sent too.
+//
+// With spec.batch, a request contains records of the same partition, and of their headers only
+// Content-Type.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
@@ -31,32 +36,34 @@ type KafkaTrigger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is which records go to which Function.
+	// spec is the desired state. A change replaces the pod, except for a change of scale or
+	// authentication.insecure.
 	// +required
 	Spec KafkaTriggerSpec `json:"spec"`
 
-	// status is what was last seen in the cluster.
+	// status is the state that was last observed.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status KafkaTriggerStatus `json:"status,omitzero"`
 }
 
-// KafkaTriggerSpec is which records go to which Function.
+// KafkaTriggerSpec is the desired state of a KafkaTrigger.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || self.deadLetter != self.topic",message="deadLetter must be another topic than topic: what goes there would come back"
 // +kubebuilder:validation:XValidation:rule="!has(self.authentication) || self.authentication.mechanism != 'PLAIN' || has(self.tls) || has(self.authentication.insecure) && self.authentication.insecure",message="authentication.mechanism PLAIN sends the password unencrypted without tls: set tls, use SCRAM-SHA-512, or set authentication.insecure"
 type KafkaTriggerSpec struct {
 	StreamSpec `json:",inline"`
 
-	// brokers are addresses, as HOST:PORT, of some brokers of the cluster, by which the others
-	// are found.
+	// brokers are the addresses (HOST:PORT) of some brokers of the cluster. The other brokers are
+	// discovered. Maximum: 16.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Brokers []KafkaBroker `json:"brokers"`
 
-	// topic that has the records. It must exist.
+	// topic is the name of the topic to consume. It must exist. Maximum: 249 characters: letters,
+	// digits, '.', '_' and '-'.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=249
@@ -64,54 +71,60 @@ type KafkaTriggerSpec struct {
 	Topic string `json:"topic"`
 
 	// consumerGroup is the name of the consumer group. Default: goless_NAMESPACE_NAME of the
-	// trigger, or goless-NAMESPACE-NAME where only that group has committed offsets of the topic.
-	// Triggers of several clusters on the same brokers need different names. A group that has
-	// committed nothing begins with the oldest record of the topic. The group stays when the
-	// trigger is deleted. Other clients may be members of it, with the assignment strategy range,
-	// roundrobin or cooperative-sticky; they have some of the partitions then.
+	// trigger, or goless-NAMESPACE-NAME, the default of earlier releases, if only that group has
+	// committed offsets of the topic. Triggers of several clusters that use the same brokers need
+	// different names. Maximum: 255 characters.
+	//
+	// A group without committed offsets begins with the oldest record of the topic. The group is
+	// not deleted with the trigger. Other clients may be members of the group, with the assignment
+	// strategy range, roundrobin or cooperative-sticky; they receive some of the partitions then.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	ConsumerGroup string `json:"consumerGroup,omitempty"`
 
-	// deadLetter is the topic that gets the records which the function does not take, with
-	// their keys and headers, and the headers Goless-Reason, Goless-Source and Goless-Id. It must exist.
-	// A record that is larger than the topic allows is written without its value, and if that is
-	// not enough without its headers and then its key; the header Goless-Truncated has the number
-	// of bytes that were left out. Without deadLetter, onExhausted holds.
+	// deadLetter is the topic to which records are written that the function does not accept. It
+	// must exist and differ from topic. Default: none, and onExhausted applies. Maximum: 249
+	// characters: letters, digits, '.', '_' and '-'.
+	//
+	// The record keeps its key and headers and has the additional headers Goless-Reason,
+	// Goless-Source and Goless-Id. If it is too large for the topic, it is written without its
+	// value, and if necessary without its headers and then without its key. The header
+	// Goless-Truncated contains the number of omitted bytes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=249
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	DeadLetter string `json:"deadLetter,omitempty"`
 
-	// authentication is who the trigger is to the brokers, by SASL; nobody, or whom the
-	// certificate of tls.secretName names, when left out.
+	// authentication is how the trigger authenticates to the brokers, with SASL. Default: none; a
+	// client certificate in tls.secretName may identify the trigger.
 	// +optional
 	Authentication *KafkaAuthentication `json:"authentication,omitempty"`
 
-	// tls encrypts the connections, and says how the brokers are verified; {} is for public
-	// certificates. Without tls nothing is encrypted.
+	// tls encrypts the connections and configures how the brokers are verified. Set it to {} to
+	// verify the brokers with public CA certificates. Default: none, and the connections are not
+	// encrypted.
 	// +optional
 	TLS *StreamTLS `json:"tls,omitempty"`
 }
 
-// KafkaBroker is the address of a broker, as HOST:PORT.
+// KafkaBroker is the address of a broker (HOST:PORT).
 //
 // +kubebuilder:validation:MaxLength=512
 // +kubebuilder:validation:Pattern=`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`
 type KafkaBroker string
 
-// KafkaAuthentication is who a trigger is to the brokers, by SASL.
+// KafkaAuthentication is how a trigger authenticates to the brokers, with SASL.
 type KafkaAuthentication struct {
-	// mechanism is how the password is proven: SCRAM-SHA-256, SCRAM-SHA-512, or PLAIN, which
-	// sends the password itself, and so needs spec.tls or insecure.
+	// mechanism is the SASL mechanism: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. PLAIN sends the
+	// password to the brokers and therefore requires spec.tls or insecure.
 	// +required
 	Mechanism KafkaMechanism `json:"mechanism"`
 
-	// insecure allows PLAIN without spec.tls: the password can be read on the network. Default:
-	// false.
+	// insecure allows PLAIN without spec.tls, so that the password can be read on the network.
+	// Default: false.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
@@ -121,24 +134,24 @@ type KafkaAuthentication struct {
 	// +kubebuilder:validation:MaxLength=255
 	User string `json:"user"`
 
-	// password of the user.
+	// password is the password of the user.
 	// +required
 	Password SecretKey `json:"password"`
 }
 
-// KafkaMechanism is a mechanism of SASL.
+// KafkaMechanism is a SASL mechanism.
 //
 // +kubebuilder:validation:Enum=PLAIN;SCRAM-SHA-256;SCRAM-SHA-512
 type KafkaMechanism string
 
-// The mechanisms of SASL.
+// SASL mechanisms.
 const (
 	KafkaPlain       KafkaMechanism = "PLAIN"
 	KafkaScramSHA256 KafkaMechanism = "SCRAM-SHA-256"
 	KafkaScramSHA512 KafkaMechanism = "SCRAM-SHA-512"
 )
 
-// KafkaTriggerStatus is what was last seen in the cluster.
+// KafkaTriggerStatus is the observed state of a KafkaTrigger.
 type KafkaTriggerStatus struct {
 	StreamTriggerStatus `json:",inline"`
 }
@@ -150,28 +163,29 @@ type KafkaTriggerList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the KafkaTriggers.
+	// items is the list of KafkaTriggers.
 	Items []KafkaTrigger `json:"items"`
 }
 
-// TriggerKind is KafkaTrigger.
+// TriggerKind returns KafkaTrigger.
 func (*KafkaTrigger) TriggerKind() string { return "KafkaTrigger" }
 
-// FunctionNames has the Function that gets the records.
+// FunctionNames returns the name of the Function that receives the records.
 func (t *KafkaTrigger) FunctionNames() []string { return []string{t.Spec.FunctionRef.Name} }
 
-// CommonStatus is the part of the status that all kinds have.
+// CommonStatus returns the part of the status that all kinds have.
 func (t *KafkaTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerStatus }
 
-// CommonSpec is the part of the spec that all kinds have which consume a stream.
+// CommonSpec returns the part of the spec that all kinds have which consume a stream.
 func (t *KafkaTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
 
-// StreamStatus is the part of the status that all kinds have which consume a stream.
+// StreamStatus returns the part of the status that all kinds have which consume a stream.
 func (t *KafkaTrigger) StreamStatus() *StreamTriggerStatus { return &t.Status.StreamTriggerStatus }
 
-// GroupNames returns the name of the consumer group, and by default the former default name, which is
-// kept where that group has committed offsets. A former name can be that of two triggers: a namespace
-// and a name may have a '-', but no '_'.
+// GroupNames returns the name of the consumer group. If the name is the default, it also returns
+// the default name of earlier releases, which is kept if that group has committed offsets. Two
+// triggers can have the same former name, because the names of namespaces and triggers can contain
+// '-'; they cannot contain '_'.
 func (t *KafkaTrigger) GroupNames() (name, former string) {
 	if t.Spec.ConsumerGroup != "" {
 		return t.Spec.ConsumerGroup, ""

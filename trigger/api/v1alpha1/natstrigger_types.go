@@ -2,20 +2,26 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NATSTrigger calls a Function with the messages of a subject of NATS. It becomes the Deployment
-// NAME-trigger, whose pod takes the messages.
+// NATSTrigger calls a Function with the messages of a NATS subject. It creates the Deployment
+// NAME-trigger, whose pod receives the messages.
 //
-// With spec.stream they are those that a stream of JetStream has, and each is delivered at least
-// once: it is acknowledged when the function has answered with 2xx, or when the dead letter has
-// it. Messages of the same subject are delivered one after the other. Without spec.stream they
-// are delivered at most once, as NATS does it: those that come while the pod is not there are
-// lost, and those that it has when it ends.
+// With spec.stream, the messages come from a stream of JetStream and each is delivered at least
+// once: it is acknowledged when the function has responded with 2xx, or when it is stored in the
+// dead letter or dropped. Messages of the same subject are delivered one after the other.
 //
-// A message is a CloudEvent of the type io.goless.nats.message in the binary mode of HTTP, with
-// its subject in Ce-Subject and with its own headers. The header Ce-Id of a message of a stream
-// is STREAM/SEQUENCE/TIME, with the time in nanoseconds at which the stream stored it: it is the same
-// for each try, and a stream that is deleted and created again has other ids. With spec.batch a request
-// has messages of any subjects, and of their headers only Content-Type.
+// Without spec.stream, messages are delivered at most once. Messages are lost if they arrive while
+// the pod is not running, if they are not delivered when it terminates, or if they arrive while
+// more than 32 MiB are waiting.
+//
+// A message is sent as a CloudEvent of type io.goless.nats.message in the binary mode of HTTP:
+//   - Ce-Id is STREAM/SEQUENCE/TIME for a message of a stream. TIME is when the stream stored the
+//     message, in nanoseconds. The ID is the same for all attempts, and differs after the stream
+//     is deleted and recreated. Without a stream, it is the header Nats-Msg-Id or a random ID.
+//   - Ce-Subject is the subject of the message.
+//   - The headers of the message are sent too, except those that begin with Nats-.
+//
+// With spec.batch, a request contains messages of different subjects, and of their headers only
+// Content-Type.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=goless
@@ -31,76 +37,88 @@ type NATSTrigger struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
-	// spec is which messages go to which Function.
+	// spec is the desired state. A change replaces the pod, except for a change of scale or
+	// authentication.insecure.
 	// +required
 	Spec NATSTriggerSpec `json:"spec"`
 
-	// status is what was last seen in the cluster.
+	// status is the state that was last observed.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status NATSTriggerStatus `json:"status,omitzero"`
 }
 
-// NATSTriggerSpec is which messages go to which Function.
+// NATSTriggerSpec is the desired state of a NATSTrigger.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.deadLetter) || !self.deadLetter.contains('*') && !self.deadLetter.contains('>')",message="deadLetter must be a subject without wildcards"
 // +kubebuilder:validation:XValidation:rule="!has(self.authentication) || !has(self.authentication.password) && !has(self.authentication.token) || has(self.tls) || self.servers.all(s, s.startsWith('tls://')) || has(self.authentication.insecure) && self.authentication.insecure",message="authentication.password and authentication.token are sent unencrypted without tls: set tls, use servers that begin with tls://, or set authentication.insecure"
 type NATSTriggerSpec struct {
 	StreamSpec `json:",inline"`
 
-	// servers are URLs that begin with nats:// or tls://, of servers of the same cluster.
+	// servers are the URLs of servers of one cluster. Each begins with nats:// or tls://.
+	// Maximum: 16.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	Servers []NATSServer `json:"servers"`
 
-	// subject of the messages. It may have the wildcards * and >.
+	// subject is the subject of the messages. It may contain the wildcards * and >. Maximum: 255
+	// characters.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	Subject string `json:"subject"`
 
-	// stream is the name of the stream of JetStream that has the messages. It must exist. Without it
-	// they are delivered at most once.
+	// stream is the name of the JetStream stream that contains the messages. It must exist.
+	// Default: none, and messages are delivered at most once.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[^\s.*>/\\]+$`
 	Stream string `json:"stream,omitempty"`
 
-	// consumer is the name of the durable consumer of the stream, or of the queue group
-	// where there is no stream. Default: goless_NAMESPACE_NAME of the trigger, or
-	// goless-NAMESPACE-NAME where a consumer of that name exists, belongs to no other trigger, and
-	// none has the default name. A consumer that does not exist is created, and begins with the
-	// first message that the stream has; it stays when the trigger is deleted. One of another owner
-	// is used as it is: it must be a pull consumer with the ack policy explicit, the deliver policy
-	// all and the filter spec.subject, without max_deliver and headers_only, and must not belong to
-	// another trigger. Triggers of several clusters that use the same servers and account, and that
-	// have the same namespace and name, need different names here: otherwise each gets a part of
-	// the messages.
+	// consumer is the name of the durable consumer of the stream, or of the queue group if stream
+	// is not set. Default: goless_NAMESPACE_NAME of the trigger. For a stream it is
+	// goless-NAMESPACE-NAME, the default of earlier releases, if no consumer has the first name and
+	// one with the second name exists and does not belong to another trigger.
+	//
+	// A consumer that does not exist is created and begins with the first message of the stream. It
+	// is not deleted with the trigger. A consumer of another owner is used unchanged and must:
+	//   - be a pull consumer with ack policy explicit and deliver policy all
+	//   - have the filter spec.subject
+	//   - not set max_deliver or headers_only
+	//   - not belong to another trigger
+	//
+	// Set this field to different names if several clusters use the same servers and account and
+	// their triggers have the same namespace and name. Otherwise each trigger receives only a part
+	// of the messages.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[^\s.*>/\\]+$`
 	Consumer string `json:"consumer,omitempty"`
 
-	// deadLetter is the subject that gets the messages which the function does not take, with
-	// the headers Goless-Reason, Goless-Source, Goless-Id and Goless-Subject. A stream must
-	// have it: it says when it has a message. A message that is too large with these headers, for
-	// the servers or for that stream, is there without its data, with the header Goless-Truncated,
-	// the size of its data in bytes. Without deadLetter, onExhausted holds.
+	// deadLetter is the subject to which messages are published that the function does not accept.
+	// A stream must contain the subject, because it acknowledges the message. It must not contain
+	// wildcards or match spec.subject. Default: none, and onExhausted applies. Maximum: 255
+	// characters.
+	//
+	// The message has the additional headers Goless-Reason, Goless-Source, Goless-Id and
+	// Goless-Subject. If it is too large for the servers or the stream, it is published without its
+	// data, and if necessary without its own headers, and the header Goless-Truncated contains the
+	// size of the data in bytes.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:Pattern=`^[!-~]+$`
 	DeadLetter string `json:"deadLetter,omitempty"`
 
-	// authentication is who the trigger is to the servers; nobody when left out.
+	// authentication is how the trigger authenticates to the servers. Default: none.
 	// +optional
 	Authentication *NATSAuthentication `json:"authentication,omitempty"`
 
-	// tls is how the servers are verified. Without it they are where a URL begins with
-	// tls://, by public certificates.
+	// tls encrypts the connections and configures how the servers are verified. Default: TLS for
+	// servers that begin with tls://, with public CA certificates.
 	// +optional
 	TLS *StreamTLS `json:"tls,omitempty"`
 }
@@ -111,41 +129,43 @@ type NATSTriggerSpec struct {
 // +kubebuilder:validation:Pattern=`^(nats|tls)://[A-Za-z0-9._:\[\]-]+$`
 type NATSServer string
 
-// NATSAuthentication is who a trigger is to the servers.
+// NATSAuthentication is how a trigger authenticates to the servers. Exactly one of password, token,
+// nkey and credentials is required.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.password) ? 1 : 0) + (has(self.token) ? 1 : 0) + (has(self.nkey) ? 1 : 0) + (has(self.credentials) ? 1 : 0) == 1",message="authentication must have exactly one of password, token, nkey and credentials"
 // +kubebuilder:validation:XValidation:rule="has(self.user) == has(self.password)",message="user and password belong together"
 type NATSAuthentication struct {
-	// user is the name of the user whose password is given.
+	// user is the name of the user. It requires password.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	User string `json:"user,omitempty"`
 
-	// password of the user. It is sent to the servers, and so needs spec.tls, servers that begin
-	// with tls://, or insecure.
+	// password is the password of the user. It is sent to the servers and therefore requires
+	// spec.tls, servers that begin with tls://, or insecure.
 	// +optional
 	Password *SecretKey `json:"password,omitempty"`
 
-	// token replaces user and password. It is sent to the servers like a password.
+	// token is an alternative to user and password. It is sent to the servers and therefore
+	// requires spec.tls, servers that begin with tls://, or insecure.
 	// +optional
 	Token *SecretKey `json:"token,omitempty"`
 
-	// insecure allows a password or token without TLS: it can be read on the network. Default:
-	// false.
+	// insecure allows a password or token without TLS, so that it can be read on the network.
+	// Default: false.
 	// +optional
 	Insecure bool `json:"insecure,omitempty"`
 
-	// nkey is the seed of an nkey.
+	// nkey is the seed of an NKey.
 	// +optional
 	NKey *SecretKey `json:"nkey,omitempty"`
 
-	// credentials are a JWT with the seed of its nkey, as nsc writes them.
+	// credentials are a JWT with the seed of its NKey, in the format of nsc.
 	// +optional
 	Credentials *SecretKey `json:"credentials,omitempty"`
 }
 
-// NATSTriggerStatus is what was last seen in the cluster.
+// NATSTriggerStatus is the observed state of a NATSTrigger.
 type NATSTriggerStatus struct {
 	StreamTriggerStatus `json:",inline"`
 }
@@ -157,28 +177,28 @@ type NATSTriggerList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the NATSTriggers.
+	// items is the list of NATSTriggers.
 	Items []NATSTrigger `json:"items"`
 }
 
-// TriggerKind is NATSTrigger.
+// TriggerKind returns NATSTrigger.
 func (*NATSTrigger) TriggerKind() string { return "NATSTrigger" }
 
-// FunctionNames has the Function that gets the messages.
+// FunctionNames returns the name of the Function that receives the messages.
 func (t *NATSTrigger) FunctionNames() []string { return []string{t.Spec.FunctionRef.Name} }
 
-// CommonStatus is the part of the status that all kinds have.
+// CommonStatus returns the part of the status that all kinds have.
 func (t *NATSTrigger) CommonStatus() *TriggerStatus { return &t.Status.TriggerStatus }
 
-// CommonSpec is the part of the spec that all kinds have which consume a stream.
+// CommonSpec returns the part of the spec that all kinds have which consume a stream.
 func (t *NATSTrigger) CommonSpec() *StreamSpec { return &t.Spec.StreamSpec }
 
-// StreamStatus is the part of the status that all kinds have which consume a stream.
+// StreamStatus returns the part of the status that all kinds have which consume a stream.
 func (t *NATSTrigger) StreamStatus() *StreamTriggerStatus { return &t.Status.StreamTriggerStatus }
 
-// ConsumerName is the name of the durable consumer, or of the queue group. No name of a namespace or
-// of a trigger contains the separator, so that no two triggers have the same default. The consuming pod
-// derives the default of earlier releases from it.
+// ConsumerName returns the name of the durable consumer or of the queue group. The separator cannot
+// occur in the name of a namespace or a trigger, so no two triggers have the same default. The
+// consumer pod derives the default of earlier releases from this name.
 func (t *NATSTrigger) ConsumerName() string {
 	if t.Spec.Consumer != "" {
 		return t.Spec.Consumer

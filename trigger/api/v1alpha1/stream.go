@@ -8,57 +8,58 @@ import (
 
 // Reasons of the condition Ready of a trigger that consumes a stream.
 const (
-	// ReasonConsumerNotReady means that the pod which consumes cannot be created, has not started, or
+	// ReasonConsumerNotReady means that the consumer pod cannot be created, has not started, or
 	// restarts repeatedly.
 	ReasonConsumerNotReady = "ConsumerNotReady"
 
-	// ReasonNotConnected means that the pod which consumes gets no events: it does not reach
-	// the servers, they refuse it, or a Secret is missing.
+	// ReasonNotConnected means that the consumer pod receives no events: it cannot reach the
+	// servers, they reject it, or a Secret is missing.
 	ReasonNotConnected = "NotConnected"
 )
 
-// Reasons of the condition Delivered of a trigger that consumes a stream. It is true when the
-// function has taken the last event, and none is held up.
+// Reasons of the condition Delivered of a trigger that consumes a stream. It is True when the
+// function has accepted the last event and no event is blocked.
 const (
-	// ReasonNoEvents means that no delivery has ended yet. The condition is unknown.
+	// ReasonNoEvents means that no delivery has finished yet. Delivered is Unknown.
 	ReasonNoEvents = "NoEvents"
 
-	// ReasonDeadLettered means that the last event went to the dead letter. The condition is unknown
-	// after an hour without another event.
+	// ReasonDeadLettered means that the last event was written to the dead letter. Delivered is
+	// False, and Unknown after an hour without another event.
 	ReasonDeadLettered = "DeadLettered"
 
-	// ReasonDropped means that the last event was dropped, by onExhausted: Drop. The condition is
-	// unknown after an hour without another event.
+	// ReasonDropped means that the last event was dropped because of onExhausted: Drop. Delivered
+	// is False, and Unknown after an hour without another event.
 	ReasonDropped = "Dropped"
 
-	// ReasonConsumerNotReachable means that goless-triggers cannot ask the pod which consumes how
-	// deliveries end, such as when a NetworkPolicy denies its port 9090. The condition is unknown.
+	// ReasonConsumerNotReachable means that goless-triggers cannot query the consumer pod for the
+	// outcome of deliveries, for example because a NetworkPolicy denies connections to its
+	// port 9090. Delivered is Unknown.
 	ReasonConsumerNotReachable = "ConsumerNotReachable"
 
-	// ReasonBlocked means that all tries of an event are used up, and that it is tried once
-	// a minute until the function takes it; or that the function has not seen it for a minute,
-	// because it does not answer or is busy. What comes after it waits.
+	// ReasonBlocked means that later events wait for an event that is not delivered: either its
+	// attempts are exhausted and it is retried about once a minute until the function accepts it,
+	// or the function has not received it for a minute because it does not respond or is busy.
 	ReasonBlocked = "Blocked"
 
-	// ReasonDeadLetterFailed means that the dead letter does not take an event. What comes
-	// after it waits.
+	// ReasonDeadLetterFailed means that an event cannot be written to the dead letter. Later events
+	// wait.
 	ReasonDeadLetterFailed = "DeadLetterFailed"
 )
 
-// ReasonScaleConflict is a reason of the condition Ready: an older trigger scales the Function, and only
-// one can.
+// ReasonScaleConflict is a reason of the condition Ready. It means that an older trigger scales the
+// Function, and only one trigger can.
 const ReasonScaleConflict = "ScaleConflict"
 
-// StreamTrigger is what triggers that consume a stream have in common.
+// StreamTrigger is the interface of triggers that consume a stream.
 //
 // +kubebuilder:object:generate=false
 type StreamTrigger interface {
 	Trigger
 
-	// CommonSpec is the part of the spec that all such kinds have.
+	// CommonSpec returns the part of the spec that all such kinds have.
 	CommonSpec() *StreamSpec
 
-	// StreamStatus is the part of the status that all such kinds have.
+	// StreamStatus returns the part of the status that all such kinds have.
 	StreamStatus() *StreamTriggerStatus
 }
 
@@ -66,159 +67,170 @@ type StreamTrigger interface {
 type StreamTriggerStatus struct {
 	TriggerStatus `json:",inline"`
 
-	// lastDelivery is how the last delivery ended. It is updated within about a minute after the
-	// outcome has changed, and every 10 minutes while it is the same.
+	// lastDelivery is the outcome of the last delivery. It is updated within about a minute after
+	// the outcome has changed, and every 10 minutes while the outcome stays the same.
 	// +optional
 	LastDelivery *StreamDelivery `json:"lastDelivery,omitempty"`
 
-	// partitions is how many partitions the topic had when that was last known; left out where the
-	// stream has none.
+	// partitions is the last known number of partitions of the topic. It is omitted if the stream
+	// has no partitions.
 	// +optional
 	Partitions int32 `json:"partitions,omitempty"`
 }
 
-// StreamDelivery is how a delivery ended.
+// StreamDelivery is the outcome of a delivery.
 type StreamDelivery struct {
-	// outcome is Delivered when the function has taken the event, DeadLettered when the event went
-	// to the dead letter, and Dropped when it was given up.
+	// outcome is one of:
+	//   - Delivered: the function has accepted the event.
+	//   - DeadLettered: the event was written to the dead letter.
+	//   - Dropped: the event was discarded.
 	// +required
 	Outcome string `json:"outcome"`
 
-	// time is when the delivery ended.
+	// time is the time at which the delivery finished.
 	// +required
 	Time metav1.Time `json:"time"`
 }
 
 // StreamSpec is the part of the spec that all triggers have which consume a stream.
 type StreamSpec struct {
-	// functionRef names the Function that gets the events.
+	// functionRef is the Function that receives the events. While it does not exist or has no
+	// Service, no events are consumed.
 	// +required
 	FunctionRef FunctionReference `json:"functionRef"`
 
-	// path of the requests, with their query; / by default.
+	// path is the path of the requests, optionally with a query. Default: /. It must begin with /.
+	// Characters that are not printable ASCII must be percent-encoded. Maximum: 2048 characters.
 	// +optional
 	// +kubebuilder:default="/"
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$') && !self.contains('#')",message="path must begin with '/', and what is not printable ASCII must be percent-encoded"
 	Path string `json:"path,omitempty"`
 
-	// maxAttempts is how often an event is tried; 10 by default, which with the pauses
-	// between them takes two to three minutes. A request that does not reach the function,
-	// because there is no connection or it is as busy as it may be, is not counted. An event that the
-	// function refuses, with any status but 2xx, 404, 408, 409, 429 and 5xx, is tried once.
+	// maxAttempts is the maximum number of attempts to deliver an event. Default: 10, which takes
+	// two to three minutes with the delays between the attempts. Range: 1 to 1000.
+	//
+	// An attempt is not counted if the request does not reach the function, because there is no
+	// connection or the concurrency limit of the function is reached. An event that the function
+	// rejects, with any status except 2xx, 404, 408, 409, 429 and 5xx, is not retried.
 	// +optional
 	// +kubebuilder:default=10
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	MaxAttempts int32 `json:"maxAttempts,omitempty"`
 
-	// onExhausted is what becomes of an event whose tries are used up, or that the function
-	// refuses, where there is no deadLetter: Block, the default, tries it once a minute
-	// until the function takes it, and those after it wait; Drop gives it up.
+	// onExhausted determines what happens to an event whose attempts are exhausted or that the
+	// function rejects. It applies only if deadLetter is not set. Default: Block.
+	//   - Block retries the event about once a minute until the function accepts it. Later events
+	//     wait.
+	//   - Drop discards the event.
 	// +optional
 	// +kubebuilder:default=Block
 	// +kubebuilder:validation:Enum=Block;Drop
 	OnExhausted OnExhausted `json:"onExhausted,omitempty"`
 
-	// concurrency is how many requests there are at the same time; 16 by default. Events whose
-	// order counts are delivered one after the other all the same.
+	// concurrency is the maximum number of concurrent requests. Default: 16. Range: 1 to 256.
+	// Regardless of it, events of the same partition (Kafka) or subject (NATS) are delivered one
+	// after the other.
 	// +optional
 	// +kubebuilder:default=16
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=256
 	Concurrency int32 `json:"concurrency,omitempty"`
 
-	// batch lets one request have several events, in their order, as CloudEvents in the batched
-	// mode of HTTP; without it each request has one. The answer is for all of them: they are
-	// taken together, tried again together, and go to deadLetter together.
+	// batch sends several events in one request, in their order, as CloudEvents in the batched mode
+	// of HTTP. Default: none, and each request contains one event. The response applies to all
+	// events of a batch: they are accepted, retried or written to deadLetter together.
 	// +optional
 	Batch *StreamBatch `json:"batch,omitempty"`
 
-	// resources of the container that consumes. By default it requests 10m of cpu, 32Mi of
-	// memory and 1Mi of ephemeral-storage, and is limited to 256Mi of memory and 16Mi of
-	// ephemeral-storage, and not in cpu. A change restarts it.
+	// resources are the resource requests and limits of the consumer container. A change replaces
+	// the pod. Defaults:
+	//   - requests: cpu 10m, memory 32Mi, ephemeral-storage 1Mi
+	//   - limits: memory 256Mi, ephemeral-storage 16Mi; cpu has no limit
 	// +optional
 	Resources *v1beta1.Resources `json:"resources,omitempty"`
 
-	// scale makes a ScaledObject of KEDA, which sets the replicas of the Function by how many
-	// events wait. It needs KEDA, and a Function without spec.scaling. One trigger can scale a
-	// Function: where several have scale, the oldest one does.
+	// scale creates a ScaledObject of KEDA, which sets the replicas of the Function according to
+	// the number of waiting events. It requires KEDA and a Function without spec.scaling. Only one
+	// trigger can scale a Function: if several triggers have scale, the oldest one does. Default:
+	// none.
 	// +optional
 	Scale *StreamScale `json:"scale,omitempty"`
 }
 
-// StreamBatch is how many events one request has.
+// StreamBatch configures the batches of events.
 type StreamBatch struct {
-	// size is how many events one request has at most. It has those that wait when it is made,
-	// of up to 1 MiB together, and never waits for more.
+	// size is the maximum number of events in one request. Range: 1 to 1000. A request contains the
+	// events that are waiting when it is created, up to 1 MiB in total. It never waits for more.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Size int32 `json:"size"`
 }
 
-// OnExhausted is what becomes of an event that cannot be delivered.
+// OnExhausted is what happens to an event that cannot be delivered.
 type OnExhausted string
 
 const (
-	// Block holds up what comes after it.
+	// Block retries the event, and later events wait.
 	Block OnExhausted = "Block"
 
-	// Drop gives it up.
+	// Drop discards the event.
 	Drop OnExhausted = "Drop"
 )
 
-// StreamScale is how a Function is scaled by how many events wait.
+// StreamScale configures how a Function is scaled by the number of waiting events.
 //
 // +kubebuilder:validation:XValidation:rule="self.max >= self.min",message="max must not be less than min"
 type StreamScale struct {
-	// min is the least number of replicas; 1 by default. With 0 the Function has none while
-	// no event waits.
+	// min is the minimum number of replicas. Default: 1. Range: 0 to 1000. With 0, the Function is
+	// scaled to zero while no events are waiting.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Min *int32 `json:"min,omitempty"`
 
-	// max is the largest number of replicas. Where concurrency or the number of partitions of the
-	// topic is less, KEDA uses that, but not less than min: the trigger sends no more requests at the same time.
-	// The message of the condition Ready reports the limit.
+	// max is the maximum number of replicas. Range: 1 to 1000; it must not be less than min. If
+	// concurrency or the number of partitions of the topic is less than max, KEDA uses that number
+	// instead, but at least min, because the trigger does not send more concurrent requests. The
+	// message of the condition Ready reports this limit.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Max int32 `json:"max"`
 
-	// lagPerReplica is how many waiting events one replica is for; 100 by default.
+	// lagPerReplica is the number of waiting events per replica. Default: 100. Minimum: 1.
 	// +optional
 	// +kubebuilder:default=100
 	// +kubebuilder:validation:Minimum=1
 	LagPerReplica int32 `json:"lagPerReplica,omitempty"`
 }
 
-// StreamTLS is how servers are verified, and whether they verify the trigger.
+// StreamTLS configures how servers are verified and the client certificate of the trigger.
 type StreamTLS struct {
-	// ca has the certificates, in PEM, that those of the servers must descend from; the
-	// public ones when left out.
+	// ca contains the CA certificates of the servers, in PEM. Default: the public CA certificates.
 	// +optional
 	CA *SecretKey `json:"ca,omitempty"`
 
-	// secretName is the name of a Secret of the namespace, of the type kubernetes.io/tls,
-	// with the certificate and key of the trigger; none when left out.
+	// secretName is the name of a Secret of type kubernetes.io/tls in the namespace of the trigger.
+	// It contains the client certificate and its key. Default: none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	SecretName string `json:"secretName,omitempty"`
 }
 
-// SecretKey names a value in a Secret of the namespace of the trigger. It may be created later
-// than the trigger, and changed.
+// SecretKey refers to a value in a Secret in the namespace of the trigger. The Secret may be
+// created after the trigger. A change of the value applies to new connections.
 type SecretKey struct {
-	// name of the Secret.
+	// name is the name of the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// key in the Secret.
+	// key is the key in the Secret.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

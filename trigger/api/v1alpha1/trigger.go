@@ -6,47 +6,51 @@ import (
 )
 
 const (
-	// TriggerLabel is on everything that belongs to a trigger: the trigger's name.
+	// TriggerLabel is the label that contains the name of the trigger on all objects that belong to
+	// it.
 	TriggerLabel = "goless.io/trigger"
 
-	// KindLabel is beside it: the trigger's kind.
+	// KindLabel is the label that contains the kind of the trigger on all objects that belong to
+	// it.
 	KindLabel = "goless.io/trigger-kind"
 )
 
 // Types of the conditions of a trigger.
 const (
-	// ConditionReady is true when the trigger is set up and its Function can be called.
+	// ConditionReady is True when the trigger is set up and its Function can be called.
 	ConditionReady = "Ready"
 
-	// ConditionDelivered reports how the last delivery ended. Before the first one it is missing, or
-	// unknown for a trigger that consumes a stream.
+	// ConditionDelivered reports the outcome of the last delivery. Before the first delivery it is
+	// absent, or Unknown for a trigger that consumes a stream.
 	ConditionDelivered = "Delivered"
 
-	// ConditionReconciling is there, and true, while the trigger is not ready and may become
-	// so without a change of it.
+	// ConditionReconciling is True while the trigger is not ready and can become ready without a
+	// change of it. The condition is absent otherwise.
 	ConditionReconciling = "Reconciling"
 
-	// ConditionStalled is there, and true, while only a change of the trigger, or of what is
-	// in its way, can help.
+	// ConditionStalled is True while the trigger cannot become ready unless the user changes the
+	// trigger or something in the cluster. The condition is absent otherwise.
 	ConditionStalled = "Stalled"
 )
 
 // Reasons of the condition Ready.
 const (
-	// ReasonReady is the reason of a trigger that is ready.
+	// ReasonReady is the reason of Ready while it is True.
 	ReasonReady = "Ready"
 
-	// ReasonInvalidSpec means that the message names a field with a mistake.
+	// ReasonInvalidSpec means that the spec is invalid. The message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
 
-	// ReasonNotOwned means that an object whose name the trigger needs belongs to another owner.
+	// ReasonNotOwned means that an object with a name that the trigger needs belongs to another
+	// owner.
 	ReasonNotOwned = "NotOwned"
 
-	// ReasonApplyFailed means that the API server refuses what the trigger needs, or the pod of
-	// a CronTrigger's Job, for a quota or a policy for example. It is tried again.
+	// ReasonApplyFailed means that the API server rejects an object of the trigger, or the pod of a
+	// CronTrigger's Job, for example because of a quota or a policy. The request is retried.
 	ReasonApplyFailed = "ApplyFailed"
 
-	// ReasonFunctionNotFound means that there is no Function of that name in the namespace.
+	// ReasonFunctionNotFound means that the Function does not exist in the namespace of the
+	// trigger.
 	ReasonFunctionNotFound = "FunctionNotFound"
 
 	// ReasonFunctionNotReachable means that the Function has no Service yet.
@@ -55,7 +59,7 @@ const (
 	// ReasonFunctionStopped means that spec.replicas of the Function is 0.
 	ReasonFunctionStopped = "FunctionStopped"
 
-	// ReasonFunctionUnavailable means that no revision of the Function answers requests.
+	// ReasonFunctionUnavailable means that no revision of the Function serves requests.
 	ReasonFunctionUnavailable = "FunctionUnavailable"
 )
 
@@ -66,25 +70,25 @@ const (
 	ReasonMissed    = "Missed"
 )
 
-// Trigger is what all kinds of triggers have in common.
+// Trigger is the interface of all kinds of triggers.
 //
 // +kubebuilder:object:generate=false
 type Trigger interface {
 	client.Object
 
-	// TriggerKind is the name of the kind.
+	// TriggerKind returns the kind of the trigger.
 	TriggerKind() string
 
-	// FunctionNames are those of the Functions that the trigger calls.
+	// FunctionNames returns the names of the Functions that the trigger calls.
 	FunctionNames() []string
 
-	// CommonStatus is the part of the status that all kinds have.
+	// CommonStatus returns the part of the status that all kinds have.
 	CommonStatus() *TriggerStatus
 }
 
-// FunctionReference names a Function in the namespace of the trigger.
+// FunctionReference refers to a Function in the namespace of the trigger.
 type FunctionReference struct {
-	// name of the Function. It may be created later than the trigger.
+	// name is the name of the Function. The Function may be created after the trigger.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -93,11 +97,12 @@ type FunctionReference struct {
 
 // TriggerStatus is the part of the status that all kinds of triggers have.
 type TriggerStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
+	// observedGeneration is the generation of the spec that this status describes. It is -1 until
+	// the trigger has been processed.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions say what holds: Ready; Delivered, which reports how the last delivery ended; and
+	// conditions contain the types Ready, Delivered (the outcome of the last delivery), and also
 	// Reconciling or Stalled while the trigger is not ready.
 	// +optional
 	// +listType=map
