@@ -1,5 +1,5 @@
-// Package cron makes CronJobs of CronTriggers, and tells from what becomes of those whether the
-// calls were made.
+// Package cron creates CronJobs for CronTriggers and determines from their Jobs and pods whether
+// the calls were made.
 package cron
 
 import (
@@ -23,25 +23,26 @@ import (
 	"goless.io/trigger/internal/trigger"
 )
 
-// Kind is the kind CronTrigger.
+// Kind implements trigger.Kind for CronTriggers.
 type Kind struct {
-	// Client reads from the cache, and Live from the API server: Events are not in the cache.
+	// Client reads from the cache. Live reads from the API server: Events are not in the cache.
 	Client client.Client
 	Live   client.Reader
 
-	// Image is that of cmd/deliver.
+	// Image is the image of cmd/deliver.
 	Image string
 }
 
-// Seen is what there is of a CronTrigger.
+// Seen is the observed state of a CronTrigger.
 type Seen struct {
 	Time     time.Time
 	Function v1beta1.Function
-	CronJob  *batchv1.CronJob // of that name, whoever owns it
+	CronJob  *batchv1.CronJob // with the name of the trigger, whoever owns it
 	Jobs     []batchv1.Job    // of the CronJob
 	Pods     []corev1.Pod     // of the Jobs
 
-	// Refused is what the API server said when it refused the pod of a Job, by the Job's UID.
+	// Refused contains the errors of the API server for pods that it rejected, by the UID of the
+	// Job.
 	Refused map[types.UID]string
 }
 
@@ -66,7 +67,7 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.CronTrigger) (Seen, error
 	if !metav1.IsControlledBy(seen.CronJob, t) {
 		return seen, nil
 	}
-	// Whose they are is decided by their owner references, because anybody can set a label.
+	// Select them by owner reference: anyone can set a label.
 	ours := map[types.UID]bool{}
 	for _, job := range jobs.Items {
 		if metav1.IsControlledBy(&job, seen.CronJob) {
@@ -84,9 +85,8 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.CronTrigger) (Seen, error
 	return seen, nil
 }
 
-// Plan decides what the CronJob is, and which Jobs are deleted: those whose call has ended while a
-// container of another program keeps the pod running. While the spec has a mistake, the CronJob
-// stays as it was.
+// Plan returns the desired CronJob and the Jobs to delete: those whose call has ended while another
+// container keeps the pod running. If the spec is invalid, the CronJob is not changed.
 func (k Kind) Plan(t *v1alpha1.CronTrigger, seen Seen) trigger.Plan {
 	if _, err := parse(t); err != nil {
 		return trigger.Plan{Problem: &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}}

@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// tries is until when another try of a call is begun.
+	// tries is the time after which no further attempt of a call begins.
 	tries = 10 * time.Minute
 
-	// longest is how long a try may take whose Function has no timeout.
+	// longest is the timeout of an attempt if the Function has no timeout.
 	longest = time.Hour
 
-	// lateness is how much later than scheduled a call may begin; after that it is missed.
+	// lateness is the maximum delay between the scheduled time and the start of a call. After it,
+	// the call is missed.
 	lateness = 5 * time.Minute
 
 	container = "deliver"
 )
 
-// Desired returns the CronJob of a trigger. It is suspended while the Function should not be
-// called.
+// Desired returns the CronJob of a trigger. It is suspended while the Function cannot be called.
 //
-// Calls may overlap, so that one that is tried for long does not make the trigger miss the
-// next one. A pod that was evicted, or has lost its node, is replaced; one that says that the
-// function has not taken the event is not.
+// Calls may overlap, so that the retries of one call do not make the trigger miss the next one. The
+// pod failure policy replaces a pod that was evicted or whose node was lost, but not a pod that
+// reports that the function has not accepted the event.
 func Desired(t *v1alpha1.CronTrigger, to target.Target, image string) *batchv1ac.CronJobApplyConfiguration {
 	labels := apply.Labels(t)
 	job := batchv1ac.JobSpec().
@@ -65,10 +65,10 @@ func Desired(t *v1alpha1.CronTrigger, to target.Target, image string) *batchv1ac
 			WithJobTemplate(batchv1ac.JobTemplateSpec().WithLabels(labels).WithSpec(job)))
 }
 
-// timeoutOf is how long a try may take.
+// timeoutOf returns the timeout of an attempt.
 func timeoutOf(to target.Target) time.Duration { return cmp.Or(to.Timeout, longest) }
 
-// podOf is the pod of one call.
+// podOf returns the spec of the pod that makes one call.
 func podOf(t *v1alpha1.CronTrigger, to target.Target, image string) *corev1ac.PodSpecApplyConfiguration {
 	return pod.Restricted(corev1ac.Container().
 		WithName(container).
@@ -83,8 +83,8 @@ func podOf(t *v1alpha1.CronTrigger, to target.Target, image string) *corev1ac.Po
 		WithTerminationGracePeriodSeconds(5)
 }
 
-// arguments are those of cmd/deliver. The kubelet puts variables in the place of $(NAME), so a
-// '$' of the user's is doubled.
+// arguments returns the arguments of cmd/deliver. '$' is doubled, because the kubelet expands
+// $(NAME).
 func arguments(t *v1alpha1.CronTrigger, to target.Target) []string {
 	args := []string{
 		"--url=" + to.URL + t.Spec.Path,

@@ -13,8 +13,8 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// Exit codes of cmd/deliver that say how its call has ended. With any other code, it was ended
-// before it knew.
+// Exit codes of cmd/deliver that report the outcome of its call. With any other code, it was
+// terminated before the outcome was known.
 const (
 	exitDelivered   = 0
 	exitUndelivered = 1
@@ -22,18 +22,18 @@ const (
 	exitInterrupted = 3
 )
 
-// An outcome is how the call of a Job ended.
+// An outcome is the outcome of the call of a Job.
 type outcome struct {
 	delivered bool
-	at        time.Time // when it was delivered; zero where only the Job says so
-	reason    string    // why it was not delivered
+	at        time.Time // time of delivery; zero if only the Job reports it
+	reason    string    // cause, if it was not delivered
 }
 
-// outcomeOf returns the outcome of a Job; nil while it has none. What the container deliver says
-// counts before what the Job says: the phase of a pod, and so the conditions of its Job, also
-// depend on containers that others have injected.
+// outcomeOf returns the outcome of a Job, or nil if it has none yet. The container deliver takes
+// precedence over the Job, because the phase of a pod, and therefore the conditions of its Job,
+// also depend on injected containers.
 func outcomeOf(job *batchv1.Job, seen Seen) *outcome {
-	var last *outcome // of a container that has ended, and when
+	var last *outcome // of the container that terminated last, with its time
 	final := false
 	for i := range seen.Pods {
 		ended := endOf(&seen.Pods[i])
@@ -58,8 +58,8 @@ func outcomeOf(job *batchv1.Job, seen Seen) *outcome {
 	return outcomeByJob(job, last)
 }
 
-// outcomeByJob returns the outcome that the conditions of a Job report; nil while it has not ended.
-// One that failed has the outcome that was last seen of it, if any.
+// outcomeByJob returns the outcome according to the conditions of a Job, or nil if the Job has not
+// finished. If the Job has failed, it returns last, unless last is nil.
 func outcomeByJob(job *batchv1.Job, last *outcome) *outcome {
 	for _, c := range job.Status.Conditions {
 		switch {
@@ -75,28 +75,28 @@ func outcomeByJob(job *batchv1.Job, last *outcome) *outcome {
 	return nil
 }
 
-// lingers reports whether a Job has not ended although its call has, because another container of
-// its pod still runs.
+// lingers reports whether the call of a Job has ended but the Job has not finished, because another
+// container of its pod is still running.
 func lingers(job *batchv1.Job, seen Seen) bool {
 	return outcomeByJob(job, nil) == nil && slices.ContainsFunc(seen.Pods, func(pod corev1.Pod) bool {
 		return metav1.IsControlledBy(&pod, job) && endOf(&pod) != nil && accompanied(&pod)
 	}) && outcomeOf(job, seen) != nil
 }
 
-// decided reports whether no other pod is going to repeat the call of one whose container deliver
-// has ended without delivering. The Job controller replaces a pod that has failed for another
-// reason than the function's answer, but only once all its containers have ended.
+// decided reports whether no other pod will repeat the call of a pod whose container deliver has
+// terminated without delivering. The Job controller replaces a pod that failed for another reason
+// than the response of the function, but only after all its containers have terminated.
 func decided(pod *corev1.Pod) bool {
 	switch endOf(pod).ExitCode {
 	case exitUndelivered, exitUsage:
 		return true
-	case exitInterrupted: // the pod is about to end
+	case exitInterrupted: // the pod is terminating
 		return false
 	}
 	return pod.DeletionTimestamp == nil && accompanied(pod)
 }
 
-// endOf returns how the container deliver of a pod has ended; nil while it has not.
+// endOf returns the termination state of the container deliver, or nil if it has not terminated.
 func endOf(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	for i := range pod.Status.ContainerStatuses {
 		if c := &pod.Status.ContainerStatuses[i]; c.Name == container {
@@ -106,14 +106,14 @@ func endOf(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// accompanied reports whether a pod has another container, and that has not ended.
+// accompanied reports whether another container of the pod has not terminated.
 func accompanied(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name != container && c.State.Terminated == nil
 	})
 }
 
-// reported reports whether the status has the outcome of a Job, or that of a later one.
+// reported reports whether the status contains the outcome of the Job or of a later one.
 func reported(t *v1alpha1.CronTrigger, job *batchv1.Job) bool {
 	last := t.Status.LastReportedTime
 	return last != nil && !scheduled(job).After(last.Time)

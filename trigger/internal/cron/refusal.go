@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// podSoon is how long after a Job its pod is there, unless the API server refuses it.
+	// podSoon is the time in which a new Job gets its pod, unless the API server rejects the pod.
 	podSoon = 10 * time.Second
 
-	// relook is how often a Job without a pod is looked at again.
+	// relook is the interval between checks of a Job without a pod.
 	relook = 30 * time.Second
 
-	// failedCreate is the reason of the Events with which the Job controller reports that a pod was
-	// refused. A Job has no condition for that.
+	// failedCreate is the reason of the Events in which the Job controller reports a rejected pod.
+	// A Job has no condition for that.
 	failedCreate = "FailedCreate"
 
-	// creating is before the API server's words in such an Event.
+	// creating precedes the error of the API server in such an Event.
 	creating = "Error creating: "
 )
 
-// refusals returns what the API server said of the pods of Jobs that have none for longer than
-// usual.
+// refusals returns the errors of the API server for Jobs that have had no pod for longer than
+// podSoon.
 func (k Kind) refusals(ctx context.Context, t *v1alpha1.CronTrigger, seen Seen) (map[types.UID]string, error) {
 	said := map[types.UID]string{}
 	for i := range seen.Jobs {
@@ -56,14 +56,13 @@ func (k Kind) refusals(ctx context.Context, t *v1alpha1.CronTrigger, seen Seen) 
 	return said, nil
 }
 
-// podless reports whether a Job has no pod, and needs one.
+// podless reports whether a Job needs a pod but has none.
 func podless(job *batchv1.Job, seen Seen) bool {
 	return job.DeletionTimestamp == nil && job.Status.Succeeded == 0 && job.Status.CompletionTime == nil &&
 		!slices.ContainsFunc(seen.Pods, func(pod corev1.Pod) bool { return metav1.IsControlledBy(&pod, job) })
 }
 
-// refused is the problem that the API server refuses the pods of Jobs that have not ended; nil when
-// there is none.
+// refused returns the problem that the API server rejects the pods of unfinished Jobs, or nil.
 func refused(seen Seen) *target.Problem {
 	for i := range seen.Jobs {
 		if said := seen.Refused[seen.Jobs[i].UID]; said != "" && outcomeByJob(&seen.Jobs[i], nil) == nil {

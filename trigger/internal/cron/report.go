@@ -13,12 +13,11 @@ import (
 	"goless.io/trigger/internal/apply"
 )
 
-// soon is after how long a trigger is looked at again to delete a Job: by then the cache has its
-// status.
+// soon is the requeue delay before a Job is deleted. By then the cache contains the status.
 const soon = time.Second
 
-// Report reports how the last call ended, or that there was none when there should have been. It
-// is called again when the next call is late, and to delete a Job whose outcome is in the status.
+// Report reports the outcome of the last call, or that a call was missed. It requests a requeue for
+// when the next call would be late, and to delete a Job whose outcome is in the status.
 func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 	if !metav1.IsControlledBy(seen.CronJob, t) {
 		return 0
@@ -45,15 +44,15 @@ func (k Kind) Report(t *v1alpha1.CronTrigger, seen Seen) time.Duration {
 	return again
 }
 
-// late returns a message about the first scheduled time that has passed without a call, and is too late
-// for one now; "" when there is none. It also returns after how long to look again.
+// late returns a message about the first scheduled time that passed without a call and is too old
+// for one, or "". It also returns the requeue delay.
 func late(t *v1alpha1.CronTrigger, seen Seen) (missed string, again time.Duration) {
 	job := seen.CronJob
 	schedule, err := parse(t)
 	if err != nil || job.Spec.Suspend != nil && *job.Spec.Suspend {
 		return "", 0
 	}
-	// Before the schedule was written there was another one.
+	// The schedule may have been different before it was last written.
 	since := job.CreationTimestamp.Time
 	for _, entry := range job.ManagedFields {
 		if entry.Manager == apply.FieldOwner && entry.Subresource == "" && entry.Time != nil && entry.Time.After(since) {
@@ -73,15 +72,15 @@ func late(t *v1alpha1.CronTrigger, seen Seen) (missed string, again time.Duratio
 		}
 		next, _ = schedule.next(seen.Time)
 	}
-	if next.IsZero() { // on 30 February, for example
+	if next.IsZero() { // such as on 30 February
 		return missed, 0
 	}
 	return missed, next.Add(lateness).Sub(seen.Time) + time.Second
 }
 
-// lastEnded returns the Job that was scheduled last of those that have an outcome, and that; nil
-// when the status already reports it, or a later one. It writes into the status what is not to be
-// lost when the Jobs are deleted.
+// lastEnded returns the Job with the latest scheduled time that has an outcome, and the outcome. It
+// returns nil if the status already reports it or a later one. It stores in the status what would
+// be lost when the Jobs are deleted.
 func lastEnded(t *v1alpha1.CronTrigger, seen Seen) (last *batchv1.Job, how *outcome) {
 	for i := range seen.Jobs {
 		job := &seen.Jobs[i]
@@ -97,7 +96,7 @@ func lastEnded(t *v1alpha1.CronTrigger, seen Seen) (last *batchv1.Job, how *outc
 		}
 	}
 	c := meta.FindStatusCondition(t.Status.Conditions, v1alpha1.ConditionDelivered)
-	missed := c != nil && c.Reason == v1alpha1.ReasonMissed // in the place of the outcome
+	missed := c != nil && c.Reason == v1alpha1.ReasonMissed // replaces the outcome in the condition
 	if last == nil || reported(t, last) && (!missed || !t.Status.LastReportedTime.Time.Equal(scheduled(last))) {
 		return nil, nil
 	}
@@ -105,8 +104,7 @@ func lastEnded(t *v1alpha1.CronTrigger, seen Seen) (last *batchv1.Job, how *outc
 	return last, how
 }
 
-// next returns after how long a trigger is looked at again because of its Jobs, and at the latest
-// after again; 0 is never.
+// next returns the requeue delay that the Jobs require, but at most again. 0 means no requeue.
 func next(seen Seen, again time.Duration) time.Duration {
 	for i := range seen.Jobs {
 		job, after := &seen.Jobs[i], time.Duration(0)
@@ -123,7 +121,7 @@ func next(seen Seen, again time.Duration) time.Duration {
 	return again
 }
 
-// latest returns the later of two times, which may be nil.
+// latest returns the later of two times. Both may be nil.
 func latest(a, b *metav1.Time) *metav1.Time {
 	if a == nil || b != nil && b.After(a.Time) {
 		return b
@@ -131,8 +129,8 @@ func latest(a, b *metav1.Time) *metav1.Time {
 	return a
 }
 
-// scheduled is the time for which a Job was made; that of its creation where somebody has made
-// it by hand.
+// scheduled returns the time for which a Job was created, or its creation time if it was created
+// manually.
 func scheduled(job *batchv1.Job) time.Time {
 	if at, err := time.Parse(time.RFC3339, job.Annotations[batchv1.CronJobScheduledTimestampAnnotation]); err == nil {
 		return at
@@ -140,5 +138,5 @@ func scheduled(job *batchv1.Job) time.Time {
 	return job.CreationTimestamp.Time
 }
 
-// minutes writes a duration of whole minutes.
+// minutes formats a duration of whole minutes.
 func minutes(d time.Duration) string { return fmt.Sprintf("%d minutes", int(d.Minutes())) }

@@ -9,21 +9,22 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// A schedule is when there should be calls.
+// A schedule computes the times of calls.
 type schedule struct {
-	// made are the calls that the CronJob makes, as Kubernetes computes them.
+	// made computes the calls that the CronJob makes, as Kubernetes does.
 	made robfig.Schedule
 
-	// local are the local times of the schedule, as times in UTC; nil for one such as @every 1h, which has none.
+	// local computes the local times of the schedule, as times in UTC. It is nil for a schedule
+	// without local times, such as @every 1h.
 	local *robfig.SpecSchedule
 	zone  *time.Location
 
-	// eachHour is whether the schedule has each hour of a day. Then no call is expected for a local time that
-	// does not exist: the next hour follows at once.
+	// eachHour is true if the schedule contains each hour of a day. No call is expected then for a
+	// local time that does not exist, because the next hour follows immediately.
 	eachHour bool
 }
 
-// parse reads the schedule of a trigger as Kubernetes does.
+// parse parses the schedule of a trigger as Kubernetes does.
 func parse(t *v1alpha1.CronTrigger) (*schedule, error) {
 	name := t.Spec.TimeZone
 	zone, err := time.LoadLocation(name)
@@ -44,13 +45,15 @@ func parse(t *v1alpha1.CronTrigger) (*schedule, error) {
 	return s, nil
 }
 
-// next returns the first time after another one at which there should be a call; zero if there is none.
-// For a local time that does not exist, because the clocks are set forward, it is when they are, and
-// skipped is the local time.
+// next returns the first time after another time at which a call is due, or the zero time. For a
+// local time that does not exist because the clocks are set forward, it returns the time of the
+// change, and the local time as skipped.
 //
-// The CronJob makes no call for a local time that does not exist. In a zone whose clocks change by half
-// an hour, it also omits some local times of that day and of the next midnight; and in one whose clocks are set
-// forward at midnight, all of that day for a schedule with days of the week or of the month.
+// The CronJob makes no call for a local time that does not exist. It also omits calls in two cases:
+//   - In a time zone whose clocks change by half an hour: some local times of that day and of the
+//     following midnight.
+//   - In a time zone whose clocks are set forward at midnight: that whole day, if the schedule
+//     restricts the day of the week or of the month.
 func (s *schedule) next(after time.Time) (due time.Time, skipped string) {
 	due = s.made.Next(after)
 	if s.local == nil {
@@ -59,7 +62,7 @@ func (s *schedule) next(after time.Time) (due time.Time, skipped string) {
 	for local := s.local.Next(localTime(after, s.zone)); !local.IsZero(); local = s.local.Next(local) {
 		at := instant(local, s.zone)
 		if !at.After(after) {
-			continue // the clocks were set back since
+			continue // the clocks have been set back since
 		}
 		if !due.IsZero() && !at.Before(due) {
 			break
@@ -75,16 +78,17 @@ func (s *schedule) next(after time.Time) (due time.Time, skipped string) {
 	return due, ""
 }
 
-// localTime returns the local time in a zone, as a time in UTC.
+// localTime returns the local time in a zone, represented in UTC.
 func localTime(at time.Time, zone *time.Location) time.Time {
 	_, offset := at.In(zone).Zone()
 	return at.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// instant returns when the clocks of a zone first show a local time, or a later one if it does not exist.
+// instant returns the time at which the clocks of a zone first show a local time, or a later one if
+// it does not exist.
 func instant(local time.Time, zone *time.Location) time.Time {
 	at := time.Date(local.Year(), local.Month(), local.Day(), local.Hour(), local.Minute(), local.Second(), 0, zone)
-	start, end := at.ZoneBounds() // the changes of the clocks before and after
+	start, end := at.ZoneBounds() // the clock changes before and after
 	switch got := localTime(at, zone); {
 	case got.After(local):
 		return start
@@ -93,7 +97,7 @@ func instant(local time.Time, zone *time.Location) time.Time {
 	case start.IsZero():
 		return at
 	}
-	// A local time exists twice if the clocks were set back to it or to an earlier one.
+	// A local time occurs twice if the clocks were set back to it or to an earlier time.
 	_, offset := at.Zone()
 	_, before := start.Add(-time.Second).Zone()
 	if first := at.Add(time.Duration(offset-before) * time.Second); first.Before(start) {

@@ -15,16 +15,16 @@ import (
 	"goless.io/trigger/internal/target"
 )
 
-// A share is a Service, and how many of the requests it gets.
+// A share is a Service and its share of the requests.
 type share struct {
 	service string
 	port    int32
 	weight  int32
-	timeout time.Duration // 0 for any
+	timeout time.Duration // 0 means no timeout
 }
 
-// sharesOf are the Services of the Functions that have one, and what is wrong with the first of
-// them all that would not answer.
+// sharesOf returns the Services of the Functions that have one, and the problem of the first
+// Function that cannot serve requests.
 func sharesOf(t *v1alpha1.HTTPTrigger, seen Seen) (shares []share, problem *target.Problem) {
 	for _, b := range t.Shares() {
 		fn := seen.Functions[b.Function]
@@ -44,12 +44,13 @@ func sharesOf(t *v1alpha1.HTTPTrigger, seen Seen) (shares []share, problem *targ
 	return shares, problem
 }
 
-// route is the HTTPRoute of a trigger.
+// route returns the HTTPRoute of a trigger.
 func route(t *v1alpha1.HTTPTrigger, shares []share) *gatewayv1ac.HTTPRouteApplyConfiguration {
 	rule := gatewayv1ac.HTTPRouteRule().
 		WithMatches(gatewayv1ac.HTTPRouteMatch().WithPath(gatewayv1ac.HTTPPathMatch().WithType(gatewayv1.PathMatchPathPrefix).WithValue(t.Spec.Path)))
 	for _, s := range shares {
-		// What has a default in a list without keys is given, so that it is the same again.
+		// Set the fields that have defaults: in a list without keys, they would differ from the
+		// live object otherwise.
 		rule.WithBackendRefs(gatewayv1ac.HTTPBackendRef().WithGroup("").WithKind("Service").
 			WithName(gatewayv1.ObjectName(s.service)).WithPort(s.port).WithWeight(s.weight))
 	}
@@ -73,8 +74,8 @@ func route(t *v1alpha1.HTTPTrigger, shares []share) *gatewayv1ac.HTTPRouteApplyC
 	return gatewayv1ac.HTTPRoute(t.Name, t.Namespace).WithLabels(apply.Labels(t)).WithOwnerReferences(apply.Owner(t)).WithSpec(spec)
 }
 
-// timeoutOf is how long a request may take: what the trigger says, or else as long as the slowest
-// Function needs. It is 0 where the route has no timeout.
+// timeoutOf returns the maximum duration of a request: spec.timeout, or the timeout of the slowest
+// Function. 0 means that the route has no timeout.
 func timeoutOf(t *v1alpha1.HTTPTrigger, shares []share) time.Duration {
 	if t.Spec.Timeout != nil {
 		return t.Spec.Timeout.Duration
@@ -89,8 +90,8 @@ func timeoutOf(t *v1alpha1.HTTPTrigger, shares []share) time.Duration {
 	return longest
 }
 
-// ingress is the Ingress of a trigger. It has no timeout: each controller has annotations of its
-// own for that.
+// ingress returns the Ingress of a trigger. An Ingress has no field for a timeout; each controller
+// has its own annotations.
 func ingress(t *v1alpha1.HTTPTrigger, to share) *networkingv1ac.IngressApplyConfiguration {
 	backend := networkingv1ac.IngressBackend().WithService(networkingv1ac.IngressServiceBackend().WithName(to.service).
 		WithPort(networkingv1ac.ServiceBackendPort().WithNumber(to.port)))

@@ -1,5 +1,5 @@
-// Package gateway makes HTTPRoutes and Ingresses of HTTPTriggers, and tells what gateways say of
-// the routes. It is the only package that knows the Gateway API.
+// Package gateway creates HTTPRoutes and Ingresses for HTTPTriggers and reports whether Gateways
+// accept the routes. It is the only package that depends on the Gateway API.
 package gateway
 
 import (
@@ -24,29 +24,29 @@ import (
 	"goless.io/trigger/internal/trigger"
 )
 
-// Kind is the kind HTTPTrigger.
+// Kind implements trigger.Kind for HTTPTriggers.
 type Kind struct {
 	// Client reads from the cache.
 	Client client.Client
 
-	// Gateways tells whether the cluster has the Gateway API.
+	// Gateways reports whether the Gateway API is installed.
 	Gateways bool
 }
 
-// Seen is what there is of an HTTPTrigger.
+// Seen is the observed state of an HTTPTrigger.
 type Seen struct {
-	// Functions are those that get requests. One that does not exist has no UID.
+	// Functions are the Functions that receive requests. A Function that does not exist has no UID.
 	Functions map[string]v1beta1.Function
 
-	// Rivals are the other triggers of the cluster that have one of the hostnames.
+	// Rivals are the other triggers of the cluster that use one of the hostnames.
 	Rivals []v1alpha1.HTTPTrigger
 
-	// Patterns are the hostnames that a namespace may have, by its name: that of the trigger
-	// and those of its rivals.
+	// Patterns are the allowed hostnames of the namespaces of the trigger and of its rivals, by
+	// namespace.
 	Patterns map[string][]string
 
-	// Route and Ingress have the name of the trigger, whoever owns them. Route is nil where
-	// there is no Gateway API.
+	// Route and Ingress have the name of the trigger, whoever owns them. Route is nil if the
+	// Gateway API is not installed.
 	Route   *gatewayv1.HTTPRoute
 	Ingress *networkingv1.Ingress
 }
@@ -54,7 +54,7 @@ type Seen struct {
 // New returns an empty HTTPTrigger.
 func (Kind) New() *v1alpha1.HTTPTrigger { return &v1alpha1.HTTPTrigger{} }
 
-// Observe reads the Functions, the namespaces, the rivals and the objects.
+// Observe reads the Functions, the namespaces, the rivals, and the Ingress and HTTPRoute.
 func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error) {
 	seen := Seen{Functions: map[string]v1beta1.Function{}, Patterns: map[string][]string{}, Ingress: &networkingv1.Ingress{}}
 	var own, others error
@@ -82,9 +82,9 @@ func (k Kind) Observe(ctx context.Context, t *v1alpha1.HTTPTrigger) (Seen, error
 	return seen, nil
 }
 
-// Plan decides which of the objects should exist. While a hostname is not the trigger's, there is
-// none, so that nothing serves what was taken away. A trigger that changes from an Ingress to an
-// HTTPRoute, or back, keeps the one until the other can serve.
+// Plan decides which objects should exist. If the trigger may not use a hostname, none should, so
+// that a hostname that was withdrawn is no longer served. A trigger that changes from an Ingress to
+// an HTTPRoute, or back, keeps the former object until the new one can serve.
 func (k Kind) Plan(t *v1alpha1.HTTPTrigger, seen Seen) trigger.Plan {
 	gone := []apply.Change{apply.Gone(seen.Ingress)}
 	if seen.Route != nil {
@@ -108,8 +108,8 @@ func (k Kind) Plan(t *v1alpha1.HTTPTrigger, seen Seen) trigger.Plan {
 	return p
 }
 
-// routed is the plan for a trigger with parentRefs. An Ingress from before stays as it is until
-// the route is accepted, unless it serves what the trigger does not ask for.
+// routed returns the plan for a trigger with parentRefs. An existing Ingress is kept unchanged
+// until the route is accepted, unless it serves something that the trigger no longer requests.
 func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *target.Problem) trigger.Plan {
 	change := apply.To(route(t, shares), seen.Route, gatewayv1ac.ExtractHTTPRoute)
 	p := trigger.Plan{Problem: problem, Changes: []apply.Change{change}}
@@ -130,7 +130,7 @@ func routed(t *v1alpha1.HTTPTrigger, shares []share, seen Seen, problem *target.
 	return p
 }
 
-// within reports whether all that an Ingress serves is what the trigger asks for.
+// within reports whether the trigger requests everything that the Ingress serves.
 func within(ingress *networkingv1.Ingress, t *v1alpha1.HTTPTrigger) bool {
 	for _, rule := range ingress.Spec.Rules {
 		if rule.HTTP == nil || !slices.Contains(t.Spec.Hostnames, v1alpha1.Hostname(rule.Host)) {
@@ -143,7 +143,7 @@ func within(ingress *networkingv1.Ingress, t *v1alpha1.HTTPTrigger) bool {
 	return true
 }
 
-// Report writes the URL, where requests are routed.
+// Report sets the URL if requests are routed, and clears it otherwise.
 func (k Kind) Report(t *v1alpha1.HTTPTrigger, seen Seen) time.Duration {
 	t.Status.URL = ""
 	if shares, _ := sharesOf(t, seen); len(shares) > 0 && k.refused(t, seen) == nil {
@@ -152,7 +152,7 @@ func (k Kind) Report(t *v1alpha1.HTTPTrigger, seen Seen) time.Duration {
 	return 0
 }
 
-// urlOf is the URL of the first hostname that is one, and does not stand for all below it.
+// urlOf returns the URL of the first hostname without a wildcard, or "".
 func urlOf(t *v1alpha1.HTTPTrigger) string {
 	scheme := "http"
 	if t.Spec.TLS != nil {

@@ -16,10 +16,10 @@ import (
 	"goless.io/trigger/internal/target"
 )
 
-// byHostname is the index of HTTPTriggers by their hostnames.
+// byHostname is the name of the index of HTTPTriggers by hostname.
 const byHostname = "hostnames"
 
-// Index lets a cache find HTTPTriggers by their hostnames.
+// Index adds an index of HTTPTriggers by hostname to a cache.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &v1alpha1.HTTPTrigger{}, byHostname, func(obj client.Object) []string {
 		var names []string
@@ -34,9 +34,10 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Rivals maps an HTTPTrigger to the others that have one of its hostnames, of any namespace.
+// Rivals maps an HTTPTrigger to the other HTTPTriggers, in all namespaces, that use one of its
+// hostnames.
 func (k Kind) Rivals(ctx context.Context, t client.Object) []reconcile.Request {
-	rivals, _ := k.rivals(ctx, t.(*v1alpha1.HTTPTrigger)) // an error is the end of the cache
+	rivals, _ := k.rivals(ctx, t.(*v1alpha1.HTTPTrigger)) // an error means that the cache has stopped
 	var requests []reconcile.Request
 	for _, rival := range rivals {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&rival)})
@@ -47,7 +48,7 @@ func (k Kind) Rivals(ctx context.Context, t client.Object) []reconcile.Request {
 // OfNamespace maps a namespace to its HTTPTriggers and their rivals.
 func (k Kind) OfNamespace(ctx context.Context, namespace client.Object) []reconcile.Request {
 	var list v1alpha1.HTTPTriggerList
-	_ = k.Client.List(ctx, &list, client.InNamespace(namespace.GetName())) // as above
+	_ = k.Client.List(ctx, &list, client.InNamespace(namespace.GetName())) // same as in Rivals
 	var requests []reconcile.Request
 	for _, t := range list.Items {
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&t)})
@@ -56,7 +57,7 @@ func (k Kind) OfNamespace(ctx context.Context, namespace client.Object) []reconc
 	return requests
 }
 
-// rivals are the others that have one of the hostnames of an HTTPTrigger.
+// rivals returns the other HTTPTriggers that use one of the hostnames of t.
 func (k Kind) rivals(ctx context.Context, t *v1alpha1.HTTPTrigger) (rivals []v1alpha1.HTTPTrigger, err error) {
 	seen := map[types.UID]bool{t.UID: true}
 	for _, host := range t.Spec.Hostnames {
@@ -71,7 +72,7 @@ func (k Kind) rivals(ctx context.Context, t *v1alpha1.HTTPTrigger) (rivals []v1a
 	return rivals, err
 }
 
-// patterns are the hostnames that a namespace may have.
+// patterns returns the hostnames that a namespace may use.
 func (k Kind) patterns(ctx context.Context, name string) ([]string, error) {
 	var namespace corev1.Namespace
 	if err := k.Client.Get(ctx, client.ObjectKey{Name: name}, &namespace); err != nil {
@@ -80,7 +81,7 @@ func (k Kind) patterns(ctx context.Context, name string) ([]string, error) {
 	return strings.Fields(namespace.Annotations[v1alpha1.HostnamesAnnotation]), nil
 }
 
-// refused is why a trigger may have no route; nil when it may.
+// refused returns the reason why a trigger may not have a route, or nil.
 func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
 	if len(t.Spec.ParentRefs) > 0 && !k.Gateways {
 		return &target.Problem{
@@ -97,7 +98,7 @@ func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
 	if host, by := taken(t, seen); by != nil {
 		whose := "HTTPTrigger " + by.Name
 		if by.Namespace != t.Namespace {
-			whose = "a trigger of another namespace" // which is nobody's business here
+			whose = "a trigger of another namespace" // do not disclose names of other namespaces
 		}
 		return &target.Problem{
 			Reason: v1alpha1.ReasonHostnameTaken, Stalled: true,
@@ -107,7 +108,7 @@ func (k Kind) refused(t *v1alpha1.HTTPTrigger, seen Seen) *target.Problem {
 	return nil
 }
 
-// foreign returns the first hostname of a trigger that is not one of its namespace.
+// foreign returns the first hostname of a trigger that its namespace may not use.
 func foreign(t *v1alpha1.HTTPTrigger, patterns []string) (v1alpha1.Hostname, bool) {
 	for _, host := range t.Spec.Hostnames {
 		if !allowed(string(host), patterns) {
@@ -117,7 +118,7 @@ func foreign(t *v1alpha1.HTTPTrigger, patterns []string) (v1alpha1.Hostname, boo
 	return "", false
 }
 
-// allowed tells whether a hostname is one of the patterns, or below one that begins with *.
+// allowed reports whether a hostname is one of the patterns, or below a pattern that begins with *.
 func allowed(host string, patterns []string) bool {
 	for _, p := range patterns {
 		if below, ok := strings.CutPrefix(p, "*"); host == p || ok && strings.HasPrefix(below, ".") && strings.HasSuffix(host, below) {
@@ -127,9 +128,9 @@ func allowed(host string, patterns []string) bool {
 	return false
 }
 
-// taken returns a hostname that an older trigger has with the same path, and that trigger. One
-// that may not have its hostnames takes none from those that may, and one beside the trigger none
-// from it.
+// taken returns a hostname that an older trigger uses with the same path, and that trigger. A rival
+// is ignored if its namespace may not use its hostnames, or if it can coexist with the trigger (see
+// beside).
 func taken(t *v1alpha1.HTTPTrigger, seen Seen) (v1alpha1.Hostname, *v1alpha1.HTTPTrigger) {
 	for i := range seen.Rivals {
 		rival := &seen.Rivals[i]
@@ -148,8 +149,8 @@ func taken(t *v1alpha1.HTTPTrigger, seen Seen) (v1alpha1.Hostname, *v1alpha1.HTT
 	return "", nil
 }
 
-// beside reports whether two triggers of a namespace can serve the same requests without a conflict,
-// because another proxy gets those of each: the way to move a hostname without an outage.
+// beside reports whether two triggers of a namespace can serve the same requests without a conflict
+// because different proxies serve them. It allows moving a hostname without an outage.
 func beside(a, b *v1alpha1.HTTPTrigger) bool {
 	if a.Namespace != b.Namespace {
 		return false
@@ -157,11 +158,11 @@ func beside(a, b *v1alpha1.HTTPTrigger) bool {
 	if len(a.Spec.ParentRefs) > 0 || len(b.Spec.ParentRefs) > 0 {
 		return len(a.Spec.ParentRefs) == 0 || len(b.Spec.ParentRefs) == 0
 	}
-	// Without a class it is the default one, which may be that of the other.
+	// Without a class, the default class applies, which may be the class of the other.
 	return a.Spec.IngressClassName != "" && b.Spec.IngressClassName != "" && a.Spec.IngressClassName != b.Spec.IngressClassName
 }
 
-// older tells whether a comes before b: by age, and then by name.
+// older reports whether a is older than b. Triggers of the same age are ordered by name.
 func older(a, b *v1alpha1.HTTPTrigger) bool {
 	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.CreationTimestamp.Before(&b.CreationTimestamp)

@@ -12,9 +12,9 @@ import (
 	"goless.io/trigger/internal/target"
 )
 
-// verdict is what a Gateway holds against the route; nil when all that the route names have
-// accepted it. What was said of an older generation does not count, nor what Gateways have said
-// that the route does not name any more.
+// verdict returns the reason why the Gateways do not serve the route, or nil if all of its parents
+// have accepted it. Conditions of older generations are ignored, and so are conditions of Gateways
+// that are no longer parents.
 func verdict(route *gatewayv1.HTTPRoute) *target.Problem {
 	accepted := 0
 	for _, ref := range route.Spec.ParentRefs {
@@ -34,7 +34,7 @@ func verdict(route *gatewayv1.HTTPRoute) *target.Problem {
 	return nil
 }
 
-// said are the conditions that one of the parents of a route has written of its generation.
+// said returns the conditions that a parent has set for the current generation of a route.
 func said(route *gatewayv1.HTTPRoute, ref gatewayv1.ParentReference) (conditions []metav1.Condition) {
 	for _, parent := range route.Status.Parents {
 		if sameParent(ref, parent.ParentRef, route.Namespace) {
@@ -48,12 +48,12 @@ func accepts(c metav1.Condition) bool {
 	return c.Type == string(gatewayv1.RouteConditionAccepted) && c.Status == metav1.ConditionTrue
 }
 
-// programmed is a condition of Gateways and listeners that some controllers also give to routes: the
-// proxies have been configured.
+// programmed is a condition of Gateways and listeners that some controllers also set on routes. It
+// means that the proxies are configured.
 const programmed = string(gatewayv1.GatewayConditionProgrammed)
 
-// objects reports whether a condition says that a route does not work, or not all of it. Conditions
-// that only one gateway has are ignored.
+// objects reports whether a condition means that a route does not work, or only in part. Conditions
+// that are specific to one implementation are ignored.
 func objects(c metav1.Condition) bool {
 	switch c.Type {
 	case string(gatewayv1.RouteConditionAccepted), string(gatewayv1.RouteConditionResolvedRefs), programmed:
@@ -64,13 +64,13 @@ func objects(c metav1.Condition) bool {
 	return false
 }
 
-// hesitates reports whether a condition says that it is not known yet whether a route works.
+// hesitates reports whether a condition means that it is not known yet whether a route works.
 func hesitates(c metav1.Condition) bool {
 	return c.Status == metav1.ConditionUnknown && (c.Type == string(gatewayv1.RouteConditionResolvedRefs) || c.Type == programmed)
 }
 
-// sameParent tells whether two references from a namespace are to the same listeners of the same
-// Gateway.
+// sameParent reports whether two references from a namespace refer to the same listeners of the
+// same Gateway.
 func sameParent(a, b gatewayv1.ParentReference, namespace string) bool {
 	home := gatewayv1.Namespace(namespace)
 	return a.Name == b.Name &&
@@ -80,7 +80,7 @@ func sameParent(a, b gatewayv1.ParentReference, namespace string) bool {
 		value(a.SectionName, "") == value(b.SectionName, "")
 }
 
-// value is that of a field which may be left out.
+// value returns the value of an optional field, or its default.
 func value[T ~string](field *T, otherwise T) T {
 	if field == nil {
 		return otherwise

@@ -1,6 +1,6 @@
-// Package trigger reconciles all kinds of triggers, in the same four steps: what there is is
-// observed, what there shall be is planned, the plan is applied, and what is true after that is
-// reported. A Kind knows what is special about one of them; this package knows none.
+// Package trigger reconciles all kinds of triggers in the same four steps: it observes the state,
+// plans the changes, applies them and reports the result. A Kind implements what is specific to one
+// kind of triggers.
 package trigger
 
 import (
@@ -25,35 +25,36 @@ import (
 	"goless.io/trigger/internal/target"
 )
 
-// recheck is after how long a trigger is looked at again that somebody else has to make room
-// for, although nothing has changed that is watched.
+// recheck is the requeue delay for a trigger that conflicts with an object of another owner, which
+// is not watched.
 const recheck = time.Minute
 
-// A Kind is what is special about one kind of triggers. S is what is seen of one.
+// A Kind implements what is specific to one kind of triggers. S is the observed state of a trigger.
 type Kind[T v1alpha1.Trigger, S any] interface {
 	// New returns an empty trigger.
 	New() T
 
-	// Observe reads all that a decision about a trigger needs, once.
+	// Observe reads everything that the decisions about a trigger need.
 	Observe(context.Context, T) (S, error)
 
-	// Plan decides what to do. It reads and writes nothing.
+	// Plan decides what to do. It does not read or write.
 	Plan(T, S) Plan
 
-	// Report writes what only this kind has into the status, and returns after how long that
-	// may be out of date without a change that is watched; 0 for never.
+	// Report sets the parts of the status that are specific to the kind. It returns the requeue
+	// delay after which the status may be outdated without a watched change; 0 means never.
 	Report(T, S) time.Duration
 }
 
-// A Plan is what to do about a trigger.
+// A Plan is the desired state of a trigger.
 type Plan struct {
-	// Problem is why the trigger is not ready; nil when nothing is known.
+	// Problem is the reason why the trigger is not ready, or nil if none is known.
 	Problem *target.Problem
 
-	// Note is what a user should know of a trigger that is ready; "" for nothing.
+	// Note is additional information in the condition Ready of a trigger that is ready. It may be
+	// empty.
 	Note string
 
-	// Changes are made one after the other, also after an error.
+	// Changes are made in order. An error does not stop the following changes.
 	Changes []apply.Change
 }
 
@@ -62,13 +63,13 @@ type Reconciler[T v1alpha1.Trigger, S any] struct {
 	// Client reads from the manager's cache.
 	Client client.Client
 
-	// Live reads from the API server what the cache does not have.
+	// Live reads objects from the API server that are not in the cache.
 	Live client.Reader
 
-	// Events records the events of triggers.
+	// Events records Events for triggers.
 	Events events.EventRecorder
 
-	// Kind is that of the triggers.
+	// Kind is the kind of the triggers.
 	Kind Kind[T, S]
 }
 
@@ -79,7 +80,7 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, request reconcile.Requ
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if t.GetDeletionTimestamp() != nil {
-		return reconcile.Result{}, nil // the garbage collector deletes what it owns
+		return reconcile.Result{}, nil // the garbage collector deletes the objects of the trigger
 	}
 	seen, err := r.Kind.Observe(ctx, t)
 	if err != nil {
@@ -99,8 +100,8 @@ func (r *Reconciler[T, S]) Reconcile(ctx context.Context, request reconcile.Requ
 	return reconcile.Result{RequeueAfter: again}, nil
 }
 
-// apply makes the changes of a plan. What keeps one from being made is the problem of the
-// trigger, before that of the plan. An error is returned where trying again may help.
+// apply makes the changes of a plan. It returns the problem of the trigger: the reason why a change
+// was not made, or else the problem of the plan. It returns an error if a retry may help.
 func (r *Reconciler[T, S]) apply(ctx context.Context, t T, p Plan) (*target.Problem, error) {
 	problem := p.Problem
 	var failed error
@@ -122,7 +123,7 @@ func (r *Reconciler[T, S]) apply(ctx context.Context, t T, p Plan) (*target.Prob
 	return problem, failed
 }
 
-// report writes the conditions into the status that follow from a problem, or from none.
+// report sets the conditions for a problem, or for none if problem is nil.
 func report(t v1alpha1.Trigger, problem *target.Problem, note string) {
 	status := t.CommonStatus()
 	status.ObservedGeneration = t.GetGeneration()
@@ -150,8 +151,8 @@ func report(t v1alpha1.Trigger, problem *target.Problem, note string) {
 	set(v1alpha1.ConditionStalled, problem != nil && problem.Stalled)
 }
 
-// write writes the status if it has changed, and records an event where a condition has become
-// false, or is false for another reason.
+// write writes the status if it has changed. It records an Event for each condition that has become
+// False or is False with another message.
 func (r *Reconciler[T, S]) write(ctx context.Context, before, t T) error {
 	if equality.Semantic.DeepEqual(before, t) {
 		return nil
@@ -166,7 +167,7 @@ func (r *Reconciler[T, S]) write(ctx context.Context, before, t T) error {
 	if err := json.Unmarshal(body, &object); err != nil {
 		return fmt.Errorf("encoding the status: %w", err)
 	}
-	// The patch names the UID, so that it does not change another trigger of the same name.
+	// The patch tests the UID, so that it does not change another trigger of the same name.
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": t.GetUID()},
 		{"op": "add", "path": "/status", "value": object.Status},
@@ -187,8 +188,8 @@ func (r *Reconciler[T, S]) write(ctx context.Context, before, t T) error {
 	return nil
 }
 
-// retry returns the result for an error. A conflict is expected, and the end of the namespace
-// too: neither is logged.
+// retry returns the result for an error. Conflicts and the termination of the namespace are
+// expected and are not logged.
 func retry(err error) (reconcile.Result, error) {
 	switch {
 	case apierrors.IsConflict(err):

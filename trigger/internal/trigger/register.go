@@ -28,36 +28,38 @@ import (
 )
 
 const (
-	// workers is how many triggers of a kind are reconciled at the same time.
+	// workers is the number of triggers of a kind that are reconciled concurrently.
 	workers = 4
 
-	// reconcileTimeout frees a worker whose request hangs.
+	// reconcileTimeout limits a reconciliation, so that a request that hangs does not block a
+	// worker.
 	reconcileTimeout = 15 * time.Second
 
-	// maxBackoff bounds how late the end of an outage is noticed.
+	// maxBackoff limits the delay of a retry after an outage has ended.
 	maxBackoff = 30 * time.Second
 
-	// ByFunction is the index of triggers by the names of their Functions.
+	// ByFunction is the name of the index of triggers by the names of their Functions.
 	ByFunction = "functions"
 )
 
-// Watched is what the triggers of a kind depend on, beside their Functions.
+// Watched contains what the triggers of a kind depend on in addition to their Functions.
 type Watched struct {
-	// Owned are objects that belong to triggers, and Labelled others that have their labels.
+	// Owned are types of objects that triggers own. Labelled are other types of objects, which have
+	// the labels of their trigger.
 	Owned, Labelled []client.Object
 
-	// RivalKinds are kinds of triggers, and Rivals maps one of them to the triggers of this kind that it
-	// may conflict with.
+	// RivalKinds are kinds of triggers. Rivals maps a trigger of one of them to the triggers of
+	// this kind that it may conflict with.
 	RivalKinds []client.Object
 	Rivals     handler.MapFunc
 
-	// OfNamespace maps a namespace to the triggers for which its annotations matter; nil where they
-	// do not.
+	// OfNamespace maps a namespace to the triggers that depend on its annotations. It is nil if
+	// none do.
 	OfNamespace handler.MapFunc
 }
 
-// Register makes the manager run r when a trigger changes, a Function that it calls, or what
-// else is watched for it.
+// Register adds r to the manager. It reconciles a trigger when the trigger, a Function that it
+// calls or an object in w changes.
 func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 	kind := r.Kind.New().TriggerKind()
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), r.Kind.New(), ByFunction, func(obj client.Object) []string {
@@ -95,7 +97,7 @@ func (r *Reconciler[T, S]) Register(mgr manager.Manager, w Watched) error {
 	return b.Complete(r)
 }
 
-// targetChanged is about what a Function means to those who call it.
+// targetChanged selects the changes of a Function that are relevant to its triggers.
 var targetChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, now := e.ObjectOld.(*v1beta1.Function), e.ObjectNew.(*v1beta1.Function)
 	return !equality.Semantic.DeepEqual(target.Of(before, before.Name), target.Of(now, now.Name)) ||
@@ -109,7 +111,7 @@ func (r *Reconciler[T, S]) callersOf(ctx context.Context, fn client.Object) []re
 		err = r.Client.List(ctx, triggers, client.InNamespace(fn.GetNamespace()), client.MatchingFields{ByFunction: fn.GetName()})
 	}
 	if err != nil {
-		return nil // the cache has ended
+		return nil // the cache has stopped
 	}
 	var requests []reconcile.Request
 	_ = meta.EachListItem(triggers, func(item runtime.Object) error {
@@ -119,7 +121,7 @@ func (r *Reconciler[T, S]) callersOf(ctx context.Context, fn client.Object) []re
 	return requests
 }
 
-// listOf returns an empty list of the kind of an object.
+// listOf returns an empty list for the kind of an object.
 func listOf(c client.Client, of client.Object) (client.ObjectList, error) {
 	gvk, err := apiutil.GVKForObject(of, c.Scheme())
 	if err != nil {
