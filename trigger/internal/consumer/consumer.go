@@ -1,5 +1,5 @@
-// Package consumer makes Deployments of triggers that consume a stream, and tells what their
-// pods say. What is special about a broker is the Program of its kind.
+// Package consumer creates Deployments for triggers that consume a stream and reports the status of
+// their pods. A Program contains what is specific to a broker.
 package consumer
 
 import (
@@ -26,44 +26,44 @@ import (
 	"goless.io/trigger/internal/trigger"
 )
 
-// Kind is a kind of triggers that consume a stream.
+// Kind implements trigger.Kind for triggers that consume a stream.
 type Kind[T v1alpha1.StreamTrigger] struct {
 	// Client reads from the cache.
 	Client client.Client
 
-	// Image is that of cmd/consume.
+	// Image is the image of cmd/consume.
 	Image string
 
-	// KEDA tells whether the cluster has ScaledObjects.
+	// KEDA reports whether the cluster has ScaledObjects.
 	KEDA bool
 
 	// Empty returns an empty trigger.
 	Empty func() T
 
-	// Program is what runs in the pods of a trigger. The error says which field has a mistake.
+	// Program returns the program of the pods of a trigger. The error names the invalid field.
 	Program func(T) (Program, error)
 
-	// Ask asks a pod for its status.
+	// Ask queries a pod for its status.
 	Ask func(context.Context, *corev1.Pod) (stream.Status, error)
 }
 
-// Seen is what there is of a trigger.
+// Seen is the observed state of a trigger.
 type Seen struct {
 	Function     v1beta1.Function
-	Deployment   *appsv1.Deployment // of that name, whoever owns it
-	Former       *appsv1.Deployment // with the name of the trigger, as earlier versions created it; whoever owns it
+	Deployment   *appsv1.Deployment // with the name of the Deployment of the trigger, whoever owns it
+	Former       *appsv1.Deployment // with the name of the trigger, as created by earlier versions; whoever owns it
 	Service      *corev1.Service
 	ScaledObject *unstructured.Unstructured // nil without KEDA
-	Scalers      []v1alpha1.StreamTrigger   // those with spec.scale of the same Function; only where this trigger has it
+	Scalers      []v1alpha1.StreamTrigger   // those with spec.scale of the same Function; empty if this trigger has none
 
 	Answers           // of the pods
-	Time    time.Time // when they were asked
+	Time    time.Time // when the pods were queried
 }
 
 // New returns an empty trigger.
 func (k Kind[T]) New() T { return k.Empty() }
 
-// Observe reads the Function and what belongs to the trigger, and asks its pods.
+// Observe reads the Function and the objects of the trigger, and queries its pods.
 func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 	seen := Seen{Time: time.Now(), Deployment: &appsv1.Deployment{}, Former: &appsv1.Deployment{}, Service: &corev1.Service{}}
 	var pods corev1.PodList
@@ -94,13 +94,14 @@ func (k Kind[T]) Observe(ctx context.Context, t T) (Seen, error) {
 	return seen, nil
 }
 
-// Plan decides what the Deployment is, which stays as it was while the spec has a mistake, and
-// whether there are a ScaledObject and the Service by which KEDA asks the pods. While there is no
-// Function, there is no pod that could take events.
+// Plan returns the desired Deployment, and the ScaledObject and the Service with which KEDA queries
+// the pods, if they should exist. If the spec is invalid, the Deployment is not changed. Without a
+// Function, the Deployment has no pod.
 //
-// A Deployment of an earlier version is replaced as a rollout replaces pods: the new Deployment
-// has no replica until the former one and its pods are gone, so that two consumers never deliver
-// side by side. The former one keeps consuming while the new one cannot be created.
+// A Deployment of an earlier version is replaced in the manner of a Recreate rollout: the new
+// Deployment has no replicas until the former Deployment and its pods are deleted, so that two
+// consumers never deliver concurrently. The former Deployment keeps consuming while the new one
+// cannot be created.
 func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	program, err := k.Program(t)
 	if err := cmp.Or[error](err, t.CommonSpec().Resources.Validate(field.NewPath("spec", "resources")).ToAggregate()); err != nil {
@@ -135,13 +136,13 @@ func (k Kind[T]) Plan(t T, seen Seen) trigger.Plan {
 	return p
 }
 
-// mistake is a problem that only a change of the trigger or of the cluster can solve.
+// mistake returns a problem that only a change of the trigger or of the cluster can solve.
 func mistake(message string) *target.Problem {
 	return &target.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
 }
 
-// notReady is why no events come; nil when they do. same reports whether the Deployment is in its
-// desired state.
+// notReady returns the reason why no events are received, or nil. same reports whether the
+// Deployment is in its desired state.
 func notReady(seen Seen, same bool) *target.Problem {
 	for _, p := range seen.Problems {
 		if p.Reason == v1alpha1.ReasonNotConnected || p.Reason == v1alpha1.ReasonConsumerNotReady {

@@ -25,33 +25,34 @@ import (
 const (
 	containerName = "consume"
 
-	// adminPort is where the pods tell how they are.
+	// adminPort is the port on which the pods serve their status.
 	adminPort = 9090
 
-	// credentials is where the pods have what the Secrets have.
+	// credentials is the directory in which the pods mount the Secrets.
 	credentials = "/etc/goless/credentials"
 
-	// lostNodeTimeout is how long a pod stays on a node that is not ready or not reachable, in seconds.
+	// lostNodeTimeout is the number of seconds that a pod stays on a node that is not ready or not
+	// reachable.
 	lostNodeTimeout = 30
 
-	// longestDrain is how long a pod that ends waits for requests that are under way.
+	// longestDrain is the number of seconds that a terminating pod waits for running requests.
 	longestDrain = 30
 )
 
-// A Program is what runs in the pods of a trigger.
+// A Program is what the pods of a trigger run.
 type Program struct {
-	// Broker is the first argument of cmd/consume, and Args those of that broker.
+	// Broker is the first argument of cmd/consume. Args are the arguments for that broker.
 	Broker string
 	Args   []string
 
-	// DeadLetter is where events go that the function does not take; "" for nowhere.
+	// DeadLetter is the destination of events that the function does not accept, or "".
 	DeadLetter string
 
-	// Secrets are what the pods have in files, by their names.
+	// Secrets are the values that the pods mount as files, by file name.
 	Secrets map[string]v1alpha1.SecretKey
 }
 
-// file lets the pods have a value of a Secret in a file, whose name is that of a flag.
+// file mounts a value of a Secret as a file and passes its path in a flag.
 func (p *Program) file(flag, name string, key *v1alpha1.SecretKey) {
 	if key != nil {
 		p.Secrets[name] = *key
@@ -59,7 +60,7 @@ func (p *Program) file(flag, name string, key *v1alpha1.SecretKey) {
 	}
 }
 
-// tls adds how servers are verified.
+// tls adds the arguments for the verification of servers and for the client certificate.
 func (p *Program) tls(t *v1alpha1.StreamTLS) {
 	if t == nil {
 		return
@@ -72,16 +73,15 @@ func (p *Program) tls(t *v1alpha1.StreamTLS) {
 	}
 }
 
-// deploymentName is the name of the Deployment of a trigger. A Function of the same name has a
-// Deployment with that name.
+// deploymentName returns the name of the Deployment of a trigger. It differs from the name of the
+// trigger, because a Function of the same name has a Deployment with that name.
 func deploymentName(t v1alpha1.StreamTrigger) string { return t.GetName() + "-trigger" }
 
-// Deployment returns the Deployment of a trigger. url is that of the function, and empty while
-// there is none, or it has no Service: then there are no pods. A function that is stopped has
-// its events tried, because KEDA may start it when some wait.
+// Deployment returns the Deployment of a trigger. url is the URL of the function. If it is empty,
+// because the function does not exist or has no Service, the Deployment has no pods. Events for a
+// stopped function are attempted, because KEDA may start it when events wait.
 //
-// The old pod ends before the new one starts, so that both do not deliver side by side what has
-// an order.
+// The strategy is Recreate, so that two pods never deliver ordered events concurrently.
 func Deployment(t v1alpha1.StreamTrigger, program Program, to target.Target, url, image string) *appsv1ac.DeploymentApplyConfiguration {
 	labels := apply.Labels(t)
 	replicas := int32(1)
@@ -118,15 +118,15 @@ func podOf(t v1alpha1.StreamTrigger, program Program, to target.Target, url, ima
 		WithTolerations(lostNode(corev1.TaintNodeNotReady), lostNode(corev1.TaintNodeUnreachable))
 }
 
-// lostNode lets a pod stay on a node with a taint for as long as pods of functions by default. With the
-// 5 minutes of Kubernetes, no event would be delivered for as long.
+// lostNode makes a pod tolerate a taint of its node as long as pods of functions do by default.
+// With the 5 minutes of Kubernetes, no events would be delivered for 5 minutes.
 func lostNode(taint string) *corev1ac.TolerationApplyConfiguration {
 	return corev1ac.Toleration().WithKey(taint).WithOperator(corev1.TolerationOpExists).WithEffect(corev1.TaintEffectNoExecute).
 		WithTolerationSeconds(lostNodeTimeout)
 }
 
-// projected has the Secrets in files. One that is missing does not keep the pod from starting,
-// which can say so then, and goes on once it is there.
+// projected returns a volume that contains the Secrets as files. The pod starts even if a Secret is
+// missing, so that it can report that, and continues when the Secret exists.
 func projected(secrets map[string]v1alpha1.SecretKey) *corev1ac.ProjectedVolumeSourceApplyConfiguration {
 	volume := corev1ac.ProjectedVolumeSource().WithDefaultMode(0o444)
 	for _, file := range slices.Sorted(maps.Keys(secrets)) {
@@ -141,8 +141,8 @@ func probe(path string) *corev1ac.ProbeApplyConfiguration {
 	return corev1ac.Probe().WithHTTPGet(corev1ac.HTTPGetAction().WithPath(path).WithPort(intstr.FromString("metrics")))
 }
 
-// arguments are those of cmd/consume. The kubelet puts variables in the place of $(NAME), so
-// each '$' is doubled.
+// arguments returns the arguments of cmd/consume. '$' is doubled, because the kubelet expands
+// $(NAME).
 func arguments(t v1alpha1.StreamTrigger, program Program, to target.Target, url string) []string {
 	spec := t.CommonSpec()
 	args := []string{
@@ -166,8 +166,8 @@ func arguments(t v1alpha1.StreamTrigger, program Program, to target.Target, url 
 	return args
 }
 
-// resources adds the defaults to what spec.resources asks for, as for Functions: if only one of request
-// and limit is asked for, and the default of the other contradicts it, the default is changed.
+// resources adds the defaults to spec.resources, as for Functions: if only one of request and limit
+// is set and the default of the other contradicts it, the default is adjusted.
 func resources(asked *v1beta1.Resources) *corev1ac.ResourceRequirementsApplyConfiguration {
 	if asked == nil {
 		asked = &v1beta1.Resources{}
@@ -190,8 +190,8 @@ func resources(asked *v1beta1.Resources) *corev1ac.ResourceRequirementsApplyConf
 	return corev1ac.ResourceRequirements().WithRequests(requests).WithLimits(limits)
 }
 
-// rounded returns amounts rounded up to thousandths, as the API server stores them: otherwise the Deployment
-// would always differ from its desired state.
+// rounded returns amounts rounded up to thousandths, as the API server stores them. Otherwise the
+// Deployment would always differ from its desired state.
 func rounded(a v1beta1.Amounts) corev1.ResourceList {
 	list := a.List()
 	for name, amount := range list {

@@ -6,7 +6,8 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// Kafka is the program of a KafkaTrigger. The API server has refused what could be wrong.
+// Kafka returns the program of a KafkaTrigger. It returns no error, because the API server has
+// validated the spec.
 func Kafka(t *v1alpha1.KafkaTrigger) (Program, error) {
 	spec := t.Spec
 	brokers := make([]string, len(spec.Brokers))

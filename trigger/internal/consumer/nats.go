@@ -7,7 +7,7 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// NATS is the program of a NATSTrigger.
+// NATS returns the program of a NATSTrigger.
 func NATS(t *v1alpha1.NATSTrigger) (Program, error) {
 	spec := t.Spec
 	if spec.DeadLetter != "" && matches(spec.Subject, spec.DeadLetter) {
@@ -37,7 +37,7 @@ func NATS(t *v1alpha1.NATSTrigger) (Program, error) {
 	return p, nil
 }
 
-// matches tells whether a subject is one of those that a pattern with wildcards stands for.
+// matches reports whether a subject matches a pattern with wildcards.
 func matches(pattern, subject string) bool {
 	want, have := strings.Split(pattern, "."), strings.Split(subject, ".")
 	for i, token := range want {

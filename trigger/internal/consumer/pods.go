@@ -23,12 +23,12 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// maxStatus bounds what is read of the status of a pod: whoever may create pods in a namespace
+// maxStatus limits the bytes read of the status of a pod: anyone who may create pods in a namespace
 // can give one the labels of a trigger.
 const maxStatus = 16 << 10
 
-// podsOf returns the pods of a Deployment. A label alone does not make a pod one of them: anyone
-// who may create pods can set it.
+// podsOf returns the pods that a Deployment owns. The labels are not sufficient: anyone who may
+// create pods can set them.
 func podsOf(d *appsv1.Deployment, pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 		owner := metav1.GetControllerOf(&pod)
@@ -36,11 +36,12 @@ func podsOf(d *appsv1.Deployment, pods []corev1.Pod) []corev1.Pod {
 	})
 }
 
-// forbidden is how the API server begins when it rejects a pod. The name is another one each time.
+// forbidden is the prefix of the error for a pod that the API server rejects. The name differs each
+// time.
 var forbidden = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)
 
-// podsNotCreated says why a Deployment has no pod, such as a quota or an admission policy; "" when nothing
-// is known.
+// podsNotCreated returns the reason why a Deployment has no pod, such as a quota or an admission
+// policy, or "".
 func podsNotCreated(d *appsv1.Deployment) string {
 	for _, c := range d.Status.Conditions {
 		switch {
@@ -53,7 +54,8 @@ func podsNotCreated(d *appsv1.Deployment) string {
 	return ""
 }
 
-// unscheduled says why a pod is on no node; "" when it is on one, or the scheduler has not seen it.
+// unscheduled returns the reason why a pod is not scheduled. It returns "" if the pod is scheduled,
+// or if the scheduler has not processed it.
 func unscheduled(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -63,27 +65,28 @@ func unscheduled(pod *corev1.Pod) string {
 	return ""
 }
 
-// Answers are what the pods of a trigger report, and what the kubelet and the scheduler report of those
-// that do not answer.
+// Answers are what the pods of a trigger report, or what the kubelet and the scheduler report about
+// pods that do not respond.
 type Answers struct {
-	// Problems are what keeps events from being delivered, one of each reason.
+	// Problems are the problems that prevent the delivery of events, one for each reason.
 	Problems []stream.Problem
 
-	// Last is how the last delivery ended; nil where no pod knows.
+	// Last is the outcome of the last delivery, or nil if no pod reports one.
 	Last *stream.Last
 
-	// Partitions is how many partitions the topic has; 0 where no pod knows.
+	// Partitions is the number of partitions of the topic, or 0 if no pod reports it.
 	Partitions int32
 
-	// Unreachable is why a pod that is ready does not answer, or one that is not ready does not in time; ""
-	// where each of them does.
+	// Unreachable is the reason why a ready pod does not respond, or a pod that is not ready does
+	// not respond in time. It is "" if all pods respond.
 	Unreachable string
 }
 
-// maxAsked is how many pods of a trigger are asked at most. There is one, and two in a rollout.
+// maxAsked is the maximum number of pods of a trigger that are queried. Usually there is one, and
+// two during a rollout.
 const maxAsked = 3
 
-// ask asks the pods for their status, at the same time.
+// ask queries the pods concurrently.
 func (k Kind[T]) ask(ctx context.Context, pods []corev1.Pod) (all Answers) {
 	each := make([]Answers, min(len(pods), maxAsked))
 	var asking sync.WaitGroup
@@ -98,7 +101,8 @@ func (k Kind[T]) ask(ctx context.Context, pods []corev1.Pod) (all Answers) {
 	return all
 }
 
-// askPod adds the answer of one pod. Where it does not answer, the kubelet may know why.
+// askPod adds the status of one pod. If the pod does not respond, it adds what the kubelet or the
+// scheduler reports.
 func (k Kind[T]) askPod(ctx context.Context, pod *corev1.Pod, a *Answers) {
 	if pod.DeletionTimestamp != nil {
 		return
@@ -150,7 +154,7 @@ func (a *Answers) add(s stream.Status) {
 
 var askClient = &http.Client{Timeout: 3 * time.Second}
 
-// Ask asks a pod for its status.
+// Ask queries a pod for its status.
 func Ask(ctx context.Context, pod *corev1.Pod) (stream.Status, error) {
 	return ask(ctx, net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(adminPort)))
 }

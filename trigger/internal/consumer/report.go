@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// recheck is after how long pods that have problems are asked again.
+	// recheck is the interval of queries to pods that have problems.
 	recheck = 30 * time.Second
 
-	// askInterval is how often pods that are ready are asked for the last outcome.
+	// askInterval is the interval of queries to ready pods.
 	askInterval = time.Minute
 
-	// unreachableInterval is how often pods are asked that repeatedly do not answer. A NetworkPolicy can deny
-	// all of them, and each occupies a worker until the request times out.
+	// unreachableInterval is the interval of queries to pods that repeatedly do not respond. A
+	// NetworkPolicy can deny all queries, and each occupies a worker until the request times out.
 	unreachableInterval = 2 * time.Minute
 
-	// refresh is how old the last outcome in the status is before a later one of the same kind is
-	// written.
+	// refresh is the age of the last outcome in the status at which a later outcome of the same
+	// kind is written.
 	refresh = 10 * time.Minute
 
-	// recent is how long the condition Delivered is false because of an event that was not delivered.
+	// recent is how long Delivered stays False after an event that was not delivered.
 	recent = time.Hour
 )
 
-// Report reports how the last delivery ended, and whether an event is held up.
+// Report reports the outcome of the last delivery and whether an event is blocked.
 func (k Kind[T]) Report(t T, seen Seen) time.Duration {
 	status := t.StreamStatus()
 	status.Partitions = cmp.Or(seen.Partitions, status.Partitions)
@@ -53,15 +53,15 @@ func (k Kind[T]) Report(t T, seen Seen) time.Duration {
 	return 0
 }
 
-// outcomes are the outcomes that pods report, as they are in the status.
+// outcomes maps the outcomes that pods report to those in the status.
 var outcomes = map[stream.Outcome]string{
 	stream.Delivered:    v1alpha1.ReasonDelivered,
 	stream.DeadLettered: v1alpha1.ReasonDeadLettered,
 	stream.Dropped:      v1alpha1.ReasonDropped,
 }
 
-// updateLast updates the last outcome in the status: where it differs, and otherwise only where that in
-// the status is old, because each update is a write to the API server.
+// updateLast updates the last outcome in the status if it differs, or if the one in the status is
+// older than refresh: each update is a write to the API server.
 func updateLast(status *v1alpha1.StreamTriggerStatus, seen Seen) {
 	if seen.Last == nil || outcomes[seen.Last.Outcome] == "" {
 		return
@@ -91,7 +91,7 @@ func delivered(last *v1alpha1.StreamDelivery, seen Seen) metav1.Condition {
 	case last.Outcome == v1alpha1.ReasonDelivered:
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: last.Outcome, Message: "the function has taken the last event, and none is held up"}
 	}
-	// The message contains no time: the condition changes only with the outcome.
+	// Without a time in the message, the condition changes only with the outcome.
 	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: last.Outcome, Message: "the last event went to the dead letter; its header Goless-Reason is the cause"}
 	if last.Outcome == v1alpha1.ReasonDropped {
 		c.Message = "the last event was dropped; the log of the pod that consumes has the cause"

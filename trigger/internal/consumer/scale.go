@@ -23,7 +23,8 @@ import (
 	"goless.io/trigger/internal/trigger"
 )
 
-// scale returns what scales the Function, with a note about its limit, or removes it.
+// scale returns the changes that create or delete the objects that scale the Function, and a note
+// about the limit of its replicas.
 func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, problem *target.Problem) {
 	var gone []apply.Change
 	if k.KEDA {
@@ -52,14 +53,14 @@ func (k Kind[T]) scale(t T, seen Seen) (changes []apply.Change, note string, pro
 	}, note, nil
 }
 
-// byAge orders triggers from the oldest on, and those of the same second by kind and name.
+// byAge compares triggers by age, oldest first, then by kind and name.
 func byAge(a, b v1alpha1.StreamTrigger) int {
 	return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time),
 		cmp.Compare(a.TriggerKind(), b.TriggerKind()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
-// maxReplicas returns spec.scale.max, or less if the trigger sends fewer requests at the same time, which
-// spec.concurrency and the partitions of the topic limit. note is the cause.
+// maxReplicas returns spec.scale.max, or less if spec.concurrency or the number of partitions of
+// the topic limits the number of concurrent requests. note is the reason for the lower limit.
 func maxReplicas(t v1alpha1.StreamTrigger, seen Seen) (most int32, note string) {
 	spec, why := t.CommonSpec(), ""
 	most = spec.Scale.Max
@@ -75,7 +76,7 @@ func maxReplicas(t v1alpha1.StreamTrigger, seen Seen) (most int32, note string) 
 	return most, fmt.Sprintf("KEDA scales up to %d replicas instead of spec.scale.max, %d: %s, and the trigger sends no more requests at the same time", most, spec.Scale.Max, why)
 }
 
-// leastReplicas returns scale.min with its default.
+// leastReplicas returns scale.min, or its default.
 func leastReplicas(scale *v1alpha1.StreamScale) int32 {
 	if scale.Min == nil {
 		return 1
@@ -83,8 +84,8 @@ func leastReplicas(scale *v1alpha1.StreamScale) int32 {
 	return *scale.Min
 }
 
-// scalersOf returns the triggers of all kinds that have spec.scale and call a Function, from the cache, not to be
-// changed.
+// scalersOf returns the triggers of all kinds that have spec.scale and call a Function. They are
+// from the cache and must not be changed.
 func (k Kind[T]) scalersOf(ctx context.Context, namespace, function string) ([]v1alpha1.StreamTrigger, error) {
 	var kafka v1alpha1.KafkaTriggerList
 	var nats v1alpha1.NATSTriggerList
@@ -104,16 +105,16 @@ func (k Kind[T]) scalersOf(ctx context.Context, namespace, function string) ([]v
 	}), nil
 }
 
-// Rivals maps a trigger of any kind that consumes a stream to those of the kind k that have spec.scale
-// and call the same Function.
+// Rivals maps a trigger of any kind that consumes a stream to the triggers of this kind that have
+// spec.scale and call the same Function.
 func (k Kind[T]) Rivals(ctx context.Context, of client.Object) []reconcile.Request {
 	spec := of.(v1alpha1.StreamTrigger).CommonSpec()
-	if spec.Scale == nil { // of an update, the object before it is mapped as well
+	if spec.Scale == nil { // for an update, the old object is mapped too
 		return nil
 	}
 	scalers, err := k.scalersOf(ctx, of.GetNamespace(), spec.FunctionRef.Name)
 	if err != nil {
-		return nil // the cache has ended
+		return nil // the cache has stopped
 	}
 	var requests []reconcile.Request
 	for _, t := range scalers {
@@ -124,8 +125,8 @@ func (k Kind[T]) Rivals(ctx context.Context, of client.Object) []reconcile.Reque
 	return requests
 }
 
-// serviceName is the name of the Service of a trigger, which KEDA asks. A Function may have
-// the name of the trigger for its own.
+// serviceName returns the name of the Service of a trigger, which KEDA queries. It differs from the
+// name of the trigger, because the Service of a Function may have that name.
 func serviceName(t v1alpha1.StreamTrigger) string { return t.GetName() + "-lag" }
 
 func service(t v1alpha1.StreamTrigger) *corev1ac.ServiceApplyConfiguration {
@@ -135,12 +136,13 @@ func service(t v1alpha1.StreamTrigger) *corev1ac.ServiceApplyConfiguration {
 		WithOwnerReferences(apply.Owner(t)).
 		WithSpec(corev1ac.ServiceSpec().
 			WithSelector(labels).
-			WithPublishNotReadyAddresses(true). // a trigger that is blocked has a lag all the same
+			WithPublishNotReadyAddresses(true). // a blocked trigger has a lag too
 			WithPorts(corev1ac.ServicePort().WithName("metrics").WithProtocol(corev1.ProtocolTCP).WithPort(adminPort).WithTargetPort(intstr.FromString("metrics"))))
 }
 
-// scaledObject lets KEDA set the replicas of the Function. KEDA asks the pod of the trigger how
-// many events wait, and so needs no credentials.
+// scaledObject returns the ScaledObject with which KEDA sets the replicas of the Function. KEDA
+// queries the pod of the trigger for the number of waiting events and therefore needs no
+// credentials.
 func scaledObject(t v1alpha1.StreamTrigger, most int32) *keda.ScaledObject {
 	spec := t.CommonSpec()
 	return keda.Of(t.GetName(), t.GetNamespace(), apply.Labels(t), apply.Owner(t), keda.Spec{

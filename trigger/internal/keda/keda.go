@@ -1,5 +1,5 @@
-// Package keda writes ScaledObjects, of which it knows what triggers need. KEDA's own module has
-// the clients of everything that can scale something behind it.
+// Package keda defines the part of a ScaledObject that triggers use. KEDA's own module would add
+// the clients of everything that it can scale by as dependencies.
 package keda
 
 import (
@@ -12,17 +12,17 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
-// GroupVersionKind is that of ScaledObjects.
+// GroupVersionKind is the group, version and kind of ScaledObjects.
 var GroupVersionKind = schema.GroupVersionKind{Group: "keda.sh", Version: "v1alpha1", Kind: "ScaledObject"}
 
-// New returns an empty ScaledObject to read one into.
+// New returns an empty ScaledObject.
 func New() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(GroupVersionKind)
 	return object
 }
 
-// ScaledObject is what is applied.
+// ScaledObject is the apply configuration of a ScaledObject.
 type ScaledObject struct {
 	metav1ac.TypeMetaApplyConfiguration    `json:",inline"`
 	*metav1ac.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
@@ -30,7 +30,7 @@ type ScaledObject struct {
 	Spec Spec `json:"spec"`
 }
 
-// Spec says what is scaled, from Min to Max, and by what.
+// Spec contains the target, the range of its replicas and the scalers.
 type Spec struct {
 	Target   Target    `json:"scaleTargetRef"`
 	Min      int32     `json:"minReplicaCount"`
@@ -38,20 +38,20 @@ type Spec struct {
 	Triggers []Trigger `json:"triggers"`
 }
 
-// Target names an object with the subresource scale.
+// Target refers to an object with the scale subresource.
 type Target struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 }
 
-// Trigger is a scaler of KEDA, with its settings.
+// Trigger is a KEDA scaler and its settings.
 type Trigger struct {
 	Type     string            `json:"type"`
 	Metadata map[string]string `json:"metadata"`
 }
 
-// Of returns a ScaledObject.
+// Of returns the apply configuration of a ScaledObject.
 func Of(name, namespace string, labels map[string]string, owner *metav1ac.OwnerReferenceApplyConfiguration, spec Spec) *ScaledObject {
 	meta := &metav1ac.ObjectMetaApplyConfiguration{Name: &name, Namespace: &namespace, Labels: labels}
 	if owner != nil {
@@ -64,14 +64,14 @@ func Of(name, namespace string, labels map[string]string, owner *metav1ac.OwnerR
 	}
 }
 
-// IsApplyConfiguration marks it as what is applied.
+// IsApplyConfiguration implements runtime.ApplyConfiguration.
 func (*ScaledObject) IsApplyConfiguration() {}
 
-// GetKind is ScaledObject.
+// GetKind returns ScaledObject.
 func (s *ScaledObject) GetKind() *string { return s.Kind }
 
-// Extract returns what an object has of the fields and labels that are applied, whoever has
-// set them.
+// Extract returns the fields of an object that this package applies, with the given labels, whoever
+// has set them.
 func Extract(object *unstructured.Unstructured, labels ...string) (*ScaledObject, error) {
 	spec, _, err := unstructured.NestedMap(object.Object, "spec")
 	if err != nil {
