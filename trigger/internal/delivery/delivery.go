@@ -1,5 +1,5 @@
-// Package delivery decides what the answer to a delivery means, and how long to wait before
-// the next try. It sends nothing and knows no broker.
+// Package delivery determines what a response means for an event and when to retry. It sends no
+// requests and does not depend on a broker.
 package delivery
 
 import (
@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// A Verdict is what one try means for the event.
+// A Verdict is the result of one attempt to deliver an event.
 type Verdict int
 
 const (
-	// Done means that the function has taken the event.
+	// Done means that the function has accepted the event.
 	Done Verdict = iota
 
-	// Again means that the try has failed and that another one may succeed.
+	// Again means that the attempt has failed and that a retry may succeed.
 	Again
 
-	// Pause means that the function has not seen the event, because there is no connection to it or
-	// because it is as busy as it may be. It is tried again, and is not counted as a try.
+	// Pause means that the function has not received the event, because there is no connection to
+	// it or its concurrency limit is reached. The event is retried, and the attempt is not counted.
 	Pause
 
-	// Refused means that the same event would be answered the same way again.
+	// Refused means that a retry would receive the same response.
 	Refused
 )
 
@@ -32,23 +32,23 @@ func (v Verdict) String() string {
 	return [...]string{"Done", "Again", "Pause", "Refused"}[v]
 }
 
-// RejectedHeader is what a function's own runtime, or the activator, answers with the status
-// 503 where the handler was not called.
+// RejectedHeader is the header of a 503 response of the function's runtime or of the activator if
+// the handler was not called.
 const RejectedHeader = "Goless-Rejected"
 
-// maxRetryAfter bounds what a function may ask for with Retry-After.
+// maxRetryAfter limits the delay that a function can request with Retry-After.
 const maxRetryAfter = time.Hour
 
-// A ConnectError is why there was no connection to a function: its name has no address, say, or nothing
-// answers there. The function has seen nothing.
+// A ConnectError means that no connection to the function could be made, for example because its
+// name cannot be resolved or nothing listens. The function has not received the request.
 type ConnectError struct{ Err error }
 
 func (e *ConnectError) Error() string { return "there was no connection: " + e.Err.Error() }
 
 func (e *ConnectError) Unwrap() error { return e.Err }
 
-// Judge says what an answer means, or the error where there is none or it broke off, and the least
-// time until the next try that Retry-After asks for.
+// Judge returns the verdict for a response, and the minimum delay that its Retry-After header
+// requests. err is the error if there is no response or it is incomplete.
 func Judge(answer *http.Response, err error, now time.Time) (Verdict, time.Duration) {
 	if _, unconnected := errors.AsType[*ConnectError](err); unconnected {
 		return Pause, 0
@@ -68,7 +68,7 @@ func Judge(answer *http.Response, err error, now time.Time) (Verdict, time.Durat
 	}
 }
 
-// Reason says in a few words how a try ended.
+// Reason describes how an attempt failed.
 func Reason(answer *http.Response, err error) string {
 	_, unconnected := errors.AsType[*ConnectError](err)
 	switch {
@@ -82,7 +82,7 @@ func Reason(answer *http.Response, err error) string {
 	return fmt.Sprintf("the answer was %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 }
 
-// retryAfter reads the header, which has seconds or a time; 0 where it has neither.
+// retryAfter parses the header Retry-After, in seconds or as a date. It returns 0 if it is neither.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	value := header.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// BatchRequest makes a request of several events in the batched mode, whose body is an array of
-// them in JSON. Of their headers only Content-Type has a place there.
+// BatchRequest returns a request that contains several events in the batched mode: its body is a
+// JSON array of events. Of the headers of the messages, only Content-Type is kept.
 func BatchRequest(ctx context.Context, method, url string, events []Event) (*http.Request, error) {
 	batch := make([]any, len(events))
 	for i, e := range events {
@@ -33,8 +33,8 @@ func BatchRequest(ctx context.Context, method, url string, events []Event) (*htt
 	return r, nil
 }
 
-// member has the attributes of the event and its data, as the JSON format has them. Data that is JSON,
-// or may be because its type is not known, stands there as it is, and any other data in base64.
+// member returns the attributes and data of the event in the JSON format of CloudEvents. Data that
+// is JSON, or valid JSON of unknown type, is embedded; other data is encoded in base64.
 func (e Event) member() map[string]any {
 	all := map[string]any{}
 	for _, a := range e.attributes() {
@@ -47,7 +47,7 @@ func (e Event) member() map[string]any {
 	}
 	switch isJSON := err != nil || mediaType == "application/json" || mediaType == "text/json"; {
 	case len(e.Data) == 0:
-	case isJSON && utf8.Valid(e.Data) && json.Valid(e.Data): // Valid does not look into strings
+	case isJSON && utf8.Valid(e.Data) && json.Valid(e.Data): // json.Valid does not check the UTF-8 of strings
 		all["data"] = json.RawMessage(e.Data)
 	default:
 		all["data_base64"] = e.Data

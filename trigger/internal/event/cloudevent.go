@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// theirs are the attributes of a message that is a CloudEvent in the binary mode, and nil of one that
-// is none. Names that no attribute can have are left out.
+// theirs returns the attributes of a message that is a CloudEvent in the binary mode, or nil if it
+// is not. Names that are not valid for an attribute are omitted.
 //
-// Headers begin with ce- in section 3.1.3 of the HTTP binding, which NATS shares, and have their values
-// percent-encoded; they begin with ce_ in section 3.2.3 of the Kafka binding, and have them as they are.
+// Headers begin with ce- and have percent-encoded values in the HTTP binding (section 3.1.3), which
+// NATS shares. They begin with ce_ and have plain values in the Kafka binding (section 3.2.3).
 func (e Event) theirs() map[string]string {
 	var all map[string]string
 	for name, values := range e.Header {
@@ -25,7 +25,7 @@ func (e Event) theirs() map[string]string {
 		}
 		attribute, value := strings.ToLower(canonical[len("Ce-"):]), values[0]
 		if attribute == "datacontenttype" || strings.Trim(attribute, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || attribute == "" {
-			continue // the type is that of the header Content-Type
+			continue // the type is in the header Content-Type
 		}
 		if canonical[len("Ce")] == '-' {
 			if decoded, err := url.PathUnescape(value); err == nil {
@@ -43,7 +43,7 @@ func (e Event) theirs() map[string]string {
 	return all
 }
 
-// extensions are what this Event adds to a message that is a CloudEvent already.
+// extensions returns the attributes that this Event adds to a message that is already a CloudEvent.
 func (e Event) extensions() map[string]string {
 	all := map[string]string{"golessid": e.ID, "golesssource": e.Source, "golesssubject": e.Subject, "golesstime": e.at()}
 	maps.Copy(all, e.Extensions)
@@ -51,8 +51,8 @@ func (e Event) extensions() map[string]string {
 	return all
 }
 
-// object is the CloudEvent in JSON that the data of a message is, with the extensions of this Event.
-// It is nil where the data is none.
+// object returns the data, if it is a CloudEvent in JSON, with the extensions of this Event.
+// Otherwise it returns nil.
 func (e Event) object() map[string]json.RawMessage {
 	mediaType, _, err := mime.ParseMediaType(e.contentType())
 	var all map[string]json.RawMessage
@@ -67,7 +67,7 @@ func (e Event) object() map[string]json.RawMessage {
 	return all
 }
 
-// data is the body of a request of this event alone.
+// data returns the body of a request that contains only this event.
 func (e Event) data() []byte {
 	if all := e.object(); all != nil {
 		if text, err := write(all); err == nil {
@@ -77,7 +77,7 @@ func (e Event) data() []byte {
 	return e.Data
 }
 
-// write returns v in JSON, without changes within strings.
+// write encodes v as JSON without HTML escapes in strings.
 func write(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -86,8 +86,8 @@ func write(v any) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// encode writes the value of an attribute as section 3.1.3.2 of the HTTP binding wants it:
-// what is not printable ASCII, a space, '"' and '%' are percent-encoded.
+// encode encodes the value of an attribute as section 3.1.3.2 of the HTTP binding requires:
+// characters that are not printable ASCII, spaces, '"' and '%' are percent-encoded.
 func encode(value string) string {
 	if !strings.ContainsFunc(value, encoded) {
 		return value
@@ -103,5 +103,5 @@ func encode(value string) string {
 	return b.String()
 }
 
-// encoded reports whether a character, or a byte of one, is percent-encoded.
+// encoded reports whether a character, or a byte of one, must be percent-encoded.
 func encoded(c rune) bool { return c <= ' ' || c > '~' || c == '"' || c == '%' }

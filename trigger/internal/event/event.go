@@ -1,7 +1,7 @@
-// Package event makes requests of events, as CloudEvents 1.0 in the binary mode of HTTP, where the
-// attributes are headers and the data is the body, or of several events in the batched mode. A
-// message that is a CloudEvent already stays the one that it is. The package knows no broker and
-// sends nothing.
+// Package event creates HTTP requests for events, as CloudEvents 1.0. In the binary mode, the
+// attributes are headers and the data is the body. In the batched mode, a request contains several
+// events. A message that is already a CloudEvent keeps its attributes. The package does not depend
+// on a broker and sends no requests.
 package event
 
 import (
@@ -19,29 +19,29 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// An Event is what is delivered. Events with the same ID and Source are the same event.
+// An Event is an event to deliver. Events with the same ID and Source are the same event.
 type Event struct {
 	ID, Source, Type string
-	// Time is when it happened; the zero time where that is not known.
+	// Time is the time of the event; zero if unknown.
 	Time time.Time
-	// Subject, and the extensions by their names, may be empty. Names of extensions are
-	// lower-case letters and digits.
+	// Subject and Extensions are optional. Names of extensions are lower-case letters and digits.
 	Subject    string
 	Extensions map[string]string
-	// Header has the headers of the message. It may be nil. They are sent too, except those that
-	// describe the connection or may not stand in a header. Content-Type is that of Data. A message
-	// with ce-specversion (NATS, HTTP) or ce_specversion (Kafka) among them is a CloudEvent in the
-	// binary mode, and one whose Content-Type is application/cloudevents+json is one in the structured
-	// mode: its attributes are kept, and those of this Event become extensions, such as golessid.
+	// Header contains the headers of the message, including the Content-Type of Data; it may be
+	// nil. They are sent too, except invalid headers and headers of the connection. A message is a
+	// CloudEvent in the binary mode if it has the header ce-specversion (NATS, HTTP) or
+	// ce_specversion (Kafka), and one in the structured mode if its Content-Type is
+	// application/cloudevents+json. It keeps its attributes, and those of this Event become
+	// extensions, such as golessid.
 	Header http.Header
 	Data   []byte
 }
 
-// maxHeader is how much the headers of a request may have, in bytes. The activator refuses 16 KiB,
-// with the first line and what the client adds.
+// maxHeader is the maximum size of the headers of a request, in bytes. The activator rejects 16
+// KiB, including the request line and the headers that the client adds.
 const maxHeader = 12 << 10
 
-// omittedSpace is kept free for the extension golessomitted, in bytes.
+// omittedSpace is reserved for the extension golessomitted, in bytes.
 const omittedSpace = 64
 
 // A field is a header of a request.
@@ -50,7 +50,7 @@ type field struct {
 	values []string
 }
 
-// size is about what the field takes in a request, in bytes.
+// size returns the approximate size of the field in a request, in bytes.
 func (f field) size() int {
 	n := 0
 	for _, value := range f.values {
@@ -59,8 +59,9 @@ func (f field) size() int {
 	return n
 }
 
-// Request makes a request of an event. Attributes and headers that do not fit into the headers of a
-// request are left out, and the extension golessomitted says how many.
+// Request returns a request that contains the event in the binary mode. If the attributes and
+// headers exceed maxHeader, some are omitted, and the extension golessomitted contains their
+// numbers.
 func (e Event) Request(ctx context.Context, method, url string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(e.data()))
 	if err != nil {
@@ -80,13 +81,13 @@ func (e Event) Request(ctx context.Context, method, url string) (*http.Request, 
 	return r, nil
 }
 
-// fields are the attributes of the event and the headers of the message, with their names in the
-// canonical form. The attributes come first.
+// fields returns the attributes of the event, followed by the headers of the message. The names are
+// in canonical form.
 func (e Event) fields() []field {
 	var all []field
-	if !e.structured() { // otherwise they are in the data
+	if !e.structured() { // otherwise the attributes are in the data
 		attributes := e.attributes()
-		values := make([]string, len(attributes)) // of all, which is faster than one of each
+		values := make([]string, len(attributes)) // one allocation for all values
 		all = make([]field, len(attributes), len(attributes)+len(e.Header))
 		for i, a := range attributes {
 			values[i] = encode(a.value)
@@ -101,8 +102,8 @@ func (e Event) fields() []field {
 	return all
 }
 
-// fitting returns the fields that fit into a request, and one that says how many were left out. The
-// attributes come first, then what describes the data and the trace, and the others by their names.
+// fitting returns the fields that fit into a request, and a field with the numbers of omitted ones.
+// Attributes take precedence, then the headers for the data and the trace, then the others by name.
 func fitting(all []field) []field {
 	slices.SortStableFunc(all, func(a, b field) int {
 		if x, y := rank(a.name), rank(b.name); x != y || x == 0 {
@@ -126,7 +127,7 @@ func fitting(all []field) []field {
 	return append(all, field{headerOf("golessomitted"), []string{strconv.Itoa(attributes) + " attributes, " + strconv.Itoa(headers) + " headers"}})
 }
 
-// rank says which headers are more important than others: those of the lowest rank.
+// rank returns the priority of a header; lower is more important.
 func rank(name string) int {
 	switch {
 	case isAttribute(name):
@@ -137,13 +138,13 @@ func rank(name string) int {
 	return 2
 }
 
-// reserved are headers that describe the connection.
+// reserved contains the headers of the connection.
 var reserved = map[string]bool{
 	"Host": true, "Connection": true, "Content-Length": true, "Transfer-Encoding": true, "Upgrade": true,
 	"Te": true, "Trailer": true, "Expect": true, "Keep-Alive": true, "Proxy-Connection": true,
 }
 
-// allowed reports whether a header of a message may be one of the request.
+// allowed reports whether a header of a message may be sent in the request.
 func allowed(name string, values []string) bool {
 	canonical := http.CanonicalHeaderKey(name)
 	if !httpguts.ValidHeaderFieldName(name) || reserved[canonical] || isAttribute(canonical) {
@@ -152,17 +153,17 @@ func allowed(name string, values []string) bool {
 	return !slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) })
 }
 
-// isAttribute reports whether a header, in the canonical form, has an attribute of a CloudEvent.
+// isAttribute reports whether a header, in canonical form, contains an attribute of a CloudEvent.
 func isAttribute(canonical string) bool {
 	return strings.HasPrefix(canonical, "Ce-") || strings.HasPrefix(canonical, "Ce_")
 }
 
-// headers are the names of the headers of attributes that every event has.
+// headers maps the attributes that every event has to their headers.
 var headers = map[string]string{
 	"specversion": "Ce-Specversion", "id": "Ce-Id", "source": "Ce-Source", "type": "Ce-Type", "time": "Ce-Time", "subject": "Ce-Subject",
 }
 
-// headerOf returns the name of the header of an attribute.
+// headerOf returns the header for an attribute.
 func headerOf(attribute string) string {
 	if name, ok := headers[attribute]; ok {
 		return name
@@ -170,7 +171,7 @@ func headerOf(attribute string) string {
 	return http.CanonicalHeaderKey("Ce-" + attribute)
 }
 
-// contentType is that of the data; "" where it is not known.
+// contentType returns the Content-Type of the data, or "".
 func (e Event) contentType() string {
 	for name, values := range e.Header {
 		if http.CanonicalHeaderKey(name) == "Content-Type" && len(values) > 0 {
@@ -180,16 +181,17 @@ func (e Event) contentType() string {
 	return ""
 }
 
-// structured reports whether the data is one CloudEvent, or several, with their attributes.
+// structured reports whether the data is one or several CloudEvents with their attributes.
 func (e Event) structured() bool {
 	mediaType, _, err := mime.ParseMediaType(e.contentType())
 	return err == nil && strings.HasPrefix(mediaType, "application/cloudevents")
 }
 
-// An attribute is one of a CloudEvent. The value is as it is in JSON.
+// An attribute is an attribute of a CloudEvent. The value is not percent-encoded.
 type attribute struct{ name, value string }
 
-// attributes are those of the event, the required ones first, without the type of the data.
+// attributes returns the attributes of the event without datacontenttype. The required ones come
+// first.
 func (e Event) attributes() []attribute {
 	if theirs := e.theirs(); theirs != nil {
 		return e.merged(theirs)
@@ -202,12 +204,12 @@ func (e Event) attributes() []attribute {
 	return slices.DeleteFunc(all, func(a attribute) bool { return a.value == "" })
 }
 
-// required are the attributes that a CloudEvent must have.
+// required returns the attributes that a CloudEvent must have.
 func (e Event) required() []attribute {
 	return []attribute{{"specversion", "1.0"}, {"id", e.ID}, {"source", e.Source}, {"type", e.Type}}
 }
 
-// merged are the attributes of a message that is a CloudEvent, with those that it lacks.
+// merged returns the attributes of a message that is a CloudEvent, and adds the missing ones.
 func (e Event) merged(theirs map[string]string) []attribute {
 	all := e.required()
 	for i, a := range all {
@@ -227,7 +229,7 @@ func (e Event) merged(theirs map[string]string) []attribute {
 	return all
 }
 
-// at is the time of the event; "" where that is not known.
+// at returns the time of the event in RFC 3339 format, or "" if it is unknown.
 func (e Event) at() string {
 	if e.Time.IsZero() {
 		return ""

@@ -1,5 +1,5 @@
-// Package send delivers an event to a function: it asks, waits and asks again until the
-// function has taken the event, or it is clear that it will not. It knows no broker.
+// Package send delivers an event to a function. It retries until the function accepts or rejects
+// the event, or the attempts are exhausted. It does not depend on a broker.
 package send
 
 import (
@@ -16,33 +16,33 @@ import (
 	"goless.io/trigger/internal/delivery"
 )
 
-// maxAnswer is how much of an answer is read, in bytes. What breaks off only after that counts as
-// whole.
+// maxAnswer is the maximum number of bytes read of a response. A longer response counts as
+// complete.
 const maxAnswer = 16 << 20
 
-// A Sender delivers events. It may be used by several goroutines at the same time.
+// A Sender delivers events. It is safe for concurrent use.
 type Sender struct {
-	// Client makes the requests. See NewClient.
+	// Client sends the requests. See NewClient.
 	Client *http.Client
 
-	// Backoff is how long to wait between tries.
+	// Backoff determines the delays between attempts.
 	Backoff delivery.Backoff
 
-	// Tries is how often an event is tried; 0 for any number. Pauses are not counted.
+	// Tries is the maximum number of attempts for an event; 0 means no limit. Pauses are not
+	// counted.
 	Tries int
 
-	// Tried is told what each try means for the event, and how it ended; nil for nobody.
+	// Tried is called after each attempt with its verdict and the reason of a failure; optional.
 	Tried func(v delivery.Verdict, reason string)
 
-	// Log gets a line for each try that has failed, with About, which are attributes of the event.
+	// Log receives a line for each failed attempt. About contains attributes of the event for it.
 	Log   *slog.Logger
 	About []any
 }
 
-// NewClient returns a client for requests that take timeout at most, or any time where that is
-// 0. It follows no redirects: an answer is for whoever asked. It keeps its connections, and
-// ends one in each second: a Service chooses a pod for each connection, so that without new ones
-// pods that come later would get no requests.
+// NewClient returns a client whose requests time out after timeout; 0 means no timeout. It does not
+// follow redirects. It keeps its connections, but closes one each second: a Service chooses a pod
+// for each connection, so that without new connections new pods would receive no requests.
 func NewClient(timeout time.Duration, connections int) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
@@ -54,10 +54,10 @@ func NewClient(timeout time.Duration, connections int) *http.Client {
 	}
 }
 
-// renewing is a transport that uses a connection no more after the first request of each second.
+// renewing is a transport that closes the connection of the first request of each second.
 type renewing struct {
 	*http.Transport
-	second atomic.Int64 // of the last request, since 1970
+	second atomic.Int64 // of the last request, in seconds since 1970
 }
 
 func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -68,16 +68,16 @@ func (t *renewing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.Transport.RoundTrip(r)
 }
 
-// An UndeliveredError says that an event was not taken.
+// An UndeliveredError means that an event was not accepted.
 type UndeliveredError struct {
-	// Tries is how often it was tried, and Reason how the last one ended.
+	// Tries is the number of attempts, and Reason the failure of the last one.
 	Tries  int
 	Reason string
-	// RetryAfter is the least time until the next try that the last answer asks for.
+	// RetryAfter is the minimum delay until the next attempt that the last response requests.
 	RetryAfter time.Duration
 
-	// Interrupted says that the context ended. Otherwise all tries are used up, or another
-	// one would end as the last one did.
+	// Interrupted means that the context ended. Otherwise the attempts are exhausted, or another
+	// attempt would fail in the same way.
 	Interrupted bool
 }
 
@@ -88,8 +88,8 @@ func (e *UndeliveredError) Error() string {
 	return fmt.Sprintf("%d tries have failed, and at last %s", e.Tries, e.Reason)
 }
 
-// Deliver delivers what request makes, which is called for each try. The error is an
-// *UndeliveredError, or says why there is no request.
+// Deliver delivers an event. It calls request for each attempt. The error is an *UndeliveredError,
+// or the error of request.
 func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*http.Request, error)) error {
 	last := UndeliveredError{Reason: "it was not tried"}
 	for pauses := 0; ctx.Err() == nil; {
@@ -122,9 +122,9 @@ func (s *Sender) Deliver(ctx context.Context, request func(context.Context) (*ht
 	return &last
 }
 
-// try sends a request, and says what its answer means. The answer is read, because a
-// handler that panics breaks it off, also after it has begun to answer 200. What another status says
-// holds all the same. The reason is that of a failure.
+// try sends a request and returns the verdict for its response. It reads the response, because a
+// handler that panics aborts it even after status 200. A status other than 2xx counts even if the
+// response is aborted. reason describes a failure.
 func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Duration, reason string) {
 	var connected atomic.Bool
 	trace := httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
@@ -134,7 +134,7 @@ func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Dura
 	}
 	if err == nil {
 		_, broken := io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
-		_ = answer.Body.Close() // it was only read
+		_ = answer.Body.Close() // the body was only read
 		if answer.StatusCode/100 == 2 {
 			err = broken
 		}
@@ -149,7 +149,7 @@ func (s *Sender) try(r *http.Request) (verdict delivery.Verdict, least time.Dura
 	return verdict, least, reason
 }
 
-// Sleep waits, or until the context ends.
+// Sleep waits for d or until the context is done.
 func Sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
