@@ -1,5 +1,5 @@
-// Package apiservertest starts a real etcd and kube-apiserver for the tests of this module, with
-// the CustomResourceDefinitions of Functions and triggers, and installs files of deploy/.
+// Package apiservertest starts etcd and kube-apiserver for the tests of this module, with the
+// CustomResourceDefinitions of Functions and triggers, and installs files of deploy/.
 package apiservertest
 
 import (
@@ -21,15 +21,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Root is the root of the repository, seen from a package that is as deep as this.
+// Root is the root of the repository, relative to a package at the depth of this one.
 var Root = filepath.Join("..", "..", "..")
 
-// Image is what the tests have in the place of the images of cmd/deliver and cmd/consume.
+// Image replaces the images of cmd/deliver and cmd/consume in tests.
 const Image = "registry.example/goless/deliver:1"
 
-// Main is what TestMain does: it starts an API server, with the CustomResourceDefinitions in
-// more files too, and lets run say with which code the tests end. The programs are those in
-// KUBEBUILDER_ASSETS, or else in .cache/assets.
+// Main implements TestMain: it starts an API server with the CustomResourceDefinitions, including
+// those in more files, and exits with the code that run returns. The binaries are in
+// KUBEBUILDER_ASSETS, or in .cache/assets by default.
 func Main(m *testing.M, run func(*testing.M, *envtest.Environment) int, more ...string) {
 	assets, err := filepath.Abs(cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(Root, ".cache", "assets")))
 	if err == nil {
@@ -58,7 +58,8 @@ func start(m *testing.M, assets string, run func(*testing.M, *envtest.Environmen
 	return run(m, environment)
 }
 
-// Install applies files of deploy/, with Image in the place of what ko builds.
+// Install creates the objects in files of deploy/. It replaces the references to images that ko
+// builds with Image.
 func Install(ctx context.Context, c client.Client, files ...string) error {
 	for _, name := range files {
 		text, err := os.ReadFile(filepath.Join(Root, "deploy", name))

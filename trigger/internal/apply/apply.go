@@ -1,5 +1,5 @@
-// Package apply carries out what was decided for a trigger, by server-side apply. It decides
-// nothing but whether an object belongs to the trigger, and so may be written.
+// Package apply makes the planned changes of a trigger with server-side apply. Its only decision is
+// whether an object belongs to the trigger and may be changed.
 package apply
 
 import (
@@ -18,10 +18,10 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// FieldOwner owns the fields of what belongs to triggers.
+// FieldOwner is the field manager for the objects of triggers.
 const FieldOwner = "goless-triggers"
 
-// noVersion is a resource version that no object has: the first revision of etcd is empty.
+// noVersion is a resource version that no object has, because the first revision of etcd is empty.
 const noVersion = "1"
 
 // configuration is the interface of the generated apply configurations.
@@ -32,21 +32,21 @@ type configuration interface {
 	GetNamespace() *string
 }
 
-// A Change is an object that a trigger shall have, beside the one that there is.
+// A Change is the difference between the desired state of an object and its live state.
 type Change struct {
 	want configuration
 	live client.Object
 	same func() (bool, error)
 
-	// owner must own live for it to be removed; nil for the trigger.
+	// owner must own live, otherwise live is not deleted; nil means the trigger.
 	owner client.Object
 
-	// how live is removed; empty for the default of its kind.
+	// how is the propagation policy of a deletion; empty means the default of the kind.
 	how metav1.DeletionPropagation
 }
 
-// To is the change of live, which has no UID where there is no such object, to want. extract
-// returns the fields of an object that an owner has applied.
+// To returns the change of live to want. If live has no UID, the object does not exist. extract
+// returns the fields that a field manager has applied.
 func To[A configuration, T client.Object](want A, live T, extract func(T, string) (A, error)) Change {
 	return Change{want: want, live: live, same: func() (bool, error) {
 		applied, err := extract(live, FieldOwner)
@@ -54,48 +54,49 @@ func To[A configuration, T client.Object](want A, live T, extract func(T, string
 	}}
 }
 
-// Same tells whether there is nothing to change.
+// Same reports whether the object is in its desired state.
 func (c Change) Same() bool {
 	same, err := c.same()
 	return same && err == nil
 }
 
-// Gone is the removal of live, where it belongs to the trigger; without a UID there is none.
+// Gone returns the deletion of live if it belongs to the trigger. If live has no UID, the object
+// does not exist.
 func Gone(live client.Object) Change { return Change{live: live} }
 
-// GoneFrom is the removal of live, where it belongs to owner, an object of the trigger. What live
-// owns is deleted with it.
+// GoneFrom returns the deletion of live and its dependents if live belongs to owner, which is an
+// object of the trigger.
 func GoneFrom(owner, live client.Object) Change {
-	// The API server's default for Jobs is to orphan their pods.
+	// By default, the API server orphans the pods of a Job.
 	return Change{live: live, owner: owner, how: metav1.DeletePropagationBackground}
 }
 
-// GoneAfterPods is the removal of live, which exists until its pods have ended.
+// GoneAfterPods returns the deletion of live, which exists until its pods have terminated.
 func GoneAfterPods(live client.Object) Change {
 	return Change{live: live, how: metav1.DeletePropagationForeground}
 }
 
-// Owner is the owner reference to a trigger.
+// Owner returns an owner reference to a trigger.
 func Owner(t v1alpha1.Trigger) *metav1ac.OwnerReferenceApplyConfiguration {
 	return metav1ac.OwnerReference().
 		WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind(t.TriggerKind()).
 		WithName(t.GetName()).WithUID(t.GetUID()).WithController(true)
 }
 
-// Labels are those of what belongs to a trigger.
+// Labels returns the labels of the objects of a trigger.
 func Labels(t v1alpha1.Trigger) map[string]string {
 	return map[string]string{v1alpha1.TriggerLabel: t.GetName(), v1alpha1.KindLabel: t.TriggerKind()}
 }
 
-// A NotOwnedError says that an object exists which is not the trigger's.
+// A NotOwnedError means that an object exists but does not belong to the trigger.
 type NotOwnedError struct {
 	Kind, Name string
 
-	// Owner controls the object; nil if it has no controller.
+	// Owner is the controller of the object, or nil if it has none.
 	Owner *metav1.OwnerReference
 }
 
-// Error advises to delete only what no controller would create again.
+// Error suggests a deletion only if no controller would recreate the object.
 func (e *NotOwnedError) Error() string {
 	if e.Owner != nil {
 		return fmt.Sprintf("%s %q belongs to %s %q and is not changed; rename the trigger", e.Kind, e.Name, e.Owner.Kind, e.Owner.Name)
@@ -103,12 +104,12 @@ func (e *NotOwnedError) Error() string {
 	return fmt.Sprintf("%s %q was not created for this trigger and is not changed; rename the trigger, or delete the %s if nothing needs it", e.Kind, e.Name, e.Kind)
 }
 
-// Make makes a change for a trigger. It writes nothing where the fields that were applied
-// have the wanted values already.
+// Make makes a change for a trigger. It writes nothing if the applied fields already have the
+// desired values.
 //
-// A forced apply would take over what is somebody else's. So each names the UID of the object
-// that it changes, or the resource version of the one that it creates; where the object has
-// come or gone meanwhile the error is a conflict, and the trigger is looked at again.
+// A forced apply could take over an object of another owner. Therefore each apply contains the UID
+// of the object that it updates, or the resource version for one that it creates. If the object has
+// been created or deleted meanwhile, the API server returns a conflict and the trigger is requeued.
 func (c Change) Make(ctx context.Context, w client.Client, live client.Reader, t v1alpha1.Trigger) error {
 	if c.want == nil {
 		return c.remove(ctx, w, t)
@@ -118,14 +119,14 @@ func (c Change) Make(ctx context.Context, w client.Client, live client.Reader, t
 		if err := c.apply(ctx, w, "resourceVersion", noVersion); !apierrors.IsConflict(err) {
 			return wrap(err, "creating", kind, name)
 		}
-		// One without our labels is not in the cache.
+		// An object without the labels is not in the cache.
 		if err := live.Get(ctx, types.NamespacedName{Namespace: *c.want.GetNamespace(), Name: name}, c.live); err != nil {
 			return wrap(err, "reading", kind, name)
 		}
 	}
 	switch {
 	case c.live.GetDeletionTimestamp() != nil, ofPredecessor(c.live, t):
-		return nil // its deletion is an event, after which it is created
+		return nil // its deletion is an event that requeues the trigger
 	case !metav1.IsControlledBy(c.live, t):
 		return &NotOwnedError{Kind: kind, Name: name, Owner: metav1.GetControllerOf(c.live)}
 	}
@@ -135,7 +136,7 @@ func (c Change) Make(ctx context.Context, w client.Client, live client.Reader, t
 	return wrap(c.apply(ctx, w, "uid", string(c.live.GetUID())), "applying", kind, name)
 }
 
-// apply applies the object on condition that a field of its metadata has a value.
+// apply applies the object with a precondition on a field of its metadata.
 func (c Change) apply(ctx context.Context, w client.Client, field, value string) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.want)
 	if err != nil {
@@ -152,7 +153,7 @@ func (c Change) apply(ctx context.Context, w client.Client, field, value string)
 	return w.Patch(ctx, answer, client.RawPatch(types.ApplyYAMLPatchType, body), client.ForceOwnership, client.FieldOwner(FieldOwner))
 }
 
-// remove deletes the object with the UID that was seen, and not another of the same name.
+// remove deletes the object with the observed UID, not another one of the same name.
 func (c Change) remove(ctx context.Context, w client.Client, t v1alpha1.Trigger) error {
 	uid, owner := c.live.GetUID(), c.owner
 	if owner == nil {
@@ -171,8 +172,8 @@ func (c Change) remove(ctx context.Context, w client.Client, t v1alpha1.Trigger)
 	return nil
 }
 
-// ofPredecessor tells whether an object belongs to a deleted trigger of the same name. The
-// garbage collector is about to delete it.
+// ofPredecessor reports whether an object belongs to a deleted trigger of the same name. The
+// garbage collector will delete it.
 func ofPredecessor(obj client.Object, t v1alpha1.Trigger) bool {
 	ref := metav1.GetControllerOf(obj)
 	return ref != nil && ref.APIVersion == v1alpha1.GroupVersion.String() && ref.Kind == t.TriggerKind() && ref.Name == t.GetName() && ref.UID != t.GetUID()

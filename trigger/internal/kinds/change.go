@@ -14,25 +14,24 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// ErrChanged ends a manager when the cluster has got a kind that triggers can become, or has lost
-// one. What is watched is decided once, so that is a reason to start again.
+// ErrChanged stops a manager when a kind that triggers create is added to or removed from the
+// cluster. The set of watched kinds is fixed at the start, so the process must restart.
 var ErrChanged = errors.New("the cluster has other kinds than at the start")
 
-// A Change ends a manager with ErrChanged, whether it leads or not.
+// A Change stops a manager with ErrChanged, whether or not it is the leader.
 type Change struct {
-	// Discovery is asked, and Pause is between two questions.
+	// Discovery is queried every Pause.
 	Discovery *discovery.DiscoveryClient
 	Pause     time.Duration
 
-	// Had tells of each kind whether the cluster had it at the start.
+	// Had reports for each kind whether the cluster had it at the start.
 	Had map[schema.GroupVersionKind]bool
 }
 
-// NeedLeaderElection is false.
+// NeedLeaderElection returns false.
 func (Change) NeedLeaderElection() bool { return false }
 
-// Start returns ErrChanged, or nil when the context has ended. An API server that does not answer
-// has changed nothing.
+// Start returns ErrChanged, or nil when the context is done. Errors of the API server are ignored.
 func (c Change) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, c.Pause, false, func(ctx context.Context) (bool, error) {
 		for kind, had := range c.Had {
@@ -45,7 +44,7 @@ func (c Change) Start(ctx context.Context) error {
 	if errors.Is(err, ErrChanged) {
 		return err
 	}
-	return nil // the context has ended
+	return nil // the context is done
 }
 
 func (c Change) has(ctx context.Context, kind schema.GroupVersionKind) (bool, error) {

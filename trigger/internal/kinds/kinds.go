@@ -1,5 +1,5 @@
-// Package kinds makes a manager reconcile all kinds of triggers: it says what the cache holds,
-// which reconcilers there are, and what they count.
+// Package kinds sets up a manager that reconciles all kinds of triggers: the contents of the cache,
+// the reconcilers and the metrics.
 package kinds
 
 import (
@@ -37,18 +37,18 @@ import (
 	"goless.io/trigger/internal/trigger"
 )
 
-// Images are those of the pods of triggers.
+// Images are the images of the pods of triggers.
 type Images struct {
-	// Deliver is that of cmd/deliver, and Consume that of cmd/consume.
+	// Deliver is the image of cmd/deliver, and Consume the image of cmd/consume.
 	Deliver, Consume string
 }
 
-// httpRoute is the kind of the Gateway API that triggers become.
+// httpRoute is the kind of the Gateway API that HTTPTriggers create.
 var httpRoute = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: gatewayv1.GroupVersion.Version, Kind: "HTTPRoute"}
 
-// ManagerOptions returns what the reconcilers need in their manager of a cluster: a cache of
-// triggers, of what belongs to them, and of Functions without their sources. namespaces is nil
-// for all.
+// ManagerOptions returns the options of a manager for the reconcilers. Its cache contains the
+// triggers, their objects, and the Functions without their source. namespaces restricts the cache;
+// nil means all namespaces.
 func ManagerOptions(config *rest.Config, namespaces map[string]cache.Config) (manager.Options, error) {
 	scheme := runtime.NewScheme()
 	ofTriggers, err := labels.NewRequirement(v1alpha1.TriggerLabel, selection.Exists, nil)
@@ -74,7 +74,7 @@ func ManagerOptions(config *rest.Config, namespaces map[string]cache.Config) (ma
 	if err != nil {
 		return manager.Options{}, fmt.Errorf("asking which kinds the cluster has: %w", err)
 	}
-	// The cache refuses a kind that does not exist.
+	// The cache cannot start with a kind that does not exist.
 	for kind, object := range map[schema.GroupVersionKind]client.Object{httpRoute: &gatewayv1.HTTPRoute{}, keda.GroupVersionKind: keda.New()} {
 		if exists, err := has(mapper, kind); err != nil {
 			return manager.Options{}, fmt.Errorf("asking for %s: %w", kind, err)
@@ -142,7 +142,8 @@ func Register(mgr manager.Manager, images Images) error {
 	)
 }
 
-// watchKinds ends the manager within a minute of when the cluster has got or lost one of the kinds.
+// watchKinds stops the manager within a minute after one of the kinds is added to or removed from
+// the cluster.
 func watchKinds(mgr manager.Manager, had map[schema.GroupVersionKind]bool) error {
 	d, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -160,8 +161,8 @@ func registerConsuming[T v1alpha1.StreamTrigger](mgr manager.Manager, w trigger.
 	return r.Register(mgr, w)
 }
 
-// has tells whether the cluster has a kind. It is asked before the start: an informer of one that
-// does not exist would keep the manager from starting.
+// has reports whether the cluster has a kind. It is called before the start, because an informer
+// for a kind that does not exist would prevent the start of the manager.
 func has(mapper meta.RESTMapper, kind schema.GroupVersionKind) (bool, error) {
 	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
@@ -177,7 +178,7 @@ func annotationsOnly(obj any) (any, error) {
 	return obj, nil
 }
 
-// withoutSource leaves out of a Function what triggers have no use for, and is large.
+// withoutSource removes the large fields of a Function that triggers do not use.
 func withoutSource(obj any) (any, error) {
 	if fn, ok := obj.(*v1beta1.Function); ok {
 		fn.ManagedFields, fn.Annotations = nil, nil

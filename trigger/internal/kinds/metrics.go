@@ -16,19 +16,20 @@ var triggersDesc = prometheus.NewDesc("goless_triggers",
 	"Triggers by kind and by their conditions Ready and Delivered. The replica that leads counts them.",
 	[]string{"kind", "condition", "status", "reason"}, nil)
 
-// Triggers counts the triggers in the cache.
+// Triggers is a Prometheus collector that counts the triggers in the cache.
 type Triggers struct {
 	// Reader reads from the cache.
 	Reader client.Reader
 
-	// Working is closed when this replica leads.
+	// Working is closed when this replica is the leader.
 	Working <-chan struct{}
 }
 
 // Describe sends the description of the metric.
 func (t Triggers) Describe(ch chan<- *prometheus.Desc) { ch <- triggersDesc }
 
-// Collect counts. Where the cache cannot be read there is nothing to count.
+// Collect sends the counts. It sends nothing if the cache cannot be read or this replica is not the
+// leader.
 func (t Triggers) Collect(ch chan<- prometheus.Metric) {
 	select {
 	case <-t.Working:

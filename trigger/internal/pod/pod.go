@@ -1,5 +1,5 @@
-// Package pod has what the pods of all triggers have in common: they run as the restricted Pod
-// Security Standard wants it, and have no account in the cluster.
+// Package pod contains what the pods of all triggers have in common: they comply with the
+// restricted Pod Security Standard and have no service account token.
 package pod
 
 import (
@@ -8,8 +8,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 )
 
-// Restricted returns a pod of one container, which is given as it should be but for its
-// security.
+// Restricted returns the spec of a pod with one container. It sets the security context.
 func Restricted(container *corev1ac.ContainerApplyConfiguration) *corev1ac.PodSpecApplyConfiguration {
 	return corev1ac.PodSpec().
 		WithAutomountServiceAccountToken(false).
@@ -25,7 +24,7 @@ func Restricted(container *corev1ac.ContainerApplyConfiguration) *corev1ac.PodSp
 				WithCapabilities(corev1ac.Capabilities().WithDrop("ALL"))))
 }
 
-// Amounts are resources; without cpu there is none of that.
+// Amounts returns a list of resources. It contains no cpu if cpu is empty.
 func Amounts(cpu, memory, storage string) corev1.ResourceList {
 	list := corev1.ResourceList{
 		corev1.ResourceMemory:           resource.MustParse(memory),

@@ -1,5 +1,5 @@
-// Package target says where a Function is called, and what keeps a trigger from that. It is
-// one pure function of the Function's spec and status.
+// Package target determines the URL of a Function and what prevents a trigger from calling it, from
+// the spec and status of the Function.
 package target
 
 import (
@@ -13,32 +13,33 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// A Problem is why a trigger is not ready: the reason and the message of its condition.
+// A Problem is the reason why a trigger is not ready: the reason and the message of its condition.
 type Problem struct {
 	Reason, Message string
 
-	// Stalled means that only a change of the trigger, or of what is in its way, can help.
+	// Stalled means that only the user can solve the problem, by changing the trigger or something
+	// in the cluster.
 	Stalled bool
 }
 
-// holding is how long a request may wait until a function that slept has a pod, and be
-// answered.
+// holding is the additional time for a request to a sleeping function, in which a pod can become
+// ready and respond.
 const holding = 70 * time.Second
 
-// A Target is where the requests for a Function go.
+// A Target is the destination of requests for a Function.
 type Target struct {
-	// URL is where the Function answers; empty while it should not be called, because it
-	// does not exist, has no Service, or is stopped.
+	// URL is the URL of the Function. It is empty if the Function does not exist, has no Service,
+	// or is stopped.
 	URL string
 
-	// Timeout is how long a request may take; 0 for any time.
+	// Timeout is the maximum duration of a request; 0 means no timeout.
 	Timeout time.Duration
 
-	// Problem is why calls would fail; nil when nothing is known.
+	// Problem is the reason why calls would fail, or nil if none is known.
 	Problem *Problem
 }
 
-// Of returns the target of a Function. It has no UID where it does not exist.
+// Of returns the target of a Function. A Function without a UID does not exist.
 func Of(fn *v1beta1.Function, name string) Target {
 	t := Target{URL: fn.Status.URL}
 	if timeout := fn.RequestTimeout(); timeout > 0 {
