@@ -1,9 +1,11 @@
-// Command consume is what runs in the pods of triggers that consume a stream: it takes events of
-// a broker, which is the first argument, and posts them to a Function. It has no account in the
-// cluster.
+// Command consume runs in the pods of triggers that consume a stream. It consumes events of a
+// broker, which is the first argument, and posts them to a Function. It has no service account
+// token.
 //
-// At the address of --admin it serves /healthz, /readyz, /status and /metrics. It ends with the
-// exit code 0 after a signal, 2 when the arguments are wrong, and 1 when it cannot go on.
+// It serves /healthz, /readyz, /status and /metrics at the address of --admin. Exit codes:
+//   - 0: it was stopped by a signal.
+//   - 1: it cannot continue.
+//   - 2: the arguments are invalid.
 package main
 
 import (
@@ -23,7 +25,7 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// The version and commit of a release. The linker sets them.
+// version and commit identify the release. The linker sets them.
 var version, commit = "devel", "unknown"
 
 const (
@@ -31,12 +33,13 @@ const (
 	exitUsage  = 2
 )
 
-// A broker is where events come from.
+// A broker is a source of events.
 type broker interface {
-	// Flags adds its settings.
+	// Flags adds the flags of the broker.
 	Flags(*flag.FlagSet)
 
-	// Run takes events until ctx ends, and then lets go of those that are not delivered.
+	// Run consumes events until ctx ends. Then it returns the events that are not delivered to the
+	// broker.
 	Run(context.Context, *stream.Deliverer) error
 }
 
@@ -47,7 +50,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the command. It returns the exit code.
+// run runs the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	brokers := map[string]broker{"kafka": &kafkastream.Consumer{}, "nats": &natsstream.Consumer{}}
 	if len(args) > 0 && args[0] == "--version" {

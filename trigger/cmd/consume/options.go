@@ -16,7 +16,7 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// options are those of all brokers.
+// options are the flags that all brokers have in common.
 type options struct {
 	admin   string
 	timeout time.Duration
@@ -37,7 +37,7 @@ func (o *options) flags(flags *flag.FlagSet) {
 	flags.BoolVar(&o.deliver.Drop, "drop", false, "give up such events where there is no dead letter; otherwise they are tried until the function takes them")
 }
 
-// check says what is wrong with the options.
+// check returns an error if the options are invalid.
 func (o *options) check() error {
 	if u, err := url.Parse(o.deliver.URL); err != nil || u.Host == "" {
 		return errors.New("--url must be that of a function")
@@ -48,7 +48,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// run delivers what the broker has until ctx ends.
+// run delivers the events of the broker until ctx ends.
 func (o *options) run(ctx context.Context, from broker, log *slog.Logger) error {
 	d := &o.deliver
 	d.Monitor = stream.NewMonitor(version, commit)

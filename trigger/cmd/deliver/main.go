@@ -1,9 +1,13 @@
-// Command deliver is what runs in the pods of CronTriggers: with --once it makes one call of a
-// Function, tries it again where that may help, and ends. It has no account in the cluster.
+// Command deliver runs in the pods of CronTriggers. With --once it calls a Function, retries the
+// call if that may help, and exits. It has no service account token.
 //
-// The exit code is 0 when the function has taken the call, 1 when it has not, 2 when the flags
-// are wrong, and 3 when a signal has ended it before that was clear. What went wrong is in the
-// file of --termination-log too, where the kubelet takes it from.
+// Exit codes:
+//   - 0: the function has accepted the call.
+//   - 1: the function has not accepted the call.
+//   - 2: the flags are invalid.
+//   - 3: a signal stopped it before the outcome was known.
+//
+// The reason of a failure is also written to the file of --termination-log, for the kubelet.
 package main
 
 import (
@@ -19,7 +23,7 @@ import (
 	"syscall"
 )
 
-// The version and commit of a release. The linker sets them.
+// version and commit identify the release. The linker sets them.
 var version, commit = "devel", "unknown"
 
 const (
@@ -28,7 +32,7 @@ const (
 	exitInterrupted = 3
 )
 
-// errUsage is what a wrong flag makes.
+// errUsage is the error for invalid flags.
 var errUsage = errors.New("wrong usage")
 
 func main() {
@@ -37,7 +41,7 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the command. It returns the exit code.
+// run runs the command and returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("deliver", flag.ContinueOnError)
 	flags.SetOutput(stderr)

@@ -17,7 +17,7 @@ import (
 	"goless.io/trigger/internal/send"
 )
 
-// once is the call of a CronTrigger.
+// once contains the flags of a call.
 type once struct {
 	url, method, body string
 	source, job       string
@@ -37,7 +37,7 @@ func (o *once) flags(flags *flag.FlagSet) {
 	flags.DurationVar(&o.deadline, "deadline", 10*time.Minute, "until when to begin another try; one that was begun may take its timeout")
 }
 
-// run makes the call, and begins it again until the deadline.
+// run makes the call. It retries the call until the deadline.
 func (o *once) run(ctx context.Context, log *slog.Logger) error {
 	if u, err := url.Parse(o.url); err != nil || u.Host == "" {
 		return fmt.Errorf("%w: --url must be that of a function", errUsage)
@@ -63,8 +63,8 @@ func (o *once) run(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// scheduled is the time for which a CronJob has made a Job: its name ends with the minutes
-// since 1970. For a Job that somebody has made by hand it is now.
+// scheduled returns the time for which a CronJob created a Job: the name of the Job ends with the
+// minutes since 1970. For a Job that was created manually, it returns now.
 func scheduled(job string, now time.Time) time.Time {
 	minutes, err := strconv.ParseInt(job[strings.LastIndex(job, "-")+1:], 10, 32)
 	at := time.Unix(minutes*60, 0)
@@ -74,7 +74,7 @@ func scheduled(job string, now time.Time) time.Time {
 	return at
 }
 
-// headerFlag collects headers.
+// headerFlag is a flag that collects headers.
 type headerFlag http.Header
 
 func (h headerFlag) String() string { return "" }

@@ -1,12 +1,13 @@
-// Command goless-triggers makes of triggers what calls Functions: of a CronTrigger a CronJob, of an
-// HTTPTrigger an HTTPRoute or an Ingress, of a KafkaTrigger or a NATSTrigger a Deployment.
+// Command goless-triggers is the controller of triggers. It creates a CronJob for each CronTrigger,
+// an HTTPRoute or an Ingress for each HTTPTrigger, and a Deployment for each KafkaTrigger and
+// NATSTrigger.
 //
-// It talks to the cluster that KUBECONFIG or --kubeconfig names, or to the one that it runs
-// in. The images of the pods that call come from DELIVER_IMAGE and CONSUME_IMAGE: ko replaces
-// image references in the environment of a container.
+// It connects to the cluster of KUBECONFIG or --kubeconfig, or to the cluster in which it runs.
+// DELIVER_IMAGE and CONSUME_IMAGE contain the images of the pods of triggers: ko replaces image
+// references in environment variables.
 //
-// It ends with the exit code 0 when the Gateway API or KEDA was installed or removed, and expects
-// to be started again, as the kubelet does: then it makes use of them.
+// When the Gateway API or KEDA is installed or removed, it exits with code 0. The kubelet restarts
+// it, and it uses the new set of APIs.
 package main
 
 import (
@@ -18,7 +19,7 @@ import (
 	"runtime"
 	"strings"
 	"time"
-	_ "time/tzdata" // the zones of schedules, whatever the image has
+	_ "time/tzdata" // time zones of schedules, for images without them
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -32,10 +33,10 @@ import (
 	"goless.io/trigger/internal/kinds"
 )
 
-// The version and commit of a release. The linker sets them.
+// version and commit identify the release. The linker sets them.
 var version, commit = "devel", "unknown"
 
-// config is what the flags and the environment say.
+// config contains the flags and environment variables.
 type config struct {
 	metricsAddress, healthAddress string
 	leaderElection                bool
@@ -115,7 +116,7 @@ func run(ctx context.Context, cfg config) error {
 	return mgr.Start(ctx)
 }
 
-// watched are the namespaces of --namespaces, with commas between them; nil for all.
+// watched parses the comma-separated namespaces of --namespaces; nil means all namespaces.
 func watched(list string) (map[string]cache.Config, error) {
 	if list == "" {
 		return nil, nil

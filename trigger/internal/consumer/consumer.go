@@ -54,7 +54,7 @@ type Seen struct {
 	Former       *appsv1.Deployment // with the name of the trigger, as created by earlier versions; whoever owns it
 	Service      *corev1.Service
 	ScaledObject *unstructured.Unstructured // nil without KEDA
-	Scalers      []v1alpha1.StreamTrigger   // those with spec.scale of the same Function; empty if this trigger has none
+	Scalers      []v1alpha1.StreamTrigger   // those with spec.scale of the same Function, if this trigger has it
 
 	Answers           // of the pods
 	Time    time.Time // when the pods were queried

@@ -1,5 +1,5 @@
-// Package stream delivers the events of a stream to a function, in their order, and says when
-// each of them may be acknowledged. It knows no broker: those have packages of their own.
+// Package stream delivers the events of a stream to a function in order and reports when each of
+// them may be acknowledged. It does not depend on a broker; each broker has its own package.
 package stream
 
 import (
@@ -16,43 +16,44 @@ import (
 	"goless.io/trigger/internal/send"
 )
 
-// A Message is what a broker has given.
+// A Message is a message from a broker.
 type Message interface {
-	// Event is what the function gets.
+	// Event returns the event to deliver.
 	Event() event.Event
 
-	// DeadLetter writes the message to where those go that the function does not take, with
-	// the reason, and returns once it is there. It is called only where there is such a place.
+	// DeadLetter writes the message and the reason to the dead letter, and returns when it is
+	// stored. It is called only if a dead letter is configured.
 	DeadLetter(ctx context.Context, reason string) error
 }
 
-// A Deliverer delivers messages. It may be used by several goroutines at the same time.
+// A Deliverer delivers messages. It is safe for concurrent use.
 type Deliverer struct {
-	// URL is where the function answers, with the path, and Source that of the events.
+	// URL is the URL of the function, including the path. Source is the source of the events.
 	URL, Source string
 
-	// Sender makes the requests. Its Tries are those of an event.
+	// Sender sends the requests. Its Tries is the maximum number of attempts for an event.
 	Sender send.Sender
 
-	// Concurrency is how many requests there may be at the same time, and Batch how many events
-	// one of them has at most; 0 for one event that is no batch. Lanes see to both.
+	// Concurrency is the maximum number of concurrent requests. Batch is the maximum number of
+	// events in a request; 0 means that each request contains one event in the binary mode. Lanes
+	// enforces both limits.
 	Concurrency, Batch int
 
-	// DeadLetter names where events go that the function does not take; "" for nowhere. Then
-	// Drop gives them up, and without it they are tried for ever.
+	// DeadLetter is the destination of events that the function does not accept. If it is "", Drop
+	// discards them; otherwise they are retried indefinitely.
 	DeadLetter string
 	Drop       bool
 
-	// Drain is how long a request that is under way may go on when the context has ended.
+	// Drain is how long a running request may continue after the context has ended.
 	Drain time.Duration
 
-	// Monitor is told what becomes of the events.
+	// Monitor receives the outcomes and problems.
 	Monitor *Monitor
 }
 
-// Deliver returns true once messages may be acknowledged: the function has taken them, or the dead
-// letter, or they were dropped. It returns false when the context has ended before that. There is
-// one message, or with Batch several, which are delivered together.
+// Deliver returns true when the messages may be acknowledged: the function has accepted them, or
+// they are in the dead letter or dropped. It returns false if the context ends before that. It is
+// called with one message, or with several messages that are delivered together if Batch is set.
 func (d *Deliverer) Deliver(ctx context.Context, messages ...Message) bool {
 	start := time.Now()
 	p := parcel{Deliverer: d, messages: messages, events: make([]event.Event, len(messages)), sender: d.Sender}
@@ -69,25 +70,25 @@ func (d *Deliverer) Deliver(ctx context.Context, messages ...Message) bool {
 	return true
 }
 
-// longPause is how long a function may not see events, because it starts or is busy, until that is
-// told as a problem.
+// longPause is how long a function may not receive events, because it starts or is busy, before
+// this is reported as a problem.
 const longPause = time.Minute
 
-// A parcel is messages that are delivered together.
+// A parcel contains messages that are delivered together.
 type parcel struct {
 	*Deliverer
-	messages []Message // those that are not in the dead letter
+	messages []Message // not yet in the dead letter
 	events   []event.Event
 	sender   send.Sender
-	paused   time.Time // since when the function has not seen them; zero where it has
+	paused   time.Time // since when the function has not received the events; zero if it has
 }
 
 func (p *parcel) log() *slog.Logger { return p.sender.Log.With(p.sender.About...) }
 
-// id is that of the first event.
+// id returns the ID of the first event.
 func (p *parcel) id() string { return p.events[0].ID }
 
-// name is for messages to the user.
+// name returns the name of the parcel for messages to users.
 func (p *parcel) name() string {
 	if len(p.events) > 1 {
 		return fmt.Sprintf("the batch of %d events from %s on", len(p.events), p.id())
@@ -95,7 +96,7 @@ func (p *parcel) name() string {
 	return "event " + p.id()
 }
 
-// tried notes what a try means.
+// tried records the verdict of an attempt.
 func (p *parcel) tried(v delivery.Verdict, reason string) {
 	p.Monitor.tried(v)
 	switch paused := !p.paused.IsZero(); {
@@ -128,7 +129,7 @@ func (p *parcel) deliver(ctx context.Context) Outcome {
 	return p.block(ctx, err)
 }
 
-// send returns why the function has not taken the events; nil when it has.
+// send returns the reason why the function has not accepted the events, or nil if it has.
 func (p *parcel) send(ctx context.Context) error {
 	requests, cancel := lingering(ctx, p.Drain)
 	defer cancel()
@@ -140,15 +141,16 @@ func (p *parcel) send(ctx context.Context) error {
 	})
 }
 
-// abortKey is the key of the context that WithAbort adds.
+// abortKey is the context key of WithAbort.
 type abortKey struct{}
 
-// WithAbort returns a context for Deliver. When abort ends, requests end at once, without the Drain.
+// WithAbort returns a context for Deliver. When abort ends, running requests are canceled
+// immediately instead of after Drain.
 func WithAbort(ctx, abort context.Context) context.Context {
 	return context.WithValue(ctx, abortKey{}, abort)
 }
 
-// lingering returns a context that ends some time after another one, or at once when that is aborted.
+// lingering returns a context that ends some time after ctx, or immediately when it is aborted.
 func lingering(ctx context.Context, after time.Duration) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -163,7 +165,7 @@ func lingering(ctx context.Context, after time.Duration) (context.Context, conte
 	return lasting, func() { stop(); stopAbort(); cancel() }
 }
 
-// bury writes the messages to the dead letter, and tries that again until they are there.
+// bury writes the messages to the dead letter, and retries until they are stored.
 func (p *parcel) bury(ctx context.Context, reason string) Outcome {
 	for n := 1; ctx.Err() == nil; n++ {
 		err := p.buryAll(ctx, reason)
@@ -181,7 +183,7 @@ func (p *parcel) bury(ctx context.Context, reason string) Outcome {
 	return interrupted
 }
 
-// buryAll writes the messages that are not in the dead letter, one after the other.
+// buryAll writes the remaining messages to the dead letter in order.
 func (p *parcel) buryAll(ctx context.Context, reason string) error {
 	for ; len(p.messages) > 0; p.messages = p.messages[1:] {
 		if err := p.messages[0].DeadLetter(ctx, reason); err != nil {
@@ -191,8 +193,8 @@ func (p *parcel) buryAll(ctx context.Context, reason string) error {
 	return nil
 }
 
-// block tries the events once in a while until the function takes them, and not before it asks for that
-// with Retry-After.
+// block retries the events at the maximum delay, or later if Retry-After requests it, until the
+// function accepts them.
 func (p *parcel) block(ctx context.Context, err error) Outcome {
 	p.sender.Tries = 1
 	seldom := p.sender.Backoff

@@ -2,12 +2,11 @@ package stream
 
 import "sync"
 
-// maxBatch is about how many bytes the messages of one delivery have at most, where there are
-// several.
+// maxBatch is the approximate maximum size of a batch of several messages, in bytes.
 const maxBatch = 1 << 20
 
-// Lanes deliver messages of the type M: those of the same key one after the other, and of all keys
-// together as many at the same time as a Deliverer may.
+// Lanes delivers messages of type M. Messages of the same key are delivered one after the other.
+// The Concurrency of a Deliverer limits the concurrent deliveries of all keys.
 type Lanes[K comparable, M any] struct {
 	slots   chan struct{}
 	batch   int
@@ -15,18 +14,18 @@ type Lanes[K comparable, M any] struct {
 	deliver func(K, []M)
 
 	mu      sync.Mutex
-	waiting map[K][]M // a key is there while one of its messages waits or is delivered
+	waiting map[K][]M // contains a key while one of its messages waits or is in delivery
 	running sync.WaitGroup
 }
 
-// NewLanes returns Lanes for a Deliverer. size is about how many bytes a message has. deliver is
-// called with a batch of messages, which is one where the Deliverer has no batches.
+// NewLanes returns Lanes for a Deliverer. size returns the approximate size of a message in bytes.
+// deliver is called with a batch of messages, which is a single message if the Deliverer has no
+// Batch.
 func NewLanes[K comparable, M any](d *Deliverer, size func(M) int, deliver func(K, []M)) *Lanes[K, M] {
 	return &Lanes[K, M]{slots: make(chan struct{}, d.Concurrency), batch: max(d.Batch, 1), size: size, deliver: deliver, waiting: map[K][]M{}}
 }
 
-// Add makes messages be delivered after those of the same key that came before. It does not wait
-// for that.
+// Add queues messages behind those of the same key. It does not wait for their delivery.
 func (l *Lanes[K, M]) Add(key K, messages ...M) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +36,8 @@ func (l *Lanes[K, M]) Add(key K, messages ...M) {
 	}
 }
 
-// Drop forgets the messages of a key that wait, and returns them. Those that are in delivery stay.
+// Drop removes the waiting messages of a key and returns them. Messages in delivery are not
+// affected.
 func (l *Lanes[K, M]) Drop(key K) []M {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,11 +48,11 @@ func (l *Lanes[K, M]) Drop(key K) []M {
 	return queue
 }
 
-// Wait returns when nothing is delivered any more.
+// Wait waits until no messages are in delivery.
 func (l *Lanes[K, M]) Wait() { l.running.Wait() }
 
-// run delivers the messages of a key until there is none. What comes while it waits for its turn
-// may be in the same batch.
+// run delivers the messages of a key until there are none. Messages that are added while it waits
+// for a slot can become part of the same batch.
 func (l *Lanes[K, M]) run(key K) {
 	for more := true; more; {
 		l.slots <- struct{}{}
@@ -64,7 +64,7 @@ func (l *Lanes[K, M]) run(key K) {
 	}
 }
 
-// next takes a batch of a key; more is false where there is no message.
+// next removes a batch from the queue of a key. more is false if the queue is empty.
 func (l *Lanes[K, M]) next(key K) (batch []M, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

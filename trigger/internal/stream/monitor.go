@@ -19,10 +19,10 @@ import (
 	"goless.io/trigger/internal/delivery"
 )
 
-// An Outcome is how a delivery has ended.
+// An Outcome is the outcome of a delivery.
 type Outcome string
 
-// The outcomes of deliveries.
+// Outcomes of deliveries.
 const (
 	Delivered    Outcome = "delivered"
 	DeadLettered Outcome = "dead_letter"
@@ -31,43 +31,42 @@ const (
 	interrupted Outcome = ""
 )
 
-// Reasons of problems, which are those of the conditions of a trigger.
+// Reasons of problems. They are the reasons of the conditions of a trigger.
 const (
 	NotConnected     = "NotConnected"
 	Blocked          = "Blocked"
 	DeadLetterFailed = "DeadLetterFailed"
 )
 
-// A Problem is what keeps events from being delivered.
+// A Problem prevents the delivery of events.
 type Problem struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// Status is what a process says of itself at /status.
+// Status is the status of a process, served at /status.
 type Status struct {
-	// Lag is how many events wait, those in delivery included; left out while that is not
-	// known.
+	// Lag is the number of waiting events, including those in delivery. It is omitted if unknown.
 	Lag *int64 `json:"lag,omitempty"`
 
-	// Problems are those that there are now, one of each reason.
+	// Problems are the current problems, one for each reason.
 	Problems []Problem `json:"problems,omitempty"`
 
-	// Last is how the last delivery ended; nil before the first one.
+	// Last is the last finished delivery, or nil if there is none.
 	Last *Last `json:"last,omitempty"`
 
-	// Partitions is how many partitions the topic has; 0 where that is not known, or there are none.
+	// Partitions is the number of partitions of the topic, or 0 if it is unknown or there are none.
 	Partitions int32 `json:"partitions,omitempty"`
 }
 
-// Last is how the last delivery ended, and when.
+// Last is the outcome and the time of the last delivery.
 type Last struct {
 	Outcome Outcome   `json:"outcome"`
 	Time    time.Time `json:"time"`
 }
 
-// Monitor knows how the deliveries of a process go, and tells it to Prometheus, to the kubelet
-// and to goless-triggers.
+// Monitor collects the status of the deliveries of a process and reports it to Prometheus, the
+// kubelet and goless-triggers.
 type Monitor struct {
 	registry *prometheus.Registry
 	events   *prometheus.CounterVec
@@ -75,14 +74,14 @@ type Monitor struct {
 	duration prometheus.Histogram
 
 	mu         sync.Mutex
-	problems   map[string]Problem // by what has them
+	problems   map[string]Problem // by key; see Problem
 	lag        func() (int64, bool)
 	last       *Last
 	partitions int32
 }
 
-// NewMonitor returns a Monitor of a process of some version and commit. It has the problem that
-// nothing is connected yet.
+// NewMonitor returns a Monitor for a process of the given version and commit. It has the problem
+// that nothing is connected yet.
 func NewMonitor(version, commit string) *Monitor {
 	m := &Monitor{
 		registry: prometheus.NewRegistry(),
@@ -106,43 +105,44 @@ func NewMonitor(version, commit string) *Monitor {
 	info.Set(1)
 	m.registry.MustRegister(info, m.events, m.tries, m.duration, lag, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, o := range []Outcome{Delivered, DeadLettered, Dropped} {
-		m.events.WithLabelValues(string(o)) // rate and increase miss the first event of a series that was not there
+		m.events.WithLabelValues(string(o)) // rate and increase miss the first event of a series that did not exist
 	}
 	m.Problem("", Problem{Reason: NotConnected, Message: "it has not connected to the servers yet"})
 	return m
 }
 
-// Problem notes a problem, in the place of one that has the same key: the id of an event, or of the
-// first one of a batch; "" for the connection; or what a broker's package chooses for its own.
+// Problem records a problem and replaces the one with the same key. The key is the ID of an event
+// or of the first event of a batch, "" for the connection, or a key that the package of a broker
+// defines.
 func (m *Monitor) Problem(key string, p Problem) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.problems[key] = p
 }
 
-// Solved notes that there is no problem any more.
+// Solved removes a problem.
 func (m *Monitor) Solved(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.problems, key)
 }
 
-// Lag sets where to ask how many events wait. It may be asked at any time, and says whether
-// it knows.
+// Lag sets the function that returns the number of waiting events and whether it is known. The
+// function may be called at any time.
 func (m *Monitor) Lag(lag func() (int64, bool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lag = lag
 }
 
-// Partitions sets how many partitions the topic has.
+// Partitions sets the number of partitions of the topic.
 func (m *Monitor) Partitions(n int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.partitions = n
 }
 
-// Status is what is true now. It may ask the servers for the lag.
+// Status returns the current status. It may query the servers for the lag.
 func (m *Monitor) Status() Status {
 	s := Status{Problems: m.current()}
 	m.mu.Lock()
@@ -157,7 +157,7 @@ func (m *Monitor) Status() Status {
 	return s
 }
 
-// current are the problems that there are now, one of each reason.
+// current returns the current problems, one for each reason.
 func (m *Monitor) current() []Problem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +172,7 @@ func (m *Monitor) current() []Problem {
 	return all
 }
 
-// Handler serves /healthz, /readyz, which fails while there is a problem, /status and /metrics.
+// Handler serves /healthz, /readyz, /status and /metrics. /readyz fails while there is a problem.
 func (m *Monitor) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
@@ -183,7 +183,7 @@ func (m *Monitor) Handler() http.Handler {
 	})
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(m.Status()) // who has asked may be gone
+		_ = json.NewEncoder(w).Encode(m.Status()) // the client may have disconnected
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	return mux
@@ -201,7 +201,7 @@ func (m *Monitor) ended(how Outcome, events int, took time.Duration) {
 	m.last = &Last{Outcome: how, Time: time.Now()}
 }
 
-// lagCollector asks for the lag when it is scraped.
+// lagCollector is a Prometheus collector that queries the lag.
 type lagCollector struct {
 	monitor *Monitor
 	desc    *prometheus.Desc
