@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// commitInterval is how long what was delivered waits for more, so that one commit is for
-	// all of it.
+	// commitInterval is the delay of a commit, so that it covers several deliveries.
 	commitInterval = 20 * time.Millisecond
 
 	commitTimeout = 10 * time.Second
 	commitBackoff = time.Second
 )
 
-// tell lets the loop know something that it may know already.
+// tell sends a notification, unless one is pending already.
 func tell(news chan<- struct{}) {
 	select {
 	case news <- struct{}{}:
@@ -30,8 +29,9 @@ func tell(news chan<- struct{}) {
 	}
 }
 
-// commitLoop commits what was delivered, and soon: what is not committed is delivered again
-// after a crash. It waits for more while no partition may run out of room.
+// commitLoop commits deliveries shortly after they finish, because uncommitted records are
+// delivered again after a crash. It commits immediately when a partition is close to
+// maxUncommitted.
 func (m *member) commitLoop(ctx context.Context) {
 	for {
 		select {
@@ -53,9 +53,9 @@ func (m *member) commitLoop(ctx context.Context) {
 	}
 }
 
-// commit commits what was delivered of some partitions. Commits run one at a time, and each asks for
-// its partitions and reads their offsets when it begins: an older offset never overwrites a newer one,
-// nor that of another member.
+// commit commits the deliveries of some partitions. Commits run one at a time. Each calls of and
+// reads the offsets when it begins, so that an older offset never overwrites a newer one or one of
+// another member.
 func (m *member) commit(ctx context.Context, of func() []*partition) error {
 	m.committing.Lock()
 	defer m.committing.Unlock()
@@ -97,7 +97,7 @@ func (m *member) commit(ctx context.Context, of func() []*partition) error {
 	return errors.Join(all...)
 }
 
-// verdicts are the partitions that were not committed, and why.
+// verdicts returns the partitions that were not committed, with the errors.
 func verdicts(answer *kmsg.OffsetCommitResponse) map[int32]error {
 	failed := map[int32]error{}
 	if answer == nil {
@@ -113,7 +113,7 @@ func verdicts(answer *kmsg.OffsetCommitResponse) map[int32]error {
 	return failed
 }
 
-// noteCommit notes that n of the deliveries that have ended are committed.
+// noteCommit records that the first n deliveries are committed.
 func (p *partition) noteCommit(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,7 +1,7 @@
-// Package kafkastream consumes a topic of Kafka as a member of a consumer group. The records of a
-// partition are delivered in their order, and an offset is committed only after its record was
-// taken by the function or by the topic of dead letters, or was dropped. It is the only package
-// that knows Kafka.
+// Package kafkastream consumes a Kafka topic as a member of a consumer group. The records of a
+// partition are delivered in order. An offset is committed only after the function has accepted its
+// record, or the record is in the dead letter topic or dropped. It is the only package that depends
+// on Kafka.
 package kafkastream
 
 import (
@@ -14,34 +14,35 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// rejoinPause is the time between two members of the same process.
+// rejoinPause is the delay before the process joins the group again.
 const rejoinPause = time.Second
 
-// A Consumer consumes a topic. Files are read for each connection, so that they may be changed.
+// A Consumer consumes a topic. It reads the files for each connection, so that their contents can
+// change.
 type Consumer struct {
-	// Brokers are addresses, as host:port, by which the others are found.
+	// Brokers are addresses (HOST:PORT) of some brokers, from which the others are discovered.
 	Brokers []string
 
-	// Topic is what is consumed, and Group the consumer group. FormerGroup, unless it is "", is the
-	// group in its place where only that one has committed offsets of the topic.
+	// Topic is the topic to consume, and Group the consumer group. FormerGroup is used instead if
+	// only that group has committed offsets of the topic; it is optional.
 	Topic, Group, FormerGroup string
 
-	// SessionTimeout is after how long without a sign of life the partitions of a consumer go to
-	// others.
+	// SessionTimeout is the time without a heartbeat after which the group reassigns the partitions
+	// of a consumer.
 	SessionTimeout time.Duration
 
-	// Mechanism is how User logs in, PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512, and "" for not at
-	// all. The password is in PasswordFile.
+	// Mechanism is the SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or "" for none. User is
+	// the name of the user; PasswordFile contains the password.
 	Mechanism, User, PasswordFile string
 
-	// TLS tells whether connections are encrypted. The brokers must have a certificate that
-	// descends from one in CAFile, or from a public one where that is "". CertFile and KeyFile
-	// are the certificate of the client; "" for none.
+	// TLS encrypts the connections. The brokers are verified with the CA certificates in CAFile, or
+	// with the public ones if it is "". CertFile and KeyFile are the client certificate; they are
+	// optional.
 	TLS                       bool
 	CAFile, CertFile, KeyFile string
 }
 
-// Flags adds the settings.
+// Flags adds the flags of the consumer.
 func (c *Consumer) Flags(flags *flag.FlagSet) {
 	flags.Func("brokers", "addresses of brokers, as HOST:PORT, with commas between them", func(list string) error {
 		c.Brokers = strings.Split(list, ",")
@@ -60,10 +61,9 @@ func (c *Consumer) Flags(flags *flag.FlagSet) {
 	flags.StringVar(&c.KeyFile, "key-file", "", "file with the key of that certificate")
 }
 
-// Run consumes until ctx ends, then finishes what is under way and leaves the group. It returns
-// an error where a setting is wrong; while no broker answers it tries again. When the topic is
-// deleted and recreated, it joins the group again with a new client: a client never consumes the
-// new topic in place of the deleted one.
+// Run consumes until ctx ends. Then it finishes running deliveries and leaves the group. It returns
+// an error if a setting is invalid; it retries while no broker responds. When the topic is deleted
+// and recreated, it joins the group again with a new client: one client never consumes both topics.
 func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	group, err := c.findGroup(ctx, d)
 	if err != nil || ctx.Err() != nil {

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// pollTimeout is after how long without a record and without an error a topic can be consumed.
+	// pollTimeout is the time without a record or an error after which a topic is considered
+	// consumable.
 	pollTimeout = 10 * time.Second
 
-	// failedPause is how long a partition is not fetched from after an error. The others are.
+	// failedPause is how long a partition is not fetched after an error. Other partitions are.
 	failedPause = time.Second
 )
 
-// poll takes what was fetched. Partitions come and go only between two polls.
+// poll adds the fetched records. Partitions are assigned and revoked only between two polls.
 func (m *member) poll(ctx context.Context) {
 	if !m.memory.await(ctx) {
 		return
@@ -42,7 +43,7 @@ func (m *member) poll(ctx context.Context) {
 	}
 	m.mu.Unlock()
 	m.client.AllowRebalance()
-	var failed error // what is not an error of one partition
+	var failed error // an error that does not belong to one partition
 	fetches.EachError(func(topic string, id int32, err error) {
 		switch {
 		case errors.Is(err, errFull), errors.Is(err, context.DeadlineExceeded) && polled.Err() != nil:
@@ -63,8 +64,8 @@ func (m *member) poll(ctx context.Context) {
 	}
 }
 
-// leave ends the member because its topic was deleted, or deleted and recreated. Another member of
-// this process joins the group then.
+// leave ends the member because its topic was deleted or recreated. Another member of this process
+// then joins the group.
 func (m *member) leave() {
 	if !m.recreated.Swap(true) {
 		m.log.Warn("the topic was deleted or recreated; joining the group again", "topic", m.consumer.Topic)
@@ -73,8 +74,8 @@ func (m *member) leave() {
 	}
 }
 
-// hold reports why a partition was not fetched, and pauses it, so that its errors do not slow down the
-// other partitions.
+// hold reports why a partition was not fetched and pauses it, so that its errors do not slow down
+// the other partitions.
 func (m *member) hold(id int32, err error) {
 	m.mu.Lock()
 	p := m.partitions[id]
@@ -108,7 +109,7 @@ func (m *member) hold(id int32, err error) {
 	})
 }
 
-// noteSolved notes that there is no problem with partitions that had no error for some time.
+// noteSolved clears the problems of partitions that had no error for pollTimeout.
 func (m *member) noteSolved() {
 	for _, p := range m.assigned() {
 		p.mu.Lock()

@@ -20,7 +20,8 @@ import (
 // defaultGroup is the prefix of the default names of groups.
 const defaultGroup = "goless_"
 
-// findGroup returns the name of the group to join. It asks until the brokers answer or ctx ends.
+// findGroup returns the name of the group to join. It retries until the brokers respond or ctx
+// ends.
 func (c *Consumer) findGroup(ctx context.Context, d *stream.Deliverer) (string, error) {
 	if c.FormerGroup == "" {
 		return c.Group, nil
@@ -46,8 +47,9 @@ func (c *Consumer) findGroup(ctx context.Context, d *stream.Deliverer) (string, 
 	return "", nil
 }
 
-// chooseGroup returns FormerGroup where that has committed offsets of the topic and Group has none,
-// or where only FormerGroup may be read. It returns Group where the offsets are those of another trigger.
+// chooseGroup returns FormerGroup if it has committed offsets of the topic and Group has none, or
+// if only FormerGroup can be read. It returns Group if the offsets of FormerGroup belong to another
+// trigger.
 func (c *Consumer) chooseGroup(ctx context.Context, admin *kadm.Client) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
 	defer cancel()
@@ -77,7 +79,8 @@ func (c *Consumer) chooseGroup(ctx context.Context, admin *kadm.Client) (string,
 	return c.FormerGroup, nil
 }
 
-// commits returns what a group has committed of the topic, or that it may not be read.
+// commits returns the committed offsets of a group for the topic. denied reports that the group
+// cannot be read.
 func (c *Consumer) commits(ctx context.Context, admin *kadm.Client, group string) (commits map[int32]kadm.OffsetResponse, denied bool, err error) {
 	all, err := admin.FetchOffsets(ctx, group)
 	switch {
@@ -91,11 +94,11 @@ func (c *Consumer) commits(ctx context.Context, admin *kadm.Client, group string
 	return all[c.Topic], false, nil
 }
 
-// owner returns the metadata of commits: the group by default, since two triggers may have the same
-// FormerGroup, and the topic by its id.
+// owner returns the metadata of commits: the default group, because two triggers can have the same
+// FormerGroup, and the ID of the topic.
 func (c *Consumer) owner(topicID string) string { return strings.TrimSpace(c.Group + " " + topicID) }
 
-// withMetadata returns a context whose commits have metadata, by partition.
+// withMetadata returns a context for commits with metadata, by partition.
 func withMetadata(ctx context.Context, metadata map[int32]string) context.Context {
 	return kgo.PreCommitFnContext(ctx, func(request *kmsg.OffsetCommitRequest) error {
 		for _, topic := range request.Topics {
@@ -107,9 +110,9 @@ func withMetadata(ctx context.Context, metadata map[int32]string) context.Contex
 	})
 }
 
-// startOffsets returns where to begin partitions that were assigned. An offset that was committed for
-// a topic which was deleted and recreated since then says nothing about the new one: its partition
-// begins with the oldest record. Brokers delete such offsets, but may get them late.
+// startOffsets returns the start offsets of assigned partitions. An offset that was committed
+// before the topic was deleted and recreated does not apply to the new topic: its partition begins
+// with the oldest record. Brokers delete such offsets, but late commits can recreate them.
 func (m *member) startOffsets(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 	<-m.ready
 	admin, topic := kadm.NewClient(m.client), m.consumer.Topic
@@ -134,7 +137,7 @@ func (m *member) startOffsets(ctx context.Context, offsets map[string]map[int32]
 	return offsets, nil
 }
 
-// encode returns the id of a topic as Kafka prints it; "" for none.
+// encode returns the ID of a topic in the format of Kafka, or "" if it has none.
 func encode(id [16]byte) string {
 	if id == [16]byte{} {
 		return ""

@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// options are those of a client that reaches the brokers.
+// options returns the client options to connect to the brokers.
 func (c *Consumer) options() ([]kgo.Opt, error) {
 	options := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
@@ -41,7 +41,7 @@ func (c *Consumer) options() ([]kgo.Opt, error) {
 func (c *Consumer) mechanism() (sasl.Mechanism, error) {
 	login := func(context.Context) (scram.Auth, error) {
 		password, err := read("authentication.password", c.PasswordFile)
-		// Editors and echo leave a line feed at its end.
+		// Editors and echo append a line feed.
 		return scram.Auth{User: c.User, Pass: strings.TrimRight(string(password), "\r\n")}, err
 	}
 	switch c.Mechanism {
@@ -58,7 +58,8 @@ func (c *Consumer) mechanism() (sasl.Mechanism, error) {
 	return nil, fmt.Errorf("the mechanism %q is none of PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512", c.Mechanism)
 }
 
-// read reads a file with a value of a Secret, which a field of a trigger names.
+// read reads a file that contains the value of a Secret. field is the field of the trigger that
+// refers to it.
 func read(field, file string) ([]byte, error) {
 	content, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +71,7 @@ func read(field, file string) ([]byte, error) {
 	return content, nil
 }
 
-// dial connects with TLS. The certificate of the broker is always verified.
+// dial connects with TLS. It always verifies the certificate of the broker.
 func (c *Consumer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if c.CAFile != "" {
@@ -94,7 +95,7 @@ func (c *Consumer) dial(ctx context.Context, network, address string) (net.Conn,
 	return dialer.DialContext(ctx, network, address)
 }
 
-// certificate is that of the client.
+// certificate returns the client certificate.
 func (c *Consumer) certificate() (tls.Certificate, error) {
 	const field = "tls.secretName"
 	certificate, err := read(field, c.CertFile)

@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// produceTimeout is after how long it is told why a dead letter was not taken, and answerTimeout
-	// that there is no answer at all.
+	// produceTimeout is the time after which a failed dead letter is reported with its error.
+	// answerTimeout is the time after which a missing response is reported.
 	produceTimeout = 10 * time.Second
 	answerTimeout  = 15 * time.Second
 
-	// fetchMaxWait bounds how long a partition of which more is wanted waits for the answer to a
-	// request that does not ask for it.
+	// fetchMaxWait limits how long a fetch request waits for records. A partition that is resumed
+	// waits until the current request, which does not include it, has ended.
 	fetchMaxWait = 500 * time.Millisecond
 
-	// metadataMinAge is after how long the client asks again which topics there are when a fetch has
-	// failed, and so how soon it sees that its topic was recreated.
+	// metadataMinAge is the minimum interval of metadata requests after failed fetches, and
+	// therefore how soon a recreated topic is detected.
 	metadataMinAge = time.Second
 
-	// maxDeadLetter bounds the bytes of a batch of dead letters before compression. A record that is
-	// larger has a dead letter without its value; a smaller one is the broker's to accept or refuse.
+	// maxDeadLetter limits the size of a batch of dead letters before compression, in bytes. A
+	// larger record is written without its value. The broker accepts or rejects a smaller one.
 	maxDeadLetter = 64 << 20
 )
 
-// A member is one of the group, as long as it runs.
+// A member is a member of the consumer group.
 type member struct {
 	consumer  *Consumer
 	deliverer *stream.Deliverer
@@ -46,29 +46,29 @@ type member struct {
 	group     string
 	lanes     *stream.Lanes[*partition, *kgo.Record]
 
-	// uncommitted has an element when something is to be committed, and urgent when a partition
-	// has little room for more of that.
+	// uncommitted contains an element when there are deliveries to commit, and urgent when a
+	// partition is close to maxUncommitted.
 	uncommitted, urgent chan struct{}
 
-	// committing is held by the commit in progress.
+	// committing is held during a commit.
 	committing sync.Mutex
 
-	// recreated is set when the topic was deleted and recreated. Then stop ends the member.
+	// recreated is set when the topic was deleted and recreated. stop then ends the member.
 	recreated atomic.Bool
 	stop      context.CancelFunc
 
 	memory *memory
 
-	// alone is locked by a dead letter that must be in a batch of its own.
+	// alone is locked by a dead letter that must be in its own batch.
 	alone sync.RWMutex
 
 	mu         sync.Mutex
 	partitions map[int32]*partition
-	topicID    kadm.TopicID // the first one that the brokers have reported; zero where they report none
+	topicID    kadm.TopicID // the first ID that the brokers reported; zero if none
 	lag        *int64
 }
 
-// join returns a member. It joins the group as soon as brokers answer.
+// join returns a member. It joins the group when a broker responds.
 func join(c *Consumer, d *stream.Deliverer, group string) (*member, error) {
 	m := &member{
 		consumer: c, group: group, deliverer: d, log: d.Sender.Log,
@@ -88,12 +88,13 @@ func join(c *Consumer, d *stream.Deliverer, group string) (*member, error) {
 	return m, nil
 }
 
-// run consumes until ctx ends or the topic was recreated, and leaves the group. It is a member, with
-// heartbeats and commits, until the last request has ended.
+// run consumes until ctx ends or the topic is recreated, and then leaves the group. It sends
+// heartbeats and commits until the last request has ended.
 func (m *member) run(ctx context.Context) {
 	ctx, m.stop = context.WithCancel(ctx)
 	defer m.stop()
-	// The loops outlive ctx until the group is left, with commits for what was under way.
+	// The loops continue after ctx has ended until the group is left, so that the last deliveries
+	// are committed.
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var loops sync.WaitGroup
 	loops.Go(func() { m.commitLoop(lasting) })
@@ -102,15 +103,17 @@ func (m *member) run(ctx context.Context) {
 		m.poll(ctx)
 	}
 	m.drain()
-	m.client.Close() // takes the partitions away
+	m.client.Close() // revokes the partitions
 	stop()
 	loops.Wait()
 }
 
-// options are those of a consumer that commits by itself. A group that has committed nothing
-// begins with the oldest record. The group has the first strategy that all of its members have, and
-// range or roundrobin is the default of most other clients. The records that end a transaction are kept, because the group
-// lags behind until their offsets are committed too.
+// options returns the options of a consumer without automatic commits.
+//   - A group without committed offsets begins with the oldest record.
+//   - The group uses the first strategy that all members support. range or roundrobin is the
+//     default of most other clients.
+//   - Control records, which end transactions, are kept. The group would have a lag until their
+//     offsets are committed too.
 func (m *member) options() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithLogger(kslog.New(m.log)),
@@ -147,7 +150,7 @@ func (m *member) onAssigned(_ context.Context, _ *kgo.Client, assigned map[strin
 	}
 }
 
-// onRevoked commits what was delivered: after that the partitions are another's.
+// onRevoked commits the deliveries of the partitions before another member gets them.
 func (m *member) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[string][]int32) {
 	taken := m.drop(revoked)
 	for _, p := range taken {
@@ -158,8 +161,8 @@ func (m *member) onRevoked(ctx context.Context, _ *kgo.Client, revoked map[strin
 	}
 }
 
-// onLost ends all requests of the partitions at once: they are another member's already, and nothing
-// of them can be committed.
+// onLost cancels all requests of the partitions immediately: the partitions already belong to
+// another member, and nothing can be committed.
 func (m *member) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int32) {
 	taken := m.drop(lost)
 	for _, p := range taken {
@@ -170,8 +173,8 @@ func (m *member) onLost(_ context.Context, _ *kgo.Client, lost map[string][]int3
 	}
 }
 
-// drain waits until no record is in delivery, and delivers no other one. The partitions stay assigned,
-// so that each of them is committed as soon as its last request has ended.
+// drain waits until no record is in delivery and starts no further deliveries. The partitions stay
+// assigned, so that each is committed when its last request has ended.
 func (m *member) drain() {
 	m.client.PauseFetchTopics(m.consumer.Topic)
 	partitions := m.assigned()
@@ -183,8 +186,9 @@ func (m *member) drain() {
 	}
 }
 
-// drop begins to end the delivery of partitions, and returns them. A partition may come back, and
-// would have a record in delivery twice if its deliveries had not ended before that.
+// drop begins to stop the delivery of partitions and returns them. A partition can be assigned
+// again; its deliveries must have ended by then, otherwise a record would be delivered twice
+// concurrently.
 func (m *member) drop(ids map[string][]int32) []*partition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,16 +206,16 @@ func (m *member) drop(ids map[string][]int32) []*partition {
 	return dropped
 }
 
-// end begins to end the delivery of a partition.
+// end begins to stop the delivery of a partition.
 func (m *member) end(p *partition) {
 	p.cancel()
-	// Partitions that are blocked may have all the places in which these records could be delivered.
+	// Remove the waiting records: blocked partitions may occupy all slots.
 	waiting := m.lanes.Drop(p)
 	m.release(p, sizes(waiting))
 	p.running.Add(-len(waiting))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.full, p.failing = false, false // it may come back
+	p.full, p.failing = false, false // it may be assigned again
 	m.fetch(p)
 }
 

@@ -19,47 +19,47 @@ import (
 )
 
 const (
-	// defaultMemory is assumed where the Go runtime has no memory limit.
+	// defaultMemory is used if the Go runtime has no memory limit.
 	defaultMemory = 256 << 20
 
-	// fetchMinBytes and fetchMaxBytes are the smallest and the largest number of bytes, which may be
-	// compressed, that one broker is asked for. Brokers answer with one batch at least.
+	// fetchMinBytes and fetchMaxBytes are the bounds of the number of bytes, possibly compressed,
+	// that one broker is asked for. Brokers return at least one batch.
 	fetchMinBytes = 1 << 10
 	fetchMaxBytes = 1 << 20
 
-	// recordBytes is about how much memory a record takes beside its bytes.
+	// recordBytes is the approximate memory of a record in addition to its contents.
 	recordBytes = 256
 )
 
-// errFull is the error of a batch that is not decompressed yet, because other batches have used up the
+// errFull is the error for a batch that is not decompressed because other batches occupy the
 // memory. It is fetched again.
 var errFull = errors.New("decompressed batches take up the memory")
 
-// memory bounds the memory of all partitions together: that of records that wait, and that of records
-// which were fetched and not polled yet. It decompresses batches for the client, because their
-// compressed size says nothing about the memory that they need.
+// memory limits the memory of all partitions together: of waiting records, and of fetched records
+// that are not polled yet. It decompresses batches for the client, because their compressed size
+// does not predict how much memory they need.
 type memory struct {
 	maxWaiting, maxFetched, maxBatch int64
 
 	waiting atomic.Int64
-	room    chan struct{} // has an element when waiting was reduced
+	room    chan struct{} // contains an element when waiting was reduced
 
-	fetched atomic.Int64 // about how many bytes were fetched since the last poll
+	fetched atomic.Int64 // approximate number of bytes fetched since the last poll
 	refused atomic.Bool  // a batch was not decompressed since the last poll
-	request int64        // how many bytes a broker is asked for
+	request int64        // number of bytes to request from a broker
 
-	mu    sync.Mutex // of the decoders
+	mu    sync.Mutex // protects the decoders
 	gzip  gzip.Reader
 	lz4   *lz4.Reader
 	zstd  *zstd.Decoder
 	other kgo.Decompressor
 }
 
-// newMemory returns a memory that fits the limit of the Go runtime. At its largest, records that wait
-// have an eighth of the limit, records fetched from a broker a sixteenth, and one batch a quarter.
+// newMemory returns a memory for the limit of the Go runtime. Waiting records may occupy 1/8 of the
+// limit, records fetched from a broker 1/16, and one batch 1/4.
 func newMemory() *memory {
 	limit := debug.SetMemoryLimit(-1)
-	if limit > 1<<50 { // no machine has as much
+	if limit > 1<<50 { // no limit
 		limit = defaultMemory
 	}
 	return &memory{
@@ -68,7 +68,7 @@ func newMemory() *memory {
 	}
 }
 
-// await waits until there is room for records that wait, or returns false when ctx has ended.
+// await waits until there is room for more waiting records. It returns false when ctx ends.
 func (m *memory) await(ctx context.Context) bool {
 	for m.waiting.Load() > m.maxWaiting {
 		select {
@@ -85,9 +85,8 @@ func (m *memory) release(bytes int) {
 	tell(m.room)
 }
 
-// next is called after each poll, and returns how many bytes to ask a broker for, and how
-// many of one partition. It is twice as many as the last time, or half where not all of them could be
-// decompressed.
+// next is called after each poll. It returns the number of bytes to request from a broker in total
+// and per partition. The number doubles each time, or is halved if a batch was not decompressed.
 func (m *memory) next() (total, partition int32) {
 	m.fetched.Store(0)
 	if m.refused.Swap(false) {
@@ -103,8 +102,8 @@ func (m *memory) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, batch
 	m.fetched.Add(int64(batch.UncompressedBytes) + int64(batch.NumRecords)*recordBytes)
 }
 
-// Decompress returns the bytes of a batch, errFull when there is no room for them now, or
-// kgo.ErrMaxDecompress when there never is.
+// Decompress returns the contents of a batch. It returns errFull if there is currently no room for
+// them, or kgo.ErrMaxDecompress if there never is.
 func (m *memory) Decompress(compressed []byte, codec kgo.CompressionCodecType) ([]byte, error) {
 	if codec == kgo.CodecNone {
 		return compressed, nil
@@ -118,7 +117,7 @@ func (m *memory) Decompress(compressed []byte, codec kgo.CompressionCodecType) (
 	if codec == kgo.CodecSnappy {
 		return m.snappy(compressed)
 	}
-	// Counting first lets the result take no more memory than its bytes.
+	// Determine the size first, so that the result occupies no more memory than needed.
 	reader, err := m.reader(compressed, codec)
 	if err != nil {
 		return nil, err
@@ -138,7 +137,7 @@ func (m *memory) Decompress(compressed []byte, codec kgo.CompressionCodecType) (
 	return all, err
 }
 
-// snappy returns the bytes of a batch. They are about 21 times as many as compressed at most.
+// snappy decompresses a batch. The result is at most about 21 times as large.
 func (m *memory) snappy(compressed []byte) ([]byte, error) {
 	n, err := s2.DecodedLen(compressed)
 	if framed := bytes.HasPrefix(compressed, []byte("\x82SNAPPY\x00")); !framed && err == nil && int64(n) > m.maxBatch {
@@ -147,7 +146,7 @@ func (m *memory) snappy(compressed []byte) ([]byte, error) {
 	return m.other.Decompress(compressed, kgo.CodecSnappy)
 }
 
-// reader returns one of what is compressed.
+// reader returns a reader that decompresses.
 func (m *memory) reader(compressed []byte, codec kgo.CompressionCodecType) (io.Reader, error) {
 	source := bytes.NewReader(compressed)
 	switch codec {
@@ -172,7 +171,7 @@ func (m *memory) reader(compressed []byte, codec kgo.CompressionCodecType) (io.R
 	return nil, fmt.Errorf("unknown compression %d", codec)
 }
 
-// own returns a copy of a record in memory of its own: a record that was fetched keeps that of its
+// own returns a copy of a record in separate memory: a fetched record refers to the memory of its
 // whole batch.
 func own(r *kgo.Record) *kgo.Record {
 	c := *r
@@ -192,7 +191,7 @@ func own(r *kgo.Record) *kgo.Record {
 	return &c
 }
 
-// sizes is about how much memory records take.
+// sizes returns the approximate memory of records, in bytes.
 func sizes(records []*kgo.Record) int {
 	bytes := 0
 	for _, r := range records {
@@ -201,7 +200,7 @@ func sizes(records []*kgo.Record) int {
 	return bytes
 }
 
-// size is about how much memory a record takes.
+// size returns the approximate memory of a record, in bytes.
 func size(r *kgo.Record) int {
 	bytes := recordBytes + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {

@@ -12,47 +12,47 @@ import (
 )
 
 const (
-	// maxWaiting is how many bytes of a partition wait here for their delivery before no more
-	// are fetched.
+	// maxWaiting is the number of waiting bytes of a partition above which no more are fetched.
 	maxWaiting = 128 << 10
 
-	// maxUncommitted is how many records of a partition may be delivered and not committed, or as
-	// many as two batches have. They are delivered again when this process is killed.
+	// maxUncommitted is the maximum number of records of a partition that are delivered but not
+	// committed; with large batches, it is two batches. They are delivered again if this process is
+	// killed.
 	maxUncommitted = 64
 )
 
-// A partition is one that the group has assigned to this consumer. Its records are delivered
-// one after the other.
+// A partition is a partition that is assigned to this consumer. Its records are delivered one after
+// the other.
 type partition struct {
 	id int32
 
-	// topicID is the id of the topic that its records are of; "" where the broker has none. It is
-	// set before the first record waits, when started becomes true.
+	// topicID is the ID of the topic of the records, or "" if the broker has none. It is set when
+	// the first records are added, which also sets started.
 	topicID string
 	started bool
 
-	// ctx ends when the partition is taken away, and running is done some time after that, or at
-	// once with abort.
+	// ctx ends when the partition is revoked. running is done some time after that, or immediately
+	// with abort.
 	ctx           context.Context
 	cancel, abort context.CancelFunc
 	running       sync.WaitGroup
 
-	// uncommitted has an element for each delivery that has begun, or ended, and is not committed.
+	// uncommitted contains an element for each delivery that has begun and is not committed.
 	uncommitted chan struct{}
 
 	mu        sync.Mutex
 	waiting   int             // bytes
-	full      bool            // too many records wait
-	failing   bool            // it was just not fetched
-	paused    bool            // because of either
-	failed    time.Time       // when it was last not fetched; zero where that is solved
-	fatal     bool            // and it never is
-	next      kgo.EpochOffset // the one to commit: where to go on after what was delivered
-	delivered int             // how many deliveries have ended
-	committed int             // how many of those are committed
+	full      bool            // too many bytes wait
+	failing   bool            // a fetch has just failed
+	paused    bool            // because it is full or failing
+	failed    time.Time       // time of the last failed fetch; zero if it is solved
+	fatal     bool            // the error is permanent
+	next      kgo.EpochOffset // offset to commit, of the record after the last delivery
+	delivered int             // number of finished deliveries
+	committed int             // number of those that are committed
 }
 
-// newPartition returns one whose deliveries have up to batch records.
+// newPartition returns a partition whose deliveries contain up to batch records.
 func newPartition(id int32, batch int) *partition {
 	p := &partition{id: id, uncommitted: make(chan struct{}, max(maxUncommitted/max(batch, 1), 2))}
 	abort, cancel := context.WithCancel(context.Background())
@@ -61,11 +61,11 @@ func newPartition(id int32, batch int) *partition {
 	return p
 }
 
-// key is that of its problem.
+// key returns the key of the problem of the partition.
 func (p *partition) key() string { return fmt.Sprintf("fetch/%d", p.id) }
 
-// deliver delivers records that follow each other, unless the partition was taken away. Those that
-// only end a transaction are not for the function.
+// deliver delivers consecutive records, unless the partition was revoked. Control records are not
+// sent to the function.
 func (m *member) deliver(p *partition, records []*kgo.Record) {
 	defer p.running.Add(-len(records))
 	defer m.release(p, sizes(records))
@@ -94,7 +94,7 @@ func (m *member) deliver(p *partition, records []*kgo.Record) {
 	tell(m.uncommitted)
 }
 
-// add makes records be delivered after those that wait already.
+// add queues records behind those that are waiting.
 func (m *member) add(p *partition, id [16]byte, records []*kgo.Record) {
 	if len(records) == 0 {
 		return
@@ -120,7 +120,7 @@ func (m *member) add(p *partition, id [16]byte, records []*kgo.Record) {
 	m.lanes.Add(p, records...)
 }
 
-// release notes that records do not wait any longer.
+// release records that records no longer wait.
 func (m *member) release(p *partition, bytes int) {
 	p.mu.Lock()
 	p.waiting -= bytes
@@ -132,7 +132,7 @@ func (m *member) release(p *partition, bytes int) {
 	m.memory.release(bytes)
 }
 
-// fetch makes the client fetch from a partition, or not. The lock of the partition is held.
+// fetch pauses or resumes the fetching of a partition. The caller holds the lock of the partition.
 func (m *member) fetch(p *partition) {
 	pause := p.full || p.failing
 	if pause == p.paused {

@@ -20,14 +20,14 @@ import (
 // eventType is the type of the events.
 const eventType = "io.goless.kafka.record"
 
-// Headers that a record has in the topic of dead letters beside its own.
+// Additional headers of a record in the dead letter topic.
 const (
 	idHeader     = "Goless-Id"
 	sourceHeader = "Goless-Source"
 	reasonHeader = "Goless-Reason"
 
-	// truncatedHeader has the number of bytes that were left out, where the record is too large for
-	// the topic of dead letters.
+	// truncatedHeader contains the number of omitted bytes, if the record is too large for the dead
+	// letter topic.
 	truncatedHeader = "Goless-Truncated"
 )
 
@@ -36,15 +36,15 @@ type message struct {
 	*member
 	record *kgo.Record
 
-	// topicID is the id of the topic that the record is of; "" where the broker has none.
+	// topicID is the ID of the topic of the record, or "" if the broker has none.
 	topicID string
 
-	letter chan error // gets what becomes of it in the topic of dead letters; nil before it is sent there
-	left   int        // how many parts of it the dead letter leaves out, because the broker has refused them
+	letter chan error // receives the result of the dead letter; nil before it is sent
+	left   int        // number of parts that the dead letter omits because the broker has rejected them
 }
 
-// id is the same for each delivery of a record, and no other's: a topic that is deleted and recreated
-// has other records with the same partition and offset, and another id.
+// id returns an ID that is the same for each delivery of a record and unique: the records of a
+// deleted topic and of a recreated one with the same partition and offset have different IDs.
 func (m *message) id() string {
 	r := m.record
 	if m.topicID == "" {
@@ -53,8 +53,9 @@ func (m *message) id() string {
 	return fmt.Sprintf("%s-%s-%d-%d", r.Topic, m.topicID, r.Partition, r.Offset)
 }
 
-// Event has the headers of a record as headers, and its key as the extension partitionkey, in
-// base64 if it is not valid UTF-8, as kafkakeyencoding says. The value of a tombstone is missing and not empty.
+// Event returns the event. The headers of the record become headers, and its key the extension
+// partitionkey, in base64 if it is not valid UTF-8 (see the extension kafkakeyencoding). The
+// extension kafkatombstone distinguishes a missing value from an empty one.
 func (m *message) Event() event.Event {
 	r := m.record
 	e := event.Event{
@@ -79,11 +80,11 @@ func (m *message) Event() event.Event {
 	return e
 }
 
-// DeadLetter writes the record to the topic of dead letters. All replicas of the broker have it
-// when it returns.
+// DeadLetter writes the record to the dead letter topic. It returns when all in-sync replicas have
+// stored the record.
 //
-// A record that is too large for the topic is written without its value, or without its headers and
-// its key too.
+// A record that is too large for the topic is written without its value, and if necessary without
+// its headers and then without its key.
 func (m *message) DeadLetter(ctx context.Context, reason string) error {
 	m.alone.RLock()
 	err := m.write(ctx, reason)
@@ -91,7 +92,7 @@ func (m *message) DeadLetter(ctx context.Context, reason string) error {
 	if !tooLarge(err) {
 		return err
 	}
-	// It may have been too large only together with others.
+	// It may have been too large only in a batch with others.
 	m.alone.Lock()
 	defer m.alone.Unlock()
 	for err = m.write(ctx, reason); tooLarge(err) && m.left < mostLeft; err = m.write(ctx, reason) {
@@ -106,8 +107,8 @@ func tooLarge(err error) bool {
 
 // write writes the dead letter once.
 //
-// A record that was sent and not answered may be there, and the client asks until it knows. So
-// the next call waits for the same one, in the place of sending another.
+// A record that was sent without a response may have been stored, and the client retries until it
+// knows. Therefore the next call waits for the same record instead of sending another one.
 func (m *message) write(ctx context.Context, reason string) error {
 	if m.letter == nil {
 		m.letter = make(chan error, 1)
@@ -117,7 +118,8 @@ func (m *message) write(ctx context.Context, reason string) error {
 	case err := <-m.letter:
 		m.letter = nil
 		if errors.Is(err, kerr.UnknownTopicID) {
-			// The topic was deleted and recreated. Without this the client never writes to it again.
+			// The topic was deleted and recreated. Without this, the client would never write to it
+			// again.
 			m.client.PurgeTopicsFromProducing(m.deliverer.DeadLetter)
 		}
 		return err
@@ -128,7 +130,8 @@ func (m *message) write(ctx context.Context, reason string) error {
 	}
 }
 
-// mostLeft is how many parts a dead letter leaves out at most: the value, the headers, and the key.
+// mostLeft is the maximum number of omitted parts of a dead letter: the value, the headers and the
+// key.
 const mostLeft = 3
 
 func (m *message) deadLetter(reason string) *kgo.Record {

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// watchInterval is how often the brokers are asked for how many records wait.
+	// watchInterval is the interval of queries for the lag.
 	watchInterval = 5 * time.Second
 
-	// watchAgain is after how long they are asked again when they have not answered.
+	// watchAgain is the delay after a query that has failed.
 	watchAgain = time.Second
 
-	// watchTimeout is how long they may take.
+	// watchTimeout limits a query.
 	watchTimeout = 10 * time.Second
 )
 
-// watchLoop tells how many records wait for the group, or why that cannot be said: then
-// nothing is consumed either.
+// watchLoop updates the lag of the group, or reports why it is unknown. In that case no records are
+// consumed either.
 func (m *member) watchLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		lag, err := m.askForLag(ctx)
@@ -43,8 +43,8 @@ func (m *member) watchLoop(ctx context.Context) {
 	}
 }
 
-// askForLag asks how many records the group has not committed, of all partitions that have a leader.
-// Those of a transaction that is not committed do not count. It also reports what is wrong with the
+// askForLag returns the number of records that the group has not committed, in all partitions that
+// have a leader. Records of open transactions are not counted. It also reports problems of the
 // topic.
 func (m *member) askForLag(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
@@ -56,7 +56,7 @@ func (m *member) askForLag(ctx context.Context) (int64, error) {
 	}
 	m.noteTopic(topics[m.consumer.Topic].ID)
 	m.deliverer.Monitor.Partitions(int32(len(topics[m.consumer.Topic].Partitions)))
-	// The commits come first: what is committed later than the ends were listed may be past them.
+	// Query the commits first: commits that follow the query for the ends could exceed them.
 	commits, err := admin.FetchOffsetsForTopics(ctx, m.group, m.consumer.Topic)
 	if err := errors.Join(err, commits.Error()); err != nil {
 		return 0, err
@@ -90,7 +90,7 @@ func (m *member) askForLag(ctx context.Context) (int64, error) {
 	return lag, m.noteAhead(ctx, admin, ahead)
 }
 
-// startOf returns the first offset that a partition has; 0 where it is not known.
+// startOf returns the first offset of a partition, or 0 if it is unknown.
 func startOf(starts kadm.ListedOffsets, end kadm.ListedOffset) int64 {
 	if start, ok := starts.Lookup(end.Topic, end.Partition); ok && start.Err == nil {
 		return start.Offset
@@ -98,13 +98,13 @@ func startOf(starts kadm.ListedOffsets, end kadm.ListedOffset) int64 {
 	return 0
 }
 
-// ofAll reports whether no broker has answered. Where one has, its partitions are known.
+// ofAll reports whether all brokers have failed. If one has responded, its partitions are known.
 func ofAll(err error) bool {
 	some, ok := errors.AsType[*kadm.ShardErrors](err)
 	return err != nil && (!ok || some.AllFailed)
 }
 
-// noteTopic notes the id of the topic, which changes when it is deleted and recreated.
+// noteTopic records the ID of the topic, which changes when the topic is recreated.
 func (m *member) noteTopic(id kadm.TopicID) {
 	m.mu.Lock()
 	if m.topicID == (kadm.TopicID{}) {
@@ -117,8 +117,8 @@ func (m *member) noteTopic(id kadm.TopicID) {
 	}
 }
 
-// noteAhead reports that offsets are committed that their partitions have not reached. Those of a
-// transaction that is not committed have been reached.
+// noteAhead reports committed offsets that are beyond the end of their partition. The records of
+// open transactions count for the end.
 func (m *member) noteAhead(ctx context.Context, admin *kadm.Client, commits []kadm.Offset) error {
 	const key = "ahead"
 	if len(commits) == 0 {
@@ -148,7 +148,7 @@ func (m *member) note(lag *int64) {
 	m.lag = lag
 }
 
-// knownLag is what was seen last.
+// knownLag returns the last known lag.
 func (m *member) knownLag() (int64, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

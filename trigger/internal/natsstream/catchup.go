@@ -12,28 +12,30 @@ import (
 )
 
 const (
-	// regainWait is how long a request lasts for messages that the servers may not give again yet, and
-	// the time between two looks at whether any are missing.
+	// regainWait is the duration of a request for messages that the servers may not redeliver yet,
+	// and the interval between checks for missing messages.
 	regainWait = 500 * time.Millisecond
 
-	// overdue is after how long beyond its time a message that is not given again is given up: the
-	// servers, and this process, may be busy.
+	// overdue is the time after which a message that is not redelivered is no longer waited for,
+	// counted from when its redelivery is due. The servers and this process may be busy.
 	overdue = 5 * time.Second
 
-	// longWait is how long messages are waited for until that is a problem.
+	// longWait is the time after which missing messages are reported as a problem.
 	longWait = time.Minute
 
 	// waitingKey is the key of that problem.
 	waitingKey = "waiting"
 )
 
-// behind reports whether the servers may have given what is not here: to a process that has ended,
-// or to a connection that was lost.
+// behind reports whether the servers may have delivered messages that the session does not hold: to
+// a process that has ended, or to a connection that was lost.
 func (s *session) behind() bool { return !s.complete || s.reconnects != s.conn.Stats().Reconnects }
 
-// catchUp takes what the servers have given that is not here, before what is newer: so that nothing
-// overtakes what comes before it. What was given back is there at once. The rest is when its time is over.
-// Until then it asks seldom, for one message, because the servers give a new one where there is no other.
+// catchUp fetches the messages that the servers have delivered but the session does not hold,
+// before newer ones, so that no message overtakes an earlier one. The servers redeliver returned
+// messages immediately, and the others when their AckWait or BackOff expires. Until then catchUp
+// rarely sends a request, and for only one message, because the servers deliver a new message if
+// there is no other.
 func (s *session) catchUp(ctx context.Context) error {
 	if len(s.aside) == 0 && s.wait(ctx) == 0 {
 		return nil
@@ -42,7 +44,7 @@ func (s *session) catchUp(ctx context.Context) error {
 	reconnects, begun := s.conn.Stats().Reconnects, time.Now()
 	again := s.givenAgain()
 	end, next, rest, n := again+overdue, time.Duration(0), regainWait, 1
-	returned := map[uint64]bool{} // what did not fit, and was given back
+	returned := map[uint64]bool{} // messages that exceeded heldBytes and were returned
 	for {
 		missing, err := s.missing(ctx)
 		if err != nil || ctx.Err() != nil || reconnects != s.conn.Stats().Reconnects {
@@ -69,7 +71,7 @@ func (s *session) catchUp(ctx context.Context) error {
 		case waited < again:
 			rest *= 2
 			next, n = min(waited+rest, again), 1
-		case given > 0: // those that were returned come before the others
+		case given > 0: // the returned messages come before the others
 			n = missing
 		default:
 			next, n = waited+regainWait, missing
@@ -77,15 +79,16 @@ func (s *session) catchUp(ctx context.Context) error {
 	}
 }
 
-// givenAgain is after how long the servers give a message again at the latest.
+// givenAgain returns the maximum time after which the servers redeliver a message.
 func (s *session) givenAgain() time.Duration {
 	config := s.consumer.CachedInfo().Config
 	return slices.Max(append(slices.Clone(config.BackOff), config.AckWait))
 }
 
-// regain asks for n messages, and puts them aside. given is how many of them the servers had given before,
-// and fresh how many of those are not in returned. What is more than heldBytes is given back, and put in
-// returned, the newest first: what is older goes before it.
+// regain fetches up to n messages and adds them to aside. given is the number of redelivered
+// messages, and fresh the number of those that are not in returned. If the session holds more than
+// heldBytes, regain returns messages to the servers and adds them to returned, the newest first,
+// because older messages must be delivered before them.
 func (s *session) regain(n int, returned map[uint64]bool) (given, fresh int, err error) {
 	err = s.ask(n, regainWait, func(m *message) {
 		s.aside = append(s.aside, m)
@@ -107,14 +110,14 @@ func (s *session) regain(n int, returned map[uint64]bool) (given, fresh int, err
 	return given, fresh, err
 }
 
-// holds is how many bytes the session holds.
+// holds returns the number of bytes that the session holds.
 func (s *session) holds() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.size
 }
 
-// beginAside begins what was put aside, in the order of the stream.
+// beginAside queues the messages in aside, in the order of the stream.
 func (s *session) beginAside() {
 	s.sortAside()
 	for _, m := range s.aside {
@@ -127,9 +130,10 @@ func (s *session) sortAside() {
 	slices.SortFunc(s.aside, func(a, b *message) int { return cmp.Compare(a.sequence, b.sequence) })
 }
 
-// missing is how many messages the servers have given that are neither here nor acknowledged.
-// It may be more than that for a moment, because they note later what is acknowledged. After a
-// crash they may have forgotten that they gave the last ones that are here, and do not count those.
+// missing returns the number of messages that the servers have delivered and that are neither held
+// nor acknowledged. The result can be too high for a moment, because the servers process
+// acknowledgements later. After a crash the servers may have forgotten the delivery of the last
+// held messages; they do not count those, and neither does missing.
 func (s *session) missing(ctx context.Context) (int, error) {
 	info, err := s.info(ctx)
 	if err != nil {
@@ -146,7 +150,7 @@ func (s *session) missing(ctx context.Context) (int, error) {
 	return missing, nil
 }
 
-// report notes what is waited for, once it takes long.
+// report reports the missing messages as a problem if the wait is long.
 func (s *session) report(missing int, waited time.Duration, again time.Time) {
 	if waited < longWait {
 		return

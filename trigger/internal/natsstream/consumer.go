@@ -1,5 +1,5 @@
-// Package natsstream takes messages of NATS: of a stream of JetStream, each at least once, or of
-// a subject without a stream, at most once. It is the only package that knows NATS.
+// Package natsstream consumes messages of NATS: from a JetStream stream, at least once, or from a
+// subject without a stream, at most once. It is the only package that depends on NATS.
 package natsstream
 
 import (
@@ -20,20 +20,20 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// requestTimeout bounds each request to the servers.
+// requestTimeout limits each request to the servers.
 const requestTimeout = 10 * time.Second
 
-// pause is between the attempts to begin anew.
+// pause is the delay between attempts to connect.
 var pause = delivery.Backoff{First: 2 * time.Second, Max: 2 * time.Second}
 
-// A Consumer takes the messages of a subject.
+// A Consumer consumes the messages of a subject.
 type Consumer struct {
 	servers, subject string
 	stream, durable  string
 	login            login
 }
 
-// Flags adds the settings.
+// Flags adds the flags of the consumer.
 func (c *Consumer) Flags(flags *flag.FlagSet) {
 	flags.StringVar(&c.servers, "servers", "", "URLs of the servers, with commas between them")
 	flags.StringVar(&c.subject, "subject", "", "the subject of the messages, with wildcards")
@@ -42,8 +42,8 @@ func (c *Consumer) Flags(flags *flag.FlagSet) {
 	c.login.flags(flags)
 }
 
-// Run takes messages until ctx ends, and then gives back those that are not delivered. What goes
-// wrong is told to the monitor, and tried again.
+// Run consumes messages until ctx ends. Then it returns the messages that are not delivered to the
+// servers. It reports errors to the monitor and retries.
 func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	for ctx.Err() == nil {
 		connected, end := context.WithCancel(ctx)
@@ -59,8 +59,8 @@ func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	return nil
 }
 
-// consume connects, and takes messages until ctx ends or the servers do not have what it takes. It
-// calls end, which ends ctx, where another connection has to take the place of this one.
+// consume connects and consumes messages until ctx ends or the stream or consumer cannot be used.
+// It calls end, which cancels ctx, if a new connection must replace this one.
 func (c *Consumer) consume(ctx context.Context, end func(), d *stream.Deliverer) error {
 	nc, err := c.connect(d, end)
 	if err != nil {
@@ -77,7 +77,8 @@ func (c *Consumer) consume(ctx context.Context, end func(), d *stream.Deliverer)
 	return c.jetstream(ctx, d, js)
 }
 
-// connect returns a connection that comes back by itself when it was lost, or calls end where it cannot.
+// connect returns a connection that reconnects automatically. It calls end if the connection
+// cannot.
 func (c *Consumer) connect(d *stream.Deliverer, end func()) (*nats.Conn, error) {
 	options, err := c.login.options()
 	if err != nil {
@@ -88,7 +89,7 @@ func (c *Consumer) connect(d *stream.Deliverer, end func()) (*nats.Conn, error) 
 		nats.Name(d.Source),
 		nats.Timeout(requestTimeout),
 		nats.MaxReconnects(-1),
-		nats.NoCallbacksAfterClientClose(), // what it says of a connection could overtake what the next one says
+		nats.NoCallbacksAfterClientClose(), // a callback of a closed connection could overwrite the state of the next one
 		nats.IgnoreAuthErrorAbort(),        // the Secret may have a new password before the servers do
 		nats.PingInterval(10*time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
@@ -112,21 +113,22 @@ func (c *Consumer) connect(d *stream.Deliverer, end func()) (*nats.Conn, error) 
 	return nats.Connect(c.servers, options...)
 }
 
-// lane is what has an order: a subject, or where there are batches, which would be small with
-// messages of one subject alone, a share of all subjects.
+// lane returns the key of messages that are delivered in order: the subject. With batches it is one
+// of Concurrency hash values of the subject, because batches of one subject would be small.
 func lane(d *stream.Deliverer, subject string) string {
 	if d.Batch == 0 {
 		return subject
 	}
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(subject)) // it never fails
+	_, _ = hash.Write([]byte(subject)) // never fails
 	return strconv.FormatUint(uint64(hash.Sum32())%uint64(d.Concurrency), 10)
 }
 
-// mostHeld is how many messages a process has at most: those in delivery, and as many that wait.
+// mostHeld returns the maximum number of messages that a process holds: those in delivery, and the
+// same number of waiting ones.
 func mostHeld(d *stream.Deliverer) int { return 2 * d.Concurrency * max(d.Batch, 1) }
 
-// deliver delivers messages of the same lane. See [stream.Deliverer.Deliver].
+// deliver delivers messages of one lane. See [stream.Deliverer.Deliver].
 func deliver(ctx context.Context, d *stream.Deliverer, messages []*message) bool {
 	all := make([]stream.Message, len(messages))
 	for i, m := range messages {

@@ -16,11 +16,11 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// waitingBytes bounds the messages that wait for room among those that are held.
+// waitingBytes limits the messages that wait until they can be held.
 const waitingBytes = 32 << 20
 
-// core takes the messages of a subject until ctx ends. Those that wait then, or come while too many
-// wait, are lost: so it is with subjects that no stream has.
+// core consumes the messages of a subject until ctx ends. Messages that are waiting then are lost,
+// and so are messages that exceed waitingBytes: without a stream, delivery is at most once.
 func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn, js jetstream.JetStream) error {
 	sub, err := nc.QueueSubscribeSync(c.subject, c.durable)
 	if err == nil {
@@ -42,7 +42,7 @@ func (c *Consumer) core(ctx context.Context, d *stream.Deliverer, nc *nats.Conn,
 	})
 	defer func() {
 		lanes.Wait()
-		waiting, _, _ := sub.Pending() // 0 where it is not known
+		waiting, _, _ := sub.Pending() // 0 if unknown
 		if n := lost.Load() + int64(waiting); n > 0 {
 			d.Sender.Log.Error("messages were lost, because they were not delivered before the end of the connection", "messages", n)
 		}

@@ -12,11 +12,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ownerKey is in the metadata of consumers that triggers have created, with the path of the trigger.
+// ownerKey is the metadata key of consumers that triggers have created. The value is the path of
+// the trigger.
 const ownerKey = "goless.io/trigger"
 
-// find sets the consumer that the session uses. One of another owner must be usable; otherwise there is
-// one that the trigger has created, which begins with the first message of the stream.
+// find sets the consumer of the session. It creates the consumer if it does not exist, beginning
+// with the first message of the stream, and updates one that the trigger has created. A consumer of
+// another owner must be usable.
 func (s *session) find(ctx context.Context, durable string, js jetstream.JetStream) error {
 	have, err := s.look(ctx, durable, js)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -48,7 +50,8 @@ func (s *session) find(ctx context.Context, durable string, js jetstream.JetStre
 	return usable(have.CachedInfo().Config, s.subject)
 }
 
-// look returns a consumer. One that the user may not ask for is as one that does not exist.
+// look returns a consumer. A consumer that the user may not query is treated as one that does not
+// exist.
 func (s *session) look(ctx context.Context, durable string, js jetstream.JetStream) (jetstream.Consumer, error) {
 	have, err := js.Consumer(ctx, s.stream, durable)
 	if err = s.explain(err); errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), "CONSUMER.INFO."+s.stream+"."+durable+"\"") {
@@ -57,9 +60,9 @@ func (s *session) look(ctx context.Context, durable string, js jetstream.JetStre
 	return have, err
 }
 
-// earlier returns the consumer with the default name of earlier releases, goless-NAMESPACE-NAME, unless
-// it belongs to another trigger: shop/eu-orders and shop-eu/orders had the same. missing is the error
-// where there is none.
+// earlier returns the consumer with the default name of earlier releases, goless-NAMESPACE-NAME,
+// unless it belongs to another trigger: the triggers shop/eu-orders and shop-eu/orders had the same
+// name. missing is the error if there is no such consumer.
 func (s *session) earlier(ctx context.Context, durable string, js jetstream.JetStream, missing error) (jetstream.Consumer, error) {
 	if !strings.HasPrefix(durable, "goless_") {
 		return nil, missing
@@ -73,8 +76,8 @@ func (s *session) earlier(ctx context.Context, durable string, js jetstream.JetS
 
 func owner(c jetstream.Consumer) string { return c.CachedInfo().Config.Metadata[ownerKey] }
 
-// explain returns what the servers have said of a request without an answer: where the user may not
-// make it, there is none, but an error of the connection.
+// explain returns the permission error of the connection if a request timed out because of it: the
+// servers do not respond to a request that the user may not make.
 func (s *session) explain(err error) error {
 	if latest := s.conn.LastError(); errors.Is(err, context.DeadlineExceeded) && errors.Is(latest, nats.ErrPermissionViolation) {
 		return latest
@@ -82,7 +85,7 @@ func (s *session) explain(err error) error {
 	return err
 }
 
-// usable returns why a consumer is not used: it could lose events, or have those of other subjects.
+// usable returns an error if a consumer could lose events or receive those of other subjects.
 func usable(c jetstream.ConsumerConfig, subject string) error {
 	filters := c.FilterSubjects
 	if len(filters) == 0 {

@@ -20,35 +20,35 @@ import (
 )
 
 const (
-	// ackWait is after how long without a sign of life the servers give a message again.
+	// ackWait is the time without progress after which the servers redeliver a message.
 	ackWait = 15 * time.Second
 
-	// lagTimeout bounds how long a request for the lag takes.
+	// lagTimeout limits a request for the lag.
 	lagTimeout = 2 * time.Second
 
-	// watchInterval is the time between two looks at the consumer.
+	// watchInterval is the interval between checks of the consumer.
 	watchInterval = 5 * time.Second
 
-	// fetchWait is how long one request for messages lasts, and so after how long another one is
-	// made where it was lost with its server. A process takes up to so long to end.
+	// fetchWait is the duration of one request for messages. If a request is lost together with its
+	// server, the next one follows after this time. The termination of a process can take as long.
 	fetchWait = 2 * time.Second
 
-	// answerWait is how much later than its time the end of a request may come. Half a second later
-	// the client library gives it up without an error.
+	// answerWait is the maximum delay of the end of a request. The client library abandons the
+	// request, without an error, another half second later.
 	answerWait = 500 * time.Millisecond
 
-	// lastTimeout bounds how long a process that ends waits until the servers have what it has
-	// sent.
+	// lastTimeout limits how long a terminating process waits until the servers have received
+	// everything it has sent.
 	lastTimeout = 3 * time.Second
 
-	// heldBytes bounds what a session holds: messages that the servers have given and that are not
-	// delivered. More is held only of a message that is larger than half of it. messageOverhead is
-	// what a message takes beside its data and headers.
+	// heldBytes limits the messages that a session holds: those that are fetched and not delivered.
+	// A single message that is larger than half of it may exceed the limit. messageOverhead is the
+	// size of a message in addition to its data and headers.
 	heldBytes       = 32 << 20
 	messageOverhead = 1 << 10
 )
 
-// jetstream takes the messages of a stream.
+// jetstream consumes the messages of a stream.
 func (c *Consumer) jetstream(ctx context.Context, d *stream.Deliverer, js jetstream.JetStream) error {
 	s := &session{
 		Deliverer: d, conn: js.Conn(), stream: c.stream, subject: c.subject, deadLetters: deadLetters{js, d.DeadLetter},
@@ -63,7 +63,7 @@ func (c *Consumer) jetstream(ctx context.Context, d *stream.Deliverer, js jetstr
 	s.stop = stop
 	d.Monitor.Lag(s.lag)
 	d.Monitor.Solved("")
-	// What it holds is kept until all of it is delivered or given back.
+	// Keep the held messages until all of them are delivered or returned.
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	go s.keep(alive)
@@ -80,43 +80,44 @@ func (c *Consumer) jetstream(ctx context.Context, d *stream.Deliverer, js jetstr
 	return nil
 }
 
-// session is what a process has of the messages of a consumer.
+// session is the state of the consumption of messages of one consumer.
 type session struct {
 	*stream.Deliverer
 	conn            *nats.Conn
 	consumer        jetstream.Consumer
-	created         time.Time // when the consumer was
+	created         time.Time // when the consumer was created
 	stream, subject string
 	deadLetters     deadLetters
 	lanes           *stream.Lanes[string, *message]
-	limit           int // of how many messages it holds
+	limit           int // maximum number of held messages
 
-	// abandoned says that the consumer is another one, or is not used: nothing is acknowledged or given
-	// back. stop ends the session with the cause.
+	// abandoned is true if the consumer was replaced or cannot be used. Messages are then neither
+	// acknowledged nor returned. stop ends the session with a cause.
 	abandoned atomic.Bool
 	stop      context.CancelCauseFunc
 
-	// Only take uses these. aside is what it holds and may not begin yet. complete says that it held
-	// all that the servers had given, when the connection had come back as often as reconnects says.
+	// Only take uses these fields. aside contains held messages that may not be queued yet.
+	// complete is true if the session held all messages that the servers had delivered when the
+	// connection had been re-established reconnects times.
 	aside      []*message
 	complete   bool
 	reconnects uint64
 
 	mu   sync.Mutex
-	left *sync.Cond          // a message is not held any more
-	held map[uint64]*message // by their sequence in the stream
-	size int64               // of those, in bytes
+	left *sync.Cond          // signals that a message is no longer held
+	held map[uint64]*message // by sequence in the stream
+	size int64               // of the held messages, in bytes
 }
 
-// abandon ends the session: the servers get no acknowledgement and no message back, because they would
-// take them for those of another message, or use up a delivery.
+// abandon ends the session without acknowledging or returning messages: the servers would apply
+// that to other messages, or count it as a delivery.
 func (s *session) abandon(cause error) {
 	s.abandoned.Store(true)
 	s.stop(cause)
 }
 
-// info returns the state of the consumer. It ends the session where the consumer is gone or another one,
-// as after its stream was deleted and created again, or where it has become one that is not used.
+// info returns the state of the consumer. It ends the session if the consumer was deleted or
+// recreated, for example with its stream, or can no longer be used.
 func (s *session) info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	info, err := s.consumer.Info(ctx)
 	if err != nil && !lasting(err) {
@@ -134,12 +135,12 @@ func (s *session) info(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	return info, err
 }
 
-// take takes messages until ctx ends or there is an error that asking again would meet too. It
-// asks for no more than it may hold, because the servers give again what waits for long without
-// a sign of life.
+// take consumes messages until ctx ends or an error occurs that would occur again. It requests no
+// more messages than the session may hold, because the servers redeliver messages that wait for
+// long without progress.
 func (s *session) take(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
-		s.mu.Lock() // so that wait, which holds it while it looks at ctx, does not miss the signal
+		s.mu.Lock() // wait holds the lock while it checks ctx, and so does not miss the signal
 		defer s.mu.Unlock()
 		s.left.Broadcast()
 	})
@@ -148,7 +149,7 @@ func (s *session) take(ctx context.Context) error {
 		var err error
 		switch {
 		case !s.conn.IsConnected():
-			send.Sleep(ctx, 100*time.Millisecond) // or all requests would arrive together later
+			send.Sleep(ctx, 100*time.Millisecond) // otherwise all requests would arrive together after the reconnect
 		case s.behind():
 			err = s.catchUp(ctx)
 		default:
@@ -169,22 +170,22 @@ func (s *session) take(ctx context.Context) error {
 	return nil
 }
 
-// problem tells why asking for messages has failed.
+// problem reports why fetching messages has failed.
 func (s *session) problem(key string, err error) {
 	s.Monitor.Problem(key, stream.Problem{Reason: stream.NotConnected, Message: "asking for messages of stream " + s.stream + ": " + err.Error()})
 }
 
-// errRecreated is the end of a session whose stream or consumer was deleted and created again.
+// errRecreated ends a session whose stream or consumer was deleted and recreated.
 var errRecreated = errors.New("it was deleted and created again")
 
-// lasting reports whether asking again would meet an error too, because there is no such consumer
-// any more.
+// lasting reports whether an error would occur again because the consumer does not exist.
 func lasting(err error) bool {
 	return errors.Is(err, jetstream.ErrConsumerNotFound) || errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrStreamNotFound) ||
 		errors.Is(err, nats.ErrConnectionClosed)
 }
 
-// wait waits until it may hold more messages, and returns how many; 0 at the end of ctx.
+// wait waits until the session may hold more messages and returns their number. It returns 0 when
+// ctx ends.
 func (s *session) wait(ctx context.Context) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,23 +198,23 @@ func (s *session) wait(ctx context.Context) int {
 	return s.limit - len(s.held)
 }
 
-// request returns how many bytes and messages one request asks for at most. With those the session
-// holds no more than heldBytes, or one message that is larger.
+// request returns the maximum number of messages and bytes for one request. With them the session
+// holds at most heldBytes, or one larger message.
 func (s *session) request(n int) (messages, bytes int) {
-	most := s.consumer.CachedInfo().Config // of a consumer of another owner
+	most := s.consumer.CachedInfo().Config // limits of a consumer of another owner
 	bytes = max(heldBytes/2, int(s.conn.MaxPayload())+messageOverhead)
 	return within(min(n, bytes/messageOverhead), most.MaxRequestBatch), within(bytes, most.MaxRequestMaxBytes)
 }
 
-// ask asks for n messages, and calls f for those that it does not have already. It returns when
-// the servers have said that the request is over, and no sooner at the end of the process: what
-// they give to somebody who does not listen any more is missing until its time is over. So it is
-// with what they give to a request that they are too busy to end in time.
+// ask fetches up to n messages and calls f for those that the session does not hold yet. It returns
+// when the servers have ended the request, even if the process terminates: messages that are
+// delivered after that are missing until their redelivery. The same is true of messages that are
+// delivered to a request that the servers, because they are busy, do not end in time.
 func (s *session) ask(n int, wait time.Duration, f func(*message)) error {
 	wait = within(wait, s.consumer.CachedInfo().Config.MaxRequestExpires)
 	n, bytes := s.request(n)
 	begun, before, empty := time.Now(), s.conn.LastError(), true
-	last := begun // that something came
+	last := begun // time of the last message
 	batch, err := s.consumer.Fetch(n, jetstream.FetchMaxWait(wait), jetstream.FetchMaxBytes(bytes))
 	if err != nil {
 		return err
@@ -227,7 +228,8 @@ func (s *session) ask(n int, wait time.Duration, f func(*message)) error {
 	if time.Since(last) > wait+answerWait {
 		s.complete = false
 	}
-	// A user who may not ask gets no answer, but an error of the connection.
+	// The servers do not respond to a user without permission; the connection reports an error
+	// instead.
 	if latest := s.conn.LastError(); errors.Is(latest, nats.ErrPermissionViolation) && !errors.Is(latest, before) && strings.Contains(latest.Error(), ".MSG.NEXT.") {
 		s.problem("forbidden", latest)
 	} else {
@@ -236,11 +238,11 @@ func (s *session) ask(n int, wait time.Duration, f func(*message)) error {
 	if err := batch.Error(); err != nil || !empty || time.Since(begun) > wait/2 {
 		return err
 	}
-	// The client library does not tell what the servers have said.
+	// The client library does not return the status of the servers.
 	return fmt.Errorf("the next message is larger than the %d bytes that a request may ask for, by max_bytes of the consumer", bytes)
 }
 
-// within returns no more than a limit, where there is one.
+// within returns at most limit, if there is one.
 func within[N int | time.Duration](n, limit N) N {
 	if limit > 0 {
 		return min(n, limit)
@@ -248,8 +250,8 @@ func within[N int | time.Duration](n, limit N) N {
 	return n
 }
 
-// follow takes messages and begins them. Those that come where one before them may be missing
-// are put aside.
+// follow fetches messages and queues them. If earlier messages may be missing, it adds them to
+// aside.
 func (s *session) follow(ctx context.Context) error {
 	n := s.wait(ctx)
 	if n == 0 {
@@ -264,12 +266,12 @@ func (s *session) follow(ctx context.Context) error {
 	})
 }
 
-// hold notes a message. It is not fresh where the session has it already, and the servers have
-// given it again.
+// hold records a message. fresh is false if the session already holds the message and the servers
+// have redelivered it.
 func (s *session) hold(msg jetstream.Msg) (m *message, fresh bool) {
 	meta, err := msg.Metadata()
 	if err != nil {
-		return nil, false // it is not from a stream
+		return nil, false // not from a stream
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -290,7 +292,7 @@ func (s *session) hold(msg jetstream.Msg) (m *message, fresh bool) {
 	return m, true
 }
 
-// drop forgets a message, and returns it as the servers have given it last.
+// drop removes a message and returns its last delivery by the servers.
 func (s *session) drop(m *message) jetstream.Msg {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -300,10 +302,10 @@ func (s *session) drop(m *message) jetstream.Msg {
 	return m.given
 }
 
-// begin makes a message be delivered after those of the same subject.
+// begin queues a message behind those of the same lane.
 func (s *session) begin(m *message) { s.lanes.Add(lane(s.Deliverer, m.subject), m) }
 
-// deliver delivers messages, and acknowledges them.
+// deliver delivers messages and acknowledges them.
 func (s *session) deliver(ctx context.Context, messages []*message) {
 	if deliver(ctx, s.Deliverer, messages) {
 		for _, m := range messages {
@@ -323,15 +325,15 @@ func (s *session) release(m *message) {
 	}
 }
 
-// handBack gives a message back, which the servers give again at once.
+// handBack returns a message to the servers, which redeliver it immediately.
 func (s *session) handBack(m *message) {
 	if err := s.drop(m).Nak(); err != nil {
 		s.Sender.Log.Warn("not given back, so it will come later", "sequence", m.sequence, "error", err.Error())
 	}
 }
 
-// giveBack gives back what is not delivered, the oldest first: the servers give it to the next
-// process in that order.
+// giveBack returns the messages that are not delivered to the servers, the oldest first: the
+// servers redeliver them in that order.
 func (s *session) giveBack() {
 	if s.abandoned.Load() {
 		return
@@ -339,13 +341,13 @@ func (s *session) giveBack() {
 	for _, sequence := range slices.Sorted(maps.Keys(s.held)) {
 		s.handBack(s.held[sequence])
 	}
-	// What is on its way could be lost with the connection.
+	// Data in transit could be lost with the connection.
 	if err := s.conn.FlushTimeout(lastTimeout); err != nil {
 		s.Sender.Log.Warn("the servers may not know what is delivered, and what is given back", "error", err.Error())
 	}
 }
 
-// watch looks at the consumer, which can change or be deleted while the session asks for nothing.
+// watch checks the consumer, which can change or be deleted while the session sends no requests.
 func (s *session) watch(ctx context.Context) {
 	for ctx.Err() == nil && !s.abandoned.Load() {
 		send.Sleep(ctx, watchInterval)
@@ -355,7 +357,7 @@ func (s *session) watch(ctx context.Context) {
 	}
 }
 
-// keep gives signs of life for what it holds.
+// keep reports progress for the held messages, so that they are not redelivered.
 func (s *session) keep(ctx context.Context) {
 	ticker := time.NewTicker(s.consumer.CachedInfo().Config.AckWait / 3)
 	defer ticker.Stop()
@@ -378,7 +380,7 @@ func (s *session) keep(ctx context.Context) {
 	}
 }
 
-// lag is how many messages wait, those that it has included.
+// lag returns the number of waiting messages, including the held ones.
 func (s *session) lag() (int64, bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), lagTimeout)
 	defer cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// login is who the trigger is, and whom it trusts. What is secret is in files, which are read each
-// time a connection comes back, because they change when a Secret does.
+// login contains the credentials of the trigger and the CAs that it trusts. The secrets are in
+// files, which are read for each connection, because they change with their Secret.
 type login struct {
 	user                         string
 	password, token, nkey, creds string
@@ -31,7 +31,7 @@ func (l *login) flags(flags *flag.FlagSet) {
 	flags.StringVar(&l.key, "key-file", "", "file with the key of that certificate")
 }
 
-// options are those of a connection. A file that is missing is an error.
+// options returns the options of a connection. A missing file is an error.
 func (l *login) options() ([]nats.Option, error) {
 	for field, file := range map[string]string{
 		"authentication.password": l.password, "authentication.token": l.token, "authentication.nkey": l.nkey, "authentication.credentials": l.creds,
@@ -68,8 +68,8 @@ func (l *login) options() ([]nats.Option, error) {
 	return options, nil
 }
 
-// hasOtherNkey tells whether the file has another nkey than a connection, which keeps the one that it
-// began with.
+// hasOtherNkey reports whether the file contains another NKey than a connection, which keeps the
+// NKey that it began with.
 func (l *login) hasOtherNkey(public string) bool {
 	if l.nkey == "" {
 		return false
@@ -79,7 +79,7 @@ func (l *login) hasOtherNkey(public string) bool {
 	return err == nil && option(&now) == nil && now.Nkey != public
 }
 
-// text reads a file of one line. What cannot be read is refused by the servers.
+// text reads a file of one line. It returns "" if the file cannot be read; the servers reject that.
 func text(file string) string {
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -17,13 +17,13 @@ import (
 // eventType is the type of the events.
 const eventType = "io.goless.nats.message"
 
-// deadLetters is where messages go that the function does not take.
+// deadLetters is the destination of messages that the function does not accept.
 type deadLetters struct {
 	js      jetstream.JetStream
 	subject string
 }
 
-// message is one of NATS.
+// message is a NATS message.
 type message struct {
 	id, source, subject string
 	at                  time.Time
@@ -31,14 +31,14 @@ type message struct {
 	data                []byte
 	deadLetters         deadLetters
 
-	// Of a message of a stream: its sequence there, and the message as the servers have given it last.
-	// again says that it was given before.
+	// Only for messages of a stream: the sequence, the last delivery by the servers, and whether it
+	// was delivered before.
 	sequence uint64
 	given    jetstream.Msg
 	again    bool
 }
 
-// size is about how many bytes it has.
+// size returns the approximate size in bytes.
 func (m *message) size() int {
 	bytes := 256 + len(m.data)
 	for name, values := range m.header {
@@ -49,10 +49,10 @@ func (m *message) size() int {
 	return bytes
 }
 
-// weight is what it takes of heldBytes.
+// weight returns the share of heldBytes.
 func (m *message) weight() int64 { return int64(min(m.size()+messageOverhead, heldBytes)) }
 
-// Event has the message's own headers too.
+// Event returns the event, with the headers of the message.
 func (m *message) Event() event.Event {
 	return event.Event{
 		ID: m.id, Source: m.source, Type: eventType, Subject: m.subject, Time: m.at, Header: http.Header(m.ownHeader()), Data: m.data,
@@ -70,10 +70,10 @@ func (m *message) ownHeader() nats.Header {
 	return header
 }
 
-// DeadLetter publishes the message as it was, with headers that say where it is from and why it
-// is there, to a stream, which acknowledges it. A stream keeps one of several with the same id. Where
-// the message is too large with those headers, it is published without its data, and where that is too
-// large too, without its own headers.
+// DeadLetter publishes the message to the dead letter subject, with headers for its origin and the
+// reason, and waits for the acknowledgement of a stream. The stream removes duplicates by message
+// ID. If the message is too large with those headers, it is published without its data, and if that
+// is too large, also without its own headers.
 func (m *message) DeadLetter(ctx context.Context, reason string) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (m *message) DeadLetter(ctx context.Context, reason string) error {
 	return err
 }
 
-// describe adds where the message is from, and why it is in the dead letter.
+// describe adds the headers for the origin of the message and the reason.
 func (m *message) describe(header nats.Header, reason string) {
 	header.Set("Goless-Reason", strings.Map(printable, reason))
 	header.Set("Goless-Source", m.source)
@@ -106,16 +106,17 @@ func (d deadLetters) publish(ctx context.Context, msg *nats.Msg, id string) erro
 	return err
 }
 
-// messageTooLarge is the code of the error for a message that is larger than a stream allows.
+// messageTooLarge is the error code for a message that is larger than a stream allows.
 const messageTooLarge jetstream.ErrorCode = 10054
 
-// tooLarge reports whether the client library, or a stream, has rejected a message by its size.
+// tooLarge reports whether the client library or a stream has rejected a message because of its
+// size.
 func tooLarge(err error) bool {
 	var rejected *jetstream.APIError
 	return errors.Is(err, nats.ErrMaxPayload) || errors.As(err, &rejected) && rejected.ErrorCode == messageTooLarge
 }
 
-// printable keeps a reason within the line of a header.
+// printable replaces control characters, which are not valid in a header.
 func printable(r rune) rune {
 	if r < ' ' {
 		return ' '
