@@ -38,8 +38,7 @@ type broker interface {
 	// Flags adds the flags of the broker.
 	Flags(*flag.FlagSet)
 
-	// Run consumes events until ctx ends. Then it returns the events that are not delivered to the
-	// broker.
+	// Run consumes events until ctx ends. Then it returns undelivered events to the broker.
 	Run(context.Context, *stream.Deliverer) error
 }
 

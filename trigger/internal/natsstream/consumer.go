@@ -42,8 +42,8 @@ func (c *Consumer) Flags(flags *flag.FlagSet) {
 	c.login.flags(flags)
 }
 
-// Run consumes messages until ctx ends. Then it returns the messages that are not delivered to the
-// servers. It reports errors to the monitor and retries.
+// Run consumes messages until ctx ends. Then it returns undelivered messages to the servers. It
+// reports errors to the monitor and retries.
 func (c *Consumer) Run(ctx context.Context, d *stream.Deliverer) error {
 	for ctx.Err() == nil {
 		connected, end := context.WithCancel(ctx)
@@ -89,7 +89,7 @@ func (c *Consumer) connect(d *stream.Deliverer, end func()) (*nats.Conn, error) 
 		nats.Name(d.Source),
 		nats.Timeout(requestTimeout),
 		nats.MaxReconnects(-1),
-		nats.NoCallbacksAfterClientClose(), // a callback of a closed connection could overwrite the state of the next one
+		nats.NoCallbacksAfterClientClose(), // a closed connection could overwrite the state of the next one
 		nats.IgnoreAuthErrorAbort(),        // the Secret may have a new password before the servers do
 		nats.PingInterval(10*time.Second),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {

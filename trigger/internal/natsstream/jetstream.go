@@ -332,8 +332,8 @@ func (s *session) handBack(m *message) {
 	}
 }
 
-// giveBack returns the messages that are not delivered to the servers, the oldest first: the
-// servers redeliver them in that order.
+// giveBack returns undelivered messages to the servers, the oldest first: the servers redeliver
+// them in that order.
 func (s *session) giveBack() {
 	if s.abandoned.Load() {
 		return
