@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 )
 
-// The limit of the Go runtime follows that of the container.
+// The memory limit of the Go runtime follows that of the container.
 func TestMemoryLimit(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)

@@ -20,7 +20,7 @@ import (
 
 const source = "/apis/goless.io/v1alpha1/namespaces/shop/crontriggers/nightly"
 
-// deliver runs the command, and returns its exit code and what it leaves to the kubelet.
+// deliver runs the command and returns its exit code and its termination message.
 func deliver(t *testing.T, args ...string) (code int, said string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "log")
@@ -32,8 +32,8 @@ func deliver(t *testing.T, args ...string) (code int, said string) {
 	return code, string(text)
 }
 
-// The request is what the trigger says, the function's own headers included, and an event to
-// those who read it as one.
+// The request contains what the flags specify, including headers of the user, and is a valid
+// CloudEvent.
 func TestOnce(t *testing.T) {
 	minute := time.Now().Truncate(time.Minute)
 	job := "nightly-" + strconv.FormatInt(minute.Unix()/60, 10)
@@ -65,7 +65,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// A Job that somebody has made by hand is scheduled for now.
+// A Job that was created manually is scheduled for now.
 func TestScheduled(t *testing.T) {
 	now := time.Unix(1795402800, 0)
 	for job, want := range map[string]time.Time{
@@ -83,8 +83,8 @@ func TestScheduled(t *testing.T) {
 	}
 }
 
-// What is not taken is told: at once where another try would not help, after the deadline
-// where nobody answers.
+// A failure is reported: immediately if a retry would not help, or after the deadline if no server
+// responds.
 func TestFailures(t *testing.T) {
 	var calls atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +113,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// The deadline ends the tries, and not a call that takes its time.
+// The deadline ends the retries, but not a request in flight.
 func TestSlow(t *testing.T) {
 	const deadline = 100 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(2 * deadline) }))
@@ -140,7 +140,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// unused is an address where nobody listens.
+// unused returns an address on which nothing listens.
 func unused(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

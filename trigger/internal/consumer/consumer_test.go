@@ -47,8 +47,8 @@ func orders() *v1alpha1.NATSTrigger {
 	}
 }
 
-// Each field of a trigger is somewhere in the Deployment. The kubelet replaces variables in
-// arguments, but none of the user's.
+// The Deployment contains each field of a trigger. The kubelet does not expand variables of the
+// user.
 func TestDeployment(t *testing.T) {
 	t.Run("Kafka", func(t *testing.T) {
 		program, err := consumer.Kafka(records())
@@ -66,8 +66,8 @@ func TestDeployment(t *testing.T) {
 	})
 }
 
-// compare holds the Deployment of a trigger against the golden file of its name. What runs in the
-// pod knows the arguments.
+// compare compares the Deployment of a trigger with its golden file. cmd/consume must accept the
+// arguments.
 func compare(t *testing.T, trigger v1alpha1.StreamTrigger, program consumer.Program, broker interface{ Flags(*flag.FlagSet) }) {
 	t.Helper()
 	flags := flag.NewFlagSet(program.Broker, flag.ContinueOnError)
@@ -94,7 +94,7 @@ func compare(t *testing.T, trigger v1alpha1.StreamTrigger, program consumer.Prog
 	}
 }
 
-// What goes to the dead letter must not come back.
+// The subject of the dead letter must not match the subject of the trigger.
 func TestDeadLetter(t *testing.T) {
 	for _, test := range []struct {
 		subject, deadLetter string
@@ -118,7 +118,7 @@ func TestDeadLetter(t *testing.T) {
 	}
 }
 
-// No two triggers have the same default name of a consumer, however their names divide.
+// No two triggers have the same default name of a consumer.
 func TestNATSConsumerNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, key := range [][2]string{{"shop", "eu-orders"}, {"shop-eu", "orders"}, {"shop", "eu"}, {"shop-eu-orders", "orders"}} {

@@ -14,7 +14,7 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// What becomes of events is in the condition Delivered, and what holds one up comes first.
+// The condition Delivered reports the outcome of events. A blocked event takes precedence.
 func TestReport(t *testing.T) {
 	now := time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
 	before := func(outcome stream.Outcome, ago time.Duration) *stream.Last {
@@ -58,8 +58,8 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A pod that is ready and does not answer is asked seldom, but not after the first time: each time
-// occupies a worker.
+// A ready pod that does not respond is queried less often, but not after its first failure: each
+// query occupies a worker.
 func TestNotReachable(t *testing.T) {
 	trigger, k := records(), consumer.Kind[*v1alpha1.KafkaTrigger]{}
 	seen := consumer.Seen{Time: time.Now(), Answers: consumer.Answers{Unreachable: "i/o timeout"}, Deployment: &appsv1.Deployment{}}
@@ -69,11 +69,11 @@ func TestNotReachable(t *testing.T) {
 	}
 }
 
-// However many events there are, the status is written seldom, and not at all without events.
+// The status is written rarely, however many events there are, and not at all without events.
 func TestWritesOfStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		outcome func(time.Duration) stream.Outcome
-		last    func(time.Duration) time.Duration // when the last event was, since the start
+		last    func(time.Duration) time.Duration // time of the last event, since the start
 		most    int
 	}{
 		"None":   {func(time.Duration) stream.Outcome { return stream.Delivered }, func(time.Duration) time.Duration { return 0 }, 1},

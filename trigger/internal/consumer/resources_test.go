@@ -15,7 +15,7 @@ import (
 	"goless.io/trigger/internal/target"
 )
 
-// What spec.resources leaves out has a default, which does not contradict the rest.
+// Omitted values of spec.resources have defaults that do not contradict the others.
 func TestResources(t *testing.T) {
 	memory := func(amount string) v1beta1.Amounts { return v1beta1.Amounts{Memory: new(resource.MustParse(amount))} }
 	for name, test := range map[string]struct {
@@ -50,8 +50,8 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// Amounts that the API server rounds up when it stores them are rounded before, so that the Deployment has its
-// desired state.
+// Amounts are rounded up as the API server does when it stores them, so that the Deployment reaches
+// its desired state.
 func TestResourcesAreRounded(t *testing.T) {
 	trigger := records()
 	trigger.Spec.Resources = &v1beta1.Resources{Requests: v1beta1.Amounts{CPU: new(resource.MustParse("0.0625"))}}

@@ -15,20 +15,21 @@ import (
 	"goless.io/trigger/internal/target"
 )
 
-// planned is what becomes of a trigger of a Function that scales.
+// planned returns the note and the problem of a trigger with spec.scale.
 func planned(t *v1alpha1.KafkaTrigger, seen consumer.Seen) (note string, problem *target.Problem) {
 	seen.Deployment, seen.Former, seen.Service, seen.ScaledObject = &appsv1.Deployment{}, &appsv1.Deployment{}, &corev1.Service{}, keda.New()
 	plan := consumer.Kind[*v1alpha1.KafkaTrigger]{Program: consumer.Kafka, KEDA: true}.Plan(t, seen)
 	return plan.Note, plan.Problem
 }
 
-// More replicas than there are requests at the same time would get none.
+// The maximum number of replicas is the number of concurrent requests: more replicas would receive
+// none.
 func TestMaxReplicas(t *testing.T) {
 	for name, test := range map[string]struct {
 		least, most           int32 // of spec.scale
 		concurrency           int32
 		partitions, lastKnown int32
-		want                  string // of the note, "" where spec.scale.max holds
+		want                  string // in the note; "" if spec.scale.max applies
 	}{
 		"Unlimited":       {1, 8, 16, 0, 0, ""},
 		"Equal":           {1, 8, 8, 8, 8, ""},
@@ -51,8 +52,7 @@ func TestMaxReplicas(t *testing.T) {
 	}
 }
 
-// Of the triggers that scale a Function the oldest one does, and of those of the same second the first
-// one by kind and name.
+// The oldest trigger scales a Function. Triggers of the same second are ordered by kind and name.
 func TestScaler(t *testing.T) {
 	second := time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
 	scaling := func(trigger v1alpha1.StreamTrigger, name string, created time.Time) v1alpha1.StreamTrigger {
@@ -63,7 +63,7 @@ func TestScaler(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		others []v1alpha1.StreamTrigger
-		want   string // of the message, "" where records scales
+		want   string // in the message; "" if records scales
 	}{
 		"Alone":       {nil, ""},
 		"Older":       {[]v1alpha1.StreamTrigger{scaling(orders(), "orders", second.Add(-time.Second))}, `can scale Function "checkout", which is NATSTrigger "orders"`},

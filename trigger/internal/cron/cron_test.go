@@ -37,8 +37,8 @@ func nightly() *v1alpha1.CronTrigger {
 	}
 }
 
-// Each field of a CronTrigger is somewhere in the CronJob. The kubelet replaces variables in
-// arguments, but none of the user's.
+// The CronJob contains each field of a CronTrigger. The kubelet does not expand variables of the
+// user.
 func TestCronJob(t *testing.T) {
 	to := target.Target{URL: "http://report.shop.svc:9000", Timeout: 130 * time.Second}
 	got, err := yaml.Marshal(cron.Desired(nightly(), to, "registry.example/deliver@sha256:0123"))
@@ -60,8 +60,8 @@ func TestCronJob(t *testing.T) {
 	}
 }
 
-// The largest request that the schema accepts can be given to a program: Linux limits an argument to
-// 128 KiB, and all of them together.
+// The largest request that the schema accepts can be passed to a program: Linux limits the size of
+// one argument to 128 KiB, and the total size of all arguments.
 func TestLargestRequest(t *testing.T) {
 	trigger := nightly()
 	trigger.Spec.Path = "/" + strings.Repeat("a", 2047)
@@ -78,7 +78,8 @@ func TestLargestRequest(t *testing.T) {
 	}
 }
 
-// A Function without a timeout has an hour, and a Job is not ended before its last try is.
+// If the Function has no timeout, an attempt times out after an hour, and the deadline of the Job
+// is after that of the last attempt.
 func TestLongest(t *testing.T) {
 	job := cron.Desired(nightly(), target.Target{URL: "http://report.shop.svc:9000"}, "image").Spec.JobTemplate.Spec
 	if args := job.Template.Spec.Containers[0].Args; !slices.Contains(args, "--timeout=1h0m0s") || *job.ActiveDeadlineSeconds != 75*60 {
@@ -86,7 +87,7 @@ func TestLongest(t *testing.T) {
 	}
 }
 
-// A schedule that has passed without a call is told, but only where there should have been one.
+// A scheduled time without a call is reported, but only if there should have been one.
 func TestMissed(t *testing.T) {
 	at := func(text string) time.Time {
 		when, err := time.Parse(time.RFC3339, "2026-11-"+text+":00+01:00") // in Berlin it is winter
@@ -97,8 +98,8 @@ func TestMissed(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		now     time.Time
-		last    time.Time // of a call
-		written time.Time // the schedule
+		last    time.Time // of the last call
+		written time.Time // when the schedule was written
 		edit    func(*v1alpha1.CronTrigger, *batchv1.CronJob)
 		missed  string
 		again   time.Duration
@@ -134,7 +135,7 @@ func TestMissed(t *testing.T) {
 	}
 }
 
-// tells tells whether a condition says that a scheduled time was missed; an empty one was not.
+// tells reports whether a condition contains the missed scheduled time; "" means none.
 func tells(c *metav1.Condition, missed string) bool {
 	if c == nil {
 		return missed == ""
@@ -142,8 +143,8 @@ func tells(c *metav1.Condition, missed string) bool {
 	return missed != "" && c.Reason == v1alpha1.ReasonMissed && strings.Contains(c.Message, missed)
 }
 
-// The outcome of a call is what the container deliver reports, whatever becomes of the pod. An end
-// that says nothing about the call counts once no other pod repeats it.
+// The outcome of a call is what the container deliver reports, regardless of the pod. An exit code
+// that reports no outcome counts when no other pod repeats the call.
 func TestOutcome(t *testing.T) {
 	ended := func(code int32) []corev1.ContainerStatus {
 		return []corev1.ContainerStatus{{Name: "deliver", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -157,8 +158,8 @@ func TestOutcome(t *testing.T) {
 		containers []corev1.ContainerStatus
 		evicted    bool
 		conditions []batchv1.JobCondition
-		want       string // in the message of Delivered, "" where there is no outcome
-		deleted    bool   // the Job, once that is in the status
+		want       string // in the message of Delivered; "" if there is no outcome
+		deleted    bool   // the Job, once the outcome is in the status
 	}{
 		"Running":          {containers: []corev1.ContainerStatus{{Name: "deliver"}, sidecar}},
 		"Delivered":        {containers: ended(0), want: "has taken the last call"},
@@ -194,8 +195,8 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// A Job whose pod the API server has refused until its deadline fails for that reason. What the status
-// has of a call stays when less is known of it later.
+// A Job whose pod the API server has rejected until its deadline fails for that reason. The outcome
+// in the status is kept if the reason is not known later.
 func TestRefused(t *testing.T) {
 	trigger := nightly()
 	failed := batchv1.JobCondition{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Message: "Job was active longer than specified deadline"}
@@ -219,7 +220,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// called is what there is of a trigger that has made one call.
+// called returns the observed state of a trigger that has made one call.
 func called(containers []corev1.ContainerStatus, evicted bool, conditions []batchv1.JobCondition) cron.Seen {
 	owner := cronJob(time.Now())
 	job := batchv1.Job{ObjectMeta: metav1.ObjectMeta{UID: "9", CreationTimestamp: metav1.Now()}, Status: batchv1.JobStatus{Conditions: conditions}}
@@ -232,7 +233,8 @@ func called(containers []corev1.ContainerStatus, evicted bool, conditions []batc
 	return cron.Seen{Time: time.Now(), CronJob: owner, Jobs: []batchv1.Job{job}, Pods: []corev1.Pod{pod}}
 }
 
-// says reports whether a condition has a message with a part; without a part there is none.
+// says reports whether the message of a condition contains a part; if the part is "", there must be
+// no condition.
 func says(c *metav1.Condition, part string) bool {
 	if c == nil {
 		return part == ""
@@ -240,7 +242,7 @@ func says(c *metav1.Condition, part string) bool {
 	return part != "" && strings.Contains(c.Message, part)
 }
 
-// cronJob is one of the trigger, whose schedule was written at a time, after another one.
+// cronJob returns the CronJob of a trigger whose schedule was changed at the given time.
 func cronJob(written time.Time) *batchv1.CronJob {
 	return &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "nightly", UID: "8", CreationTimestamp: metav1.NewTime(written.AddDate(0, -1, 0)),
@@ -252,7 +254,8 @@ func cronJob(written time.Time) *batchv1.CronJob {
 	}}
 }
 
-// Without a Function there is nothing to call, and with a mistake the CronJob stays.
+// The CronJob is suspended if the Function cannot be called, and is not changed if the spec is
+// invalid.
 func TestPlan(t *testing.T) {
 	fn := v1beta1.Function{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Status: v1beta1.FunctionStatus{URL: "http://report.shop.svc:9000"}}
 	for name, test := range map[string]struct {

@@ -16,8 +16,9 @@ import (
 	"goless.io/trigger/internal/cron"
 )
 
-// Each day has a call at the local time of the schedule, or a report that there was none: in zones of both
-// hemispheres, one of which changes its clocks by half an hour and one at midnight.
+// Each day has a call at the local time of the schedule, or a report that there was none, in time
+// zones of both hemispheres. The clocks of one zone change by half an hour, and those of another at
+// midnight.
 func TestChangeOfClocks(t *testing.T) {
 	for name, lost := range map[string]int{
 		"Etc/UTC": 0, "Europe/Berlin": 4, "America/New_York": 4, "America/Santiago": 4, "Australia/Lord_Howe": 12, "Pacific/Auckland": 4,
@@ -44,7 +45,7 @@ func TestChangeOfClocks(t *testing.T) {
 	}
 }
 
-// A schedule that has each hour loses no call with an hour that does not exist.
+// A schedule that contains each hour loses no call with an hour that does not exist.
 func TestEachHour(t *testing.T) {
 	for _, schedule := range []string{"*/30 * * * *", "15 0-23 * * *", "@every 12h"} {
 		for _, name := range []string{"America/Santiago", "Australia/Lord_Howe"} {
@@ -59,8 +60,8 @@ func TestEachHour(t *testing.T) {
 	}
 }
 
-// In a zone whose clocks are set forward at midnight, Kubernetes omits the whole day for a schedule with a day of
-// the week. That is reported, also for a schedule that has each hour.
+// In a time zone whose clocks are set forward at midnight, Kubernetes omits the whole day for a
+// schedule with a day of the week. This is reported, also for a schedule that contains each hour.
 func TestWholeDay(t *testing.T) {
 	zone, err := time.LoadLocation("Africa/Cairo")
 	if err != nil {
@@ -73,8 +74,8 @@ func TestWholeDay(t *testing.T) {
 	}
 }
 
-// A year is that of a CronTrigger whose CronJob makes the calls that Kubernetes makes: it computes the
-// next one from the last one.
+// A year contains a CronTrigger and the calls of its CronJob, each computed from the previous one
+// as Kubernetes does.
 type year struct {
 	trigger *v1alpha1.CronTrigger
 	zone    *time.Location
@@ -96,7 +97,8 @@ func newYear(t *testing.T, zone *time.Location, schedule string) *year {
 	return y
 }
 
-// without returns the days of 2027 on which no call is made at a local time, with that.
+// without returns the local times in 2027 without a call, one for each day on which no call is made
+// at hour:minute.
 func (y *year) without(hour, minute int) []string {
 	made := map[string]bool{}
 	for _, at := range y.calls {
@@ -111,8 +113,8 @@ func (y *year) without(hour, minute int) []string {
 	return without
 }
 
-// missed returns the local times that are reported as missed, where the trigger is reconciled when it asks
-// for that.
+// missed returns the local times that are reported as missed. The trigger is reconciled when it
+// requests a requeue.
 func (y *year) missed(t *testing.T) (missed []string) {
 	t.Helper()
 	for i, last := range y.calls[:len(y.calls)-1] {
@@ -133,7 +135,7 @@ func (y *year) missed(t *testing.T) (missed []string) {
 	return missed
 }
 
-// timeIn returns the time in a message as the local time of a zone.
+// timeIn returns the time in a message as local time of a zone.
 func timeIn(t *testing.T, message string, zone *time.Location) string {
 	t.Helper()
 	for word := range strings.FieldsSeq(message) {

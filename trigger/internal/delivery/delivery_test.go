@@ -15,7 +15,7 @@ import (
 
 var now = time.Date(2026, time.November, 23, 3, 0, 0, 0, time.UTC)
 
-// The contract: what each answer means for the event.
+// The contract: the verdict for each response.
 func TestJudge(t *testing.T) {
 	for code, want := range map[int]delivery.Verdict{
 		200: delivery.Done, 201: delivery.Done, 202: delivery.Done, 204: delivery.Done, 299: delivery.Done,

@@ -13,8 +13,8 @@ import (
 	"goless.io/trigger/internal/event"
 )
 
-// A message that is a CloudEvent already stays the one that it is, and what the trigger knows becomes
-// extensions, in each mode and also in a batch.
+// A message that is already a CloudEvent keeps its attributes, and those of the trigger become
+// extensions, in each mode and in a batch.
 func TestCloudEventStays(t *testing.T) {
 	for name, test := range map[string]struct {
 		header http.Header
@@ -56,7 +56,7 @@ func TestCloudEventStays(t *testing.T) {
 	}
 }
 
-// What calls itself a CloudEvent in JSON, or several, gets no second set of attributes.
+// Data that is a CloudEvent in JSON, or several, does not get a second set of attributes.
 func TestStructuredData(t *testing.T) {
 	for name, test := range map[string]struct{ contentType, data string }{
 		"NoJSON":    {"application/cloudevents+json", "{"},
@@ -80,7 +80,8 @@ func TestStructuredData(t *testing.T) {
 	}
 }
 
-// Headers that a function, or the activator, would refuse with 431 are left out, and the event says so.
+// Headers that a function or the activator would reject with 431 are omitted, and the event reports
+// that.
 func TestLongHeaders(t *testing.T) {
 	many := http.Header{"traceparent": {"00-1-2-03"}, "Content-Type": {"text/plain"}}
 	for i := range 1000 {
@@ -89,7 +90,7 @@ func TestLongHeaders(t *testing.T) {
 	for name, test := range map[string]struct {
 		key    string
 		header http.Header
-		want   string // what the event says is left out
+		want   string // what the event reports as omitted
 	}{
 		"Key":        {key: strings.Repeat("k", 100<<10), want: "1 attributes, 0 headers"},
 		"EncodedKey": {key: strings.Repeat("é", 3<<10), want: "1 attributes, 0 headers"},
@@ -110,7 +111,7 @@ func TestLongHeaders(t *testing.T) {
 			if got := arrived.Header.Get("Ce-Golessomitted"); got != test.want || arrived.Header.Get("Ce-Id") != "1" {
 				t.Errorf("event %q says that it lacks %q, want %q", arrived.Header.Get("Ce-Id"), got, test.want)
 			}
-			if test.header != nil { // the less important ones are the last ones
+			if test.header != nil { // the less important ones are last
 				checkHeaders(t, arrived.Header, "Traceparent", "Content-Type", "A-0000", "A-0100")
 			}
 		})
@@ -126,7 +127,8 @@ func checkHeaders(t *testing.T, header http.Header, names ...string) {
 	}
 }
 
-// serve sends a request to a server with the limit of the activator, and returns what arrives; nil where it is refused.
+// serve sends a request to a server with the limit of the activator and returns the received
+// request, or nil if it is rejected.
 func serve(t *testing.T, r *http.Request) (arrived *http.Request) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { arrived = r }))
@@ -141,6 +143,6 @@ func serve(t *testing.T, r *http.Request) (arrived *http.Request) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = answer.Body.Close() // it is not read
+	_ = answer.Body.Close() // the body is not read
 	return arrived
 }

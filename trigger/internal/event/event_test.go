@@ -14,7 +14,7 @@ import (
 	"goless.io/trigger/internal/event"
 )
 
-// What the CloudEvents SDK reads is what was meant.
+// The CloudEvents SDK reads the attributes and data of the event.
 func TestSDK(t *testing.T) {
 	e := event.Event{
 		ID: "orders-0-17", Source: "/apis/goless.io/v1alpha1/namespaces/shop/x", Type: "io.goless.test",
@@ -30,18 +30,20 @@ func TestSDK(t *testing.T) {
 	}
 }
 
-// sameAttributes tells whether the SDK has read the attributes of an event, but for the type of its data.
+// sameAttributes reports whether the SDK has read the attributes of an event, except the type of
+// its data.
 func sameAttributes(got *cloudevents.Event, e event.Event) bool {
 	return got.SpecVersion() == "1.0" && got.ID() == e.ID && got.Source() == e.Source && got.Type() == e.Type &&
 		got.Subject() == e.Subject && got.Time().Equal(e.Time) && got.Extensions()["partitionkey"] == e.Extensions["partitionkey"]
 }
 
-// What the CloudEvents SDK reads of a batch is what was meant, whatever the data is.
+// The CloudEvents SDK reads the attributes and data of the events of a batch, for all kinds of
+// data.
 func TestBatchSDK(t *testing.T) {
 	at := time.Date(2026, time.November, 23, 4, 5, 6, 789, time.UTC)
 	for name, test := range map[string]struct {
-		header, contentType string // header is Content-Type where it is left out
-		data, want          string // want is data where it is left out
+		header, contentType string // the default of header is Content-Type
+		data, want          string // the default of want is data
 		base64              bool
 	}{
 		"JSON":          {contentType: "application/json; charset=utf-8", data: `{"n":7}`},
@@ -70,7 +72,7 @@ func TestBatchSDK(t *testing.T) {
 	}
 }
 
-// readSecond returns what the SDK reads of an event that is the second one of a batch.
+// readSecond returns the event that the SDK reads at the second position of a batch.
 func readSecond(t *testing.T, e event.Event) *cloudevents.Event {
 	t.Helper()
 	r, err := event.BatchRequest(t.Context(), http.MethodPost, "http://function.example/", []event.Event{{ID: "1", Source: "/test", Type: "t"}, e})
@@ -90,7 +92,7 @@ func readSecond(t *testing.T, e event.Event) *cloudevents.Event {
 	return &all[1]
 }
 
-// Headers of a message are sent, but none that would change what the request is.
+// Headers of a message are sent, except those that would change the request.
 func TestMessageHeaders(t *testing.T) {
 	r, err := event.Event{ID: "1", Source: "/test", Type: "t", Header: http.Header{
 		"traceparent": {"00-1-2-03"}, "X-Own": {"a", "b"}, "Content-Type": {"text/plain"},
@@ -108,7 +110,7 @@ func TestMessageHeaders(t *testing.T) {
 	}
 }
 
-// What may not stand in a header is encoded, and what is not known is left out.
+// Characters that are not valid in a header are encoded, and unknown attributes are omitted.
 func TestHeaders(t *testing.T) {
 	r, err := event.Event{ID: "a b\"%\r\nX: 1", Source: "/é", Type: "t"}.Request(t.Context(), http.MethodPost, "http://function.example/")
 	if err != nil {

@@ -45,13 +45,14 @@ func classed(class string, t v1alpha1.HTTPTrigger) v1alpha1.HTTPTrigger {
 	return t
 }
 
-// Of two that want the same, exactly one has it, whoever asks. One that may not have it keeps
-// no other from it. Two of a namespace have it both where different proxies serve them.
+// Exactly one of two triggers in conflict gets the hostname, whichever is reconciled. A trigger
+// that may not use a hostname does not prevent another from using it. Two triggers of a namespace
+// both get it if different proxies serve them.
 func TestTaken(t *testing.T) {
 	patterns := map[string][]string{"x": {"*.test"}, "y": {"a.test", "*.a.test", "b.test"}, "z": {"*.test"}, "thief": nil, "half": {"a.test"}}
 	for name, test := range map[string]struct {
 		a, b v1alpha1.HTTPTrigger
-		want string // who has to wait
+		want string // the trigger that is not ready
 	}{
 		"Older":      {named("x", "a", time.Hour, "/", "a.test"), named("y", "b", time.Minute, "/", "b.test", "a.test"), "b"},
 		"SameAge":    {named("x", "a", 0, "/", "a.test"), named("x", "b", 0, "/", "a.test"), "b"},
@@ -83,7 +84,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// The URL is that of a hostname which somebody can ask for, while there is a route.
+// The URL contains a hostname without a wildcard, and is set while there is a route.
 func TestURL(t *testing.T) {
 	serves := v1beta1.Function{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Status: v1beta1.FunctionStatus{Service: "report"}}
 	for name, test := range map[string]struct {
@@ -113,8 +114,8 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// A trigger is ready when each of its Gateways has accepted what it is now, and none says that
-// it does not work.
+// A trigger is ready when each of its Gateways has accepted its current generation and no condition
+// reports that it does not work.
 func TestVerdict(t *testing.T) {
 	says := func(gateway, kind, status string, generation int64) gatewayv1.RouteParentStatus {
 		return gatewayv1.RouteParentStatus{ParentRef: gatewayv1.ParentReference{Name: gatewayv1.ObjectName(gateway)}, Conditions: []metav1.Condition{{
@@ -162,13 +163,13 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A route takes as long as its slowest Function, and as one takes to wake, or as the trigger says.
-// Without a timeout it does not have the field, which some gateways refuse.
+// The timeout of a route is that of its slowest Function plus the time to wake, or spec.timeout. A
+// route without a timeout does not have the field, which some Gateways reject.
 func TestTimeout(t *testing.T) {
 	for name, test := range map[string]struct {
 		timeouts []time.Duration // of the Functions
 		own      *metav1.Duration
-		want     string // "" where there is no field
+		want     string // "" if the field is absent
 	}{
 		"One":      {timeouts: []time.Duration{time.Second}, want: "71s"},
 		"Longest":  {timeouts: []time.Duration{time.Second, 30 * time.Second, 2 * time.Second}, want: "100s"},

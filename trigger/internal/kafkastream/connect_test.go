@@ -27,8 +27,9 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// Each mechanism logs in by TLS, with a certificate of the client. A Secret that is missing, or does not fit, is told, and works
-// as soon as it does. Where Kafka says what is wrong with a login, kfake closes the connection.
+// Each mechanism authenticates over TLS with a client certificate. A missing or invalid Secret is
+// reported, and works once it is correct. When authentication fails, kfake closes the connection
+// where Kafka would send an error.
 func TestCredentials(t *testing.T) {
 	certificate, ca := newCertificate(t)
 	_, other := newCertificate(t)
@@ -92,7 +93,7 @@ func (s secret) putAllBut(missing string) {
 	}
 }
 
-// refuseFirst is the answer of a function that can do nothing with the first event.
+// refuseFirst is the response of a function that rejects the first event.
 func refuseFirst(key string, _ int) int {
 	if key == "key-0" {
 		return http.StatusBadRequest
@@ -100,8 +101,8 @@ func refuseFirst(key string, _ int) int {
 	return http.StatusOK
 }
 
-// While the dead letter takes nothing, that is told, and what comes after the event waits. What
-// it has not taken is not given up, and is there once in the end.
+// While the dead letter cannot be written, this is reported and later events wait. The event is not
+// dropped and is in the dead letter exactly once in the end.
 func TestDeadLetterDown(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -109,7 +110,7 @@ func TestDeadLetterDown(t *testing.T) {
 		told   string
 	}{
 		"Refuses": {func(request *kmsg.ProduceRequest) (kmsg.Response, error) { return refusal(request), nil }, "TOPIC_AUTHORIZATION_FAILED"},
-		// Nobody knows then whether the broker has it.
+		// It is unknown then whether the broker has stored it.
 		"Crashes": {func(*kmsg.ProduceRequest) (kmsg.Response, error) { return nil, errors.New("the connection is cut") }, "has not answered"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -144,7 +145,7 @@ func TestDeadLetterDown(t *testing.T) {
 	}
 }
 
-// A process ends in time while nobody knows whether the dead letter has what was sent to it.
+// A process terminates in time while it is unknown whether the dead letter has been stored.
 func TestEndWhileDeadLetterDown(t *testing.T) {
 	t.Parallel()
 	cluster, f := newCluster(t), newFunction(t)
@@ -165,7 +166,7 @@ func TestEndWhileDeadLetterDown(t *testing.T) {
 	stop()
 }
 
-// refusal answers that the client may not write.
+// refusal returns a response that denies the client to write.
 func refusal(request *kmsg.ProduceRequest) kmsg.Response {
 	answer := request.ResponseKind().(*kmsg.ProduceResponse)
 	answer.Version = request.Version
@@ -179,7 +180,7 @@ func refusal(request *kmsg.ProduceRequest) kmsg.Response {
 	return answer
 }
 
-// A topic that does not exist is told by its name.
+// A topic that does not exist is reported with its name.
 func TestNoTopic(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
@@ -190,7 +191,7 @@ func TestNoTopic(t *testing.T) {
 // session is the shortest session timeout that brokers allow.
 const session = 6 * time.Second
 
-// newCluster returns a broker in this process that has the topics orders and orders.dead.
+// newCluster returns a broker in this process with the topics orders and orders.dead.
 func newCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	cluster, err := kfake.NewCluster(append(options, kfake.NumBrokers(1), kfake.SeedTopics(1, "orders", "orders.dead"))...)
@@ -201,7 +202,7 @@ func newCluster(t *testing.T, options ...kfake.Opt) *kfake.Cluster {
 	return cluster
 }
 
-// awaitMessage waits until the consumer says why it is not connected.
+// awaitMessage waits until the consumer reports why it is not connected.
 func awaitMessage(t *testing.T, m *stream.Monitor, want string) {
 	t.Helper()
 	message := ""
@@ -213,14 +214,15 @@ func awaitMessage(t *testing.T, m *stream.Monitor, want string) {
 	}
 }
 
-// serverTLS is that of a broker, which lets in who has the same certificate.
+// serverTLS returns the TLS configuration of a broker that accepts clients with the same
+// certificate.
 func serverTLS(certificate tls.Certificate) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AddCert(certificate.Leaf)
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
 }
 
-// keyOf is the key of a certificate, in PEM.
+// keyOf returns the key of a certificate, in PEM.
 func keyOf(t *testing.T, certificate tls.Certificate) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
@@ -230,7 +232,7 @@ func keyOf(t *testing.T, certificate tls.Certificate) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// newCertificate returns one for 127.0.0.1, signed by itself, and the same in PEM.
+// newCertificate returns a self-signed certificate for 127.0.0.1, also in PEM.
 func newCertificate(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

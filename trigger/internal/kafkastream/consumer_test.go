@@ -25,8 +25,9 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// Nothing is lost, and the order of each key is kept, while consumers, the function and the
-// broker are killed. What is delivered twice was not committed when one of them was.
+// No record is lost, and the order of each key is kept, while consumers, the function and the
+// broker are killed. Records that are delivered twice were not committed when one of them was
+// killed.
 func TestKills(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		const keys, partitions, kills = 40, 4, 8
@@ -53,7 +54,7 @@ func TestKills(t *testing.T) {
 			victim.kill()
 			victim.start()
 			if victim == f {
-				twice += partitions // what it had, and has not answered
+				twice += partitions // events that it received and did not respond to
 			} else {
 				twice += partitions * (maxUncommitted + 1)
 			}
@@ -63,7 +64,7 @@ func TestKills(t *testing.T) {
 	})
 }
 
-// What is committed does not come again after a crash.
+// Committed records are not delivered again after a crash.
 func TestKillAfterCommit(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		const events, keys = 500, 20
@@ -81,8 +82,8 @@ func TestKillAfterCommit(t *testing.T) {
 	})
 }
 
-// The records of a transaction that is aborted are not delivered, and nothing of any transaction is
-// left to be consumed: neither they nor the records that end transactions.
+// Records of an aborted transaction are not delivered. No transaction leaves a lag: neither its
+// records nor its control records.
 func TestTransactions(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		c, f := b.topic(t, 1), newFunction(t)
@@ -101,7 +102,7 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// transact writes a record in each of some transactions.
+// transact writes one record in each of several transactions.
 func (b brokers) transact(t *testing.T, c *Consumer, ends ...kgo.TransactionEndTry) {
 	t.Helper()
 	client := b.client(t, kgo.TransactionalID(c.Group), kgo.DefaultProduceTopic(c.Topic))
@@ -130,18 +131,18 @@ func awaitNoLag(t *testing.T, m *stream.Monitor) {
 	}
 }
 
-// A consumer whose session has ended ends the request of a record before it gets that record again, and
-// at once: Drain is for requests whose partition it still has.
+// A consumer whose session has expired cancels the request of a record, immediately, before it
+// receives that record again. Drain applies only to requests whose partition it still owns.
 func TestLostSession(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
 	b := brokers{addresses: cluster.ListenAddrs()}
 	b.produce(t, "orders", 1, 1)
-	requests := make(chan int, 100) // how many there are at the same time
+	requests := make(chan int, 100) // number of concurrent requests
 	end := make(chan struct{})
 	var running atomic.Int32
 	function := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client has gone
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client has disconnected
 		requests <- int(running.Add(1))
 		defer running.Add(-1)
 		select {
@@ -170,8 +171,8 @@ func TestLostSession(t *testing.T) {
 	}
 }
 
-// An error of one fetch is told no longer than it takes to see that there are no more, also where
-// no record comes.
+// The error of one fetch is reported only until it is clear that no more errors occur, even if no
+// record arrives.
 func TestErrorOnQuietTopic(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
@@ -199,7 +200,7 @@ func TestErrorOnQuietTopic(t *testing.T) {
 	awaitProblem(t, monitor, "")
 }
 
-// While partitions go from one consumer to another nothing is lost or delivered twice.
+// No record is lost or delivered twice while partitions move from one consumer to another.
 func TestRebalance(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		const events, keys, partitions = 2000, 40, 8
@@ -218,8 +219,8 @@ func TestRebalance(t *testing.T) {
 	})
 }
 
-// What the function refuses is in the topic of dead letters, once and with the reason, and the
-// rest is delivered.
+// Events that the function rejects are in the dead letter topic once, with the reason. The others
+// are delivered.
 func TestPoison(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		const events, keys = 60, 3
@@ -252,8 +253,8 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-// A request has several records of a partition, in their order, while partitions go from one consumer
-// to another; what it is answered is for all of them.
+// A request contains several records of a partition, in order, while partitions move from one
+// consumer to another. The response applies to all of them.
 func TestBatches(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		const events, keys, partitions, batch = 4000, 40, 4, 50
@@ -281,8 +282,8 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// A partition that is held up says so, holds up no other one, and goes on once the function
-// takes the event.
+// A blocked partition is reported, does not block other partitions, and continues once the function
+// accepts the event.
 func TestBlocked(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		const events, keys = 4000, 20
@@ -312,7 +313,7 @@ func TestBlocked(t *testing.T) {
 	})
 }
 
-// Partitions go to another consumer also while one that is blocked has the only place for requests.
+// Partitions move to another consumer even while a blocked one occupies the only slot for requests.
 func TestRebalanceWhileBlocked(t *testing.T) {
 	withBrokers(t, func(t *testing.T, b brokers) {
 		c, f := b.topic(t, 8), newFunction(t)
@@ -336,7 +337,7 @@ func TestRebalanceWhileBlocked(t *testing.T) {
 			t.Fatalf("%d events were taken, and the first one should block", n)
 		}
 		start(t, c, f, "")
-		// A minute later the brokers would not wait any more for the one that is blocked.
+		// A minute later, the brokers would no longer wait for the blocked one.
 		for deadline := time.Now().Add(40 * time.Second); f.taken() == 0; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("no partition has gone to the other consumer")
@@ -345,13 +346,14 @@ func TestRebalanceWhileBlocked(t *testing.T) {
 	})
 }
 
-// start runs a consumer in this process until the end of the test, or until it is told to end.
+// start runs a consumer in this process until the end of the test, or until the returned function
+// is called.
 func start(t *testing.T, c *Consumer, f *function, dead string) (*stream.Monitor, func()) {
 	t.Helper()
 	return startBatches(t, c, f, dead, 0)
 }
 
-// startBatches is the same with batches.
+// startBatches is start with batches.
 func startBatches(t *testing.T, c *Consumer, f *function, dead string, batch int) (*stream.Monitor, func()) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
@@ -360,7 +362,7 @@ func startBatches(t *testing.T, c *Consumer, f *function, dead string, batch int
 	return d.Monitor, run(t, c, d)
 }
 
-// run is the same with any deliverer.
+// run is start with any Deliverer.
 func run(t *testing.T, c *Consumer, d *stream.Deliverer) func() {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -379,7 +381,7 @@ func run(t *testing.T, c *Consumer, d *stream.Deliverer) func() {
 	return stop
 }
 
-// awaitProblem waits until there is a problem with a reason, or none for "", and returns its
+// awaitProblem waits for a problem with a reason, or for no problem if it is "", and returns its
 // message.
 func awaitProblem(t *testing.T, m *stream.Monitor, reason string) string {
 	t.Helper()
@@ -399,7 +401,7 @@ func awaitProblem(t *testing.T, m *stream.Monitor, reason string) string {
 	}
 }
 
-// awaitCommits waits until the group has committed all of its topic.
+// awaitCommits waits until the group has committed all records of its topic.
 func (b brokers) awaitCommits(t *testing.T, c *Consumer) {
 	t.Helper()
 	admin := kadm.NewClient(b.client(t))
@@ -415,7 +417,7 @@ func (b brokers) awaitCommits(t *testing.T, c *Consumer) {
 	}
 }
 
-// records reads n records of a topic, and fails where there are more.
+// records reads n records of a topic and fails if there are more.
 func (b brokers) records(t *testing.T, topic string, n int) []*kgo.Record {
 	t.Helper()
 	client := b.client(t, kgo.ConsumeTopics(topic))

@@ -19,18 +19,18 @@ import (
 	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 )
 
-// A function takes the records of produce, and holds them against each other.
+// A function receives the records of produce and checks their order.
 type function struct {
 	t       *testing.T
-	answer  func(key string, n int) int // the status of the answer
+	answer  func(key string, n int) int // the status of the response
 	address string
 
 	mu         sync.Mutex
 	server     *http.Server
-	ids        map[string]int // how often each event was taken
+	ids        map[string]int // number of deliveries of each event
 	last       map[string]int // by key: the largest number
 	mistakes   []string
-	progress   chan struct{} // has an element after an event was taken
+	progress   chan struct{} // contains an element after an event was accepted
 	duplicates int
 	requests   int
 }
@@ -57,7 +57,7 @@ func (f *function) start() {
 	go f.server.Serve(l) //nolint:errcheck // it says that it was closed
 }
 
-// kill ends all connections, also those whose requests have no answer yet.
+// kill closes all connections, including those of requests in flight.
 func (f *function) kill() { _ = f.server.Close() }
 
 func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +89,7 @@ func (f *function) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 }
 
-// eventsOf returns the event of a request, or those of a batch.
+// eventsOf returns the event or the events of a request.
 func eventsOf(r *http.Request) ([]cloudevents.Event, error) {
 	if cehttp.IsHTTPBatch(r.Header) {
 		events, err := cehttp.NewEventsFromHTTPRequest(r)
@@ -107,7 +107,7 @@ func eventsOf(r *http.Request) ([]cloudevents.Event, error) {
 
 func key(e cloudevents.Event) string { return fmt.Sprint(e.Extensions()["partitionkey"]) }
 
-// take counts an event. Those of a key come for the first time in their order.
+// take counts an event. The events of a key must arrive in order the first time.
 func (f *function) take(id, key string, n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,7 +138,7 @@ func (f *function) taken() int {
 	return len(f.ids)
 }
 
-// await waits until n events were taken.
+// await waits until n events have been accepted.
 func (f *function) await(n int) {
 	f.t.Helper()
 	deadline := time.After(2 * time.Minute)
@@ -161,13 +161,13 @@ func (f *function) lasts() []string {
 	return all
 }
 
-// check reports what went wrong, and what was taken twice.
+// check fails on errors and on events that were delivered twice.
 func (f *function) check() {
 	f.t.Helper()
 	f.checkTwice(0)
 }
 
-// checkTwice reports what went wrong, and more duplicates than there may be.
+// checkTwice fails on errors and on more duplicates than allowed.
 func (f *function) checkTwice(duplicates int) {
 	f.t.Helper()
 	f.mu.Lock()
@@ -181,7 +181,7 @@ func (f *function) checkTwice(duplicates int) {
 	}
 }
 
-// counter returns the address of a function that counts the events it gets, and the count.
+// counter returns the address of a function that counts its events, and the count.
 func counter(t *testing.T) (string, *atomic.Int64) {
 	t.Helper()
 	taken := new(atomic.Int64)

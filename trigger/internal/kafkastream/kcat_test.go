@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// A client of Kafka that is not of our library writes the records, reads the dead letters, and goes on
-// in the group where the consumer has ended.
+// A Kafka client with another library writes the records, reads the dead letters, and continues in
+// the group after the consumer has ended.
 func TestKcat(t *testing.T) {
 	if _, err := exec.LookPath("kcat"); err != nil {
 		t.Skip("kcat is not installed: make unit installs it")
@@ -60,7 +60,7 @@ func (b brokers) awaitCommitted(t *testing.T, c *Consumer, n int64) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		offsets, err := admin.FetchOffsetsForTopics(t.Context(), c.Group, c.Topic)
 		var committed int64
-		offsets.Each(func(o kadm.OffsetResponse) { committed += max(o.At, 0) }) // -1 before the first
+		offsets.Each(func(o kadm.OffsetResponse) { committed += max(o.At, 0) }) // -1 before the first commit
 		if err == nil && committed == n {
 			return
 		}
@@ -70,8 +70,7 @@ func (b brokers) awaitCommitted(t *testing.T, c *Consumer, n int64) {
 	}
 }
 
-// numbered are the lines of which kcat makes records: those from one number to another, of each of
-// some keys.
+// numbered returns the input for kcat: the records of a range of numbers, for each of some keys.
 func numbered(from, to, keys int) string {
 	var lines strings.Builder
 	for n := from; n < to; n++ {
@@ -82,7 +81,7 @@ func numbered(from, to, keys int) string {
 	return lines.String()
 }
 
-// kcat runs that command with the brokers, and returns what it prints.
+// kcat runs kcat with the brokers and returns its output.
 func (b brokers) kcat(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -11,15 +11,15 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A record that the broker accepts as a dead letter is there as it is, however large. What is larger
-// than the topic of dead letters allows is there without its value, or also without its headers and key,
-// and no record blocks its partition.
+// A dead letter that the broker accepts is stored unchanged, however large it is. If it is too
+// large for the dead letter topic, it is stored without its value, or also without its headers and
+// key. No record blocks its partition.
 func TestLargeDeadLetter(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
 	for name, test := range map[string]struct {
 		key, value, header int
-		truncated          int // bytes
+		truncated          int // in bytes
 	}{
 		"Small":       {5, 100, 10, 0},
 		"Large":       {5, 1_020_000, 10, 0},
@@ -50,7 +50,7 @@ func TestLargeDeadLetter(t *testing.T) {
 			start(t, &Consumer{Brokers: b.addresses, Topic: "orders", Group: "shop", SessionTimeout: session}, f, "orders.dead")
 			letter := b.records(t, "orders.dead", 1)[0]
 			header := headers(letter)
-			said, _ := strconv.Atoi(header["Goless-Truncated"]) // 0 where it is not there
+			said, _ := strconv.Atoi(header["Goless-Truncated"]) // 0 if absent
 			if left := leftOut(record, letter); left != test.truncated || said != left || header[idHeader] == "" {
 				t.Errorf("the dead letter leaves out %d bytes and says %q, want %d; its id is %q", left, header["Goless-Truncated"], test.truncated, header[idHeader])
 			}
@@ -59,7 +59,7 @@ func TestLargeDeadLetter(t *testing.T) {
 	}
 }
 
-// leftOut returns how many bytes of a record its dead letter lacks.
+// leftOut returns the number of bytes of a record that its dead letter omits.
 func leftOut(record, letter *kgo.Record) int {
 	left := 0
 	if !bytes.Equal(letter.Key, record.Key) {
@@ -82,7 +82,7 @@ func headers(r *kgo.Record) map[string]string {
 	return all
 }
 
-// random returns bytes that cannot be compressed.
+// random returns incompressible bytes.
 func random(n int) []byte {
 	all := make([]byte, n)
 	for i := range all {

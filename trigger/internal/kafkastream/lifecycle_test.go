@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// A topic that is deleted and recreated under load is consumed further, and its events have other ids
-// than those of the deleted one.
+// A topic that is deleted and recreated under load is still consumed, and its events have other IDs
+// than those of the deleted topic.
 func TestRecreatedTopic(t *testing.T) {
 	t.Parallel()
 	const rounds, events = 6, 200
@@ -59,7 +59,7 @@ func TestRecreatedTopic(t *testing.T) {
 	await(t, "an id of each event", func() bool { return int64(f.taken()) == all })
 }
 
-// Dead letters go on after their topic was deleted and recreated, and none is missing there.
+// Dead letters continue after their topic was deleted and recreated, and none is missing.
 func TestRecreatedDeadLetter(t *testing.T) {
 	t.Parallel()
 	cluster, f := newCluster(t), newFunction(t)
@@ -73,7 +73,7 @@ func TestRecreatedDeadLetter(t *testing.T) {
 	}
 }
 
-// recreate deletes a topic of one partition and creates it again.
+// recreate deletes and recreates a topic of one partition.
 func recreate(t *testing.T, cluster *kfake.Cluster, topic string) {
 	t.Helper()
 	if err := cluster.DeleteTopic(topic); err != nil {
@@ -94,8 +94,8 @@ func await(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// An offset that is committed and past the end of its partition is a problem, and the lag is not less
-// than zero.
+// A committed offset beyond the end of its partition is reported as a problem, and the lag is not
+// negative.
 func TestCommittedPastEnd(t *testing.T) {
 	t.Parallel()
 	cluster, f := newCluster(t), newFunction(t)
@@ -115,8 +115,8 @@ func TestCommittedPastEnd(t *testing.T) {
 	}
 }
 
-// An offset that was committed for a topic of the same name, and that is not of this one, is not where
-// to begin: no record of the new topic is skipped.
+// An offset that was committed for a deleted topic of the same name is not used: no record of the
+// new topic is skipped.
 func TestLateCommit(t *testing.T) {
 	t.Parallel()
 	cluster, f := newCluster(t), newFunction(t)
@@ -139,8 +139,9 @@ func TestLateCommit(t *testing.T) {
 	f.check()
 }
 
-// A consumer that ends while a request takes longer than its session stays a member until the request
-// has its answer: what was delivered meanwhile is committed and does not come twice.
+// A consumer that terminates while a request takes longer than its session stays a member until the
+// request has a response. Records that are delivered meanwhile are committed and not delivered
+// twice.
 func TestEndWhileSlow(t *testing.T) {
 	const partitions, events = 4, 40
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "orders"), kfake.GroupMinSessionTimeout(time.Second))
@@ -172,7 +173,7 @@ func TestEndWhileSlow(t *testing.T) {
 	f.check()
 }
 
-// One partition that cannot be fetched is named, and does not slow down the others.
+// A partition that cannot be fetched is named in the problem and does not slow down the others.
 func TestBrokenPartition(t *testing.T) {
 	t.Parallel()
 	const rounds = 200
@@ -205,8 +206,8 @@ func TestBrokenPartition(t *testing.T) {
 	awaitProblem(t, monitor, "")
 }
 
-// A member that has another assignment strategy than ours, as librdkafka, Sarama and kafka-python have
-// by default, shares the group.
+// A member with another assignment strategy, such as the default of librdkafka, Sarama and
+// kafka-python, shares the group.
 func TestForeignMember(t *testing.T) {
 	t.Parallel()
 	for name, balancers := range map[string][]kgo.GroupBalancer{
@@ -222,7 +223,8 @@ func TestForeignMember(t *testing.T) {
 	}
 }
 
-// checkForeignMember has a member with these strategies in the group, which gets a part of the events.
+// checkForeignMember adds a member with these strategies to the group, which receives a part of the
+// events.
 func checkForeignMember(t *testing.T, balancers []kgo.GroupBalancer) {
 	t.Helper()
 	const partitions, events = 8, 400
@@ -276,7 +278,7 @@ func TestCommitOrder(t *testing.T) {
 	<-second
 }
 
-// The group that has committed offsets of the topic is the one to join.
+// The process joins the group that has committed offsets of the topic.
 func TestFormerGroup(t *testing.T) {
 	t.Parallel()
 	const group, former = "goless_shop_eu-orders", "goless-shop-eu-orders"

@@ -15,8 +15,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// A process with the memory of a consuming pod takes records of many partitions that need far more
-// memory than when they are compressed.
+// A process with the memory of a consumer pod consumes records of many partitions that need far
+// more memory when they are decompressed.
 func TestMemory(t *testing.T) {
 	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		t.Skip("the race detector takes memory of its own")
@@ -24,7 +24,7 @@ func TestMemory(t *testing.T) {
 	const limit = 256 << 20
 	for name, test := range map[string]struct {
 		codec         kgo.CompressionCodec
-		records, size int // of each partition
+		records, size int // in each partition
 	}{
 		"Zstd":  {kgo.ZstdCompression(), 100, 100_000},
 		"Gzip":  {kgo.GzipCompression(), 40, 100_000},
@@ -66,7 +66,7 @@ func fillZeros(t *testing.T, b brokers, topic string, partitions int32, records,
 	}
 }
 
-// mostMemory returns the most memory that a process has had, in bytes.
+// mostMemory returns the peak memory of a process, in bytes.
 func mostMemory(t *testing.T, p *process) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.command.Process.Pid))
@@ -84,7 +84,7 @@ func mostMemory(t *testing.T, p *process) int {
 	return kib << 10
 }
 
-// A batch decompresses to what was compressed, unless that is more than a batch may have.
+// A decompressed batch equals the original, unless it exceeds the limit for a batch.
 func TestDecompress(t *testing.T) {
 	t.Parallel()
 	for name, codec := range map[string]kgo.CompressionCodec{
@@ -119,7 +119,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A batch that is too large for the memory of the pod is named, and the other partitions go on.
+// A batch that is too large for the memory of the pod is named in the problem, and the other
+// partitions continue.
 func TestLargeBatch(t *testing.T) {
 	t.Parallel()
 	b := fakeBrokers(t)

@@ -26,7 +26,7 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// roleVariable makes the test binary a process of the tests: a broker, or a consumer.
+// roleVariable makes the test binary run as a process of the tests: a broker or a consumer.
 const roleVariable = "GOLESS_KAFKA_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -45,8 +45,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// serveBroker is a broker that keeps all of its state in a directory, and prints a line when
-// it serves.
+// serveBroker runs a broker that keeps its state in a directory. It prints a line when it is ready.
 func serveBroker(port, dir string) error {
 	number, err := strconv.Atoi(port)
 	if err != nil {
@@ -73,7 +72,7 @@ func consume(url string, args []string) error {
 	return c.Run(ctx, newDeliverer(url, slog.New(slog.NewTextHandler(os.Stderr, nil))))
 }
 
-// newDeliverer is one that tries an event three times, with short pauses.
+// newDeliverer returns a Deliverer with three attempts for each event and short delays.
 func newDeliverer(url string, log *slog.Logger) *stream.Deliverer {
 	return &stream.Deliverer{
 		URL: url, Source: "/test", Concurrency: 16, Drain: 10 * time.Second, Monitor: stream.NewMonitor("v1.2.3", "0123"),
@@ -84,12 +83,12 @@ func newDeliverer(url string, log *slog.Logger) *stream.Deliverer {
 	}
 }
 
-// A process is a broker or a consumer, which may be killed and started again.
+// A process is a broker or a consumer, which can be killed and restarted.
 type process struct {
 	t       *testing.T
 	role    string
 	args    []string
-	ready   bool // it prints a line when it is
+	ready   bool // it prints a line when it is ready
 	command *exec.Cmd
 }
 
@@ -118,21 +117,20 @@ func (p *process) start() {
 	}
 }
 
-// kill ends the process as a crash does.
+// kill kills the process.
 func (p *process) kill() {
 	_ = p.command.Process.Kill()
 	_ = p.command.Wait() // it was killed
 }
 
-// brokers are where the tests find theirs.
+// brokers contains the addresses of the brokers of a test.
 type brokers struct {
 	addresses []string
-	process   *process // nil where they are real ones
+	process   *process // nil for real brokers
 	session   time.Duration
 }
 
-// withBrokers runs a test with the stand-in for Kafka, and with the brokers that KAFKA_BROKERS
-// names.
+// withBrokers runs a test with the fake Kafka broker, and with the brokers of KAFKA_BROKERS.
 func withBrokers(t *testing.T, test func(*testing.T, brokers)) {
 	t.Run("kfake", func(t *testing.T) {
 		t.Parallel()
@@ -155,8 +153,8 @@ func fakeBrokers(t *testing.T) brokers {
 	return brokers{addresses: []string{"127.0.0.1:" + port}, process: p, session: time.Second}
 }
 
-// freePort returns a port that nobody uses. It is below those that the kernel gives to connections,
-// one of which could have it before the broker opens it.
+// freePort returns an unused port. It is below the ephemeral ports, so that no connection can use
+// it before the broker does.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 100 {
@@ -169,8 +167,7 @@ func freePort(t *testing.T) string {
 	return ""
 }
 
-// topic makes a topic of some partitions, and another for its dead letters, and returns who consumes
-// it.
+// topic creates a topic and its dead letter topic, and returns a consumer of it.
 func (b brokers) topic(t *testing.T, partitions int32) *Consumer {
 	t.Helper()
 	name := fmt.Sprintf("orders-%d", time.Now().UnixNano())
@@ -193,14 +190,14 @@ func (b brokers) client(t *testing.T, options ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// produce writes n records, of which each has one of some keys and a number that grows by one
-// with each record of the key.
+// produce writes n records. Each has one of some keys and a number that increases by one with each
+// record of the key.
 func (b brokers) produce(t *testing.T, topic string, n, keys int) {
 	t.Helper()
 	b.produceFrom(t, topic, 0, n, keys)
 }
 
-// produceFrom writes those from one number to before another, of which produce writes the first n.
+// produceFrom writes the records from one number to before another; produce writes the first n.
 func (b brokers) produceFrom(t *testing.T, topic string, from, to, keys int) {
 	t.Helper()
 	client := b.client(t)
@@ -213,5 +210,5 @@ func (b brokers) produceFrom(t *testing.T, topic string, from, to, keys int) {
 	}
 }
 
-// deadLetter is the topic for the dead letters of another one.
+// deadLetter returns the dead letter topic of a topic.
 func deadLetter(topic string) string { return topic + ".dead" }

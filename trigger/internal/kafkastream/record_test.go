@@ -12,12 +12,12 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// What the CloudEvents SDK reads of a record is all that the record has.
+// The CloudEvents SDK reads all properties of a record.
 func TestEvent(t *testing.T) {
 	at := time.Date(2026, time.November, 23, 4, 5, 6, 789e6, time.UTC)
 	for name, test := range map[string]struct {
 		key  []byte
-		want string // partitionkey, which the SDK does not decode, and the encoding
+		want string // partitionkey, which the SDK does not decode, and its encoding
 	}{
 		"Text":   {[]byte("customer 7/é"), "customer%207/%C3%A9 text"},
 		"Binary": {[]byte{0xff, 0}, "/wA= base64"},
@@ -53,7 +53,8 @@ func TestEvent(t *testing.T) {
 	}
 }
 
-// A record without a value deletes its key in a compacted topic. One with an empty value does not.
+// A record without a value deletes its key in a compacted topic. A record with an empty value does
+// not.
 func TestTombstone(t *testing.T) {
 	for want, value := range map[string][]byte{"true": nil, "": {}} {
 		e := (&message{member: &member{deliverer: &stream.Deliverer{Source: "/test"}}, record: &kgo.Record{Topic: "orders", Value: value}}).Event()

@@ -21,9 +21,9 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// BenchmarkThroughput says how many events a second a function gets, beside a bare loop of the
-// client library that posts the same events to the same function. That knows no tries, and
-// commits every five seconds.
+// BenchmarkThroughput reports the number of events per second that a function receives. It compares
+// this with a plain loop of the client library that posts the same events to the same function,
+// without retries and with a commit every five seconds.
 func BenchmarkThroughput(b *testing.B) {
 	for _, inFlight := range []int{1, 64} {
 		b.Run(fmt.Sprintf("InFlight=%d", inFlight), func(b *testing.B) {
@@ -48,8 +48,8 @@ func BenchmarkThroughput(b *testing.B) {
 	}
 }
 
-// fill returns the addresses of a broker in this process whose topic orders has records, as many
-// in each of its partitions.
+// fill returns the addresses of a broker in this process whose topic orders contains the given
+// number of records in each partition.
 func fill(b *testing.B, partitions, records int) []string {
 	b.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(int32(partitions), "orders"))
@@ -72,8 +72,8 @@ func fill(b *testing.B, partitions, records int) []string {
 	return cluster.ListenAddrs()
 }
 
-// measure runs a consumer until its function has got so many events, and returns for how long it
-// got them.
+// measure runs a consumer until its function has received a number of events, and returns how long
+// that took.
 func measure(b *testing.B, events int64, consume func(ctx context.Context, url string) error) time.Duration {
 	b.Helper()
 	var taken atomic.Int64
@@ -101,7 +101,7 @@ func measure(b *testing.B, events int64, consume func(ctx context.Context, url s
 	return last.Sub(first)
 }
 
-// bareLoop posts what it polls, the records of a partition one after the other.
+// bareLoop posts the polled records, those of a partition one after the other.
 func bareLoop(ctx context.Context, brokers []string, url string, function *http.Client) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.ConsumeTopics("orders"), kgo.ConsumerGroup(groupName()),
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.DisableClientMetrics())
@@ -115,7 +115,7 @@ func bareLoop(ctx context.Context, brokers []string, url string, function *http.
 		client.PollFetches(ctx).EachPartition(func(p kgo.FetchTopicPartition) {
 			polled.Go(func() {
 				for _, r := range p.Records {
-					_ = post(ctx, function, url, (&message{member: m, record: r}).Event()) // what fails is not tried again
+					_ = post(ctx, function, url, (&message{member: m, record: r}).Event()) // without retries
 				}
 			})
 		})
@@ -137,5 +137,5 @@ func post(ctx context.Context, function *http.Client, url string, e event.Event)
 	return answer.Body.Close()
 }
 
-// groupName is one that no other group has.
+// groupName returns a unique name.
 func groupName() string { return fmt.Sprintf("group-%d", time.Now().UnixNano()) }

@@ -25,7 +25,7 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `
 
-// What was installed or removed after the start is noticed, and ends the manager.
+// An API that is installed or removed after the start is detected and stops the manager.
 func TestChange(t *testing.T) {
 	t.Parallel()
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}

@@ -35,7 +35,7 @@ func suspended(t *testing.T, trigger *v1alpha1.CronTrigger) bool {
 	return *job.Spec.Suspend
 }
 
-// A trigger may be there before its Function, and follows what becomes of that.
+// A trigger may be created before its Function and follows the state of it.
 func TestFollowsFunction(t *testing.T) {
 	t.Parallel()
 	trigger := cronTrigger(newNamespace(t))
@@ -76,8 +76,7 @@ func TestFollowsFunction(t *testing.T) {
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionNotFound)
 }
 
-// How the calls end is in the status: here the tests play the CronJob controller and the
-// kubelet.
+// The status reports the outcome of calls. The test acts as the CronJob controller and the kubelet.
 func TestDelivered(t *testing.T) {
 	t.Parallel()
 	trigger := cronTrigger(newNamespace(t))
@@ -113,8 +112,8 @@ func TestDelivered(t *testing.T) {
 	})
 }
 
-// A container that others have injected, and that does not end, neither changes what becomes of a
-// call nor keeps its Job: the tests play the kubelet, and the pod stays Running.
+// An injected container that does not terminate neither changes the outcome of a call nor keeps its
+// Job. The test acts as the kubelet, and the pod stays Running.
 func TestSidecar(t *testing.T) {
 	t.Parallel()
 	trigger := cronTrigger(newNamespace(t))
@@ -123,7 +122,7 @@ func TestSidecar(t *testing.T) {
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	cronJob := cronJobOf(trigger)
 	read(t, cronJob)
-	// A call from before the sidecar was injected stays in the history, and is not the last one.
+	// A call from before the injection stays in the history and is not the last one.
 	kept := makeJob(t, cronJob, "nightly-29921940", "2026-11-22T03:00:00Z")
 	end(t, kept, batchv1.JobFailureTarget, batchv1.JobFailed)
 	await(t, trigger, v1alpha1.ConditionDelivered, v1alpha1.ReasonFailed)
@@ -158,8 +157,8 @@ func TestSidecar(t *testing.T) {
 	read(t, running)
 }
 
-// podWithSidecar creates the pod of a Job as it is where a webhook injects a container, with the
-// state of the container deliver.
+// podWithSidecar creates the pod of a Job with an injected container and the given state of the
+// container deliver.
 func podWithSidecar(t *testing.T, job *batchv1.Job, state corev1.ContainerState) {
 	t.Helper()
 	job = job.DeepCopy()
@@ -183,8 +182,8 @@ func gone(t *testing.T, object client.Object) {
 	})
 }
 
-// Why the API server refuses the pod of a Job is in the status, although neither the Job nor the
-// CronJob says so: here the tests play the Job controller.
+// The status reports why the API server rejects the pod of a Job, although neither the Job nor the
+// CronJob does. The test acts as the Job controller.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	trigger := cronTrigger(newNamespace(t))
@@ -211,7 +210,7 @@ func TestQuota(t *testing.T) {
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 }
 
-// makeJob makes a Job of a CronJob, as the CronJob controller does.
+// makeJob creates a Job of a CronJob as the CronJob controller does.
 func makeJob(t *testing.T, cronJob *batchv1.CronJob, name, at string) *batchv1.Job {
 	t.Helper()
 	job := &batchv1.Job{
@@ -226,7 +225,7 @@ func makeJob(t *testing.T, cronJob *batchv1.CronJob, name, at string) *batchv1.J
 	return job
 }
 
-// podOf makes a pod of a Job, as the Job controller does.
+// podOf creates a pod of a Job as the Job controller does.
 func podOf(t *testing.T, job *batchv1.Job) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
@@ -240,7 +239,7 @@ func podOf(t *testing.T, job *batchv1.Job) *corev1.Pod {
 	return pod
 }
 
-// end gives a Job conditions that say how it has ended.
+// end sets the conditions of a finished Job.
 func end(t *testing.T, job *batchv1.Job, conditions ...batchv1.JobConditionType) {
 	t.Helper()
 	report(t, job, func(job *batchv1.Job) {
@@ -255,7 +254,7 @@ func end(t *testing.T, job *batchv1.Job, conditions ...batchv1.JobConditionType)
 	})
 }
 
-// What is somebody else's stays as it is, until it is gone.
+// An object of another owner is not changed until it is deleted.
 func TestForeignCronJob(t *testing.T) {
 	t.Parallel()
 	trigger := cronTrigger(newNamespace(t))
@@ -274,7 +273,7 @@ func TestForeignCronJob(t *testing.T) {
 	}
 }
 
-// What only the user can mend is told, and the CronJob stays as it was.
+// Mistakes that only the user can fix are reported, and the CronJob is not changed.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	trigger := cronTrigger(newNamespace(t))
@@ -302,7 +301,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// A trigger at rest writes nothing, and repairs its CronJob.
+// A trigger whose state is as desired is not written, and its CronJob is repaired.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	trigger := cronTrigger(newNamespace(t))
@@ -321,7 +320,7 @@ func TestRest(t *testing.T) {
 		if schedule != "" {
 			eventually(t, "the CronJob is repaired", func() bool { read(t, job); return job.Spec.Schedule == "0 3 * * *" })
 		}
-		// A change that is told shows that the one before has been looked at.
+		// A reported change shows that the previous one has been processed.
 		report(t, fn, func(fn *v1beta1.Function) { fn.Status.Conditions[0].Status = metav1.ConditionFalse })
 		await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionUnavailable)
 		report(t, fn, func(fn *v1beta1.Function) { fn.Status.Conditions[0].Status = metav1.ConditionTrue })
@@ -336,13 +335,13 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// What no CronTrigger may be is refused by the API server, with the field in the message.
+// The API server rejects an invalid CronTrigger and names the field in the message.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	for name, test := range map[string]struct {
 		edit func(*v1alpha1.CronTrigger)
-		want string // "" where it is accepted
+		want string // "" if it is accepted
 	}{
 		"Least": {func(*v1alpha1.CronTrigger) {}, ""},
 		"Most": {func(t *v1alpha1.CronTrigger) {

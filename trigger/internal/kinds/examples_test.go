@@ -13,7 +13,7 @@ import (
 	"goless.io/trigger/internal/apiservertest"
 )
 
-// The API server knows every field of the examples, and refuses none.
+// The API server accepts the examples and knows each of their fields.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)

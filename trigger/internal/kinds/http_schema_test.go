@@ -11,14 +11,14 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// What no HTTPTrigger may be is refused by the API server, with the field in the message.
+// The API server rejects an invalid HTTPTrigger and names the field in the message.
 func TestHTTPSchema(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	parents := []v1alpha1.ParentReference{{Name: "public"}}
 	for name, test := range map[string]struct {
 		edit func(*v1alpha1.HTTPTriggerSpec)
-		want string // "" where it is accepted
+		want string // "" if it is accepted
 	}{
 		"Least": {func(*v1alpha1.HTTPTriggerSpec) {}, ""},
 		"Ingress": {func(s *v1alpha1.HTTPTriggerSpec) {
@@ -72,7 +72,7 @@ func TestHTTPSchema(t *testing.T) {
 	}
 }
 
-// What was only just applied is not taken for what is finished: kstatus compares the observed
+// A trigger that was just applied is not reported as finished: kstatus compares the observed
 // generation, and so do Argo CD and Flux.
 func TestNotSeenYet(t *testing.T) {
 	t.Parallel()

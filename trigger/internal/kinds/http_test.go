@@ -17,7 +17,7 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// hosts sets the hostnames of a namespace.
+// hosts sets the allowed hostnames of a namespace.
 func hosts(t *testing.T, namespace, patterns string) {
 	t.Helper()
 	change(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, func(n *corev1.Namespace) {
@@ -25,7 +25,7 @@ func hosts(t *testing.T, namespace, patterns string) {
 	})
 }
 
-// httpTrigger is one for a hostname that is the namespace's own, which it is given.
+// httpTrigger returns a trigger with a hostname that its namespace may use.
 func httpTrigger(t *testing.T) *v1alpha1.HTTPTrigger {
 	t.Helper()
 	namespace := newNamespace(t)
@@ -54,8 +54,8 @@ func there(t *testing.T, object client.Object, trigger *v1alpha1.HTTPTrigger) bo
 	return !apierrors.IsNotFound(err)
 }
 
-// Without parentRefs there is an Ingress, and with them an HTTPRoute in its place, which is as
-// ready as its Gateway says.
+// Without parentRefs, the trigger has an Ingress. With parentRefs it has an HTTPRoute instead, and
+// is ready when its Gateway accepts it.
 func TestHTTPTrigger(t *testing.T) {
 	t.Parallel()
 	trigger := httpTrigger(t)
@@ -76,7 +76,7 @@ func TestHTTPTrigger(t *testing.T) {
 		t.Errorf("the Ingress, with port %d (-want +got):\n%s", path.Backend.Service.Port.Number, diff)
 	}
 
-	// The Ingress serves until the Gateway has accepted the route, as it was.
+	// The Ingress serves unchanged until the Gateway has accepted the route.
 	change(t, trigger, func(t *v1alpha1.HTTPTrigger) { t.Spec.TLS = nil; routed(t) })
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotAccepted)
 	route := &gatewayv1.HTTPRoute{}
@@ -113,8 +113,8 @@ func TestHTTPTrigger(t *testing.T) {
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 }
 
-// What cannot be set up in the place of the other takes nothing away that serves, and what the
-// trigger does not ask for is not kept.
+// If the replacement of an Ingress or HTTPRoute cannot be created, the one that serves is kept,
+// unless it serves something that the trigger no longer requests.
 func TestMoveFails(t *testing.T) {
 	t.Parallel()
 	trigger := httpTrigger(t)
@@ -186,8 +186,8 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// A hostname that is not the namespace's, or not any more, has no route. Nor has one that an
-// older trigger has.
+// A trigger has no route if its namespace may not use the hostname, or no longer may, or if an
+// older trigger uses it.
 func TestHostnames(t *testing.T) {
 	t.Parallel()
 	trigger := httpTrigger(t)
@@ -206,7 +206,7 @@ func TestHostnames(t *testing.T) {
 	change(t, second, func(t *v1alpha1.HTTPTrigger) { t.Spec.Path = "/other" })
 	await(t, second, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 
-	// The older one takes over what the younger one has, which is told.
+	// The older trigger takes over a hostname of the younger one, which reports that.
 	change(t, trigger, func(t *v1alpha1.HTTPTrigger) { t.Spec.Path = "/other" })
 	await(t, second, v1alpha1.ConditionStalled, v1alpha1.ReasonHostnameTaken)
 
@@ -217,7 +217,7 @@ func TestHostnames(t *testing.T) {
 	eventually(t, "the Ingress is gone", func() bool { return !there(t, &networkingv1.Ingress{}, trigger) })
 }
 
-// A namespace that may not have a hostname keeps nobody from it who may.
+// A namespace that may not use a hostname does not prevent another namespace from using it.
 func TestSquatter(t *testing.T) {
 	t.Parallel()
 	trigger := httpTrigger(t)
@@ -228,7 +228,7 @@ func TestSquatter(t *testing.T) {
 	create(t, trigger)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 
-	// Where both may, the older one has it. Of two of the same second that is one of them.
+	// If both may use it, the older one gets it. Triggers of the same second are ordered by name.
 	hosts(t, squatter.Namespace, string(trigger.Spec.Hostnames[0]))
 	newFunction(t, squatter.Namespace)
 	eventually(t, "one of them has the hostname", func() bool {

@@ -69,7 +69,7 @@ func TestKafkaTrigger(t *testing.T) {
 	read(t, scaled)
 }
 
-// A KafkaTrigger and a NATSTrigger of the same name do not take the Deployment from each other.
+// A KafkaTrigger and a NATSTrigger of the same name do not take the Deployment of each other.
 func TestSameName(t *testing.T) {
 	t.Parallel()
 	first := kafkaTrigger(newNamespace(t))
@@ -85,13 +85,13 @@ func TestSameName(t *testing.T) {
 	}
 }
 
-// What no KafkaTrigger may be is refused by the API server, with the field in the message.
+// The API server rejects an invalid KafkaTrigger and names the field in the message.
 func TestKafkaSchema(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	for name, test := range map[string]struct {
 		edit func(*v1alpha1.KafkaTriggerSpec)
-		want string // "" where it is accepted
+		want string // "" if it is accepted
 	}{
 		"Most": {func(*v1alpha1.KafkaTriggerSpec) {}, ""},
 		"Least": {func(s *v1alpha1.KafkaTriggerSpec) {

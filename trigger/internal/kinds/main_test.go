@@ -30,14 +30,14 @@ import (
 	"goless.io/trigger/internal/kinds"
 )
 
-// The tests of this package talk to a real etcd and kube-apiserver. No controller but ours
-// runs there: the tests play the operator, the CronJob controller and the kubelet.
+// The tests of this package use a real etcd and kube-apiserver. No other controllers run: the tests
+// act as the operator, the CronJob controller and the kubelet.
 var (
-	cluster client.Client // of somebody who may do everything
-	account client.Client // of the account of goless-triggers
+	cluster client.Client // with all permissions
+	account client.Client // with the account of goless-triggers
 	mgr     manager.Manager
 
-	apiServer *kubernetes.Clientset // as cluster, for what is no object
+	apiServer *kubernetes.Clientset // as cluster, for requests that are not about objects
 
 	writes writeLog
 )
@@ -51,8 +51,8 @@ func TestMain(m *testing.M) {
 	apiservertest.Main(m, run, filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"), filepath.Join("testdata", "keda.sh_scaledobjects.yaml"))
 }
 
-// gatewayAPI returns the directory of the CustomResourceDefinitions of the Gateway API: the variable
-// GATEWAY_CRDS, or that of the module, which is downloaded if it is missing.
+// gatewayAPI returns the directory of the CustomResourceDefinitions of the Gateway API:
+// GATEWAY_CRDS, or the directory of the module, which is downloaded if it is missing.
 func gatewayAPI() (string, error) {
 	if dir := os.Getenv("GATEWAY_CRDS"); dir != "" {
 		return dir, nil
@@ -122,7 +122,7 @@ func startManager(ctx context.Context, config *rest.Config, ended chan<- error) 
 	return nil
 }
 
-// writeLog keeps the writes of goless-triggers.
+// writeLog records the writes of goless-triggers.
 type writeLog struct {
 	mu  sync.Mutex
 	all []string
@@ -139,7 +139,7 @@ func (l *writeLog) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// in are the writes in a namespace.
+// in returns the writes in a namespace.
 func (l *writeLog) in(namespace string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +181,7 @@ func change[T client.Object](t *testing.T, object T, edit func(T)) {
 	}
 }
 
-// report plays who writes the status of an object.
+// report updates the status of an object, in place of the controller that does.
 func report[T client.Object](t *testing.T, object T, edit func(T)) {
 	t.Helper()
 	read(t, object)
@@ -214,8 +214,8 @@ func newFunction(t *testing.T, namespace string) *v1beta1.Function {
 	return fn
 }
 
-// await waits until a condition of a trigger has a reason, for the latest generation, and
-// returns its message.
+// await waits until a condition of a trigger has a reason for the latest generation, and returns
+// its message.
 func await(t *testing.T, trigger v1alpha1.Trigger, condition, reason string) string {
 	t.Helper()
 	message := ""

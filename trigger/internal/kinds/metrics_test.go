@@ -9,7 +9,7 @@ import (
 	"goless.io/trigger/internal/kinds"
 )
 
-// Each kind is counted, by what its conditions say.
+// The triggers of each kind are counted by their conditions.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)

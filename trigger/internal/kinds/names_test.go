@@ -14,8 +14,7 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// ownedDeployment creates a Deployment that an owner controls, as a controller other than the
-// tested one does.
+// ownedDeployment creates a Deployment as a controller of another owner does.
 func ownedDeployment(t *testing.T, namespace, name string, labels map[string]string, owner metav1.OwnerReference) *appsv1.Deployment {
 	t.Helper()
 	owner.Controller = new(true)
@@ -36,14 +35,14 @@ func ownedDeployment(t *testing.T, namespace, name string, labels map[string]str
 	return d
 }
 
-// ofFunction creates the Deployment of a Function, which serves.
+// ofFunction creates the Deployment of a Function that serves.
 func ofFunction(t *testing.T, namespace, name string) *appsv1.Deployment {
 	t.Helper()
 	return ownedDeployment(t, namespace, name, map[string]string{"goless.io/function": name},
 		metav1.OwnerReference{APIVersion: "goless.io/v1beta1", Kind: "Function", Name: name, UID: "f"})
 }
 
-// A trigger and a Function of the same name need no object of the same name.
+// A trigger and a Function of the same name do not need objects of the same name.
 func TestNameOfFunction(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
@@ -59,8 +58,8 @@ func TestNameOfFunction(t *testing.T) {
 	}
 }
 
-// A Deployment of another owner is not changed, its readiness says nothing about the trigger, and the
-// message does not advise to delete what its owner would create again.
+// A Deployment of another owner is not changed, and its readiness does not affect the trigger. The
+// message does not suggest to delete what its owner would recreate.
 func TestForeignDeployment(t *testing.T) {
 	t.Parallel()
 	trigger := natsTrigger(newNamespace(t))
@@ -82,17 +81,17 @@ func TestForeignDeployment(t *testing.T) {
 	}
 }
 
-// former creates a trigger and the Deployment that an earlier version created for it.
+// former creates a trigger and its Deployment as created by an earlier version.
 func former(t *testing.T, trigger *v1alpha1.NATSTrigger) *appsv1.Deployment {
 	t.Helper()
-	trigger.Spec.DeadLetter = "orders.dead" // a mistake, so that nothing is created yet
+	trigger.Spec.DeadLetter = "orders.dead" // invalid, so that nothing is created yet
 	create(t, trigger)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonInvalidSpec)
 	return ownedDeployment(t, trigger.Namespace, trigger.Name, map[string]string{v1alpha1.TriggerLabel: trigger.Name, v1alpha1.KindLabel: "NATSTrigger"},
 		metav1.OwnerReference{APIVersion: "goless.io/v1alpha1", Kind: "NATSTrigger", Name: trigger.Name, UID: trigger.UID})
 }
 
-// The Deployment of an earlier version and its pods are gone before the new one has a replica.
+// The Deployment of an earlier version and its pods are deleted before the new one has a replica.
 func TestFormerDeployment(t *testing.T) {
 	t.Parallel()
 	trigger := natsTrigger(newNamespace(t))

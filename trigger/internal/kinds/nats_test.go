@@ -33,8 +33,7 @@ func deploymentOf(trigger client.Object) *appsv1.Deployment {
 	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: trigger.GetNamespace(), Name: trigger.GetName() + "-trigger"}}
 }
 
-// A trigger becomes a Deployment, which exists while its Function does, and says what its pod
-// says.
+// A trigger has a Deployment while its Function exists, and reports the status of its pod.
 func TestNATSTrigger(t *testing.T) {
 	t.Parallel()
 	pod := newConsumingPod(t)
@@ -77,7 +76,7 @@ func TestNATSTrigger(t *testing.T) {
 		t.Error("the trigger is not ready because an event is held up")
 	}
 
-	// A Function that is stopped is told, and its events wait for KEDA or a person to start it.
+	// A stopped Function is reported, and its events wait until KEDA or a user starts it.
 	change(t, fn, func(fn *v1beta1.Function) { fn.Spec.Replicas = new(int32(0)) })
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonFunctionStopped)
 	if read(t, deployment); *deployment.Spec.Replicas != 1 {
@@ -85,8 +84,8 @@ func TestNATSTrigger(t *testing.T) {
 	}
 }
 
-// The outcome of the last delivery is in the status, also while the trigger is ready and no event is
-// held up.
+// The status contains the outcome of the last delivery, even if the trigger is ready and no event
+// is blocked.
 func TestLastDelivery(t *testing.T) {
 	t.Parallel()
 	pod, trigger := newConsumingPod(t), kafkaTrigger(newNamespace(t))
@@ -118,7 +117,7 @@ func TestLastDelivery(t *testing.T) {
 	}
 }
 
-// Where no pod can be created, or no node takes it, the status has the cause.
+// If no pod can be created or scheduled, the status contains the cause.
 func TestPodNotCreated(t *testing.T) {
 	t.Parallel()
 	trigger := natsTrigger(newNamespace(t))
@@ -160,7 +159,7 @@ func TestPodNotCreated(t *testing.T) {
 	})
 	says("no node takes the pod that consumes: 0/3 nodes are available")
 
-	// Another container, which a policy of the cluster has injected, does not matter.
+	// A container that a policy of the cluster has injected is ignored.
 	report(t, pod, func(pod *corev1.Pod) {
 		pod.Status.Conditions = nil
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{
@@ -171,7 +170,7 @@ func TestPodNotCreated(t *testing.T) {
 	says("pod " + pod.Name + " waits: ImagePullBackOff: not found")
 }
 
-// What goes to the dead letter must not come back.
+// The subject of the dead letter must not match the subject of the trigger.
 func TestDeadLetterLoop(t *testing.T) {
 	t.Parallel()
 	trigger := natsTrigger(newNamespace(t))
@@ -298,14 +297,14 @@ func forgeries(otherKind string) map[string]func(*appsv1.Deployment, *corev1.Pod
 	}
 }
 
-// What no NATSTrigger may be is refused by the API server, with the field in the message.
+// The API server rejects an invalid NATSTrigger and names the field in the message.
 func TestNATSSchema(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	secret := &v1alpha1.SecretKey{Name: "s", Key: "k"}
 	for name, test := range map[string]struct {
 		edit func(*v1alpha1.NATSTriggerSpec)
-		want string // "" where it is accepted
+		want string // "" if it is accepted
 	}{
 		"Most":              {func(*v1alpha1.NATSTriggerSpec) {}, ""},
 		"Core":              {func(s *v1alpha1.NATSTriggerSpec) { s.Stream, s.Authentication, s.TLS = "", nil, nil }, ""},

@@ -21,7 +21,7 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// consumingPod answers in the place of a pod that consumes.
+// consumingPod serves the status of a consumer pod.
 type consumingPod struct {
 	ip string
 
@@ -29,14 +29,14 @@ type consumingPod struct {
 	status stream.Status
 }
 
-// addresses counts the pods of all tests: each has an address of its own.
+// addresses counts the pods of all tests: each has its own address.
 var addresses atomic.Int32
 
 func newConsumingPod(t *testing.T) *consumingPod {
 	t.Helper()
 	p := &consumingPod{}
 	var listener net.Listener
-	for err := error(syscall.EADDRINUSE); errors.Is(err, syscall.EADDRINUSE); { // by another run of the tests
+	for err := error(syscall.EADDRINUSE); errors.Is(err, syscall.EADDRINUSE); { // used by another run of the tests
 		p.ip = fmt.Sprintf("127.0.77.%d", addresses.Add(1))
 		if listener, err = net.Listen("tcp", p.ip+":9090"); err != nil && !errors.Is(err, syscall.EADDRINUSE) {
 			t.Fatal(err)
@@ -54,15 +54,15 @@ func newConsumingPod(t *testing.T) *consumingPod {
 	return p
 }
 
-// says sets what the pod answers.
+// says sets the status that the pod serves.
 func (p *consumingPod) says(status stream.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.status = status
 }
 
-// running plays the Deployment controller and the kubelet: the Deployment of the trigger has a pod,
-// which is ready or not.
+// running acts as the Deployment controller and the kubelet: the Deployment of the trigger has a
+// pod, which is ready or not.
 func (p *consumingPod) running(t *testing.T, trigger v1alpha1.Trigger, ready bool) {
 	t.Helper()
 	deployment := deploymentOf(trigger)
@@ -77,7 +77,7 @@ func (p *consumingPod) running(t *testing.T, trigger v1alpha1.Trigger, ready boo
 	report(t, pod, func(pod *corev1.Pod) {
 		restarts := int32(0)
 		if len(pod.Status.ContainerStatuses) > 0 {
-			restarts = pod.Status.ContainerStatuses[0].RestartCount + 1 // so that the trigger is looked at again
+			restarts = pod.Status.ContainerStatuses[0].RestartCount + 1 // so that the trigger is reconciled
 		}
 		pod.Status.PodIP = p.ip
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{

@@ -16,7 +16,7 @@ import (
 	"goless.io/trigger/api/v1alpha1"
 )
 
-// oneOfEachKind are triggers of a namespace that call the Function report.
+// oneOfEachKind returns a trigger of each kind that calls the Function report.
 func oneOfEachKind(namespace string) []v1alpha1.Trigger {
 	http := &v1alpha1.HTTPTrigger{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "public"},
@@ -27,8 +27,8 @@ func oneOfEachKind(namespace string) []v1alpha1.Trigger {
 	return []v1alpha1.Trigger{cronTrigger(namespace), http, routed(http.DeepCopy()), natsTrigger(namespace), kafkaTrigger(namespace)}
 }
 
-// A thousand triggers that are set up write nothing, however often they are looked at. It is
-// not parallel, because it counts what the API server has done for anybody.
+// A thousand triggers in their desired state cause no writes, however often they are reconciled.
+// The test is not parallel, because it counts all writes of the API server.
 func TestThousandAtRest(t *testing.T) {
 	namespace := newNamespace(t)
 	hosts(t, namespace, "*.example")
@@ -47,8 +47,8 @@ func TestThousandAtRest(t *testing.T) {
 	}
 	settled(t, namespace, each)
 
-	// Each change of spec.scaling makes the triggers of the Function be looked at, and means
-	// nothing to them.
+	// Each change of spec.scaling reconciles the triggers of the Function, but does not affect
+	// them.
 	var before map[string]string
 	for round := range 3 {
 		seen := reconciled(t)
@@ -59,7 +59,7 @@ func TestThousandAtRest(t *testing.T) {
 			}
 		})
 		eventually(t, "all triggers were looked at once more", func() bool { return reconciled(t) >= seen+float64(each*len(sorts)) })
-		if round == 0 { // in which the last of them have come to rest
+		if round == 0 { // in which the last triggers reach their desired state
 			before = writesOfAnybody(t)
 		}
 	}
@@ -68,7 +68,7 @@ func TestThousandAtRest(t *testing.T) {
 	}
 }
 
-// settled waits until n triggers of each sort have what they become, and have said so.
+// settled waits until n triggers of each kind have their objects and report it.
 func settled(t *testing.T, namespace string, n int) {
 	t.Helper()
 	for list, message := range map[client.ObjectList]string{
@@ -83,8 +83,7 @@ func settled(t *testing.T, namespace string, n int) {
 	eventually(t, "half of the HTTPTriggers are ready", func() bool { return messaged(t, routes, namespace, "the trigger is set up") == n })
 }
 
-// messaged is how many triggers of the cache, which is asked often, have a message in their
-// condition Ready.
+// messaged returns the number of triggers in the cache that have a message in the condition Ready.
 func messaged(t *testing.T, list client.ObjectList, namespace, message string) (n int) {
 	t.Helper()
 	if err := mgr.GetClient().List(t.Context(), list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -100,7 +99,7 @@ func messaged(t *testing.T, list client.ObjectList, namespace, message string) (
 	return n
 }
 
-// reconciled is how often triggers were looked at.
+// reconciled returns the number of reconciliations.
 func reconciled(t *testing.T) (n float64) {
 	t.Helper()
 	families, err := ctrlmetrics.Registry.Gather()
@@ -117,12 +116,12 @@ func reconciled(t *testing.T) (n float64) {
 	return n
 }
 
-// written are the API server's counters of writes to triggers and what they become. Events are
-// left out, because they come late; there is none without a write of a status.
+// written matches the counters of the API server for writes to triggers and their objects. Events
+// are excluded, because they arrive late, and only together with a write of a status.
 var written = regexp.MustCompile(`(?m)^(apiserver_request_total\{.*resource="(?:[a-z]+triggers|cronjobs|ingresses|httproutes|deployments|services|scaledobjects)".*` +
 	`verb="(?:POST|PUT|PATCH|APPLY|DELETE|DELETECOLLECTION)".*\}) (\S+)$`)
 
-// writesOfAnybody is how many writes there were, by all that the API server tells of them.
+// writesOfAnybody returns the counters of writes of all clients.
 func writesOfAnybody(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := apiServer.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())

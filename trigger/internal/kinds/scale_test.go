@@ -18,7 +18,7 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// What waits scales the Function, by KEDA.
+// KEDA scales the Function by the number of waiting events.
 func TestScale(t *testing.T) {
 	t.Parallel()
 	trigger := natsTrigger(newNamespace(t))
@@ -41,11 +41,11 @@ func TestScale(t *testing.T) {
 	if diff := cmp.Diff(want, object.Object["spec"]); diff != "" {
 		t.Errorf("the spec (-want +got):\n%s", diff)
 	}
-	// While nothing waits KEDA has stopped the Function, which is nothing that is wrong.
+	// KEDA has stopped the Function while no events wait, which is not a problem.
 	newConsumingPod(t).running(t, trigger, true)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 
-	// At rest nothing is written, whatever KEDA writes.
+	// In the desired state nothing is written, whatever KEDA writes.
 	change(t, object, func(o *unstructured.Unstructured) {
 		o.SetFinalizers([]string{"finalizer.keda.sh"})
 		o.SetLabels(map[string]string{"scaledobject.keda.sh/name": "orders", v1alpha1.TriggerLabel: "orders", v1alpha1.KindLabel: "NATSTrigger"})
@@ -72,7 +72,8 @@ func TestScale(t *testing.T) {
 	})
 }
 
-// A ScaledObject has no more replicas than get requests, and the status reports it.
+// The ScaledObject has no more replicas than concurrent requests, and the status reports that
+// limit.
 func TestScaleLimit(t *testing.T) {
 	t.Parallel()
 	pod, trigger := newConsumingPod(t), kafkaTrigger(newNamespace(t))
@@ -100,15 +101,15 @@ func TestScaleLimit(t *testing.T) {
 	if want := "up to 3 replicas instead of spec.scale.max, 20: the number of partitions of the topic is 3"; !strings.Contains(message, want) {
 		t.Errorf("the message is %q, want %q in it", message, want)
 	}
-	// What is known of the topic is not lost with the pod.
+	// The number of partitions is kept when the pod is lost.
 	pod.says(stream.Status{Problems: []stream.Problem{{Reason: stream.NotConnected, Message: "it has not connected to the servers yet"}}})
 	pod.running(t, trigger, false)
 	await(t, trigger, v1alpha1.ConditionReady, v1alpha1.ReasonNotConnected)
 	most(3)
 }
 
-// Of several triggers that scale a Function the oldest does, whatever their kinds. Another one follows
-// when that has gone, or gives up scale.
+// The oldest of several triggers of any kind scales a Function. If it is deleted or loses scale,
+// another one does.
 func TestScaleConflict(t *testing.T) {
 	t.Parallel()
 	first := kafkaTrigger(newNamespace(t))

@@ -21,15 +21,16 @@ import (
 	"goless.io/trigger/internal/send"
 )
 
-// brokenOff is added to a status: the function begins to answer with it, and panics after a mebibyte.
+// brokenOff is added to a status: the function begins the response with that status and panics
+// after 1 MiB.
 const brokenOff = 1000
 
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) { return len(b), nil }
 
-// answering is a function that gives these answers, one after the other, and the last one for
-// ever.
+// answering starts a function that returns the given responses in order, and the last one
+// indefinitely.
 func answering(t *testing.T, codes ...int) (url string, calls *atomic.Int32) {
 	t.Helper()
 	calls = &atomic.Int32{}
@@ -37,7 +38,7 @@ func answering(t *testing.T, codes ...int) (url string, calls *atomic.Int32) {
 		switch code := codes[min(int(calls.Add(1)), len(codes))-1]; {
 		case code >= brokenOff:
 			w.WriteHeader(code - brokenOff)
-			_, _ = io.Copy(w, io.LimitReader(zeros{}, 1<<20)) // the end of the connection is what is tested
+			_, _ = io.Copy(w, io.LimitReader(zeros{}, 1<<20)) // the end of the connection is tested
 			panic(http.ErrAbortHandler)
 		case code < 0: // rejected before the handler
 			w.Header().Set(delivery.RejectedHeader, "concurrency")
@@ -60,10 +61,10 @@ func TestDeliver(t *testing.T) {
 		"Third":   {codes: []int{500, 404, 204}, calls: 3},
 		"Refused": {codes: []int{500, 400}, calls: 2, want: &send.UndeliveredError{Tries: 2, Reason: "the answer was 400 Bad Request"}},
 		"Never":   {codes: []int{500}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer was 500 Internal Server Error"}},
-		// A handler that panics after it has begun to answer has not taken the event.
+		// A handler that panics after it has begun its response has not accepted the event.
 		"BrokenOff":        {codes: []int{brokenOff + 200}, calls: 3, want: &send.UndeliveredError{Tries: 3, Reason: "the answer broke off: unexpected EOF"}},
 		"RefusedBrokenOff": {codes: []int{brokenOff + 400}, calls: 1, want: &send.UndeliveredError{Tries: 1, Reason: "the answer was 400 Bad Request"}},
-		// What the handler has not seen is no try.
+		// A request that does not reach the handler is not counted as an attempt.
 		"Rejected": {codes: []int{-503, -503, -503, -503, -503, 500, 200}, calls: 7},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +84,8 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// Without a connection, for whatever reason, the function has not seen the event, and the attempt is not counted.
+// Without a connection, for whatever reason, the function has not received the event, and the
+// attempt is not counted.
 func TestNoConnection(t *testing.T) {
 	silent := &net.Dialer{Control: func(string, string, syscall.RawConn) error {
 		time.Sleep(10 * time.Millisecond) // longer than the timeout of the request
@@ -96,7 +98,7 @@ func TestNoConnection(t *testing.T) {
 	}{
 		"NoSuchHost":  {url: "http://function.invalid/"},
 		"Refused":     {url: "http://127.0.0.1:1/"},
-		"NoBroadcast": {url: "http://255.255.255.255/"}, // connecting is refused by the kernel, with EACCES or ENETUNREACH
+		"NoBroadcast": {url: "http://255.255.255.255/"}, // the kernel rejects the connection with EACCES or ENETUNREACH
 		"Timeout":     {url: "http://127.0.0.1:1/", timeout: time.Millisecond, dial: silent.DialContext},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +123,7 @@ func TestNoConnection(t *testing.T) {
 	}
 }
 
-// The end of the context ends a wait, and tells how the last try ended.
+// The end of the context ends a delay, and the error contains the result of the last attempt.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -136,8 +138,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A Service chooses a pod for each connection. So a client that always has something to deliver makes
-// a new connection now and then, and not for each event.
+// A Service chooses a pod for each connection. Therefore a client with a constant load opens a new
+// connection now and then, but not for each event.
 func TestNewConnections(t *testing.T) {
 	connections := map[string]int{}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { connections[r.RemoteAddr]++ }))

@@ -24,7 +24,7 @@ import (
 	"goless.io/trigger/internal/stream"
 )
 
-// message is one whose dead letter refuses it some times.
+// message is a message whose dead letter rejects it a number of times.
 type message struct {
 	id       string
 	refusals int
@@ -43,9 +43,9 @@ func (m *message) DeadLetter(_ context.Context, reason string) error {
 	return nil
 }
 
-// function answers with these codes, one after the other, and with the last one for ever.
+// function returns the given status codes in order, and the last one indefinitely.
 type function struct {
-	codes  []int  // one below 0 is rejected before the handler
+	codes  []int  // a negative one is rejected before the handler
 	after  string // the header Retry-After; "" for none
 	calls  atomic.Int32
 	bodies []string
@@ -76,12 +76,12 @@ func deliverer(t *testing.T, f http.RoundTripper) *stream.Deliverer {
 	}
 }
 
-// The contract: what becomes of an event, and after how many calls. It runs in a bubble, where
-// the pauses take no time.
+// The contract: the outcome of an event and the number of requests. It runs in a synctest bubble,
+// where delays take no time.
 func TestDeliver(t *testing.T) {
 	for name, test := range map[string]struct {
 		codes    []int
-		refusals int // of the dead letter
+		refusals int // number of rejections by the dead letter
 		edit     func(*stream.Deliverer)
 		calls    int32
 		outcome  string
@@ -125,30 +125,30 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// inBubble runs a test where waiting takes no time.
+// inBubble runs a test in a synctest bubble, where waiting takes no time.
 func inBubble(t *testing.T, name string, test func(*testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
 func toDeadLetter(d *stream.Deliverer) { d.DeadLetter = "orders.dead" }
 
-// What holds up the events after it is told, with the reason, for as long as it does.
+// A blocked event is reported with the reason while it is blocked.
 func TestHeldUp(t *testing.T) {
 	for name, test := range map[string]struct {
 		code  int
 		after string // the header Retry-After
 		edit  func(*stream.Deliverer)
-		calls int32 // in an hour
+		calls int32 // in one hour
 		want  stream.Problem
 	}{
-		// Once a minute or a little more often, and no hot loop.
+		// About once a minute or slightly more often, without a busy loop.
 		"Blocked": {400, "", func(*stream.Deliverer) {}, 130, stream.Problem{
 			Reason: stream.Blocked, Message: "the function does not take event orders/7, and those after it wait: the answer was 400 Bad Request",
 		}},
 		"BlockedUntil": {500, "1200", func(d *stream.Deliverer) { d.Sender.Tries = 1 }, 4, stream.Problem{
 			Reason: stream.Blocked, Message: "the function does not take event orders/7, and those after it wait: the answer was 500 Internal Server Error",
 		}},
-		// The function never has room for the event. Pauses are of five seconds at most.
+		// The function never has capacity for the event. Pauses last at most five seconds.
 		"Busy": {-503, "", func(*stream.Deliverer) {}, 1500, stream.Problem{
 			Reason: stream.Blocked, Message: "the function has not seen event orders/7 for more than a minute, and those after it wait: the answer was 503 Service Unavailable",
 		}},
@@ -182,15 +182,15 @@ func TestHeldUp(t *testing.T) {
 	}
 }
 
-// The answer to a batch is for all of its events: they are tried again together, and each is in the
-// dead letter once, also where that refuses some of them for a while.
+// The response to a batch applies to all of its events: they are retried together, and each is in
+// the dead letter exactly once, even if some of them are rejected for a while.
 func TestBatch(t *testing.T) {
 	for name, test := range map[string]struct {
 		codes   []int
 		edit    func(*stream.Deliverer)
 		calls   int32
 		outcome string
-		reason  string // "" where the dead letter has none
+		reason  string // "" if the dead letter has none
 	}{
 		"Taken":   {codes: []int{500, 200}, calls: 2, outcome: "delivered"},
 		"Blocked": {codes: []int{400, 400, 200}, calls: 3, outcome: "delivered"},
@@ -219,7 +219,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// checkReasons checks that the dead letter has each message once, for that reason; "" for not at all.
+// checkReasons checks that the dead letter contains each message once with a reason; "" means not
+// at all.
 func checkReasons(t *testing.T, messages []*message, want string) {
 	t.Helper()
 	for _, m := range messages {
@@ -229,7 +230,7 @@ func checkReasons(t *testing.T, messages []*message, want string) {
 	}
 }
 
-// A request that is under way when the process is told to end may be answered.
+// A request in flight can finish when the process is stopped.
 func TestDrain(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -253,7 +254,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Each event of an hour's outage is asked for now and then, and none is given up.
+// During an outage of one hour, each event is retried now and then, and none is dropped.
 func TestOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &function{codes: []int{503}}
@@ -270,7 +271,7 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// The kubelet asks whether the process is ready without the servers being asked for the lag.
+// The readiness probe does not query the servers for the lag.
 func TestReadyAsksForNoLag(t *testing.T) {
 	m := stream.NewMonitor("v1.2.3", "0123")
 	m.Solved("")
@@ -284,7 +285,7 @@ func TestReadyAsksForNoLag(t *testing.T) {
 	}
 }
 
-// A scrape tells which release delivers.
+// The metrics contain the version of the release.
 func TestVersion(t *testing.T) {
 	want := `goless_trigger_build_info{commit="0123",go_version="` + runtime.Version() + `",version="v1.2.3"}`
 	if got := metric(t, stream.NewMonitor("v1.2.3", "0123"), want); got != "1" {

@@ -14,8 +14,8 @@ import (
 
 func length(s string) int { return len(s) }
 
-// What has the same key is delivered in its order, in batches that are not too large, and no more than
-// the limit at the same time.
+// Messages of the same key are delivered in order, in batches within the size limit, and within the
+// concurrency limit.
 func TestLanes(t *testing.T) {
 	const limit, keys, each = 4, 10, 200
 	for _, batch := range []int{0, 7} {
@@ -50,8 +50,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// What waits is delivered in one batch, up to its size and to a mebibyte. A message that has more
-// is alone.
+// Waiting messages are delivered in one batch, up to its size and to 1 MiB. A larger message is
+// delivered alone.
 func TestLanesBatch(t *testing.T) {
 	half, more := strings.Repeat("h", 1<<19), strings.Repeat("m", 1<<21)
 	var got []int
@@ -63,7 +63,7 @@ func TestLanesBatch(t *testing.T) {
 	}
 }
 
-// A key that is held up holds up no other.
+// A blocked key does not block other keys.
 func TestLanesHeldUp(t *testing.T) {
 	release, other := make(chan struct{}), make(chan struct{})
 	lanes := stream.NewLanes(&stream.Deliverer{Concurrency: 2}, length, func(key string, messages []string) {
@@ -80,7 +80,7 @@ func TestLanesHeldUp(t *testing.T) {
 	lanes.Wait()
 }
 
-// What is dropped while it waits is not delivered.
+// Messages that are dropped while they wait are not delivered.
 func TestLanesDrop(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	var got []string

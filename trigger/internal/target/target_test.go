@@ -44,7 +44,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// A request may take as long as the function may, and as a function takes that has to wake.
+// The timeout of a request is that of the function plus the time to wake it.
 func TestTimeout(t *testing.T) {
 	fn := &v1beta1.Function{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
 	for timeout, want := range map[time.Duration]time.Duration{0: 0, time.Second: 71 * time.Second} {
