@@ -115,8 +115,8 @@ type HTTPTriggerSpec struct {
 	// seconds, in which a sleeping function can wake, or no timeout if one of the Functions has the
 	// timeout 0s. Range: 1s to 2h, rounded up to whole seconds.
 	//
-	// 0s creates an HTTPRoute without timeouts, for Gateways that reject routes with that field.
-	// The default of the Gateway applies then.
+	// The value 0s creates an HTTPRoute without timeouts, for Gateways that reject routes with that
+	// field. The default of the Gateway applies then.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=32

@@ -107,8 +107,8 @@ type StreamSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/[!-~]*$') && !self.contains('#')",message="path must begin with '/', and what is not printable ASCII must be percent-encoded"
 	Path string `json:"path,omitempty"`
 
-	// maxAttempts is the maximum number of attempts to deliver an event. Default: 10, which takes
-	// 1.5 to 3 minutes with the delays between the attempts. Range: 1 to 1000.
+	// maxAttempts is the maximum number of attempts to deliver an event. Default: 10, which
+	// takes 1.5 to 3 minutes with the delays between the attempts. Range: 1 to 1000.
 	//
 	// An attempt is not counted if the request does not reach the function, because there is no
 	// connection or the concurrency limit of the function is reached. An event that the function

@@ -15,7 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 )
 
-// A Kafka client with another library writes the records, reads the dead letters, and continues in
+// A Kafka client of another library writes the records, reads the dead letters, and continues in
 // the group after the consumer has ended.
 func TestKcat(t *testing.T) {
 	if _, err := exec.LookPath("kcat"); err != nil {
